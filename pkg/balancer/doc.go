@@ -1,0 +1,2 @@
+// Package balancer decides who should own what, and acts on it.
+package balancer

@@ -1,0 +1,247 @@
+package elect
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// SessionState is the life of a session: live, then draining, then dead. It never goes back.
+type SessionState string
+
+// The states of a session.
+const (
+	Live     SessionState = "live"
+	Draining SessionState = "draining"
+	Dead     SessionState = "dead"
+)
+
+// Session is one process's membership. Only a document that says Dead frees its keys.
+type Session struct {
+	ID       string
+	Rev      int64
+	Stamp    Stamp
+	Beat     int64
+	State    SessionState
+	Lease    time.Duration // T of the process, whole milliseconds
+	Instance string
+	// Granted lists keys that a far side may still be working on, with the milliseconds left when the session was
+	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
+	Granted map[Key]int64
+}
+
+type sessionBody struct {
+	LeaseMS  int64         `json:"leaseMs"`
+	Instance string        `json:"instance,omitempty"`
+	Granted  map[Key]int64 `json:"granted,omitempty"`
+}
+
+// Doc is s as a document.
+func (s Session) Doc() Doc {
+	return Doc{
+		Kind: KindSession, ID: s.ID, Rev: s.Rev, Stamp: s.Stamp, State: string(s.State), Count: s.Beat,
+		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted}),
+	}
+}
+
+// SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the state and beat
+// still count.
+func SessionFrom(d Doc) (Session, error) {
+	var b sessionBody
+	err := decode(d, &b)
+	return Session{
+		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted,
+	}, err
+}
+
+// Member is what a session says of itself. Its document is beside the session's, under the same ID, because it is
+// larger and changes rarely.
+type Member struct {
+	Session  string         `json:"-"`
+	Rev      int64          `json:"-"`
+	Instance string         `json:"instance"`
+	Caps     map[string]int `json:"caps,omitempty"` // most keys owned, by group; a group left out has no cap
+	MaxTasks int            `json:"maxTasks,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	// Labels of the instance; groups select by them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Revision of the program or pod template: while two run side by side, keys prefer the newer.
+	Revision string `json:"revision,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Address  string `json:"address,omitempty"` // host:port where other replicas reach its status server
+	// ListRevision and ListHashes say which task lists it has: a hash by group.
+	ListRevision int64             `json:"listRevision,omitempty"`
+	ListHashes   map[string]string `json:"listHashes,omitempty"`
+	// Opened is the store's clock in Unix ms when the process opened its first session.
+	Opened  int64 `json:"opened,omitempty"`
+	LeaseMS int64 `json:"leaseMs,omitempty"`
+}
+
+// Doc is m as a document, stamped s.
+func (m Member) Doc(s Stamp) Doc {
+	return Doc{Kind: KindMember, ID: m.Session, Rev: m.Rev, Stamp: s, Body: mustJSON(m)}
+}
+
+// MemberFrom reads a member from its document.
+func MemberFrom(d Doc) (Member, error) {
+	var m Member
+	err := decode(d, &m)
+	m.Session, m.Rev = d.ID, d.Rev
+	return m, err
+}
+
+// Lock says who owns a key. Locks are never deleted, so their revisions, and with them the tokens, rise for ever.
+type Lock struct {
+	Key     Key
+	Rev     int64
+	Stamp   Stamp
+	Session string // owner; empty: nobody
+	Next    string // reserved for this session
+	Parked  bool
+
+	Token    int64  // the revision of the last claim
+	Instance string // the owner's name, for people
+	From     string // the owner before it
+	Reason   Reason
+	Message  string
+	Since    int64 // store's clock, Unix ms, of the last change of owner
+	Status   TaskStatus
+}
+
+// TaskStatus is what the owner says of the work. The lock keeps it, so that any replica can answer for all.
+type TaskStatus struct {
+	State     string      `json:"state,omitempty"` // waiting, starting, running, stopping, backoff, done, failed
+	Since     int64       `json:"since,omitempty"` // store's clock, Unix ms
+	Restarts  int         `json:"restarts,omitempty"`
+	LastError string      `json:"lastError,omitempty"`
+	NextRunAt int64       `json:"nextRunAt,omitempty"` // Unix ms
+	LastTick  int64       `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	FirstSeen int64       `json:"firstSeen,omitempty"` // Unix ms of the first declaration: ticks before it are not caught up
+	Outcome   *RunOutcome `json:"outcome,omitempty"`
+	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
+	Settled bool `json:"settled,omitempty"`
+}
+
+// RunOutcome is how a task that ends by itself ended; it holds on every replica until a rerun.
+type RunOutcome struct {
+	Succeeded bool   `json:"succeeded"`
+	ExitCode  int    `json:"exitCode"`
+	Error     string `json:"error,omitempty"`
+	At        int64  `json:"at"` // store's clock, Unix ms
+	Token     int64  `json:"token"`
+}
+
+type lockBody struct {
+	Token    int64      `json:"token,omitempty"`
+	Instance string     `json:"instance,omitempty"`
+	From     string     `json:"from,omitempty"`
+	Reason   Reason     `json:"reason,omitempty"`
+	Message  string     `json:"message,omitempty"`
+	Since    int64      `json:"since,omitempty"`
+	Status   TaskStatus `json:"status,omitzero"`
+}
+
+// Doc is l as a document.
+func (l Lock) Doc() Doc {
+	return Doc{
+		Kind: KindLock, ID: string(l.Key), Rev: l.Rev, Stamp: l.Stamp, Group: l.Key.Group(),
+		Session: l.Session, Next: l.Next, Parked: l.Parked,
+		Body: mustJSON(lockBody{l.Token, l.Instance, l.From, l.Reason, l.Message, l.Since, l.Status}),
+	}
+}
+
+// LockFrom reads a lock from its document.
+func LockFrom(d Doc) (Lock, error) {
+	var b lockBody
+	err := decode(d, &b)
+	return Lock{
+		Key: Key(d.ID), Rev: d.Rev, Stamp: d.Stamp, Session: d.Session, Next: d.Next, Parked: d.Parked,
+		Token: b.Token, Instance: b.Instance, From: b.From, Reason: b.Reason, Message: b.Message, Since: b.Since,
+		Status: b.Status,
+	}, err
+}
+
+// WishKind is what an operator asks for.
+type WishKind string
+
+// The kinds of wishes.
+const (
+	WishDrain WishKind = "drain" // by instance name: give everything up
+	WishPause WishKind = "pause" // by key: run it nowhere
+	WishPin   WishKind = "pin"   // by key: keep it on an instance
+	WishRerun WishKind = "rerun" // by key: what is done or failed runs again
+)
+
+// Wish is what an operator asked for. It is kept by instance name or key, so it outlives sessions.
+type Wish struct {
+	Kind   WishKind `json:"-"`
+	Name   string   `json:"-"` // an instance or a key
+	Rev    int64    `json:"-"`
+	To     string   `json:"to,omitempty"` // pin: an instance, a pattern of one, or zone=Z
+	Strict bool     `json:"strict,omitempty"`
+	By     string   `json:"by,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	At     int64    `json:"at,omitempty"` // store's clock, Unix ms
+}
+
+// Doc is w as a document, stamped s.
+func (w Wish) Doc(s Stamp) Doc {
+	return Doc{Kind: KindWish, ID: string(w.Kind) + "/" + w.Name, Rev: w.Rev, Stamp: s, State: string(w.Kind), Body: mustJSON(w)}
+}
+
+// WishFrom reads a wish from its document.
+func WishFrom(d Doc) (Wish, error) {
+	var w Wish
+	err := decode(d, &w)
+	kind, name, _ := strings.Cut(d.ID, "/")
+	w.Kind, w.Name, w.Rev = WishKind(kind), name, d.Rev
+	return w, err
+}
+
+// Event is something that happened to a key, an instance or a configuration.
+type Event struct {
+	ID      string `json:"-"`    // ordered by time
+	Time    int64  `json:"time"` // store's clock, Unix ms
+	Type    string `json:"type"` // Moved, Died, Joined, Left, …
+	Reason  Reason `json:"reason,omitempty"`
+	Key     Key    `json:"key,omitempty"`
+	From    string `json:"from,omitempty"` // instance names
+	To      string `json:"to,omitempty"`
+	Token   int64  `json:"token,omitempty"`
+	By      string `json:"by,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Doc is e as a document, stamped s.
+func (e Event) Doc(s Stamp) Doc {
+	return Doc{Kind: KindEvent, ID: e.ID, Rev: 1, Stamp: s, Group: e.Key.Group(), Body: mustJSON(e)}
+}
+
+// EventFrom reads an event from its document.
+func EventFrom(d Doc) (Event, error) {
+	var e Event
+	err := decode(d, &e)
+	e.ID = d.ID
+	return e, err
+}
+
+func decode(d Doc, into any) error {
+	if len(d.Body) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(d.Body, into); err != nil {
+		return fmt.Errorf("%s %q: body: %w", d.Kind, d.ID, err)
+	}
+	return nil
+}
+
+// mustJSON marshals the plain structs of this file, which cannot fail: they hold no interfaces, channels or floats.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

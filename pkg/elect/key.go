@@ -1,0 +1,22 @@
+package elect
+
+import "strings"
+
+// Key names what is locked: GROUP/NAME. A group never holds a slash; a name may not either (the configuration
+// sees to both), but nothing here relies on that for names.
+type Key string
+
+// NewKey joins a group and a name.
+func NewKey(group, name string) Key { return Key(group + "/" + name) }
+
+// Group is the part before the first slash; all of it when there is none.
+func (k Key) Group() string {
+	group, _, _ := strings.Cut(string(k), "/")
+	return group
+}
+
+// Name is the part after the first slash, empty when there is none.
+func (k Key) Name() string {
+	_, name, _ := strings.Cut(string(k), "/")
+	return name
+}

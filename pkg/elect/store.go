@@ -1,0 +1,180 @@
+package elect
+
+import (
+	"context"
+	"errors"
+)
+
+// Kind is the kind of a document. Together with an ID it names one document.
+type Kind string
+
+// The kinds of documents. A store keeps each kind in a collection or table of its own.
+const (
+	KindSession Kind = "session" // one process's membership: a heartbeat and a state
+	KindMember  Kind = "member"  // what a session says of itself: caps, zone, labels, version
+	KindLock    Kind = "lock"    // who owns a key
+	KindValue   Kind = "value"   // a checkpoint stored with a lock
+	KindGroup   Kind = "group"   // a counter raised after ownership changed
+	KindWish    Kind = "wish"    // what an operator asked for: drains, pauses, pins
+	KindEvent   Kind = "event"   // what happened
+)
+
+// Kinds lists every kind, for stores that set up one table each.
+func Kinds() []Kind {
+	return []Kind{KindSession, KindMember, KindLock, KindValue, KindGroup, KindWish, KindEvent}
+}
+
+// Limits on what a store accepts. Larger documents are refused with [ErrTooLarge], never cut.
+const (
+	MaxBody  = 64 << 10 // bytes of Doc.Body
+	MaxText  = 1 << 10  // bytes of each free text inside a body (reason, message, error)
+	MaxBatch = 200      // changes that a store sends to its database at once; Apply splits longer lists
+)
+
+// Errors of a store. Adapters translate their driver's errors into these once; everything else is wrapped as it is.
+var (
+	// ErrUnavailable says the database could not be reached or did not answer in time.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrSchema says the database was set up by a newer version of this program.
+	ErrSchema = errors.New("store has a newer schema")
+	// ErrTooLarge says a document passes the limits above.
+	ErrTooLarge = errors.New("document too large")
+	// ErrCannotWatch says this store has no notifications: poll it.
+	ErrCannotWatch = errors.New("store cannot watch")
+	// ErrInvalid says the database refused the store's URI, credentials or set-up; trying again does not help.
+	ErrInvalid = errors.New("store refused")
+)
+
+// Stamp names the write that made a document what it is: the writer's session and a number
+// that the session never uses twice. It is how a writer knows its own write again after a lost answer.
+type Stamp struct {
+	Session string
+	Seq     int64
+}
+
+// Doc is one small versioned document. The fields beside Body are those that stores index, filter and
+// watch; Body is a JSON object that stores keep and return as it is.
+type Doc struct {
+	Kind  Kind
+	ID    string // session and member: uuid; lock and value: group/key; group: its name; wish: kind/name; event: an ordered id
+	Rev   int64  // only ever rises, while the document exists
+	Stamp Stamp  // of the write that made Rev; zero after a Bump
+
+	Group   string // lock, value, event: the group; else empty
+	Session string // lock: the owning session, empty when nobody owns it
+	Next    string // lock: the session it is reserved for, else empty
+	Parked  bool   // lock: left out of sweeps (paused, done or undeclared)
+	State   string // session: live, draining or dead; wish: its kind; else empty
+	Count   int64  // session: the beat; group: the counter; else zero
+	Body    []byte // a JSON object, or empty
+}
+
+// Op is what a Change does.
+type Op uint8
+
+const (
+	// Put writes Change.Doc if the document is at revision IfRev, or, with IfRev 0, if it is absent.
+	Put Op = iota
+	// Delete removes the document if it is at revision IfRev.
+	Delete
+	// Bump adds one to Count and Rev of the document, creating it if it is absent, without a condition. Only
+	// for KindGroup. A repeated Bump may count twice: the counter says only that something happened.
+	Bump
+)
+
+// Change is one write. Put needs Doc.Rev > IfRev and a Stamp that the writer never used before, unless it
+// repeats the very same change.
+type Change struct {
+	Op    Op
+	IfRev int64
+	Doc   Doc // Delete and Bump use Kind, ID and Stamp only
+}
+
+// Status is how one Change ended.
+type Status uint8
+
+const (
+	// Unknown says the answer was lost or late: the write may have happened, or may yet happen.
+	Unknown Status = iota
+	// Applied says the write is durable (majority, journalled) and its document was as written.
+	Applied
+	// Refused says the condition did not hold and the write did not happen.
+	Refused
+	// Overtaken says the write may have happened and the document has been written again since.
+	Overtaken
+)
+
+// Outcome is how one Change ended. Each change of a batch has its own.
+type Outcome struct {
+	Status Status
+	Doc    *Doc  // Refused and Overtaken: the document as found, nil when absent
+	Err    error // Unknown: why; wraps ErrUnavailable when the store was not reached
+}
+
+// Result is a store's reply to a read.
+type Result struct {
+	Docs []Doc
+	// Total is the number of matching documents when Query.CountOnly is set.
+	Total int64
+	// Now is the store's clock in Unix milliseconds, as near as the store can tell it. For tokens, display,
+	// order of age and cleaning up only: no promise hangs on it.
+	Now int64
+}
+
+// Query selects documents of one kind. Conditions add up; the zero Query selects all. Results are in order of
+// ID.
+type Query struct {
+	Group    string   // only this group; empty: any
+	Sessions []string // only documents whose Session is one of these ("" is a valid member: unowned)
+	States   []string // only documents whose State is one of these
+	MinRev   int64    // only documents with Rev >= MinRev
+	Unparked bool     // only documents that are not parked
+	From     string   // only IDs >= From
+	To       string   // only IDs < To; empty: no bound
+	Limit    int      // at most so many documents, the first by ID; 0: all
+	Reverse  bool     // the last by ID first
+
+	NoBody    bool // leave Body nil
+	CountOnly bool // no documents, only Result.Total
+}
+
+// Hint says that something may have changed. It is never the truth: whoever gets one looks.
+type Hint struct {
+	Kind Kind
+	ID   string
+	// Doc is the document as the change left it, when the store knows; nil otherwise or when deleted.
+	Doc *Doc
+	// Resync says that hints may have been lost: read everything again. Kind and ID are then empty.
+	Resync bool
+}
+
+// Store keeps small versioned documents and changes them only by compare-and-set on their revision. The store
+// tests revisions and nothing else; every other condition is checked by the caller on the document as read at
+// that revision.
+//
+// All methods may be called concurrently. They honour the context's deadline; a store adds none of its own
+// beyond what its driver needs to keep the promise. What adapters must do is written down as a test suite in
+// package storetest.
+type Store interface {
+	// Read returns the documents with these ids, linearizably: it reflects every write acknowledged before the call.
+	// Absent documents are left out.
+	Read(ctx context.Context, kind Kind, ids ...string) (Result, error)
+
+	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back.
+	List(ctx context.Context, kind Kind, q Query) (Result, error)
+
+	// Apply performs each change on its own, in no order, and tells each one's outcome: Outcomes[i] is that of
+	// changes[i]. A batch must not name a document twice. The error is only for changes that cannot be
+	// sent at all (ErrTooLarge, a malformed change); then nothing was written. Trouble on the way to the
+	// database gives outcomes Unknown.
+	Apply(ctx context.Context, changes ...Change) ([]Outcome, error)
+
+	// Watch sends hints until ctx ends or the watch breaks; then it closes the channel. It delivers at least
+	// changes to groups, wishes, sessions' states and locks whose Next is the given session, and may deliver more.
+	// The first hint is a Resync, sent once watching has begun. A slow reader makes it drop hints and send a
+	// Resync. A store without notifications returns ErrCannotWatch.
+	Watch(ctx context.Context, session string) (<-chan Hint, error)
+
+	// Close frees the store's resources. Calls under way fail.
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,33 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Hold is the lease of a running task, as package elect hands it out: *elect.Lease is one.
+type Hold interface {
+	Key() elect.Key
+	Session() string
+	// Token is that of the last claim or Advance.
+	Token() int64
+	// Valid says whether work may go on now: the lease has not reached its renewal deadline.
+	Valid() bool
+	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which nothing of the task
+	// may be alive any more.
+	Deadline() time.Time
+	// Status is what the lock says of the task now, for what carries over from an earlier owner: the last tick, an outcome.
+	Status() elect.TaskStatus
+	// Report notes a new status in the lock, soon and at most the newest: for people, nothing hangs on it.
+	Report(elect.TaskStatus)
+	// Advance writes the status under the lock and returns a new, larger token, once the write is known to have
+	// happened. Every start after the first, and every tick, does so before it runs anything. It fails when the lease is
+	// lost.
+	Advance(ctx context.Context, status elect.TaskStatus) (token int64, err error)
+}
+
+// RunFunc is a task's work under a lease. ctx ends, with a cause, when the key is to be given up or the lease is
+// lost; the function returns when nothing of the work is left.
+type RunFunc func(ctx context.Context, hold Hold) error

@@ -1,0 +1,53 @@
+package tasks
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Command is a process to start: expanded, ready to run.
+type Command struct {
+	Key     elect.Key
+	Session string // the session that holds the key: with Key it marks the processes in their environment
+	Token   int64
+	Args    []string
+	Env     []string // NAME=value, complete
+	Dir     string
+	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before Start
+	// returns; the caller keeps the reading ends.
+	Stdout, Stderr *os.File
+	// Notify is the socket for sd_notify readiness, passed to the child by NOTIFY_SOCKET in Env; nothing here
+	// needs to know it.
+}
+
+// Starter starts commands, each as a process group of its own. Under `shardctl run` that is the guard, which outlives
+// the worker; in somebody's own service it is [LocalStarter].
+type Starter interface {
+	// Start returns once the process runs. ctx bounds only the starting. An error says the command could not be
+	// started, and that nothing of it is left.
+	Start(ctx context.Context, c Command) (Process, error)
+}
+
+// Process is a started command and everything that came out of it.
+type Process interface {
+	PID() int
+	// Stop sends the signal to the whole group, then SIGKILL after grace, and on until nothing of the command is
+	// left. It returns at once; calling it again may only shorten the grace.
+	Stop(signal os.Signal, grace time.Duration)
+	// Exited is closed when the command itself has ended.
+	Exited() <-chan struct{}
+	// Gone is closed when nothing of the command is left: its group, its descendants. Only then may the key go on.
+	Gone() <-chan struct{}
+	// Exit tells how the command ended; valid once Exited is closed.
+	Exit() Exit
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	Code   int       // its exit status; -1 when a signal ended it
+	Signal os.Signal // that signal, else nil
+	Err    error     // the starter lost sight of it, else nil
+}

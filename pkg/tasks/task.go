@@ -1,0 +1,125 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Task is a named piece of work. Exactly one of Exec, HTTP and Callback is set. With Schedule or Every it is
+// fired at each tick; with neither it runs for as long as it is owned.
+//
+// A Task is a value: nobody changes it, or what it refers to, once it is made.
+type Task struct {
+	Group, Name string
+	Index       string // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
+	Labels      map[string]string
+	Weight      int // share of the load, at least 1
+
+	Exec     *Exec
+	HTTP     *HTTP
+	Callback string // a name in the Registry
+
+	Stop        Stop
+	Restart     RestartPolicy // of a task without ticks
+	Backoff     Backoff       // between restarts
+	MaxRestarts int           // then failed; 0: no limit
+
+	Schedule      string        // cron expression, five fields or a descriptor; empty: none
+	Every         time.Duration // 0: none
+	TimeZone      string        // of Schedule; empty: UTC
+	Overlap       Overlap
+	CatchUp       CatchUp
+	CatchUpWindow time.Duration
+	Timeout       time.Duration // of one run at a tick; 0: none
+	Retry         Retry         // of one run at a tick
+}
+
+// Key is what is locked for the task.
+func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
+
+// Ticks says whether the task is fired by a schedule.
+func (t Task) Ticks() bool { return t.Schedule != "" || t.Every > 0 }
+
+// Kind is exec, http or callback.
+func (t Task) Kind() string {
+	switch {
+	case t.Exec != nil:
+		return "exec"
+	case t.HTTP != nil:
+		return "http"
+	default:
+		return "callback"
+	}
+}
+
+// Exec runs a command. Fields are as written: $(NAME) in them is expanded at each start.
+type Exec struct {
+	Command []string
+	Env     map[string]string
+	Dir     string
+	Ready   Ready
+}
+
+// Ready says when a started command counts as running: after Delay, or once it sends READY=1 as sd_notify does.
+type Ready struct {
+	Delay  time.Duration
+	Notify bool
+}
+
+// HTTP calls a far side. Fields are as written: $(NAME) in them is expanded at each request.
+type HTTP struct {
+	URL       string
+	Method    string
+	Headers   map[string]string
+	Body      string
+	Timeout   time.Duration
+	TokenFile string // its content is sent as a bearer token, read anew at each request
+	CAFile    string
+}
+
+// Stop says how a command is asked to end: Signal to its whole process group, SIGKILL after Timeout.
+type Stop struct {
+	Signal  string // SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL
+	Timeout time.Duration
+}
+
+// RestartPolicy says what happens when a task without ticks ends by itself.
+type RestartPolicy string
+
+// The restart policies.
+const (
+	RestartAlways    RestartPolicy = "always"
+	RestartOnFailure RestartPolicy = "on-failure"
+	RestartNever     RestartPolicy = "never" // its outcome is kept in the store: done is done on every replica
+)
+
+// Overlap says what a tick does when the run before it still goes.
+type Overlap string
+
+// What a tick may do.
+const (
+	OverlapSkip    Overlap = "skip"
+	OverlapReplace Overlap = "replace"
+)
+
+// CatchUp says which ticks missed while nobody owned the task are run.
+type CatchUp string
+
+// What may be caught up.
+const (
+	CatchUpNone CatchUp = "none"
+	CatchUpLast CatchUp = "last"
+)
+
+// Backoff is an exponential delay, doubled from Initial to Max with jitter, and back at Initial after a run
+// of at least ResetAfter.
+type Backoff struct {
+	Initial, Max, ResetAfter time.Duration
+}
+
+// Retry says how often one run at a tick is tried.
+type Retry struct {
+	Attempts int // in all, at least 1
+	Backoff  Backoff
+}
