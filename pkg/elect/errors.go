@@ -1,0 +1,19 @@
+package elect
+
+import "errors"
+
+// Sentinels that callers branch on, also as the causes of cancelled contexts (see [context.Cause]).
+var (
+	// ErrLeaseLost says the lease could not be renewed in time, or somebody else owns the key now.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrReleased says the key is given up in order: by Unlock, a hand-over or a drain.
+	ErrReleased = errors.New("lease given up")
+	// ErrMaxHold says the longest holding time is over.
+	ErrMaxHold = errors.New("longest holding time is over")
+	// ErrClosed says the elector is closed or draining and takes no more keys.
+	ErrClosed = errors.New("elector closed")
+	// ErrCapReached says the instance owns as many keys as its cap allows.
+	ErrCapReached = errors.New("cap reached")
+	// ErrNotHeld says this elector does not hold the key.
+	ErrNotHeld = errors.New("key not held")
+)
