@@ -1,0 +1,14 @@
+// Package status shows what a cluster does: a snapshot of it as a JSON API with live changes, as a page for
+// people and as Prometheus metrics, and the client that reads that API.
+//
+// Whoever knows the cluster builds a [Snapshot], a plain value that nobody changes once it is made, and hands it to
+// a [Board] as often as anything changed. Everything here only reads: the handler of [New] answers from the
+// newest snapshot and never asks the store on the way, events apart. When the store is away the last snapshot is
+// served with "stale": true; it is for the one who publishes to say so.
+//
+// The JSON of the types in snapshot.go is a contract: fields are added, never renamed or left out. Absent texts are
+// "", absent times are null, maps and lists are never null.
+//
+// What is shown is what this replica saw last. It may be some moments behind the store, and nothing that must be
+// exact (who may run a task) may hang on it.
+package status

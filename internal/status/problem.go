@@ -1,0 +1,78 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Severity is how bad a problem is.
+type Severity string
+
+// The severities, worst first.
+const (
+	SeverityError   Severity = "error"   // something does not run, or may soon not
+	SeverityWarning Severity = "warning" // all runs, but not as it should
+)
+
+// The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
+const (
+	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has room for
+	ProblemNoHeadroom        = "NoHeadroom"        // losing one instance would leave tasks over
+	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
+	ProblemStoreSlow         = "StoreSlow"         // the store answers late
+	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
+	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
+	ProblemStopStuck         = "StopStuck"         // a task does not stop when told to
+	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
+	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision
+	ProblemRestartRequired   = "RestartRequired"   // a changed setting counts only after a restart
+	ProblemDuplicateInstance = "DuplicateInstance" // two live sessions of one name
+)
+
+// ProblemReasons lists every reason above.
+func ProblemReasons() []string {
+	return []string{
+		ProblemNoCapacity, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow, ProblemStoreStandalone,
+		ProblemTaskFailing, ProblemStopStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired,
+		ProblemDuplicateInstance,
+	}
+}
+
+// Problem is something wrong, and why. What it is about is in Group, Task (a key) and Instance, each empty when it
+// does not apply.
+type Problem struct {
+	Reason   string   `json:"reason"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Group    string   `json:"group"`
+	Task     string   `json:"task"`
+	Instance string   `json:"instance"`
+	Since    Time     `json:"since"`
+}
+
+// SortProblems puts errors before warnings, and then the order is by reason, group, task and instance.
+func SortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Severity.rank(), b.Severity.rank()),
+			compare(a.Reason, b.Reason),
+			compare(a.Group, b.Group),
+			compare(a.Task, b.Task),
+			compare(a.Instance, b.Instance),
+		)
+	})
+}
+
+func (s Severity) rank() int {
+	switch s {
+	case SeverityError:
+		return 0
+	case SeverityWarning:
+		return 1
+	default:
+		return 2
+	}
+}
+
+func compare(a, b string) int { return strings.Compare(a, b) }

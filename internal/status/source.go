@@ -1,0 +1,79 @@
+package status
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Source is where the newest snapshot is found. Both methods are called from many goroutines and never block.
+type Source interface {
+	// Snapshot is the newest one, nil before the first.
+	Snapshot() *Snapshot
+	// Changed returns a channel that is closed when a newer snapshot than that of this moment is there. Ask for the
+	// channel first, then for the snapshot: then none is missed.
+	Changed() <-chan struct{}
+}
+
+// EventSource reads what happened lately.
+type EventSource interface {
+	// Events returns those that match. It may ask the store and fail when that is away.
+	Events(ctx context.Context, q EventQuery) ([]Event, error)
+}
+
+// EventQuery selects events. Conditions add up.
+type EventQuery struct {
+	Group       string    // only of this group; empty: any
+	From        string    // only ids >= From; empty: no bound
+	To          string    // only ids < To; empty: no bound
+	Since       time.Time // only at or after this moment; zero: no bound
+	Limit       int       // at most so many, at least 1
+	OldestFirst bool      // else newest first
+}
+
+// LogSource holds what tasks of this replica wrote lately.
+type LogSource interface {
+	// Tail returns the last n lines of the task, fewer when there are not so many; false: this replica does not run
+	// it and keeps nothing of it.
+	Tail(key string, n int) ([]string, bool)
+}
+
+// Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from many
+// goroutines.
+type Board struct {
+	mu      sync.Mutex
+	newest  *Snapshot
+	version uint64
+	changed chan struct{}
+}
+
+// Publish makes s the newest snapshot and wakes who waits. The board sets s.Version; after that nobody changes s or
+// anything that it refers to.
+func (b *Board) Publish(s *Snapshot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.version++
+	s.Version = b.version
+	b.newest = s
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// Snapshot implements [Source].
+func (b *Board) Snapshot() *Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.newest
+}
+
+// Changed implements [Source].
+func (b *Board) Changed() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	return b.changed
+}
