@@ -1,0 +1,120 @@
+package config
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks' runners
+// replaced. Nobody changes it once [Load] has returned it.
+type Settings struct {
+	Cluster  string // several clusters can share one database
+	Instance string // this replica's name
+	Zone     string // empty: unknown
+	Labels   map[string]string
+	Revision int64 // of the task lists: where replicas differ, the higher one holds
+	MaxTasks int   // most tasks this instance owns over all groups; 0: no limit
+
+	Store     Store
+	Lease     Lease
+	Rebalance Rebalance
+	Shutdown  Shutdown
+	Server    Server
+	Admin     Admin
+	Metrics   Metrics
+	Log       Log
+
+	Groups []Group // in the order in which they are first named
+
+	// Files are the files that were read, in order; of a directory, those in it.
+	Files []string
+}
+
+// Store says where locks are kept.
+type Store struct {
+	// URI begins with mongodb://, mongodb+srv:// or sqlite:. It may hold a password: show [Store.Masked] instead.
+	URI      string
+	Database string // MongoDB: never empty; SQLite: unused
+}
+
+// Lease is the time a replica may be silent before its tasks run elsewhere.
+type Lease struct {
+	Duration      time.Duration // at least 1 s
+	RenewDeadline time.Duration // tasks are cancelled when no beat was acknowledged for so long; at most 3/4 of Duration
+}
+
+// Rebalance says how eagerly tasks move for balance alone.
+type Rebalance struct {
+	Settle       time.Duration // membership must have been stable for so long
+	MaxMoves     int           // hand-overs at once per group; 0: no limit
+	OnRestart    OnRestart
+	RestartGrace time.Duration // with OnRestartWait: how long tasks wait for the replica to come back
+}
+
+// OnRestart says what becomes of the tasks of a replica that is restarted in order.
+type OnRestart string
+
+// What may become of them.
+const (
+	OnRestartMove OnRestart = "move" // others take them at once
+	OnRestartWait OnRestart = "wait" // they wait for the replica, at most RestartGrace
+)
+
+// Shutdown bounds the drain after SIGTERM.
+type Shutdown struct {
+	Timeout time.Duration
+}
+
+// Server is the listener that only reads: page, API, metrics, health.
+type Server struct {
+	Listen    string // host:port; empty host: all addresses
+	Advertise string // host:port where other replicas reach it; never empty
+	TLS       TLS
+}
+
+// Admin is the listener that changes things as well.
+type Admin struct {
+	Listen     string
+	TokensFile string // lines "NAME TOKEN"; empty only on loopback
+	TLS        TLS
+}
+
+// TLS names a certificate and its key, PEM files; both are empty or neither is.
+type TLS struct {
+	CertFile, KeyFile string
+}
+
+// Enabled says whether a certificate is set.
+func (t TLS) Enabled() bool { return t.CertFile != "" }
+
+// Metrics says what is measured beyond the ordinary.
+type Metrics struct {
+	PerTask bool // a label `task` on metrics of tasks
+}
+
+// Log says what the program writes about itself.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // json, console
+}
+
+// Group is a set of tasks balanced together under one cap.
+type Group struct {
+	Name     string
+	Cap      *int              // most tasks one instance owns in this group; nil: no cap
+	Selector map[string]string // labels an instance must have to own any; empty: all may
+	Tasks    []tasks.Task      // braces expanded, in the order of the files
+	// Hash says which list this is, equal on replicas with equal lists: of the tasks' names and fields as written and the
+	// selector, never of what variables hold. The cap is left out, since each replica may have its own.
+	Hash string
+}
+
+// Tasks counts the tasks of all groups.
+func (s *Settings) Tasks() int {
+	n := 0
+	for _, g := range s.Groups {
+		n += len(g.Tasks)
+	}
+	return n
+}
