@@ -1,0 +1,63 @@
+package tasks_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+func TestExpand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("s3cret\r\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{"A": "one", "B_2": "$(A)", "EMPTY": "", "file": "var"}
+	lookup := func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
+	for _, c := range []struct{ text, want, err string }{
+		{text: "", want: ""},
+		{text: "plain $HOME ${A} $ $$ $A", want: "plain $HOME ${A} $ $$ $A"},
+		{text: "$(A)", want: "one"},
+		{text: "x$(A)y$(A)z", want: "xoney" + "onez"},
+		{text: "$(B_2)", want: "$(A)"}, // once: what comes in is not looked at again
+		{text: "$(EMPTY)", want: ""},
+		{text: "$(EMPTY:-d)", want: ""},
+		{text: "$(NO:-d e)f", want: "d ef"},
+		{text: "$(NO:-)", want: ""},
+		{text: "$(NO:-$(A))", want: "$(A)"}, // up to the next ")": the rest stays
+		{text: "$$(A)", want: "$(A)"},
+		{text: "$$$(A)", want: "$$(A)"},
+		{text: "$$(A) $(A)", want: "$(A) one"},
+		{text: "$(A", want: "$(A"},
+		{text: "$(1A) $(A B) $() $(A:b)", want: "$(1A) $(A B) $() $(A:b)"},
+		{text: "[$(file:" + file + ")]", want: "[s3cret]"},
+		{text: "$(file:-d)", want: "var"},
+		{text: "$(file)", want: "var"},
+		{text: "$(file:)", want: "$(file:)"},
+		{text: "$(file:" + file + ".no)", err: "no such file"},
+		{text: "a $(NO) b", err: "$(NO) is not set"},
+	} {
+		got, err := tasks.Expand(c.text, lookup)
+		switch {
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("Expand(%q): error %v, want one with %q", c.text, err, c.err)
+		case c.err == "" && err != nil:
+			t.Errorf("Expand(%q): %v", c.text, err)
+		case got != c.want:
+			t.Errorf("Expand(%q) = %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestExpandRefusesLargeFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(file, make([]byte, 1<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tasks.Expand("$(file:"+file+")", nil)
+	if err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Fatalf("error %v, want the limit", err)
+	}
+}
