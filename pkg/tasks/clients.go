@@ -1,0 +1,75 @@
+package tasks
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+)
+
+// clients keeps one HTTP client for each set of certificates in use.
+type clients struct {
+	mu     sync.Mutex
+	byFile map[string]keptClient
+}
+
+type keptClient struct {
+	pem    string
+	client *http.Client
+}
+
+// get returns the client for caFile, whose content is read anew each time, so that certificates may be replaced.
+func (c *clients) get(caFile string) (*http.Client, error) {
+	var pem []byte
+	if caFile != "" {
+		var err error
+		if pem, err = os.ReadFile(caFile); err != nil { //nolint:gosec // G304: reading the file that the configuration names is what this is for
+			return nil, fmt.Errorf("tls.caFile: %w", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept, ok := c.byFile[caFile]
+	if ok && kept.pem == string(pem) {
+		return kept.client, nil
+	}
+	client, err := newClient(caFile, pem)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		kept.client.CloseIdleConnections()
+	}
+	if c.byFile == nil {
+		c.byFile = map[string]keptClient{}
+	}
+	c.byFile[caFile] = keptClient{string(pem), client}
+	return client, nil
+}
+
+func newClient(caFile string, pem []byte) (*http.Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
+	if caFile != "" {
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.caFile: %s holds no PEM certificate", caFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{
+		Transport: transport,
+		// Only 2xx is success: a redirected POST would become a GET of something else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// close closes idle connections.
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, kept := range c.byFile {
+		kept.client.CloseIdleConnections()
+	}
+}

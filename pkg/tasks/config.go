@@ -1,0 +1,85 @@
+package tasks
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Config is what a [Supervisor] needs. Only Lease is required. Hooks are called from many goroutines, must not block, and may be nil.
+type Config struct {
+	// Instance is this replica's name, for SHARDCTL_INSTANCE and the like.
+	Instance string
+	// Lease is T, the duration of the leases that tasks are held under.
+	Lease time.Duration
+	// Registry holds the callbacks. Nil: none.
+	Registry *Registry
+	// Starter starts commands. Nil: a [LocalStarter] of the supervisor's own.
+	Starter Starter
+	// HTTPClient makes the client for requests whose far side is checked against the certificates in caFile, or, when
+	// that is empty, the system's. It is called for every request. Nil: clients that the supervisor keeps.
+	HTTPClient func(caFile string) (*http.Client, error)
+	// Environ is the environment, NAME=value, that commands inherit and $(NAME) is looked up in. Nil: [os.Environ].
+	Environ func() []string
+	// Output gets the lines that commands write. Nil: they are only kept for Tail and Follow.
+	Output Sink
+	// Starts is how many commands and start requests may be under way at once. 0: eight for each processor.
+	Starts int
+	Logger logr.Logger
+	// Metrics is told about runs and restarts.
+	Metrics Metrics
+	// OnStuck is called once when a task has not ended StuckAfter past its stop timeout. Its key stays here. OnUnstuck
+	// is called when it ends after all.
+	OnStuck   func(task Task, since time.Time)
+	OnUnstuck func(task Task)
+	// StuckAfter is how long past the stop timeout a task is given before OnStuck. 0: 5 s.
+	StuckAfter time.Duration
+	// Granted is called before a far side is told that it may work on a key, and until when. Whoever frees the key must wait until
+	// then, unless it hears by another call, with a zero time, that nothing is granted any more.
+	Granted func(key elect.Key, session string, until time.Time)
+}
+
+// Stream names one of the two outputs of a command.
+type Stream string
+
+// The outputs of a command.
+const (
+	Stdout Stream = "stdout"
+	Stderr Stream = "stderr"
+)
+
+// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one stream of a key
+// are in order. A call that blocks blocks the command, once its pipe is full, and nothing else: nothing is dropped.
+type Sink interface {
+	Line(key elect.Key, stream Stream, line string)
+}
+
+// Metrics is told about runs. Calls must not block.
+type Metrics interface {
+	// TaskRestart counts a start of a task without ticks after an earlier one ended by itself.
+	TaskRestart(group string)
+	// RunDone counts a run that ended, and how long it took; for ResultSkipped that is 0.
+	RunDone(group string, result Result, took time.Duration)
+}
+
+// Result is how a run ended, as in the label of the metric.
+type Result string
+
+// The results of runs.
+const (
+	ResultSucceeded Result = "succeeded"
+	ResultFailed    Result = "failed"
+	ResultTimeout   Result = "timeout"  // a tick's run passed Task.Timeout
+	ResultReplaced  Result = "replaced" // the next tick took its place
+	ResultStopped   Result = "stopped"  // the key was given up or lost
+	ResultSkipped   Result = "skipped"  // the tick found the run before it still going
+)
+
+type noMetrics struct{}
+
+func (noMetrics) TaskRestart(string)                    {}
+func (noMetrics) RunDone(string, Result, time.Duration) {}
+
+const defaultStuckAfter = 5 * time.Second

@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"cmp"
+	"time"
+)
+
+// What a task's fields are when left out.
+const (
+	DefaultWeight        = 1
+	DefaultStopSignal    = "SIGTERM"
+	DefaultStopTimeout   = 10 * time.Second
+	DefaultRestart       = RestartAlways
+	DefaultBackoffFirst  = time.Second
+	DefaultBackoffMax    = 5 * time.Minute
+	DefaultBackoffReset  = 10 * time.Minute
+	DefaultOverlap       = OverlapSkip
+	DefaultCatchUp       = CatchUpLast
+	DefaultCatchUpWindow = time.Hour
+	DefaultTimeZone      = "UTC"
+	DefaultRetryAttempts = 1
+	DefaultHTTPMethod    = "POST"
+	// DefaultHTTPTimeout is that of one request. A far side that holds a task between requests gets a quarter of the
+	// lease instead where that is less, since it has to answer within a third.
+	DefaultHTTPTimeout = 10 * time.Second
+)
+
+// WithDefaults returns t with its empty fields filled in. HTTP.Timeout stays zero: its default depends on the lease.
+func (t Task) WithDefaults() Task {
+	t.Weight = cmp.Or(t.Weight, DefaultWeight)
+	t.Stop.Signal = cmp.Or(t.Stop.Signal, DefaultStopSignal)
+	t.Stop.Timeout = cmp.Or(t.Stop.Timeout, DefaultStopTimeout)
+	t.Restart = cmp.Or(t.Restart, DefaultRestart)
+	t.Backoff = t.Backoff.withDefaults()
+	t.Overlap = cmp.Or(t.Overlap, DefaultOverlap)
+	t.CatchUp = cmp.Or(t.CatchUp, DefaultCatchUp)
+	t.CatchUpWindow = cmp.Or(t.CatchUpWindow, DefaultCatchUpWindow)
+	t.TimeZone = cmp.Or(t.TimeZone, DefaultTimeZone)
+	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, DefaultRetryAttempts)
+	t.Retry.Backoff = t.Retry.Backoff.withDefaults()
+	if t.HTTP != nil {
+		request := *t.HTTP // a Task's parts are shared and never changed
+		request.Method = cmp.Or(request.Method, DefaultHTTPMethod)
+		t.HTTP = &request
+	}
+	return t
+}
+
+func (b Backoff) withDefaults() Backoff {
+	return Backoff{
+		Initial:    cmp.Or(b.Initial, DefaultBackoffFirst),
+		Max:        cmp.Or(b.Max, DefaultBackoffMax),
+		ResetAfter: cmp.Or(b.ResetAfter, DefaultBackoffReset),
+	}
+}

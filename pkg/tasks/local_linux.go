@@ -1,0 +1,55 @@
+package tasks
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// groupOfItsOwn makes a child a process group of its own, killed when the thread that started it ends.
+func groupOfItsOwn() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// onlyZombies says whether every process of the group is dead and waits to be reaped. False when that cannot be seen.
+func onlyZombies(pgid int) bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	seen := false
+	for _, entry := range entries {
+		if _, err := strconv.Atoi(entry.Name()); err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		state, group, ok := parseStat(stat)
+		if !ok {
+			return false
+		}
+		if group != pgid {
+			continue
+		}
+		if state != 'Z' && state != 'X' {
+			return false
+		}
+		seen = true
+	}
+	return seen
+}
+
+// parseStat reads state and process group from /proc/PID/stat: "PID (NAME) STATE PPID PGRP …", where NAME may hold
+// anything, brackets too.
+func parseStat(stat []byte) (state byte, pgrp int, ok bool) {
+	_, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	fields := bytes.Fields(rest)
+	if len(fields) < 3 || len(fields[0]) != 1 {
+		return 0, 0, false
+	}
+	pgrp, err := strconv.Atoi(string(fields[2]))
+	return fields[0][0], pgrp, err == nil
+}

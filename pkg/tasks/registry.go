@@ -1,0 +1,95 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop: the callback must then
+// return soon, since its key is not handed over while it runs (see [Config.OnStuck]). Returning nil is success, an
+// error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
+type Callback func(ctx context.Context, run Run) error
+
+// Run is one start of a callback.
+type Run struct {
+	Task Task
+	// Token is the fencing token of this start: larger than that of every start of the task before it, anywhere.
+	// Whatever the callback writes to should refuse smaller ones than it has seen.
+	Token int64
+	// Lease says how long the work may go on; a long step may ask it before it begins.
+	Lease Lease
+	// ScheduledAt is the tick that this run is for; zero for a task without ticks.
+	ScheduledAt time.Time
+	// Attempt counts from 1: tries of one tick, or starts of a task without ticks since the replica owns it.
+	Attempt int
+	Logger  logr.Logger
+}
+
+// Lease is what a running callback may ask about its hold on the key. Its methods may be called concurrently.
+type Lease interface {
+	Key() elect.Key
+	Session() string
+	// Valid says whether work may go on now.
+	Valid() bool
+	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must have ended.
+	Deadline() time.Time
+}
+
+// Registry holds callbacks by name. Its zero value is empty and ready; its methods may be called concurrently.
+type Registry struct {
+	mu        sync.RWMutex
+	callbacks map[string]Callback
+}
+
+// Register adds a callback. It fails when the name is empty or taken, or the callback is nil.
+func (r *Registry) Register(name string, callback Callback) error {
+	if name == "" {
+		return errors.New("register callback: its name is empty")
+	}
+	if callback == nil {
+		return fmt.Errorf("register callback %q: it is nil", name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.callbacks[name]; taken {
+		return fmt.Errorf("register callback %q: the name is taken", name)
+	}
+	if r.callbacks == nil {
+		r.callbacks = map[string]Callback{}
+	}
+	r.callbacks[name] = callback
+	return nil
+}
+
+// Lookup returns the callback of that name.
+func (r *Registry) Lookup(name string) (Callback, bool) {
+	if r == nil {
+		return nil, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	callback, ok := r.callbacks[name]
+	return callback, ok
+}
+
+// Names lists the registered names in order.
+func (r *Registry) Names() []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	names := make([]string, 0, len(r.callbacks))
+	for name := range r.callbacks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

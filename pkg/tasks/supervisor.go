@@ -1,0 +1,94 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// ErrDone is what [Supervisor.Run] returns, possibly wrapped, when a task has ended for good, done or failed: its outcome
+// is in the lock and the key should be parked.
+var ErrDone = errors.New("task has ended for good")
+
+// Supervisor runs tasks under their leases. Its methods may be called concurrently.
+type Supervisor struct {
+	cfg     Config
+	starts  chan struct{} // a place for each start that may be under way
+	logs    *logs
+	clients *clients
+	local   *LocalStarter // when cfg.Starter is the supervisor's own
+	readers sync.WaitGroup
+}
+
+// NewSupervisor makes a supervisor. It fails when Lease is not positive. Close it when no Run is under way.
+func NewSupervisor(cfg Config) (*Supervisor, error) {
+	if cfg.Lease <= 0 {
+		return nil, fmt.Errorf("new supervisor: lease duration is %s, it must be positive", cfg.Lease)
+	}
+	if cfg.Starts < 0 {
+		return nil, fmt.Errorf("new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts)
+	}
+	s := &Supervisor{logs: newLogs(), clients: &clients{}}
+	if cfg.Starter == nil {
+		s.local = NewLocalStarter()
+		cfg.Starter = s.local
+	}
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = s.clients.get
+	}
+	if cfg.Environ == nil {
+		cfg.Environ = os.Environ
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = noMetrics{}
+	}
+	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
+	s.cfg = cfg
+	s.starts = make(chan struct{}, cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0)))
+	return s, nil
+}
+
+// Run runs a task for as long as its key is held: it is a [RunFunc] once t is given. It returns
+//   - when ctx has ended and nothing of the task is left, however long that takes: the cause of ctx. With a cause of [elect.ErrLeaseLost]
+//     commands are killed a tenth of the lease before the hold's deadline, without one after the task's stop timeout;
+//   - when the task has ended for good, also when an earlier owner has noted so: an error that wraps [ErrDone];
+//   - when the lock could not be advanced for another start: that error, which wraps [elect.ErrLeaseLost] as a rule;
+//   - when the task makes no sense (an unknown callback, a bad schedule): what is wrong with it, once ctx has ended. Until then
+//     that stands in the task's status.
+//
+// Nothing that a task does makes Run panic.
+func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
+	r := newRunning(s, t.WithDefaults(), hold)
+	s.logs.open(hold.Key())
+	defer s.logs.release(hold.Key())
+	if r.task.Ticks() {
+		return r.tick(ctx)
+	}
+	return r.keep(ctx)
+}
+
+// Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000 and
+// 256 KiB. The lines of tasks that ended here are kept for a while.
+func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.logs.tail(key, n) }
+
+// Follow yields the same lines as Tail, and then each new one until ctx ends or the task leaves this replica. A slow reader misses lines,
+// as the gaps in Line.Seq tell, rather than hold up the task.
+func (s *Supervisor) Follow(ctx context.Context, key elect.Key, n int) iter.Seq[Line] {
+	return s.logs.follow(ctx, key, n)
+}
+
+// Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor keeps. No Run may be under way.
+func (s *Supervisor) Close() {
+	s.readers.Wait()
+	s.clients.close()
+	if s.local != nil {
+		s.local.Close()
+	}
+}
