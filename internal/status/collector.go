@@ -1,0 +1,92 @@
+package status
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its own
+// view: aggregate with max.
+type ClusterCollector struct{ source Source }
+
+// NewClusterCollector returns the collector of that source.
+func NewClusterCollector(source Source) *ClusterCollector { return &ClusterCollector{source} }
+
+// NewRegistry returns a registry with all that /metrics shows: of the cluster, of this replica, of Go and of the
+// process.
+func NewRegistry(source Source, m *Metrics) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		NewClusterCollector(source), m,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return r
+}
+
+func clusterDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "cluster", name), help, labels, nil)
+}
+
+var (
+	descTasks     = clusterDesc("tasks", "Tasks of the cluster, by state.", "group", "state")
+	descInstances = clusterDesc("instances", "Instances of the cluster, by state.", "state")
+	descFree      = clusterDesc("capacity_free_tasks", "Places that no task takes; +Inf without a cap.", "group")
+	descHeadroom  = clusterDesc("headroom_tasks", "Places left once the largest instance is lost; +Inf without a cap.", "group")
+	descImbalance = clusterDesc("imbalance_tasks", "Most tasks owned by a live instance less the fewest.", "group")
+	descProblems  = clusterDesc("problems", "Problems there are now, by reason.", "reason")
+)
+
+// Describe implements [prometheus.Collector].
+func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descTasks, descInstances, descFree, descHeadroom, descImbalance, descProblems} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can tell none
+// from unknown.
+func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.source.Snapshot()
+	if s == nil {
+		return
+	}
+	set := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for i := range s.Status.Groups {
+		g := &s.Status.Groups[i]
+		for _, state := range TaskStates() {
+			set(descTasks, float64(g.InState(state)), g.Name, string(state))
+		}
+		set(descFree, less(g.Capacity, g.Owned()), g.Name)
+		set(descHeadroom, less(g.Headroom, 0), g.Name)
+		set(descImbalance, float64(g.Imbalance), g.Name)
+	}
+	instances := map[InstanceState]int{Live: 0, Draining: 0, Dead: 0}
+	for i := range s.Instances {
+		instances[s.Instances[i].State]++
+	}
+	for state, n := range instances {
+		set(descInstances, float64(n), string(state))
+	}
+	problems := map[string]int{}
+	for _, reason := range ProblemReasons() {
+		problems[reason] = 0
+	}
+	for i := range s.Status.Problems {
+		problems[s.Status.Problems[i].Reason]++
+	}
+	for reason, n := range problems {
+		set(descProblems, float64(n), reason)
+	}
+}
+
+// less is places − n, without a limit +Inf.
+func less(places *int, n int) float64 {
+	if places == nil {
+		return math.Inf(1)
+	}
+	return float64(*places - n)
+}

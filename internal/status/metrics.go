@@ -1,0 +1,233 @@
+package status
+
+import (
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are those of this replica: what it owns and how long things take. They are a [prometheus.Collector]; those of
+// the whole cluster come from [ClusterCollector]. No metric has a label instance: Prometheus sets it.
+//
+// All methods may be called from many goroutines and never block. Durations below zero count as zero.
+type Metrics struct {
+	perTask bool
+
+	owned, limit                              *prometheus.GaugeVec
+	claims, releases, moves                   *prometheus.CounterVec
+	failover, handover                        *prometheus.HistogramVec
+	heartbeat, reconcile                      prometheus.Histogram
+	heartbeatFailures                         prometheus.Counter
+	heartbeatSuccess, reloadOK, reloadSuccess prometheus.Gauge
+	storeOps                                  *prometheus.HistogramVec
+	restarts, runs                            *prometheus.CounterVec
+	runDuration                               *prometheus.HistogramVec
+	configInfo, buildInfo                     *prometheus.GaugeVec
+}
+
+// Buckets reach from what a healthy store takes to what a long lease makes possible.
+var (
+	fastBuckets  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	leaseBuckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300}
+	runBuckets   = []float64{.01, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400}
+)
+
+// NewMetrics returns metrics that count nothing yet. perTask adds the label task to what tasks do: one series a task
+// on the replicas that ran it.
+func NewMetrics(perTask bool) *Metrics {
+	task := []string{"group"}
+	result := []string{"group", "result"}
+	if perTask {
+		task, result = append(task, "task"), append(result, "task")
+	}
+	return &Metrics{
+		perTask:  perTask,
+		owned:    gauges("owned_tasks", "Tasks that this replica owns.", "group"),
+		limit:    gauges("owned_tasks_limit", "Most tasks that this replica may own: its cap, +Inf without one.", "group"),
+		claims:   counters("claims_total", "Claims of keys, by how they ended.", "group", "result"),
+		releases: counters("releases_total", "Keys given up, by why.", "group", "reason"),
+		moves:    counters("moves_total", "Keys that came to this replica, by why.", "group", "reason"),
+		failover: histograms("failover_duration_seconds",
+			"From the last heartbeat of a dead owner to running here.", leaseBuckets, "group"),
+		handover: histograms("handover_duration_seconds",
+			"From the end of a run on a live replica to running here.", leaseBuckets, "group"),
+		heartbeat:         histogram("heartbeat_duration_seconds", "Time that heartbeats took.", fastBuckets),
+		heartbeatFailures: counter("heartbeat_failures_total", "Heartbeats that were not acknowledged."),
+		heartbeatSuccess:  gauge("heartbeat_last_success_timestamp_seconds", "When the last heartbeat was acknowledged."),
+		storeOps: histograms("store_operation_duration_seconds",
+			"Time that operations of the store took.", fastBuckets, "op", "result"),
+		reconcile:   histogram("reconcile_duration_seconds", "Time that comparing plan and reality took.", fastBuckets),
+		restarts:    counters("task_restarts_total", "Times that tasks were started again after they ended.", task...),
+		runs:        counters("task_runs_total", "Runs of tasks that ended, by how.", result...),
+		runDuration: histograms("task_run_duration_seconds", "Time that runs of tasks took.", runBuckets, task...),
+		reloadOK:    gauge("config_last_reload_successful", "Whether the last reload of the configuration was accepted."),
+		reloadSuccess: gauge("config_last_reload_success_timestamp_seconds",
+			"When the configuration was last loaded with success."),
+		configInfo: gauges("config_info", "The configuration that holds; the value is 1.", "hash"),
+		buildInfo:  gauges("build_info", "The program that runs; the value is 1.", "version", "revision", "goversion"),
+	}
+}
+
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.owned, m.limit, m.claims, m.releases, m.moves, m.failover, m.handover, m.heartbeat, m.heartbeatFailures,
+		m.heartbeatSuccess, m.storeOps, m.reconcile, m.restarts, m.runs, m.runDuration, m.reloadOK, m.reloadSuccess,
+		m.configInfo, m.buildInfo,
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(ch)
+	}
+}
+
+// SetBuild tells which program runs.
+func (m *Metrics) SetBuild(version, revision string) {
+	m.buildInfo.Reset()
+	m.buildInfo.WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
+
+// ConfigLoaded tells that the configuration with that hash was loaded at that moment and holds.
+func (m *Metrics) ConfigLoaded(hash string, at time.Time) {
+	m.configInfo.Reset()
+	m.configInfo.WithLabelValues(hash).Set(1)
+	m.reloadOK.Set(1)
+	m.reloadSuccess.Set(unixSeconds(at))
+}
+
+// ConfigRefused tells that a reload was refused and the last good configuration stays.
+func (m *Metrics) ConfigRefused() { m.reloadOK.Set(0) }
+
+// SetOwned tells how many tasks of the group this replica owns, and the most that it may; limit below 0: no cap.
+func (m *Metrics) SetOwned(group string, n, limit int) {
+	m.owned.WithLabelValues(group).Set(float64(n))
+	m.limit.WithLabelValues(group).Set(orInf(limit))
+}
+
+// ForgetGroup drops the gauges of a group that is no longer declared. Counters stay, as they should.
+func (m *Metrics) ForgetGroup(group string) {
+	m.owned.DeleteLabelValues(group)
+	m.limit.DeleteLabelValues(group)
+}
+
+// Claim counts n claims that ended alike; result is applied, refused, overtaken or unknown.
+func (m *Metrics) Claim(group, result string, n int) {
+	m.claims.WithLabelValues(group, result).Add(float64(max(n, 0)))
+}
+
+// Release counts a key given up, and why.
+func (m *Metrics) Release(group, reason string) { m.releases.WithLabelValues(group, reason).Inc() }
+
+// Move counts a key that came to this replica, and why.
+func (m *Metrics) Move(group, reason string) { m.moves.WithLabelValues(group, reason).Inc() }
+
+// ObserveFailover notes the time from the last beat of a dead owner to running here.
+func (m *Metrics) ObserveFailover(group string, d time.Duration) {
+	m.failover.WithLabelValues(group).Observe(seconds(d))
+}
+
+// ObserveHandover notes the time from the end of the run elsewhere to running here.
+func (m *Metrics) ObserveHandover(group string, d time.Duration) {
+	m.handover.WithLabelValues(group).Observe(seconds(d))
+}
+
+// Heartbeat notes a beat that took d and ended just now; err nil: it was acknowledged.
+func (m *Metrics) Heartbeat(d time.Duration, err error) {
+	m.heartbeat.Observe(seconds(d))
+	if err != nil {
+		m.heartbeatFailures.Inc()
+		return
+	}
+	m.heartbeatSuccess.SetToCurrentTime()
+}
+
+// StoreOp notes an operation of the store; result is ok or error, or the outcome of a change.
+func (m *Metrics) StoreOp(op, result string, d time.Duration) {
+	m.storeOps.WithLabelValues(op, result).Observe(seconds(d))
+}
+
+// Reconcile notes the time that one comparison of plan and reality took.
+func (m *Metrics) Reconcile(d time.Duration) { m.reconcile.Observe(seconds(d)) }
+
+// TaskRestart counts a restart of the task after it had ended.
+func (m *Metrics) TaskRestart(group, task string) {
+	m.restarts.WithLabelValues(m.taskLabels(group, task)...).Inc()
+}
+
+// TaskRun notes a run that ended; result is succeeded, failed or cancelled.
+func (m *Metrics) TaskRun(group, task, result string, d time.Duration) {
+	labels := []string{group, result}
+	if m.perTask {
+		labels = append(labels, task)
+	}
+	m.runs.WithLabelValues(labels...).Inc()
+	m.runDuration.WithLabelValues(m.taskLabels(group, task)...).Observe(seconds(d))
+}
+
+// ForgetTask drops the series of a task that is no longer declared, so that names that come and go do not pile up.
+func (m *Metrics) ForgetTask(group, task string) {
+	if !m.perTask {
+		return
+	}
+	labels := prometheus.Labels{"group": group, "task": task}
+	m.restarts.DeletePartialMatch(labels)
+	m.runs.DeletePartialMatch(labels)
+	m.runDuration.DeletePartialMatch(labels)
+}
+
+func (m *Metrics) taskLabels(group, task string) []string {
+	if m.perTask {
+		return []string{group, task}
+	}
+	return []string{group}
+}
+
+const namespace = "shardctl"
+
+func gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(
+		prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(
+		prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
+
+func unixSeconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
+func orInf(n int) float64 {
+	if n < 0 {
+		return math.Inf(1)
+	}
+	return float64(n)
+}

@@ -1,0 +1,117 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Selector asks for labels, in the words of kubectl: "k=v,k!=v,k in (a,b),k notin (a,b),k,!k". All parts must hold.
+// The empty selector matches everything; as in kubectl, != and notin also match where the label is absent.
+type Selector []requirement
+
+type requirement struct {
+	key    string
+	negate bool
+	any    bool // the label must (or, negated, must not) be there, whatever its value
+	values []string
+}
+
+// ParseSelector reads a selector. Its errors name the part that is wrong and what is allowed.
+func ParseSelector(text string) (Selector, error) {
+	var s Selector
+	for _, part := range splitOutside(text) {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			if strings.TrimSpace(text) == "" {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("selector %q: empty part between commas", text)
+		}
+		r, err := parseRequirement(part)
+		if err != nil {
+			return nil, fmt.Errorf("selector %q: %w", text, err)
+		}
+		s = append(s, r)
+	}
+	return s, nil
+}
+
+// Match says whether the labels are as asked.
+func (s Selector) Match(labels map[string]string) bool {
+	for _, r := range s {
+		value, has := labels[r.key]
+		holds := has && (r.any || slices.Contains(r.values, value))
+		if holds == r.negate {
+			return false
+		}
+	}
+	return true
+}
+
+func parseRequirement(part string) (requirement, error) {
+	for _, op := range []struct {
+		text   string
+		negate bool
+	}{{"!=", true}, {"==", false}, {"=", false}} {
+		if key, value, ok := strings.Cut(part, op.text); ok {
+			r := requirement{key: strings.TrimSpace(key), negate: op.negate, values: []string{strings.TrimSpace(value)}}
+			return r, r.check(part)
+		}
+	}
+	words := strings.Fields(strings.Replace(part, "(", " (", 1))
+	if len(words) > 1 && (words[1] == "in" || words[1] == "notin") {
+		set, ok := parenthesised(strings.Join(words[2:], " "))
+		if !ok {
+			return requirement{}, fmt.Errorf("%q: want %s %s (a,b)", part, words[0], words[1])
+		}
+		r := requirement{key: words[0], negate: words[1] == "notin", values: set}
+		return r, r.check(part)
+	}
+	r := requirement{any: true, key: part}
+	if key, ok := strings.CutPrefix(part, "!"); ok {
+		r.key, r.negate = strings.TrimSpace(key), true
+	}
+	return r, r.check(part)
+}
+
+func (r requirement) check(part string) error {
+	bad := func(text string) bool { return strings.ContainsAny(text, " \t!=(),") }
+	if r.key == "" || bad(r.key) || slices.ContainsFunc(r.values, bad) {
+		return fmt.Errorf("%q: want k=v, k!=v, k in (a,b), k notin (a,b), k or !k", part)
+	}
+	return nil
+}
+
+func parenthesised(text string) ([]string, bool) {
+	inner, opened := strings.CutPrefix(text, "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !opened || !closed {
+		return nil, false
+	}
+	values := strings.Split(inner, ",")
+	for i, v := range values {
+		values[i] = strings.TrimSpace(v)
+	}
+	return values, true
+}
+
+// splitOutside splits at commas outside parentheses.
+func splitOutside(text string) []string {
+	var parts []string
+	depth, start := 0, 0
+	for i, r := range text {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts = append(parts, text[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(parts, text[start:])
+}
