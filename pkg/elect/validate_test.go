@@ -1,0 +1,108 @@
+package elect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestValidateChanges(t *testing.T) {
+	stamp := Stamp{Session: "s", Seq: 1}
+	put := func(edit func(*Change)) []Change {
+		c := Change{Doc: Doc{Kind: KindLock, ID: "g/a", Rev: 1, Stamp: stamp}}
+		edit(&c)
+		return []Change{c}
+	}
+	tests := []struct {
+		name    string
+		changes []Change
+		want    error
+	}{
+		{"none", nil, nil},
+		{"create", put(func(*Change) {}), nil},
+		{"replace", put(func(c *Change) { c.IfRev, c.Doc.Rev = 4, 5 }), nil},
+		{"body", put(func(c *Change) { c.Doc.Body = []byte(` {"a":1}`) }), nil},
+		{"largest body", put(func(c *Change) { c.Doc.Body = object(MaxBody) }), nil},
+		{"body too large", put(func(c *Change) { c.Doc.Body = object(MaxBody + 1) }), ErrTooLarge},
+		{"body not an object", put(func(c *Change) { c.Doc.Body = []byte(`[1]`) }), ErrMalformed},
+		{"body not JSON", put(func(c *Change) { c.Doc.Body = []byte(`{`) }), ErrMalformed},
+		{"largest ID", put(func(c *Change) { c.Doc.ID = strings.Repeat("x", MaxText) }), nil},
+		{"ID too large", put(func(c *Change) { c.Doc.ID = strings.Repeat("x", MaxText+1) }), ErrTooLarge},
+		{"state too large", put(func(c *Change) { c.Doc.State = strings.Repeat("x", MaxText+1) }), ErrTooLarge},
+		{"empty ID", put(func(c *Change) { c.Doc.ID = "" }), ErrMalformed},
+		{"NUL in ID", put(func(c *Change) { c.Doc.ID = "a\x00b" }), ErrMalformed},
+		{"ID not UTF-8", put(func(c *Change) { c.Doc.ID = "\xff" }), ErrMalformed},
+		{"unknown kind", put(func(c *Change) { c.Doc.Kind = "thing" }), ErrMalformed},
+		{"unknown operation", put(func(c *Change) { c.Op = 9 }), ErrMalformed},
+		{"rev does not rise", put(func(c *Change) { c.IfRev = 1 }), ErrMalformed},
+		{"rev zero", put(func(c *Change) { c.Doc.Rev = 0 }), ErrMalformed},
+		{"negative condition", put(func(c *Change) { c.IfRev = -1 }), ErrMalformed},
+		{"no stamp", put(func(c *Change) { c.Doc.Stamp = Stamp{} }), ErrMalformed},
+		{"delete", put(func(c *Change) { c.Op, c.IfRev = Delete, 1 }), nil},
+		{"delete without revision", put(func(c *Change) { c.Op = Delete }), ErrMalformed},
+		{"bump of a lock", put(func(c *Change) { c.Op = Bump }), ErrMalformed},
+		{"bump of a group", put(func(c *Change) { c.Op, c.Doc = Bump, Doc{Kind: KindGroup, ID: "g"} }), nil},
+		{"named twice", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Rev = 2 })...), ErrMalformed},
+		{"same ID of two kinds", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Kind = KindValue })...), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := ValidateChanges(tt.changes); !errors.Is(err, tt.want) {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	mine, other := Stamp{"me", 1}, Stamp{"you", 1}
+	at := func(rev int64, s Stamp) *Doc { return &Doc{Kind: KindLock, ID: "g/a", Rev: rev, Stamp: s} }
+	put := func(ifRev, rev int64) Change {
+		return Change{IfRev: ifRev, Doc: *at(rev, mine)}
+	}
+	tests := []struct {
+		name   string
+		change Change
+		found  *Doc
+		want   Status
+		apply  bool
+	}{
+		{"create", put(0, 1), nil, Applied, true},
+		{"replace", put(4, 9), at(4, other), Applied, true},
+		{"repeated", put(4, 9), at(9, mine), Applied, false},
+		{"another write at my revision", put(4, 9), at(9, other), Refused, false},
+		{"another write below my revision", put(4, 9), at(7, other), Refused, false},
+		{"another write above my revision", put(4, 9), at(10, other), Overtaken, false},
+		{"my own later write", put(4, 9), at(10, Stamp{"me", 2}), Overtaken, false},
+		{"absent", put(4, 9), nil, Overtaken, false},
+		{"create over a document", put(0, 1), at(1, other), Refused, false},
+		{"delete", Change{Op: Delete, IfRev: 4}, at(4, other), Applied, true},
+		{"delete at another revision", Change{Op: Delete, IfRev: 4}, at(5, other), Refused, false},
+		{"delete of nothing", Change{Op: Delete, IfRev: 4}, nil, Overtaken, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, apply := Judge(tt.change, tt.found)
+			if got.Status != tt.want || apply != tt.apply {
+				t.Fatalf("got %v, apply %t; want %v, %t", got.Status, apply, tt.want, tt.apply)
+			}
+			if got.Status != Applied && got.Doc != tt.found {
+				t.Fatalf("document %v, want the one found", got.Doc)
+			}
+		})
+	}
+}
+
+func TestAllUnknown(t *testing.T) {
+	for _, out := range AllUnknown(3, context.DeadlineExceeded) {
+		if out.Status != Unknown || !errors.Is(out.Err, ErrUnavailable) || !errors.Is(out.Err, context.DeadlineExceeded) {
+			t.Fatalf("got %+v", out)
+		}
+	}
+}
+
+func object(size int) []byte {
+	return []byte(`{"a":"` + string(bytes.Repeat([]byte("x"), size-8)) + `"}`)
+}
