@@ -1,0 +1,117 @@
+# What a developer and the build machine run. `make` alone lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS   = -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
+
+# One version of the linter for everybody: another one finds other things.
+GOLANGCI_VERSION := 2.15.0
+
+# The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
+RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
+RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/elect/memstore ./pkg/balancer ./pkg/tasks ./internal/guard ./internal/status
+
+TEST_FLAGS ?=
+# A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite
+E2E_LABELS ?=
+FUZZTIME   ?= 10s
+DEV_FLAGS  ?=
+
+# Packages of this module with Go files; the end-to-end stories have a target of their own.
+UNIT = $$(go list ./... | grep -v '/test/e2e$$')
+# bench is a module of its own.
+BENCH_MODULE := $(wildcard bench/go.mod)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Every day
+
+.PHONY: dev
+dev: ## Real replicas on a SQLite file, with the page on :8080 (DEV_FLAGS="--replicas 3")
+	go run ./cmd/shardctl dev $(DEV_FLAGS)
+
+.PHONY: build
+build: ## bin/shardctl, static, with its version
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/shardctl ./cmd/shardctl
+
+.PHONY: test
+test: unit e2e ## Everything: unit tests, the store suite on every store, the end-to-end stories
+
+.PHONY: unit
+unit: ## All tests but the end-to-end stories
+	go test $(TEST_FLAGS) $(UNIT)
+
+.PHONY: e2e
+e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
+	go test -v -count=1 -timeout 15m ./test/e2e $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
+
+.PHONY: bench
+bench: ## Print the figures of this machine
+	go -C bench run . $(BENCH_FLAGS)
+
+.PHONY: fuzz-short
+fuzz-short: ## Each fuzz target for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg 2>/dev/null | xargs -r -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(go test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
+			echo "== $$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$dir"; \
+		done; \
+	done
+
+##@ What the build machine runs
+
+.PHONY: check
+check: verify vet lint build race ## What CI runs before the tests: modules, format, vet, lint, build, race detector
+
+.PHONY: verify
+verify: ## Modules are what go.sum says
+	go mod verify
+
+.PHONY: vet
+vet: ## gofmt and go vet, tests included
+	@out="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go'))"; \
+	if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
+	go vet ./...
+ifneq ($(BENCH_MODULE),)
+	go -C bench vet ./...
+endif
+
+.PHONY: race
+race: ## Tests under the race detector, where it matters
+	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+	go test $(RACE) -short $(TEST_FLAGS) $$(go list -e -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(RACE_PACKAGES))
+
+.PHONY: lint
+lint: ## golangci-lint, with the rules of the layout
+	@$(find_lint); echo "$$lint run ./..."; "$$lint" run ./...
+ifneq ($(BENCH_MODULE),)
+	@$(find_lint); cd bench && "$$lint" run --config ../.golangci.yml ./...
+endif
+
+.PHONY: fmt
+fmt: ## Format all Go files as the linter wants them
+	@$(find_lint); "$$lint" fmt ./...
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin dist
+
+# Sets $lint to golangci-lint at the version above: one that is installed, else one built into bin (three minutes, once).
+define find_lint
+lint=""; \
+for found in "$(CURDIR)/bin/golangci-lint" "$$(command -v golangci-lint || true)" "$$(go env GOPATH)/bin/golangci-lint"; do \
+	if [ -x "$$found" ] && "$$found" version --short 2>/dev/null | grep -qx '$(GOLANGCI_VERSION)'; then lint="$$found"; break; fi; \
+done; \
+if [ -z "$$lint" ]; then \
+	echo "building golangci-lint $(GOLANGCI_VERSION) into bin (about three minutes)"; \
+	GOBIN="$(CURDIR)/bin" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(GOLANGCI_VERSION); \
+	lint="$(CURDIR)/bin/golangci-lint"; \
+fi
+endef
