@@ -1,0 +1,186 @@
+//go:build unix
+
+package testmongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// pollEvery is how often the nodes are asked while waiting for an election.
+const pollEvery = 30 * time.Millisecond
+
+type helloReply struct {
+	Primary   bool `bson:"isWritablePrimary"`
+	Secondary bool `bson:"secondary"`
+}
+
+// Run runs a command on this node's admin database, whatever the node's role.
+func (n *Node) Run(ctx context.Context, command bson.D) *mongo.SingleResult {
+	client, err := n.rs.client("mongodb://" + n.Addr() + "/?directConnection=true")
+	if err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return client.Database("admin").RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Nearest()))
+}
+
+// hello asks the node for its role; a node that is down or stopped has none.
+func (n *Node) hello(ctx context.Context) (reply helloReply) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = n.Run(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&reply)
+	return reply
+}
+
+// Primary waits until there is a primary and returns it. A stopped node that was primary does not count.
+func (rs *ReplicaSet) Primary(ctx context.Context) (*Node, error) {
+	if rs.external != "" {
+		return nil, ErrExternal
+	}
+	for {
+		for i, reply := range rs.hellos(ctx) {
+			if reply.Primary {
+				return rs.nodes[i], nil
+			}
+		}
+		if err := pause(ctx); err != nil {
+			return nil, fmt.Errorf("no primary: %w", err)
+		}
+	}
+}
+
+// WaitInSync waits until each node is primary or secondary.
+func (rs *ReplicaSet) WaitInSync(ctx context.Context) error {
+	if rs.external != "" {
+		return ErrExternal
+	}
+	for {
+		ready := 0
+		for _, reply := range rs.hellos(ctx) {
+			if reply.Primary || reply.Secondary {
+				ready++
+			}
+		}
+		if ready == len(rs.nodes) {
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("%d of %d nodes are in sync: %w", ready, len(rs.nodes), err)
+		}
+	}
+}
+
+// hellos asks all nodes at once, since a stopped one takes its whole second.
+func (rs *ReplicaSet) hellos(ctx context.Context) []helloReply {
+	replies := make([]helloReply, len(rs.nodes))
+	done := make(chan struct{})
+	for i, n := range rs.nodes {
+		go func() {
+			replies[i] = n.hello(ctx)
+			done <- struct{}{}
+		}()
+	}
+	for range rs.nodes {
+		<-done
+	}
+	return replies
+}
+
+// StepDown has the primary step down for five seconds, and returns once another node is primary.
+func (rs *ReplicaSet) StepDown(ctx context.Context) error {
+	old, err := rs.Primary(ctx)
+	if err != nil {
+		return err
+	}
+	command := bson.D{
+		{Key: "replSetStepDown", Value: 5}, {Key: "secondaryCatchUpPeriodSecs", Value: 2}, {Key: "force", Value: true},
+	}
+	if err := old.Run(ctx, command).Err(); err != nil {
+		return fmt.Errorf("step down: %w", err)
+	}
+	_, err = rs.Primary(ctx)
+	return err
+}
+
+// FailCommand makes the primary fail the next commands as data says, times times; 0 ends it. data is that of MongoDB's fail point
+// failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS. The commands fail before
+// they are run, except with writeConcernError.
+func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) error {
+	return rs.FailPoint(ctx, "failCommand", times, data)
+}
+
+// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so that its answer
+// is lost, times times; 0 ends it.
+func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
+	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", times, bson.M{"closeConnection": true})
+}
+
+// FailPoint sets a fail point of the primary to act times times; 0 ends it.
+func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, times int, data bson.M) error {
+	command := bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: "off"}}
+	if times > 0 {
+		command = bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: bson.M{"times": times}}, {Key: "data", Value: data}}
+	}
+	if err := rs.runOnPrimary(ctx, command); err != nil {
+		return fmt.Errorf("fail point %s (the server needs --setParameter enableTestCommands=1): %w", name, err)
+	}
+	return nil
+}
+
+func (rs *ReplicaSet) runOnPrimary(ctx context.Context, command bson.D) error {
+	if rs.external == "" && !rs.opts.Standalone {
+		n, err := rs.Primary(ctx)
+		if err != nil {
+			return err
+		}
+		return n.Run(ctx, command).Err()
+	}
+	client, err := rs.client(rs.URI())
+	if err != nil {
+		return err
+	}
+	return client.Database("admin").RunCommand(ctx, command).Err()
+}
+
+// client returns the client for a URI, kept until Close.
+func (rs *ReplicaSet) client(uri string) (*mongo.Client, error) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.closed {
+		return nil, errors.New("the replica set is closed")
+	}
+	if c := rs.clients[uri]; c != nil {
+		return c, nil
+	}
+	c, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(10 * time.Second))
+	if err == nil {
+		rs.clients[uri] = c
+	}
+	return c, err
+}
+
+func (rs *ReplicaSet) disconnect() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, c := range rs.clients {
+		_ = c.Disconnect(ctx)
+	}
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(pollEvery):
+		return nil
+	}
+}

