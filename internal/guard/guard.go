@@ -1,0 +1,49 @@
+package guard
+
+import (
+	"context"
+	"os"
+
+	"github.com/go-logr/logr"
+)
+
+// Config is what a guard needs to know. The rest the worker tells it.
+type Config struct {
+	// Path and Args are the worker's program and its arguments without the program's name; by default this program with
+	// its own arguments.
+	Path string
+	Args []string
+	// Env is the worker's environment; by default this process's.
+	Env []string
+	// Stdin, Stdout and Stderr are the worker's; by default this process's.
+	Stdin, Stdout, Stderr *os.File
+	// Prepare opens whatever MarkDead needs, ahead of time. It is called once the worker has said hello, in the background,
+	// and again after a pause as long as it fails. It may be nil.
+	Prepare func(ctx context.Context) error
+	// MarkDead writes sessions down as dead, with the grants that are still open. It is called when the worker has died and
+	// all of its tasks are gone, and again until it succeeds or the lease has run out anyway. It must bear sessions that
+	// were never inserted and those that are dead already. It must not start processes. It may be nil.
+	MarkDead func(ctx context.Context, sessions []Session) error
+	// Log takes what the guard does. Lines are dropped when it does not keep up.
+	Log logr.Logger
+}
+
+// The variables that mark a task's processes; whoever builds a command's environment sets them.
+const (
+	envKey     = "SHARDCTL_KEY"
+	envSession = "SHARDCTL_SESSION"
+)
+
+// Run starts the worker and does the guard's work until it has ended and nothing of its tasks is left. It returns the
+// worker's exit status, 128+n when signal n ended it. The error says why the worker could not be started, or why its
+// sessions could not be marked; the status then stands all the same.
+//
+// Run takes over the process: its signals and every child it has or gets. Call it once, from a program that starts no
+// processes by itself. The end of ctx counts as a first SIGTERM.
+func Run(ctx context.Context, cfg Config) (exitCode int, err error) {
+	g, err := newKeeper(cfg)
+	if err != nil {
+		return 1, err
+	}
+	return g.run(ctx)
+}

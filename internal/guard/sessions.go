@@ -1,0 +1,180 @@
+package guard
+
+import (
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// handle takes one record from the worker.
+func (g *keeper) handle(m message) {
+	switch m.Kind {
+	case kindHello:
+		g.greet(m)
+	case kindStart:
+		if m.Start != nil {
+			g.start(m)
+			return
+		}
+	case kindStop:
+		if c := g.kids[m.ID]; c != nil {
+			g.stop(c, syscall.Signal(m.Signal), m.Grace)
+		}
+	case kindDeadline:
+		if m.Deadlines != nil {
+			g.ledger(m.Session).deadlines = *m.Deadlines
+		}
+	case kindOpening:
+		g.ledger(m.Session)
+	case kindClosed:
+		delete(g.sessions, m.Session)
+	case kindGrant:
+		if m.Until != nil {
+			g.ledger(m.Session).grants[m.Key] = *m.Until
+		} else {
+			delete(g.ledger(m.Session).grants, m.Key)
+		}
+	case kindBye:
+		g.worker.bye = true
+	}
+	closeFiles(m.files)
+}
+
+func (g *keeper) greet(m message) {
+	if m.Version != wireVersion {
+		g.note(func(log logr.Logger) { log.Error(nil, "The worker is of another version") })
+		g.killWorker()
+		return
+	}
+	g.lease, g.shutdown = m.Lease, m.Timeout
+	if !g.hello {
+		g.hello = true
+		close(g.helloed)
+	}
+}
+
+func (g *keeper) ledger(uuid string) *ledger {
+	l := g.sessions[uuid]
+	if l == nil {
+		l = &ledger{grants: map[elect.Key]protocol.Instant{}}
+		g.sessions[uuid] = l
+	}
+	return l
+}
+
+// checkDeadlines acts on the leases that have run out further since the last time.
+func (g *keeper) checkDeadlines(now protocol.Instant) {
+	for uuid, l := range g.sessions {
+		ph := l.deadlines.phaseAt(now)
+		before := l.handled
+		l.handled = ph
+		if ph <= before || ph < phaseStop {
+			continue
+		}
+		for _, c := range g.kids {
+			if c.session == uuid {
+				g.overdue(c, ph)
+			}
+		}
+		if ph >= phaseKill && before < phaseKill {
+			g.purge = true
+			g.lookSoon()
+			g.note(func(log logr.Logger) { log.Info("The lease was not renewed, all tasks are killed", "session", uuid) })
+		}
+	}
+}
+
+// overdue ends a command whose session was not renewed.
+func (g *keeper) overdue(c *child, ph phase) {
+	if ph >= phaseKill {
+		g.kill(c, true)
+	} else if !c.stopping {
+		g.stop(c, unix.SIGTERM, g.lease)
+	}
+	if ph >= phaseGone {
+		g.alarm(c, true)
+	}
+}
+
+// signalled turns a signal to the guard into an order to the worker.
+func (g *keeper) signalled(s syscall.Signal) {
+	switch {
+	case s == syscall.SIGHUP:
+		g.tell(message{Kind: kindOrder, Order: Reload})
+	case !g.draining:
+		g.draining, g.drainBy = true, Now().Add(g.shutdown)
+		g.tell(message{Kind: kindOrder, Order: Drain})
+		g.note(func(log logr.Logger) { log.Info("Draining") })
+	case g.hard == 0:
+		g.hard, g.hardBy = s, Now().Add(afterHardStop)
+		g.tell(message{Kind: kindOrder, Order: HardStop})
+		g.killKids()
+		g.note(func(log logr.Logger) { log.Info("Stopping hard") })
+	}
+}
+
+func (g *keeper) killKids() {
+	for _, c := range g.kids {
+		g.kill(c, true)
+	}
+}
+
+// checkShutdown ends what a shutdown's time limits end.
+func (g *keeper) checkShutdown(now protocol.Instant) {
+	if g.draining && !g.overran && reached(g.drainBy, now) {
+		g.overran = true
+		g.killKids()
+		g.note(func(log logr.Logger) { log.Info("The shutdown took too long, all tasks are killed") })
+	}
+	switch {
+	case g.overran && reached(g.drainBy.Add(afterDrain), now),
+		g.hard != 0 && reached(g.hardBy, now),
+		!g.worker.alive() && reached(g.worker.died.Add(afterBye), now):
+		g.killWorker()
+	}
+}
+
+// socketEnded takes the end of the socket for the end of the worker.
+func (g *keeper) socketEnded(error) {
+	g.eof = true
+	g.workerEnds()
+	if !g.worker.bye {
+		g.killWorker()
+	}
+}
+
+// workerEnds kills everything at once; what is left shows in the surveys that follow, strays included.
+func (g *keeper) workerEnds() {
+	if !g.worker.alive() {
+		return
+	}
+	g.worker.died = Now()
+	g.purge = true
+	g.killKids()
+	g.lookSoon()
+	g.note(func(log logr.Logger) { log.Info("The worker has ended, all tasks are killed") })
+}
+
+func (g *keeper) killWorker() {
+	if g.worker.reaped || g.worker.killed {
+		return
+	}
+	g.worker.killed = true
+	_ = unix.Kill(g.worker.pid, unix.SIGKILL)
+}
+
+// exitCode is the guard's own: the worker's, unless a hard stop had to kill that.
+func (g *keeper) exitCode() int {
+	switch {
+	case g.worker.killed && g.hard != 0:
+		return 128 + int(g.hard)
+	case !g.worker.reaped:
+		return 1
+	default:
+		return g.worker.code
+	}
+}

@@ -1,0 +1,101 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// workerFD is the socket's descriptor in the worker: the first after standard error.
+const workerFD = 3
+
+// worker is the process that the guard guards.
+type worker struct {
+	pid    int
+	bye    bool // it said that it is about to exit
+	reaped bool
+	code   int // valid once reaped
+	killed bool
+	died   protocol.Instant // when the guard saw the first sign of its end; zero: it lives
+}
+
+func (w *worker) alive() bool { return w.died == protocol.Instant{} }
+
+// startWorker executes the worker with one end of a new socket pair and returns the other.
+func startWorker(cfg Config) (int, *conn, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, nil, fmt.Errorf("make a socket pair: %w", err)
+	}
+	unix.CloseOnExec(pair[0])
+	unix.CloseOnExec(pair[1])
+	ours := os.NewFile(uintptr(pair[0]), "worker")  //nolint:gosec // G115: a descriptor is not negative
+	theirs := os.NewFile(uintptr(pair[1]), "guard") //nolint:gosec // G115: a descriptor is not negative
+	defer func() { _ = theirs.Close() }()
+	pid, err := syscall.ForkExec(cfg.Path, slices.Concat(os.Args[:1], cfg.Args), &syscall.ProcAttr{
+		Env:   workerEnv(cfg.Env),
+		Files: []uintptr{cfg.Stdin.Fd(), cfg.Stdout.Fd(), cfg.Stderr.Fd(), theirs.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		_ = ours.Close()
+		return 0, nil, fmt.Errorf("start the worker %s: %w", cfg.Path, err)
+	}
+	conn, err := connFromFile(ours)
+	if err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		return 0, nil, err
+	}
+	return pid, conn, nil
+}
+
+func workerEnv(env []string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, envGuard+"=") })
+	return append(out, envGuard+"="+strconv.Itoa(workerFD)+":"+strconv.Itoa(os.Getpid()))
+}
+
+// withDefaults fills in what Config leaves open.
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.Path == "" {
+		path, err := selfPath()
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Path = path
+	}
+	if cfg.Args == nil {
+		cfg.Args = os.Args[1:]
+	}
+	if cfg.Env == nil {
+		cfg.Env = os.Environ()
+	}
+	if cfg.Stdin == nil {
+		cfg.Stdin = os.Stdin
+	}
+	if cfg.Stdout == nil {
+		cfg.Stdout = os.Stdout
+	}
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	if Present() {
+		return cfg, errors.New("this process is a worker already")
+	}
+	return cfg, nil
+}
+
+// statusCode is an exit status as a shell shows it.
+func statusCode(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
