@@ -174,6 +174,9 @@ func (p *localProcess) watch() {
 		case <-timer:
 			look = min(2*look, lastLook)
 		}
+		if exited == nil && groupGone(p.pgid, false) {
+			return // before anything is sent: the number may be given to another group now
+		}
 		killed, next := p.act(time.Now())
 		if exited == nil && groupGone(p.pgid, killed) {
 			return

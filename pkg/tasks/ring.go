@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ type ring struct {
 func newLogs() *logs { return &logs{rings: map[elect.Key]*ring{}} }
 
 // open keeps the key's ring until it is released.
-func (l *logs) open(key elect.Key) {
+func (l *logs) open(key elect.Key) *ring {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -55,6 +56,8 @@ func (l *logs) open(key elect.Key) {
 	}
 	r.users++
 	r.setOver(false)
+	l.left = slices.DeleteFunc(l.left, func(k elect.Key) bool { return k == key })
+	return r
 }
 
 // release makes the key's ring one that may be forgotten, and ends those who follow it.
@@ -73,9 +76,7 @@ func (l *logs) release(key elect.Key) {
 	for len(l.left) > keptRings {
 		oldest := l.left[0]
 		l.left = l.left[1:]
-		if r := l.rings[oldest]; r != nil && r.users == 0 {
-			delete(l.rings, oldest)
-		}
+		delete(l.rings, oldest)
 	}
 }
 

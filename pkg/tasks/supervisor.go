@@ -59,14 +59,12 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 //   - when ctx has ended and nothing of the task is left, however long that takes: the cause of ctx. With a cause of [elect.ErrLeaseLost]
 //     commands are killed a tenth of the lease before the hold's deadline, without one after the task's stop timeout;
 //   - when the task has ended for good, also when an earlier owner has noted so: an error that wraps [ErrDone];
-//   - when the lock could not be advanced for another start: that error, which wraps [elect.ErrLeaseLost] as a rule;
-//   - when the task makes no sense (an unknown callback, a bad schedule): what is wrong with it, once ctx has ended. Until then
-//     that stands in the task's status.
+//   - when the lock could not be advanced for another start: that error, which wraps [elect.ErrLeaseLost] as a rule.
 //
-// Nothing that a task does makes Run panic.
+// A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and what is wrong stands in
+// its status. Nothing that a task does makes Run panic; but a panic in a goroutine that a callback started itself cannot be caught.
 func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
-	r := newRunning(s, t.WithDefaults(), hold)
-	s.logs.open(hold.Key())
+	r := newRunning(s, t.WithDefaults(), hold, s.logs.open(hold.Key()))
 	defer s.logs.release(hold.Key())
 	if r.task.Ticks() {
 		return r.tick(ctx)

@@ -1,0 +1,124 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// grant is what a far side was last told it may do, or may have heard. It outlives a failed start: until it is over, or a stop
+// was acknowledged, the key stays here.
+type grant struct {
+	start start
+	until time.Time // zero: nothing is granted
+	seq   int       // of messages under start.token
+}
+
+// stopRetry is the time between two tries to stop a far side.
+const stopRetry = time.Second
+
+// errUnrenewed says a far side's time ran out.
+var errUnrenewed = errors.New("not renewed before its time was over")
+
+// session tells a far side that the task is its own, again and again, for as long as the key is held. It returns when the
+// far side could not be told, or when ctx has ended; the grant is ended by endGrant.
+func (r *running) session(ctx context.Context, st start) ending {
+	if err := r.startFarSide(ctx, st); err != nil {
+		return ending{err: fmt.Errorf("not started: %w", err), code: 1, cut: ctx.Err() != nil}
+	}
+	r.report(StateRunning)
+	known := r.grant.until // what the far side is known to have heard; it may have heard more
+	wait := r.s.cfg.Lease / 3
+	for {
+		if !sleep(ctx, min(wait, time.Until(known))) {
+			return ending{cut: true}
+		}
+		if !time.Now().Before(known) {
+			return ending{err: errUnrenewed, code: 1}
+		}
+		err := r.tell(ctx, eventRenew)
+		switch {
+		case err == nil:
+			known, wait = r.grant.until, r.s.cfg.Lease/3
+		case ctx.Err() != nil:
+			return ending{cut: true}
+		default:
+			r.log.Error(err, "renewing failed, trying again", "token", st.token)
+			r.report(StateRunning, lastError(err))
+			wait = r.s.cfg.Lease / 40
+		}
+	}
+}
+
+func (r *running) startFarSide(ctx context.Context, st start) error {
+	r.grant.start, r.grant.seq = st, 0
+	if err := r.s.beginStart(ctx); err != nil {
+		return err
+	}
+	defer r.s.endStart()
+	return r.tell(ctx, eventStart)
+}
+
+// tell sends start or renew. The grant is noted, here and by whoever frees keys, before anything is sent: it ends at the hold's
+// deadline, from which the far side's seconds are counted back by the longest that the request may be under way.
+func (r *running) tell(ctx context.Context, event string) error {
+	before, timeout := r.grant.until, r.farTimeout()
+	until := r.hold.Deadline()
+	validFor := time.Until(until) - timeout
+	if validFor <= 0 {
+		return fmt.Errorf("%s: %w: the lease has %s left, less than the request may take", event, errNotSent, time.Until(until).Round(time.Millisecond))
+	}
+	if until.After(before) {
+		r.setGrant(until)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errRequestTimeout)
+	defer cancel()
+	err := r.sendEvent(ctx, event, validFor)
+	if errors.Is(err, errNotSent) {
+		r.setGrant(before)
+	}
+	return err
+}
+
+func (r *running) sendEvent(ctx context.Context, event string, validFor time.Duration) error {
+	st := r.grant.start
+	r.grant.seq++ // also for a repeated one: it says another time
+	idem := fmt.Sprintf("%s#%d/%s/%d", r.hold.Key(), st.token, event, r.grant.seq)
+	return r.send(ctx, message{event: event, start: st, validFor: validFor, idem: idem})
+}
+
+// farTimeout is the longest that one request may take.
+func (r *running) farTimeout() time.Duration {
+	return cmp.Or(r.task.HTTP.Timeout, min(DefaultHTTPTimeout, r.s.cfg.Lease/4))
+}
+
+func (r *running) setGrant(until time.Time) {
+	r.grant.until = until
+	if r.s.cfg.Granted != nil {
+		r.s.cfg.Granted(r.hold.Key(), r.hold.Session(), until)
+	}
+}
+
+// endGrant returns when a far side has acknowledged a stop, or the time that it was granted is over. ctx has ended, or
+// the task has for good.
+func (r *running) endGrant(ctx context.Context) {
+	if r.grant.until.IsZero() {
+		return
+	}
+	r.report(StateStopping)
+	over, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.grant.until)
+	defer cancel()
+	for over.Err() == nil {
+		try, cancelTry := context.WithTimeoutCause(over, r.farTimeout(), errRequestTimeout)
+		err := r.sendEvent(try, eventStop, 0)
+		cancelTry()
+		if err == nil {
+			break
+		}
+		r.log.Error(err, "stopping was not acknowledged, trying again until its time is over")
+		sleep(over, stopRetry)
+	}
+	r.setGrant(time.Time{})
+}

@@ -1,0 +1,137 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// keep runs a task without ticks for as long as it is owned: once, and again as its restart policy says.
+func (r *running) keep(ctx context.Context) error {
+	if err := r.endedBefore(); err != nil {
+		return err
+	}
+	defer r.endGrant(ctx)
+	token, failures := r.hold.Token(), 0
+	r.report(StateStarting)
+	for attempt := 1; ; attempt++ {
+		began := time.Now()
+		end := r.once(ctx, start{token: token, attempt: attempt})
+		took := time.Since(began)
+		r.s.cfg.Metrics.RunDone(r.task.Group, keepResult(end), took)
+		if end.cut {
+			return context.Cause(ctx)
+		}
+		if took >= r.task.Backoff.ResetAfter {
+			failures = 0
+		}
+		failures++
+		r.logEnd(end, took)
+		if r.endsForGood(end, failures) {
+			return r.finish(ctx, end, token)
+		}
+		if !r.pause(ctx, end, failures) {
+			return context.Cause(ctx)
+		}
+		var err error
+		token, err = r.advance(ctx, StateStarting, func(s *elect.TaskStatus) { s.Restarts++ })
+		if err != nil {
+			return err
+		}
+		r.s.cfg.Metrics.TaskRestart(r.task.Group)
+	}
+}
+
+// endedBefore says, as an error, that the lock holds an outcome that still counts. One under another restart policy than
+// the task has now may not.
+func (r *running) endedBefore() error {
+	outcome := r.hold.Status().Outcome
+	switch {
+	case outcome == nil, r.task.Restart == RestartAlways && (outcome.Succeeded || r.task.MaxRestarts == 0):
+		return nil
+	case outcome.Succeeded:
+		return ErrDone
+	default:
+		return fmt.Errorf("%w: it failed: %s", ErrDone, outcome.Error)
+	}
+}
+
+// endsForGood says whether what has ended stays ended.
+func (r *running) endsForGood(end ending, failures int) bool {
+	switch {
+	case end.byItself && r.task.Restart == RestartNever,
+		end.byItself && r.task.Restart == RestartOnFailure && end.err == nil:
+		return true
+	default:
+		return r.task.MaxRestarts > 0 && failures > r.task.MaxRestarts
+	}
+}
+
+// pause waits before a restart; false: ctx ended first.
+func (r *running) pause(ctx context.Context, end ending, failures int) bool {
+	delay := r.task.Backoff.delay(failures - 1)
+	r.report(StateBackoff, lastError(end.err), nextRunAt(time.Now().Add(delay)))
+	return sleep(ctx, delay)
+}
+
+// finish writes the outcome into the lock. The work has ended, so it is worth a try even when ctx ends meanwhile; if
+// nobody notes the outcome, the work starts again elsewhere.
+func (r *running) finish(ctx context.Context, end ending, token int64) error {
+	done, state := ErrDone, StateDone
+	succeeded := end.err == nil && r.task.Restart != RestartAlways
+	if !succeeded {
+		if end.err == nil {
+			end.err = fmt.Errorf("it ended by itself more often than maxRestarts (%d) allows", r.task.MaxRestarts)
+		}
+		done, state = fmt.Errorf("%w: it failed: %w", ErrDone, end.err), StateFailed
+	}
+	status := r.set(state, []func(*elect.TaskStatus){lastError(end.err), func(s *elect.TaskStatus) {
+		s.Outcome = &elect.RunOutcome{
+			Succeeded: succeeded, ExitCode: end.code, Error: display(end.err), At: time.Now().UnixMilli(), Token: token,
+		}
+	}})
+	for try := 0; ; try++ {
+		last := ctx.Err() != nil
+		err := r.note(ctx, status)
+		switch {
+		case err == nil:
+			r.log.Info("task has ended for good", "token", token)
+			return done
+		case last:
+			return context.Cause(ctx)
+		case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrNotHeld):
+			return err
+		}
+		sleep(ctx, advanceBackoff.delay(try))
+	}
+}
+
+// note advances the lock also when ctx has ended, for as long as the lease can hold.
+func (r *running) note(ctx context.Context, status elect.TaskStatus) error {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.hold.Deadline())
+	defer cancel()
+	_, err := r.hold.Advance(ctx, status)
+	return err
+}
+
+func (r *running) logEnd(end ending, took time.Duration) {
+	if end.err != nil {
+		r.log.Error(end.err, "task ended", "duration", took)
+		return
+	}
+	r.log.Info("task ended", "duration", took)
+}
+
+func keepResult(end ending) Result {
+	switch {
+	case end.cut:
+		return ResultStopped
+	case end.err != nil:
+		return ResultFailed
+	default:
+		return ResultSucceeded
+	}
+}

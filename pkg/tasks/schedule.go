@@ -1,0 +1,77 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Schedule tells when a task is due. It is a value that depends on nothing but its making, so that every replica fires the same ticks.
+type Schedule interface {
+	// Next is the first tick after the given moment; the zero time when there is none.
+	Next(after time.Time) time.Time
+}
+
+// schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
+func (t Task) schedule() (Schedule, error) {
+	switch {
+	case t.Schedule != "":
+		return ParseSchedule(t.Schedule, t.TimeZone)
+	case t.Every > 0:
+		return EverySchedule(t.Key(), t.Every)
+	default:
+		return nil, errors.New("task has neither schedule nor every")
+	}
+}
+
+// every fires at phase + k × period, in Unix milliseconds.
+type every struct{ period, phase int64 }
+
+// EverySchedule fires at epoch + hash(key) mod every + k × every, where hash is the 64-bit FNV-1a of the key's bytes, and every and the
+// remainder count in milliseconds. So tasks with one period are spread over it, and a fail-over neither shifts nor
+// doubles a tick. It fails when every is not a positive number of whole milliseconds.
+func EverySchedule(key elect.Key, period time.Duration) (Schedule, error) {
+	if period < time.Millisecond || period%time.Millisecond != 0 {
+		return nil, fmt.Errorf("every: %s is not a positive number of whole milliseconds", period)
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(key))                                                    // a hash's Write never fails
+	ms := uint64(period.Milliseconds())                                               //nolint:gosec // G115: it was checked to be positive
+	return every{period: period.Milliseconds(), phase: int64(hash.Sum64() % ms)}, nil //nolint:gosec // G115: less than period
+}
+
+// Next is the first tick after the given moment.
+func (e every) Next(after time.Time) time.Time {
+	since := after.UnixMilli() - e.phase
+	k := since / e.period
+	if since < 0 && since%e.period != 0 {
+		k-- // division rounds towards zero, ticks are counted upwards from below
+	}
+	return time.UnixMilli(e.phase + (k+1)*e.period).UTC()
+}
+
+// newest is the latest tick in (after, now], the zero time when there is none. It looks no further back than
+// window before now.
+func newest(s Schedule, after, now time.Time, window time.Duration) time.Time {
+	if earliest := now.Add(-window); after.Before(earliest) {
+		after = earliest.Add(-1) // a tick exactly window ago is in it
+	}
+	var found time.Time
+	// From ever further back, so that a long window costs no more than the ticks near its end.
+	for back := time.Minute; ; back *= 2 {
+		from := now.Add(-back)
+		whole := !from.After(after)
+		if whole {
+			from = after
+		}
+		for t := s.Next(from); !t.IsZero() && !t.After(now); t = s.Next(t) {
+			found = t
+		}
+		if whole || !found.IsZero() {
+			return found
+		}
+	}
+}
