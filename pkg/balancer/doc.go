@@ -1,2 +1,41 @@
 // Package balancer decides who should own what, and acts on it.
+//
+// [Balance] is a pure function from members and keys to a [Plan]. It reads no clock, draws no random numbers and does not
+// depend on the order of its input, so every replica that sees the same members and keys computes the same plan; each acts
+// on its own part of it. Nobody is elected to plan, and a replica that plans from a stale view loses a compare-and-set,
+// never safety.
+//
+// # Quotas
+//
+// A group's keys are shared out by water-filling: the level is raised for all members at once, and a member that reaches
+// its cap stays there. What is left when the level cannot rise for everybody is given as single keys, first to those
+// who already hold more than the level. So 101 keys on 100 members are 99 × 1 and 1 × 2, not 50 × 2 and one of 1. Only what a
+// member holds above its quota, and what nobody holds, moves: no other plan with the same spread moves fewer keys.
+//
+// Limits come before spread, and some keys before others:
+//
+//  1. settled keys stay with their owner (see [Key]) and the others are spread round them;
+//  2. strict pins, then pins that are wishes: those with the fewest possible owners first;
+//  3. all other keys.
+//
+// When every member that may own a group's keys says its zone, the quota is first shared out over the zones and then
+// inside each, by the same rule. Zones of different sizes then mean different shares for their members: losing a zone
+// costs as few keys as possible, and that is what zones are for. As soon as one member says none, zones are left out
+// of account.
+//
+// When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest key if
+// that is more; caps still count keys. Held keys stay as long as that bound holds.
+//
+// # Rolling updates
+//
+// While members of two revisions live side by side, the keys that members hold stay where they are, and only keys that
+// must move do: those of draining and dead members. They go to members of the newer revision as far as these are below
+// their quota, and only then to anybody. So a rolling update that starts each new member before it stops an old one moves
+// each key once. The price is that a new member owns nothing until the first old one goes. Where revisions are to live
+// side by side for good, or an update has stalled, set [Input].Even.
+//
+// # Limits
+//
+// A plan is about keys that should be owned: a paused key has no owner in it, and it is up to whoever acts on the plan
+// to release it. Whether and when a move is made (now, after a settling time, when a run has ended) is decided there too.
 package balancer

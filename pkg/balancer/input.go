@@ -1,0 +1,66 @@
+package balancer
+
+import "github.com/shardctl/shardctl/pkg/elect"
+
+// Input is all that a plan depends on. Balance does not change it and keeps nothing of it but strings.
+type Input struct {
+	// Members are the live and draining sessions, in any order, each ID once. Keys of anybody else are orphans.
+	Members []Member
+	// Groups, in any order, each name once, and each key once in all of them.
+	Groups []Group
+	// Even asks for even quotas also while two revisions live side by side; else a rolling update is assumed to be under way,
+	// and held keys stay until their owner drains or dies.
+	Even bool
+}
+
+// Member is a session that may own keys.
+type Member struct {
+	ID       string // the session's uuid
+	Name     string // of the instance; several members may have it for a while
+	Zone     string // empty: unknown
+	Revision string // of the program or pod template
+	Opened   int64  // the store's clock in Unix ms when the process opened its first session
+	Draining bool   // it gives up everything and gets nothing
+	MaxTasks int    // most keys over all groups; 0: no limit
+	// Caps holds the most keys by group, 0 included; no cap for a group that is absent.
+	Caps   map[string]int
+	Labels map[string]string
+}
+
+// Group is a set of keys spread together.
+type Group struct {
+	Name string
+	// Selector says which members may own the keys: those with all of these labels. Empty: all.
+	Selector map[string]string
+	Keys     []Key // in any order; in ascending order is fastest
+}
+
+// Key is what is to be owned.
+type Key struct {
+	Key    elect.Key
+	Weight int    // share of the load; less than 1 counts as 1
+	Owner  string // member ID; empty or unknown: nobody owns it
+	// Reserved is the ID of the member it is being handed to: for the plan it is there already.
+	Reserved string
+	// Pin names who shall own the key: an instance, a pattern as in path.Match, or zone=ZONE. Empty: anybody. It is a wish,
+	// left out of account while no such member lives or has room; with Strict the key stays unassigned then.
+	Pin    string
+	Strict bool
+	// Paused keys get no owner. So do done and failed ones.
+	Paused bool
+	// Settled keys are not moved for spread, for zones or to a newer revision. The plan still takes them from
+	// a draining member, from one that may not own them, from one above its cap, and to where they are pinned.
+	Settled bool
+}
+
+func (k *Key) weight() int { return max(k.Weight, 1) }
+
+// mayOwn says whether m carries all labels that the group selects by.
+func (g *Group) mayOwn(m *Member) bool {
+	for name, want := range g.Selector {
+		if got, ok := m.Labels[name]; !ok || got != want {
+			return false
+		}
+	}
+	return true
+}
