@@ -1,0 +1,61 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Overlap is two runs of a key that were alive at once.
+type Overlap struct {
+	Earlier, Later Run
+	For            time.Duration
+}
+
+func (o Overlap) String() string {
+	return fmt.Sprintf("%v and %v ran at once for %v", o.Earlier, o.Later, o.For)
+}
+
+// Overlaps are all pairs of a run and the longest-lived one before it that were alive at once. Children count: a child that stamps
+// after the next run has started is one.
+func (h *History) Overlaps() []Overlap {
+	var found []Overlap
+	for _, key := range h.Keys() {
+		runs := h.runs[key]
+		longest := runs[0]
+		for _, run := range runs[1:] {
+			if run.Start <= longest.End {
+				found = append(found, Overlap{Earlier: longest, Later: run, For: min(longest.End, run.End).Sub(run.Start)})
+			}
+			if run.End > longest.End {
+				longest = run
+			}
+		}
+	}
+	return found
+}
+
+// TokenFault is a run whose token is not larger than that of every run before it.
+type TokenFault struct {
+	Earlier, Later Run
+}
+
+func (f TokenFault) String() string {
+	return fmt.Sprintf("%v started after %v", f.Later, f.Earlier)
+}
+
+// TokenFaults are all starts with a token that is not new. It is empty when the tokens of every key strictly increase.
+func (h *History) TokenFaults() []TokenFault {
+	var found []TokenFault
+	for _, key := range h.Keys() {
+		runs := h.runs[key]
+		largest := runs[0]
+		for _, run := range runs[1:] {
+			if run.Token <= largest.Token {
+				found = append(found, TokenFault{Earlier: largest, Later: run})
+				continue
+			}
+			largest = run
+		}
+	}
+	return found
+}
