@@ -13,7 +13,9 @@ func BenchmarkBalance(b *testing.B) {
 	}{
 		{"cold", 1, 100_000, nil},
 		{"idle", 1, 100_000, func(*Input) {}},
-		{"one joins", 1, 100_000, func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new", Caps: map[string]int{"g0": 200}}) }},
+		{"one joins", 1, 100_000, func(in *Input) {
+			in.Members = append(in.Members, Member{ID: "new", Name: "new", Caps: map[string]int{"g0": 200}})
+		}},
 		{"one dies", 1, 100_000, func(in *Input) { in.Members = in.Members[1:] }},
 		{"ten groups", 10, 100_000, func(in *Input) { in.Members = in.Members[1:] }},
 		{"ten groups, maxTasks", 10, 100_000, func(in *Input) {

@@ -152,7 +152,14 @@ func (g *group) findHomes() {
 				g.home[i] = next
 			}
 		}
-		if k.Settled && g.home[i] != none {
+	}
+	g.findSettled()
+}
+
+func (g *group) findSettled() {
+	g.settled = g.settled[:0]
+	for _, i := range g.order {
+		if g.in.Keys[i].Settled && g.home[i] != none {
 			g.settled = append(g.settled, i)
 		}
 	}

@@ -278,6 +278,7 @@ func (b *balance) again() bool {
 			}
 			g.home[key] = g.target[key]
 		}
+		g.findSettled()
 		copy(g.upper, g.places)
 	}
 	if same {

@@ -1,0 +1,181 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Forecast says who would own what in a cluster that need not exist, before and after it loses members. Its fields are
+// ready for JSON; lists are never null.
+type Forecast struct {
+	Replicas int             `json:"replicas"`
+	Lost     []string        `json:"lost"` // names of the members lost: those with the most keys
+	Groups   []GroupForecast `json:"groups"`
+	// LeftOver counts the keys that nobody has room for in the end, over all groups.
+	LeftOver int `json:"leftOver"`
+	// Moves counts the keys that change their owner when the members are lost, over all groups.
+	Moves int `json:"moves"`
+}
+
+// GroupForecast is the forecast for one group.
+type GroupForecast struct {
+	Name   string `json:"name"`
+	Tasks  int    `json:"tasks"` // keys that are not paused
+	Cap    *int   `json:"cap"`   // null: none
+	Before Share  `json:"before"`
+	After  Share  `json:"after"` // the same as Before when nobody is lost
+	Moves  int    `json:"moves"`
+}
+
+// Share is how a group's keys are shared out at one moment.
+type Share struct {
+	Instances []InstanceShare `json:"instances"` // in order of names
+	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and Headroom
+	// what would be free if the largest of these members were lost as well. Null: no limit.
+	Capacity *int `json:"capacity"`
+	Free     *int `json:"free"`
+	Headroom *int `json:"headroom"`
+	// LeftOver counts the keys without an owner; Unassigned lists them.
+	LeftOver   int              `json:"leftOver"`
+	Unassigned []UnassignedTask `json:"unassigned"`
+}
+
+// InstanceShare is what one member owns of a group.
+type InstanceShare struct {
+	Instance string      `json:"instance"`
+	Tasks    int         `json:"tasks"`
+	Keys     []elect.Key `json:"keys"` // in the order of the group's Keys
+}
+
+// UnassignedTask is a key without an owner, and why.
+type UnassignedTask struct {
+	Key    elect.Key `json:"key"`
+	Reason string    `json:"reason"`
+}
+
+// Simulate tells who would own what with so many replicas (below 0 counts as 0), and what happens when lose of them, those
+// with the most keys, are lost at once. Each replica is like the given member, whose caps, limit, labels, zone and
+// revision it has; names and IDs are replica-1 and on. Owners in groups are left out of account: the forecast begins with an empty cluster.
+func Simulate(groups []Group, replicas int, like Member, lose int) Forecast {
+	in := Input{Groups: make([]Group, len(groups)), Members: makeReplicas(max(replicas, 0), like)}
+	for i, g := range groups {
+		g.Keys = slices.Clone(g.Keys)
+		for j := range g.Keys {
+			g.Keys[j].Owner, g.Keys[j].Reserved = "", ""
+		}
+		in.Groups[i] = g
+	}
+	f := Forecast{Replicas: len(in.Members), Lost: []string{}, Groups: make([]GroupForecast, len(groups))}
+	before := Balance(in)
+	for i, g := range in.Groups {
+		share := shareOf(in, before, i)
+		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: before.Groups[i].Stats.Tasks, Cap: capOf(like, g.Name), Before: share, After: share}
+	}
+	after := before
+	if lose > 0 && len(in.Members) > 0 {
+		in.takeOver(before)
+		in.Members, f.Lost = loseLargest(in.Members, before, lose)
+		after = Balance(in)
+		f.countMoves(in, after)
+	}
+	f.LeftOver = len(after.Unassigned)
+	return f
+}
+
+func (f *Forecast) countMoves(in Input, after Plan) {
+	for i, g := range in.Groups {
+		f.Groups[i].After = shareOf(in, after, i)
+		for j := range g.Keys {
+			if to := after.Groups[i].Owners[j]; to != "" && to != g.Keys[j].Owner {
+				f.Groups[i].Moves++
+				f.Moves++
+			}
+		}
+	}
+}
+
+func makeReplicas(n int, like Member) []Member {
+	digits := len(fmt.Sprint(n)) // names of one length, so that their order is that of their numbers
+	members := make([]Member, n)
+	for i := range members {
+		m := like
+		m.Name = fmt.Sprintf("replica-%0*d", digits, i+1)
+		m.ID, m.Draining = m.Name, false
+		members[i] = m
+	}
+	return members
+}
+
+// takeOver makes the plan's owners the present ones.
+func (in *Input) takeOver(p Plan) {
+	for i, g := range in.Groups {
+		for j := range g.Keys {
+			g.Keys[j].Owner = p.Groups[i].Owners[j]
+		}
+	}
+}
+
+// loseLargest leaves out the members that own the most keys, of equals the last by name, and tells their names in order.
+func loseLargest(members []Member, p Plan, lose int) (left []Member, lost []string) {
+	owned := make(map[string]int, len(members))
+	for _, g := range p.Groups {
+		for _, id := range g.Owners {
+			owned[id]++
+		}
+	}
+	left = slices.Clone(members)
+	slices.SortFunc(left, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(owned[a.ID], owned[b.ID]), strings.Compare(a.Name, b.Name))
+	})
+	keep := max(len(left)-lose, 0)
+	for _, m := range left[keep:] {
+		lost = append(lost, m.Name)
+	}
+	slices.Sort(lost)
+	return left[:keep], lost
+}
+
+func capOf(m Member, group string) *int {
+	if limit, ok := m.Caps[group]; ok {
+		return &limit
+	}
+	return nil
+}
+
+// shareOf words one group's part of a plan.
+func shareOf(in Input, p Plan, group int) Share {
+	g, stats := in.Groups[group], p.Groups[group].Stats
+	s := Share{Capacity: stats.Capacity, Headroom: stats.Headroom, LeftOver: stats.LeftOver(), Instances: []InstanceShare{}, Unassigned: []UnassignedTask{}}
+	if stats.Capacity != nil {
+		free := *stats.Capacity - stats.Tasks
+		s.Free = &free
+	}
+	members := slices.Clone(in.Members)
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	at := make(map[string]int, len(members))
+	for i := range members {
+		at[members[i].ID] = i
+		s.Instances = append(s.Instances, InstanceShare{Instance: members[i].Name, Keys: []elect.Key{}})
+	}
+	own := make(map[elect.Key]bool)
+	for j := range g.Keys {
+		id := p.Groups[group].Owners[j]
+		if id == "" {
+			own[g.Keys[j].Key] = true
+			continue
+		}
+		share := &s.Instances[at[id]]
+		share.Tasks++
+		share.Keys = append(share.Keys, g.Keys[j].Key)
+	}
+	for _, u := range p.Unassigned {
+		if own[u.Key] {
+			s.Unassigned = append(s.Unassigned, UnassignedTask(u))
+		}
+	}
+	return s
+}
