@@ -29,19 +29,21 @@ type Session struct {
 	// Granted lists keys that a far side may still be working on, with the milliseconds left when the session was
 	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
 	Granted map[Key]int64
+	Died    int64 // store's clock, Unix ms, when it was marked dead; for cleaning up
 }
 
 type sessionBody struct {
 	LeaseMS  int64         `json:"leaseMs"`
 	Instance string        `json:"instance,omitempty"`
 	Granted  map[Key]int64 `json:"granted,omitempty"`
+	Died     int64         `json:"died,omitempty"`
 }
 
 // Doc is s as a document.
 func (s Session) Doc() Doc {
 	return Doc{
 		Kind: KindSession, ID: s.ID, Rev: s.Rev, Stamp: s.Stamp, State: string(s.State), Count: s.Beat,
-		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted}),
+		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died}),
 	}
 }
 
@@ -52,7 +54,7 @@ func SessionFrom(d Doc) (Session, error) {
 	err := decode(d, &b)
 	return Session{
 		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
-		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted,
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died,
 	}, err
 }
 

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package elect
+
+// SystemClock is the machine's CLOCK_MONOTONIC and CLOCK_BOOTTIME where there are such, else [GoClock].
+func SystemClock() Clock { return GoClock() }

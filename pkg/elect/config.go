@@ -1,0 +1,98 @@
+package elect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Config is what an Elector is made of. Only Store is required.
+type Config struct {
+	Store Store
+	// Member is what this instance says of itself. Session, Rev, Opened and LeaseMS are filled in. Instance
+	// defaults to the host name.
+	Member Member
+
+	LeaseDuration time.Duration // T; default 20 s, at least 1 s
+	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
+
+	Logger logr.Logger
+	Clock  Clock // default SystemClock
+
+	// Guard is told what a guard process must know; nil without one.
+	Guard Guard
+	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned: the
+	// process must not go on. It is called once for each such deadline. The default logs and EXITS THE PROCESS with status 75.
+	OnStuck func(keys []Key)
+	Hooks   Hooks
+}
+
+// Guard is told what must be known to end a process's tasks, and to mark its session dead, when the process itself cannot.
+// The methods must not block.
+type Guard interface {
+	// SessionOpening names a session before its document is created.
+	SessionOpening(session string)
+	// SessionOver says the session is known to be dead: nothing is left to be marked.
+	SessionOver(session string)
+	// Renewed says the session's deadlines count from acked on.
+	Renewed(session string, acked protocol.Instant, p protocol.Params)
+}
+
+// Hooks observe an elector, for metrics. Nil functions are skipped; they must not block.
+type Hooks struct {
+	Beat     func(took time.Duration, err error)
+	StoreOp  func(op, result string, took time.Duration)
+	Claim    func(group, result string) // result: won, lost, failed
+	Release  func(group string, reason Reason)
+	Move     func(group string, reason Reason)
+	Failover func(group string, took time.Duration) // from the dead owner's last beat seen to the start here
+	Handover func(group string, took time.Duration) // from the release, by the store's clock, to the start here
+}
+
+func (c *Config) setDefaults() {
+	if c.LeaseDuration == 0 {
+		c.LeaseDuration = protocol.DefaultLease
+	}
+	if c.Clock == nil {
+		c.Clock = SystemClock()
+	}
+	if c.Member.Instance == "" {
+		if host, err := os.Hostname(); err == nil {
+			c.Member.Instance = host
+		}
+	}
+	if c.OnStuck == nil {
+		log := c.Logger
+		c.OnStuck = func(keys []Key) {
+			log.Error(ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs beside them", "keys", keys)
+			os.Exit(exitLeaseLost)
+		}
+	}
+}
+
+// exitLeaseLost is EX_TEMPFAIL of sysexits.h: the lease was lost.
+const exitLeaseLost = 75
+
+func (c *Config) validate() (protocol.Params, error) {
+	p, err := protocol.NewParams(c.LeaseDuration, c.RenewDeadline)
+	if c.Store == nil {
+		err = errors.Join(err, errors.New("store: required"))
+	}
+	if c.Member.Instance == "" {
+		err = errors.Join(err, errors.New("member.instance: required, since the host has no name"))
+	}
+	for group, limit := range c.Member.Caps {
+		if limit < 0 {
+			err = errors.Join(err, fmt.Errorf("member.caps[%s] = %d: must not be negative", group, limit))
+		}
+	}
+	if c.Member.MaxTasks < 0 {
+		err = errors.Join(err, fmt.Errorf("member.maxTasks = %d: must not be negative", c.Member.MaxTasks))
+	}
+	return p, err
+}

@@ -1,0 +1,58 @@
+package elect
+
+import (
+	"context"
+	"time"
+)
+
+// RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the
+// key is to be given up; the lock is released when RunFunc has returned, and never before. By returning it says that
+// nothing of the work is left.
+type RunFunc func(ctx context.Context, lease *Lease) error
+
+// Elect is a lock per key with one owner in the cluster. All methods may be called concurrently.
+type Elect interface {
+	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has started
+	// (true), or when the key is held by another (false). The error says why it could not be tried or told.
+	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
+	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held here.
+	Unlock(ctx context.Context, key Key) error
+	// HoldingKeys lists the keys whose run goes on here, in order.
+	HoldingKeys() []Key
+	// LockedKeys lists the keys that anybody in the cluster owns, in order.
+	LockedKeys(ctx context.Context) ([]Key, error)
+	// Close gives up all keys, ends the session and waits until both are acknowledged or ctx ends.
+	Close(ctx context.Context) error
+}
+
+var _ Elect = (*Elector)(nil)
+
+// LockOptions are what [Elector.LockWith] can do beside Lock. The zero value is Lock.
+type LockOptions struct {
+	// Wait is how long to wait for a key that another holds; 0: not at all; negative: until ctx ends.
+	Wait time.Duration
+	// Reentrant lets a key that this elector already holds be locked again: run then shares the lease, and the
+	// key is released when the last of them has returned.
+	Reentrant bool
+	// MaxHold ends the run's context, with cause ErrMaxHold, after so long; 0: never.
+	MaxHold time.Duration
+	// Reason is noted in the lock; empty: ReasonCreated or ReasonOrphaned, as fits.
+	Reason Reason
+	// Message is noted in the lock, for people; at most MaxText bytes.
+	Message string
+	// AnyCap lets the key pass the caps.
+	AnyCap bool
+
+	// adopt runs the key again, under a new token, when the lease is valid again after an outage.
+	adopt bool
+}
+
+// Holder is who holds a key.
+type Holder struct {
+	Key      Key
+	Instance string
+	Session  string
+	Token    int64
+	Since    time.Time // by the store's clock
+	Alive    bool      // false: its session is known to be dead, and the key is free to take
+}

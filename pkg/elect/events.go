@@ -1,0 +1,69 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// eventWriter writes events beside everything else: for people, best effort, bounded.
+type eventWriter struct {
+	queue  []Event
+	flying bool
+	seq    int64
+}
+
+const (
+	maxEvents    = 1_000 // waiting to be written; more are dropped
+	eachEvent    = 50    // first claims waiting beyond this are told in one event, not each
+	keepEvents   = 5_000 // in the store; older ones are removed
+	eventBatch   = 100
+	eventIDWidth = 13 // digits of a Unix time in ms until the year 2286
+)
+
+// Note writes an event to the store: soon, best effort. Time and ID are filled in.
+func (e *Elector) Note(ev Event) { e.post(func() { e.note(ev) }) }
+
+func (e *Elector) note(ev Event) {
+	w := &e.loop.events
+	if len(w.queue) >= maxEvents {
+		return
+	}
+	w.seq++
+	ev.Time = e.storeNow()
+	ev.ID = fmt.Sprintf("%0*d-%.8s-%06d", eventIDWidth, ev.Time, e.loop.session.id, w.seq)
+	w.queue = append(w.queue, ev)
+}
+
+// noteClaim tells that a key changed its owner.
+func (e *Elector) noteClaim(was, is Lock) {
+	if was.Session == is.Session {
+		return
+	}
+	w := &e.loop.events
+	if is.Reason == ReasonCreated && len(w.queue) >= eachEvent {
+		return
+	}
+	e.note(Event{
+		Type: "Moved", Reason: is.Reason, Key: is.Key, From: is.From, To: is.Instance, Token: is.Token, Message: is.Message,
+	})
+}
+
+func (e *Elector) flushEvents() {
+	w := &e.loop.events
+	if w.flying || len(w.queue) == 0 || e.loop.session.m.Phase != protocol.Open || len(e.loop.writes.owner) > 0 {
+		return
+	}
+	n := min(len(w.queue), eventBatch)
+	changes := make([]Change, n)
+	for i, ev := range w.queue[:n] {
+		changes[i] = Change{Doc: ev.Doc(e.loop.session.stamp())}
+	}
+	w.queue = append(w.queue[:0:0], w.queue[n:]...)
+	w.flying = true
+	e.beside("event", func(ctx context.Context) (func(), error) {
+		outs, err := e.store.Apply(ctx, changes...)
+		return func() { w.flying = false }, firstError(outs, err)
+	})
+}

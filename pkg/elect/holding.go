@@ -1,0 +1,296 @@
+package elect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// holding is one key in this process: the machine, the lock as last acknowledged, and who waits for what.
+type holding struct {
+	key  Key
+	m    protocol.Key
+	lock Lock // as last acknowledged, or as read before the claim
+
+	pending Lock   // what the write under way would make of it
+	change  Change // that write: a repeat is the very same
+	from    string // the session it was claimed from, empty when nobody's
+
+	run      RunFunc
+	opts     LockOptions
+	lease    *Lease
+	cancel   context.CancelCauseFunc
+	runs     int
+	status   TaskStatus
+	next     string // whom to reserve it for at the release
+	park     bool
+	reason   Reason // of the release
+	started  chan<- lockResult
+	stops    []chan<- struct{} // closed when the key is free here
+	advance  *advanceRequest
+	dying    protocol.Instant // last beat seen of the dead owner, for the fail-over's duration
+	handedAt int64            // store's clock, Unix ms, when it was handed over to this session; else 0
+}
+
+type lockResult struct {
+	ok  bool
+	err error
+}
+
+type advanceRequest struct {
+	status TaskStatus
+	done   chan<- advanceResult
+}
+
+type advanceResult struct {
+	token int64
+	err   error
+}
+
+// claim begins to take a key: lock is as read. The caller has checked nothing.
+func (e *Elector) claim(lock Lock, opts LockOptions, run RunFunc, started chan<- lockResult) {
+	l := &e.loop
+	tell := func(ok bool, err error) {
+		if started != nil {
+			started <- lockResult{ok, err}
+		}
+	}
+	if h := l.keys[lock.Key]; h != nil {
+		e.claimHeld(h, opts, run, tell)
+		return
+	}
+	if err := e.mayClaim(lock.Key, opts); err != nil {
+		tell(false, err)
+		return
+	}
+	if !e.claimable(lock) {
+		tell(false, nil)
+		return
+	}
+	h := &holding{key: lock.Key, lock: lock, run: run, opts: opts, started: started, from: lock.Session, status: lock.Status}
+	if q := l.peers[lock.Session]; q != nil {
+		h.dying = q.last
+	}
+	if lock.Next == l.session.id {
+		h.handedAt = lock.Since
+	}
+	l.keys[lock.Key] = h
+	l.owned[lock.Key.Group()]++
+	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: lock.Rev})
+}
+
+// claimHeld locks a key again that is held here already.
+func (e *Elector) claimHeld(h *holding, opts LockOptions, run RunFunc, tell func(bool, error)) {
+	if !opts.Reentrant || h.m.Phase != protocol.Running {
+		tell(false, nil)
+		return
+	}
+	e.start(h, opts, run)
+	tell(true, nil)
+}
+
+// mayClaim says why no key may be claimed now, or not this one.
+func (e *Elector) mayClaim(key Key, opts LockOptions) error {
+	l := &e.loop
+	switch {
+	case l.closing:
+		return ErrClosed
+	case !l.session.m.Valid(e.p, e.clock.Now()):
+		return ErrUnavailable
+	case opts.AnyCap:
+		return nil
+	}
+	m := l.session.member
+	if limit, ok := m.Caps[key.Group()]; ok && l.owned[key.Group()] >= limit {
+		return ErrCapReached
+	}
+	if m.MaxTasks > 0 && len(l.keys) >= m.MaxTasks {
+		return ErrCapReached
+	}
+	return nil
+}
+
+// holdOff is how long others leave a key alone that is reserved for a live session.
+const holdOff = time.Second
+
+// claimable says whether the lock as read may be claimed: nobody owns it, its owner is dead, or it says me already, and it
+// is not reserved for another who lives.
+func (e *Elector) claimable(lock Lock) bool {
+	me := e.loop.session.id
+	if lock.Next != "" && lock.Next != me && lock.Session == "" {
+		q := e.loop.peers[lock.Next]
+		live := q != nil && q.m.Known && !q.m.Dead()
+		if live && e.storeNow()-lock.Since < holdOff.Milliseconds() {
+			return false
+		}
+	}
+	return lock.Session == "" || lock.Session == me || e.freed(lock.Session, lock.Key)
+}
+
+// stepKeys feeds every key's machine.
+func (e *Elector) stepKeys(ev protocol.KeyEvent) {
+	for _, h := range e.loop.keys {
+		e.stepKey(h, ev)
+	}
+}
+
+// tickKeys repeats what was not answered.
+func (e *Elector) tickKeys() {
+	for _, h := range e.loop.keys {
+		if h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle {
+			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
+		}
+	}
+}
+
+// stepKey feeds one key's machine and does what it says.
+func (e *Elector) stepKey(h *holding, ev protocol.KeyEvent) {
+	ev.Valid = e.loop.session.m.Valid(e.p, e.clock.Now())
+	ev.Clock = e.storeNow()
+	var acts []protocol.KeyAction
+	before := h.m
+	h.m, acts = h.m.Step(ev)
+	if before.Phase != h.m.Phase {
+		e.loop.viewDirty = true
+	}
+	for _, a := range acts {
+		e.actKey(h, a, before)
+	}
+}
+
+func (e *Elector) actKey(h *holding, a protocol.KeyAction, before protocol.Key) {
+	switch a.Kind {
+	case protocol.WriteKey:
+		e.writeKey(h, a)
+	case protocol.ReadKey:
+		e.readKey(h)
+	case protocol.StartKey:
+		e.startHeld(h, a.Token)
+	case protocol.StopKey:
+		cause := ErrReleased
+		if h.m.Expired {
+			cause = ErrLeaseLost
+		}
+		h.stop(cause)
+	case protocol.KillKey:
+		e.log.Info("The key is no longer held: stopping it by force", "key", h.key, "token", before.Token)
+		h.lease.lost.Store(true)
+		h.stop(ErrLeaseLost)
+	case protocol.Advanced:
+		h.lease.token.Store(a.Token)
+		h.advance.finish(a.Token, nil)
+		h.advance = nil
+	case protocol.KeyOff:
+		e.off(h, a.Refused)
+	}
+}
+
+func (h *holding) stop(cause error) {
+	if h.advance != nil {
+		h.advance.finish(0, cause)
+		h.advance = nil
+	}
+	if h.cancel != nil {
+		h.cancel(cause)
+	}
+}
+
+func (r *advanceRequest) finish(token int64, err error) {
+	if r != nil {
+		r.done <- advanceResult{token, err}
+	}
+}
+
+// off forgets a key that is free here.
+func (e *Elector) off(h *holding, refused bool) {
+	l := &e.loop
+	delete(l.keys, h.key)
+	group := h.key.Group()
+	if l.owned[group]--; l.owned[group] == 0 {
+		delete(l.owned, group)
+	}
+	l.viewDirty = true
+	if h.started != nil {
+		h.started <- lockResult{false, nil}
+		h.started = nil
+	}
+	if refused {
+		e.countClaim(group, "lost")
+		l.mirror.touch(group)
+	}
+	if h.advance != nil {
+		h.advance.finish(0, ErrLeaseLost)
+	}
+	for _, done := range h.stops {
+		close(done)
+	}
+}
+
+// startHeld starts the callback of a key that has just been claimed.
+func (e *Elector) startHeld(h *holding, token int64) {
+	ctx, cancel := context.WithCancelCause(e.loop.ctx)
+	h.cancel = cancel
+	h.lease = newLease(e, h, token, ctx)
+	e.start(h, h.opts, h.run)
+	if h.started != nil {
+		h.started <- lockResult{true, nil}
+		h.started = nil
+	}
+	e.observeStart(h)
+}
+
+// start runs one callback under the lease. When the last of them has returned the key goes on.
+func (e *Elector) start(h *holding, opts LockOptions, run RunFunc) {
+	h.runs++
+	e.loop.running++
+	lease := h.lease
+	e.work.Go(func() {
+		ctx, stop := withMaxHold(lease.ctx, opts.MaxHold)
+		err := e.guarded(ctx, lease, run)
+		stop()
+		e.post(func() {
+			if err != nil {
+				e.log.V(1).Info("A run ended", "key", h.key, "error", err.Error())
+			}
+			e.returned(h)
+		})
+	})
+}
+
+func withMaxHold(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, ErrMaxHold)
+}
+
+func (e *Elector) returned(h *holding) {
+	e.loop.running--
+	if h.runs--; h.runs > 0 {
+		return
+	}
+	h.cancel(ErrReleased)
+	h.cancel = nil
+	h.park = h.park || h.lease.park.Load()
+	if h.m.Expired && !h.opts.adopt {
+		e.giveUp(h, "", false, "")
+	}
+	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyReturned})
+}
+
+// giveUp asks for a key's release, reserved for next (empty: for nobody).
+func (e *Elector) giveUp(h *holding, next string, park bool, reason Reason) {
+	if h.m.GiveUp {
+		return
+	}
+	h.next, h.reason = next, reason
+	h.park = h.park || park
+	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp})
+}
+
+func sortKeys(keys []Key) []Key {
+	slices.Sort(keys)
+	return keys
+}

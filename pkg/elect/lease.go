@@ -1,0 +1,133 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Lease is what a run holds in its hand. All methods may be called concurrently.
+type Lease struct {
+	e       *Elector
+	h       *holding // touched by the loop only
+	key     Key
+	session string
+	ctx     context.Context // ends when the key is to be given up
+	token   atomic.Int64
+	lost    atomic.Bool
+	park    atomic.Bool
+
+	mu     sync.Mutex
+	status TaskStatus
+}
+
+func newLease(e *Elector, h *holding, token int64, ctx context.Context) *Lease {
+	l := &Lease{e: e, h: h, key: h.key, session: e.loop.session.id, ctx: ctx, status: h.status}
+	l.token.Store(token)
+	return l
+}
+
+// Key is what is held.
+func (l *Lease) Key() Key { return l.key }
+
+// Session is the session that holds it.
+func (l *Lease) Session() string { return l.session }
+
+// Token is the fencing token: give it to whatever the work changes, and let that refuse a token smaller than the
+// largest it has seen. It rises with every start of the key, for ever.
+func (l *Lease) Token() int64 { return l.token.Load() }
+
+// Valid says whether work may go on now. It asks only the local clock.
+func (l *Lease) Valid() bool {
+	v := l.e.lease.Load()
+	return !l.lost.Load() && v.open && v.session == l.session && !l.e.clock.Now().Reached(v.acked, l.e.p.Renew)
+}
+
+// Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
+// renewed before. It moves on with each acknowledged beat. The zero time says the lease is lost.
+func (l *Lease) Deadline() time.Time {
+	v := l.e.lease.Load()
+	if l.lost.Load() || v.session != l.session {
+		return time.Time{}
+	}
+	return time.Now().Add(l.e.p.Hard - l.e.clock.Now().HolderElapsed(v.acked))
+}
+
+// Status is what the lock says of the work, as this holder last reported it or an earlier one left it.
+func (l *Lease) Status() TaskStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// Report notes a new status in the lock: soon, and at most the newest one. Nothing hangs on it.
+func (l *Lease) Report(status TaskStatus) {
+	l.setStatus(status)
+	l.e.post(func() {
+		if l.current() {
+			l.h.status = status
+			l.e.stepKey(l.h, protocol.KeyEvent{Kind: protocol.KeyReport})
+		}
+	})
+}
+
+// Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
+// after the first does so before it runs anything. Errors: ErrLeaseLost, ErrReleased, or the context's cause.
+func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
+	done := make(chan advanceResult, 1)
+	asked := l.e.post(func() {
+		h := l.h
+		switch {
+		case !l.current() || h.m.Phase != protocol.Running:
+			done <- advanceResult{err: ErrLeaseLost}
+		case h.advance != nil:
+			done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
+		default:
+			h.advance = &advanceRequest{status: status, done: done}
+			l.e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyAdvance})
+		}
+	})
+	if !asked {
+		return 0, ErrClosed
+	}
+	select {
+	case res := <-done:
+		if res.err == nil {
+			l.setStatus(status)
+		}
+		return res.token, res.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-l.e.over:
+		return 0, ErrClosed
+	}
+}
+
+// Park makes the lock stay aside once it is released: sweeps leave it out until somebody claims it on purpose. A run
+// that is done for good says so before it returns.
+func (l *Lease) Park() { l.park.Store(true) }
+
+func (l *Lease) setStatus(status TaskStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status = status
+}
+
+// current says whether the lease is still the one its key is held by.
+func (l *Lease) current() bool { return l.e.loop.keys[l.key] == l.h && l.h.lease == l }
+
+// guarded calls run and turns a panic into an error: one task never takes the replica down.
+func (e *Elector) guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			e.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+		}
+	}()
+	return run(ctx, lease)
+}

@@ -1,0 +1,313 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Lock implements [Elect].
+func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) {
+	return e.LockWith(ctx, key, LockOptions{}, run)
+}
+
+// LockWith is Lock with options. Waiters are woken by a release where the store can tell, and look again with
+// growing pauses (50 ms to 1 s, with jitter) where it cannot. There is no order among waiters.
+func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
+	if key == "" {
+		return false, errors.New("lock: key: must not be empty")
+	}
+	if opts.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
+		defer cancel()
+	}
+	pause := 50 * time.Millisecond
+	for {
+		woken := e.wokenBy(ctx, key.Group())
+		ok, err := e.tryLock(ctx, key, opts, run)
+		again := err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCapReached)
+		switch {
+		case ok, !again, opts.Wait == 0:
+			return ok, err
+		case ctx.Err() != nil:
+			return false, nil
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // jitter, not a secret
+		select {
+		case <-woken:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-e.over:
+		}
+		timer.Stop()
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// wokenBy returns a channel that is closed when something of the group changed.
+func (e *Elector) wokenBy(ctx context.Context, group string) <-chan struct{} {
+	var woken <-chan struct{}
+	_ = e.ask(ctx, func() {
+		waiters := e.loop.groupWake[group]
+		if waiters == nil {
+			waiters = &broadcast{}
+			waiters.init()
+			e.loop.groupWake[group] = waiters
+		}
+		woken = waiters.wait()
+	})
+	return woken
+}
+
+// tryLock reads the lock and tries to claim it, once.
+func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
+	if err := e.waitOpen(ctx); err != nil {
+		return false, err
+	}
+	lock, err := e.readLock(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if err := e.waitKnown(ctx, lock.Session); err != nil {
+		return false, err
+	}
+	started := make(chan lockResult, 1)
+	if err := e.ask(ctx, func() { e.claim(lock, opts, run, started) }); err != nil {
+		return false, err
+	}
+	select {
+	case res := <-started:
+		return res.ok, res.err
+	case <-e.over:
+		return false, ErrClosed
+	}
+}
+
+func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	defer cancel()
+	res, err := e.store.Read(ctx, KindLock, string(key))
+	if err != nil {
+		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
+	}
+	if len(res.Docs) == 0 {
+		return Lock{Key: key}, nil
+	}
+	return LockFrom(res.Docs[0])
+}
+
+// waitOpen waits until the session is acknowledged and valid.
+func (e *Elector) waitOpen(ctx context.Context) error {
+	return e.waitFor(ctx, func() bool { return e.loop.closing || e.loop.session.m.Valid(e.p, e.clock.Now()) })
+}
+
+// waitKnown waits until it is known whether the session lives.
+func (e *Elector) waitKnown(ctx context.Context, session string) error {
+	if session == "" {
+		return nil
+	}
+	return e.waitFor(ctx, func() bool {
+		return session == e.loop.session.id || e.wantPeer(session).m.Known
+	})
+}
+
+// waitFor waits until ready, asked in the loop whenever the view has changed, says yes.
+func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
+	for {
+		changed := e.Changed()
+		var yes bool
+		if err := e.ask(ctx, func() { yes = ready(); e.loop.viewDirty = e.loop.viewDirty || !yes }); err != nil || yes {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		case <-e.over:
+			return ErrClosed
+		}
+	}
+}
+
+// Unlock implements [Elect].
+func (e *Elector) Unlock(ctx context.Context, key Key) error {
+	done := make(chan struct{})
+	held := false
+	err := e.ask(ctx, func() {
+		h := e.loop.keys[key]
+		if held = h != nil; held {
+			h.stops = append(h.stops, done)
+			e.giveUp(h, "", false, "")
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case !held:
+		return fmt.Errorf("unlock %s: %w", key, ErrNotHeld)
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-e.over:
+		return nil
+	}
+}
+
+// HoldingKeys implements [Elect].
+func (e *Elector) HoldingKeys() []Key {
+	var keys []Key
+	_ = e.ask(context.Background(), func() { // after the end nothing is held
+		for key, h := range e.loop.keys {
+			if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
+				keys = append(keys, key)
+			}
+		}
+	})
+	return sortKeys(keys)
+}
+
+// LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
+func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
+	docs, err := e.listAll(ctx, Query{NoBody: true})
+	if err != nil {
+		return nil, fmt.Errorf("list locks: %w", err)
+	}
+	var keys []Key
+	for _, d := range docs {
+		if d.Session != "" {
+			keys = append(keys, Key(d.ID))
+		}
+	}
+	return sortKeys(keys), nil
+}
+
+// Holder tells who holds a key. ok is false when nobody does.
+func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
+	lock, err := e.readLock(ctx, key)
+	if err != nil || lock.Session == "" {
+		return Holder{}, false, err
+	}
+	if err := e.waitKnown(ctx, lock.Session); err != nil {
+		return Holder{}, false, err
+	}
+	holder = Holder{Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since)}
+	err = e.ask(ctx, func() { holder.Alive = lock.Session == e.loop.session.id || !e.freed(lock.Session, key) })
+	return holder, true, err
+}
+
+// Close implements [Elect].
+func (e *Elector) Close(ctx context.Context) error {
+	if !e.started.Load() {
+		return nil
+	}
+	e.post(e.close)
+	select {
+	case <-e.over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close: keys are still held: %w", context.Cause(ctx))
+	}
+}
+
+// close begins to give everything up. The keys that are not handed over by somebody who knows better are released for
+// whoever comes.
+func (e *Elector) close() {
+	l := &e.loop
+	if l.closing {
+		return
+	}
+	l.closing, l.viewDirty = true, true
+	e.stepSession(protocol.SessionEvent{Kind: protocol.SessionDrain}, e.clock.Now())
+	for _, h := range l.keys {
+		e.giveUp(h, "", false, ReasonShutdown)
+	}
+}
+
+// Drain says draining in the session's document, so that others take no notice of this instance when they spread keys,
+// and takes no new keys. What is held stays held until it is given up, one by one or by Close.
+func (e *Elector) Drain(ctx context.Context) error {
+	return e.ask(ctx, func() {
+		e.loop.drain, e.loop.viewDirty = true, true
+		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionSayDraining}, e.clock.Now())
+	})
+}
+
+// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
+// went shows in the View. Keys that are held already, or may not be claimed, are left out.
+func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) RunFunc) error {
+	opts.adopt = true
+	return e.ask(ctx, func() {
+		for _, key := range keys {
+			lock := Lock{Key: key}
+			if g := e.loop.mirror.groups[key.Group()]; g != nil {
+				if known, ok := g.locks[key]; ok {
+					lock = known
+				}
+			}
+			e.claim(lock, opts, run(key), nil)
+		}
+	})
+}
+
+// HandOver is one key given up on purpose.
+type HandOver struct {
+	Key    Key
+	Next   string // the session it is reserved for; empty: for nobody
+	Park   bool   // leave it out of the sweeps
+	Reason Reason
+}
+
+// GiveUp asks for the release of keys. It does not wait. A key that is being given up already keeps its first
+// reservation.
+func (e *Elector) GiveUp(ctx context.Context, moves ...HandOver) error {
+	return e.ask(ctx, func() {
+		for _, m := range moves {
+			if h := e.loop.keys[m.Key]; h != nil {
+				e.giveUp(h, m.Next, m.Park, m.Reason)
+			}
+		}
+	})
+}
+
+// Decline clears reservations that this instance cannot take, so that others need not wait.
+func (e *Elector) Decline(ctx context.Context, keys ...Key) error {
+	return e.ask(ctx, func() { e.decline(slices.Clone(keys)) })
+}
+
+func (e *Elector) decline(keys []Key) {
+	var changes []Change
+	for _, key := range keys {
+		g := e.loop.mirror.groups[key.Group()]
+		if g == nil {
+			continue
+		}
+		lock, ok := g.locks[key]
+		if !ok || lock.Session != "" || lock.Next != e.loop.session.id || e.loop.keys[key] != nil {
+			continue
+		}
+		ifRev := lock.Rev
+		lock.Next, lock.Rev, lock.Stamp = "", protocol.NextRev(ifRev, e.storeNow()), e.loop.session.stamp()
+		changes = append(changes, Change{IfRev: ifRev, Doc: lock.Doc()})
+		e.bump(key.Group())
+	}
+	if len(changes) == 0 {
+		return
+	}
+	e.beside("decline", func(ctx context.Context) (func(), error) {
+		outs, err := e.store.Apply(ctx, changes...)
+		return func() {
+			for _, key := range keys {
+				e.loop.mirror.touch(key.Group())
+			}
+		}, firstError(outs, err)
+	})
+}

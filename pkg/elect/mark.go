@@ -1,0 +1,59 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MarkDead marks a session dead, whatever it says now, and tells the others to look. Only who knows that nothing of
+// the session's work is left may call it: a guard whose worker has died. granted lists the keys that far sides may still work
+// on and the milliseconds left. It returns nil once the document is known to say dead, also when it was never created:
+// then it is created as dead, so that a creation still under way cannot land.
+func MarkDead(ctx context.Context, store Store, session string, granted map[Key]int64) error {
+	writer := uuid.NewString()
+	for seq := int64(1); ; seq++ {
+		res, err := store.Read(ctx, KindSession, session)
+		if err != nil {
+			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
+		}
+		s := Session{ID: session}
+		if len(res.Docs) > 0 {
+			if s, _ = SessionFrom(res.Docs[0]); s.State == Dead {
+				return nil
+			}
+		}
+		ifRev := s.Rev
+		s.Rev, s.State, s.Granted, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
+		s.Stamp = Stamp{Session: writer, Seq: seq}
+		outs, err := store.Apply(ctx, Change{IfRev: ifRev, Doc: s.Doc()})
+		switch {
+		case err != nil:
+			return fmt.Errorf("mark session %s dead: %w", session, err)
+		case outs[0].Status == Applied:
+			return wakeAll(ctx, store)
+		case outs[0].Status == Unknown:
+			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
+		}
+		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
+	}
+}
+
+// wakeAll raises every group's counter.
+func wakeAll(ctx context.Context, store Store) error {
+	res, err := store.List(ctx, KindGroup, Query{NoBody: true})
+	if err != nil {
+		return fmt.Errorf("list groups: %w", err)
+	}
+	changes := make([]Change, 0, len(res.Docs))
+	for _, d := range res.Docs {
+		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: d.ID}})
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	_, err = store.Apply(ctx, changes...)
+	return err
+}

@@ -1,0 +1,427 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// mirror is what this process knows of the locks, members and wishes in the store. It may be stale; whatever follows from it is
+// a compare-and-set.
+//
+// An idle replica reads the groups' counters only. When one has moved it reads that group's locks from a revision
+// a little below the highest it knows: revisions of locks follow the store's clock, so that is what changed lately.
+type mirror struct {
+	groups  map[string]*mirrorGroup // those tracked
+	counts  map[string]int64        // of every group, as last read
+	members map[string]Member
+	wishes  []Wish
+
+	wantCounts, wantFull, wantMembers, wantWishes, wantSweep bool
+
+	busy            bool
+	last            protocol.Instant // start of the last refresh
+	took            time.Duration
+	polled          protocol.Instant
+	swept           protocol.Instant
+	lastAllSessions protocol.Instant
+	watching        bool
+	loaded          bool
+}
+
+type mirrorGroup struct {
+	locks   map[Key]Lock
+	maxRev  int64
+	count   int64 // as of the last reading of its locks
+	loaded  bool
+	touched bool // something says that what is known is not the newest
+}
+
+const (
+	pollGap = 250 * time.Millisecond // between readings of the counters where the store cannot watch
+	overlap = 5_000                  // ms below the highest revision known from which changes are read again
+	pageLen = 5_000                  // locks read at once
+)
+
+func (m *mirror) init() {
+	m.groups, m.counts, m.members = map[string]*mirrorGroup{}, map[string]int64{}, map[string]Member{}
+	m.wantCounts, m.wantMembers, m.wantWishes = true, true, true
+}
+
+// touch says that what is known of the group is not the newest.
+func (m *mirror) touch(group string) {
+	if g := m.groups[group]; g != nil {
+		g.touched = true
+		m.wantCounts = true
+	}
+}
+
+// Track sets the groups whose locks this elector knows and shows in its View. Others can be locked all the same.
+func (e *Elector) Track(ctx context.Context, groups ...string) error {
+	return e.ask(ctx, func() {
+		m := &e.loop.mirror
+		before := m.groups
+		m.groups = make(map[string]*mirrorGroup, len(groups))
+		for _, name := range groups {
+			if g := before[name]; g != nil {
+				m.groups[name] = g
+				continue
+			}
+			m.groups[name] = &mirrorGroup{locks: map[Key]Lock{}}
+			m.wantCounts = true
+		}
+		e.loop.viewDirty = true
+	})
+}
+
+func (m *mirror) wanted() bool {
+	return m.wantCounts || m.wantFull || m.wantMembers || m.wantWishes || m.wantSweep
+}
+
+// gap is the least time between two refreshes: short when reading is cheap.
+func (m *mirror) gap() time.Duration { return max(10*time.Millisecond, 3*m.took) }
+
+func (e *Elector) mirrorWait(now protocol.Instant) time.Duration {
+	m := &e.loop.mirror
+	if m.busy {
+		return time.Hour
+	}
+	if m.wanted() {
+		return m.gap() - now.HolderElapsed(m.last)
+	}
+	if !m.watching {
+		return pollGap - now.HolderElapsed(m.polled)
+	}
+	return time.Hour
+}
+
+func (e *Elector) tickMirror(now protocol.Instant) {
+	m := &e.loop.mirror
+	poll := pollGap
+	if m.watching {
+		poll = e.p.T // hints may be lost
+	}
+	if now.Reached(m.polled, poll) {
+		m.polled, m.wantCounts = now, true
+	}
+	if now.Reached(m.swept, e.p.T) {
+		m.swept, m.wantSweep = now, true
+	}
+	if m.busy || !m.wanted() || !now.Reached(m.last, m.gap()) {
+		return
+	}
+	e.refresh(now)
+}
+
+// reading is what one refresh found.
+type reading struct {
+	counts  map[string]int64
+	locks   map[string]groupReading
+	members []Doc
+	wishes  []Doc
+	swept   []Doc
+	clock   int64
+
+	didMembers, didWishes bool
+}
+
+type groupReading struct {
+	docs []Doc
+	full bool
+}
+
+// refresh reads what is wanted: the counters first, then what they say has changed.
+func (e *Elector) refresh(now protocol.Instant) {
+	m := &e.loop.mirror
+	plan := refreshPlan{
+		e: e, full: m.wantFull, members: m.wantMembers, wishes: m.wantWishes,
+		known: maps.Clone(m.counts), groups: make(map[string]mirrorGroup, len(m.groups)),
+	}
+	for name, g := range m.groups {
+		plan.groups[name] = mirrorGroup{maxRev: g.maxRev, count: g.count, loaded: g.loaded, touched: g.touched}
+		g.touched = false
+	}
+	if m.wantSweep {
+		plan.sweep = e.unowned()
+	}
+	again := *m
+	m.wantCounts, m.wantFull, m.wantMembers, m.wantWishes, m.wantSweep = false, false, false, false, false
+	m.busy, m.last = true, now
+	e.beside("refresh", func(ctx context.Context) (func(), error) {
+		r, err := plan.read(ctx)
+		return func() {
+			done := e.clock.Now()
+			m.busy, m.took = false, done.HolderElapsed(now)
+			if err != nil {
+				e.log.V(1).Info("Reading the locks failed", "error", err.Error())
+				m.wantCounts, m.wantFull = true, m.wantFull || again.wantFull
+				m.wantMembers, m.wantWishes = m.wantMembers || again.wantMembers, m.wantWishes || again.wantWishes
+				m.took = max(m.took, e.p.Retry)
+				for name, g := range plan.groups {
+					if g.touched {
+						m.touch(name)
+					}
+				}
+				return
+			}
+			e.refreshed(r)
+		}, err
+	})
+}
+
+// unowned lists the sessions whose locks a sweep looks for: nobody's, and those of the dead.
+func (e *Elector) unowned() []string {
+	ids := []string{""}
+	for id, q := range e.loop.peers {
+		if q.m.Dead() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+type refreshPlan struct {
+	e                     *Elector
+	full, members, wishes bool
+	sweep                 []string
+	known                 map[string]int64
+	groups                map[string]mirrorGroup
+}
+
+func (p refreshPlan) read(ctx context.Context) (reading, error) {
+	r := reading{counts: map[string]int64{}, locks: map[string]groupReading{}}
+	docs, clock, err := p.e.list(ctx, KindGroup, Query{NoBody: true})
+	if err != nil {
+		return r, err
+	}
+	r.clock = clock
+	for _, d := range docs {
+		r.counts[d.ID] = d.Count
+	}
+	for name, g := range p.groups {
+		full := p.full || !g.loaded
+		if !full && !g.touched && g.count == r.counts[name] {
+			continue
+		}
+		from := int64(0)
+		if !full {
+			from = g.maxRev - overlap
+		}
+		locks, err := p.e.listAll(ctx, Query{Group: name, MinRev: from})
+		if err != nil {
+			return r, err
+		}
+		r.locks[name] = groupReading{docs: locks, full: full}
+	}
+	changed := func(counter string) bool { return r.counts[counter] != p.known[counter] }
+	if p.members || p.full || changed(groupMembers) {
+		r.didMembers = true
+		if r.members, _, err = p.e.list(ctx, KindMember, Query{}); err != nil {
+			return r, err
+		}
+	}
+	if p.wishes || p.full || changed(groupWishes) {
+		r.didWishes = true
+		if r.wishes, _, err = p.e.list(ctx, KindWish, Query{}); err != nil {
+			return r, err
+		}
+	}
+	if p.sweep != nil {
+		r.swept, err = p.e.listAll(ctx, Query{Sessions: p.sweep, Unparked: true})
+	}
+	return r, err
+}
+
+// listAll lists locks page by page.
+func (e *Elector) listAll(ctx context.Context, q Query) ([]Doc, error) {
+	q.Limit = pageLen
+	var all []Doc
+	for {
+		docs, _, err := e.list(ctx, KindLock, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, docs...)
+		if len(docs) < pageLen {
+			return all, nil
+		}
+		q.From = docs[len(docs)-1].ID + "\x00"
+	}
+}
+
+func (e *Elector) refreshed(r reading) {
+	m := &e.loop.mirror
+	e.learnClock(r.clock)
+	e.wakeGroups(r.counts)
+	m.counts = r.counts
+	if r.didMembers {
+		m.members = make(map[string]Member, len(r.members))
+		for _, d := range r.members {
+			member, err := MemberFrom(d)
+			if err != nil {
+				e.log.V(1).Info("A member's document cannot be read", "session", d.ID, "error", err.Error())
+			}
+			m.members[d.ID] = member
+		}
+	}
+	if r.didWishes {
+		m.wishes = m.wishes[:0:0]
+		for _, d := range r.wishes {
+			if wish, err := WishFrom(d); err == nil {
+				m.wishes = append(m.wishes, wish)
+			}
+		}
+	}
+	for name, got := range r.locks {
+		e.refreshedGroup(name, got, r.counts[name])
+	}
+	for _, d := range r.swept {
+		e.mirrorDoc(d)
+	}
+	m.loaded = true
+	for name, g := range m.groups {
+		m.loaded = m.loaded && g.loaded
+		if g.count != m.counts[name] {
+			m.wantCounts = true // tracked since the reading began
+		}
+	}
+	e.loop.viewDirty = true
+}
+
+func (e *Elector) refreshedGroup(name string, got groupReading, count int64) {
+	g := e.loop.mirror.groups[name]
+	if g == nil {
+		return
+	}
+	if got.full {
+		before := g.locks
+		g.locks = make(map[Key]Lock, len(got.docs))
+		for key := range e.loop.keys { // what is held here is known better than any list
+			if l, ok := before[key]; ok && key.Group() == name {
+				g.locks[key] = l
+			}
+		}
+	}
+	g.loaded, g.count = true, count
+	for _, d := range got.docs {
+		e.mirrorDoc(d)
+	}
+}
+
+// mirrorDoc takes one lock's document and returns it decoded.
+func (e *Elector) mirrorDoc(d Doc) Lock {
+	lock, err := LockFrom(d)
+	if err != nil {
+		e.log.V(1).Info("A lock's document cannot be read", "key", d.ID, "error", err.Error())
+	}
+	e.mirrorLock(lock)
+	return lock
+}
+
+func (e *Elector) mirrorLock(lock Lock) {
+	g := e.loop.mirror.groups[lock.Key.Group()]
+	if g == nil {
+		return
+	}
+	if known, ok := g.locks[lock.Key]; ok && known.Rev > lock.Rev {
+		return
+	}
+	g.locks[lock.Key] = lock
+	g.maxRev = max(g.maxRev, lock.Rev)
+	e.loop.viewDirty = true
+	if lock.Session != "" && lock.Session != e.loop.session.id {
+		e.wantPeer(lock.Session)
+	}
+}
+
+// wakeGroups wakes those who wait for a key of a group whose counter has moved.
+func (e *Elector) wakeGroups(counts map[string]int64) {
+	for group, waiters := range e.loop.groupWake {
+		if counts[group] != e.loop.mirror.counts[group] {
+			waiters.wake()
+		}
+	}
+}
+
+// watch takes the store's hints for as long as there are any; where the store has none, the counters are polled.
+func (e *Elector) watch() {
+	e.work.Go(func() {
+		for e.loop.ctx.Err() == nil {
+			session := e.lease.Load().session
+			if session == "" {
+				if !e.pause(e.p.Retry) {
+					return
+				}
+				continue
+			}
+			ctx, cancel := context.WithCancel(e.loop.ctx)
+			hints, err := e.store.Watch(ctx, session)
+			if errors.Is(err, ErrCannotWatch) {
+				cancel()
+				return
+			}
+			if err == nil {
+				e.follow(ctx, session, hints)
+			}
+			cancel()
+			e.post(func() { e.loop.mirror.watching = false })
+			if !e.pause(e.p.Retry) {
+				return
+			}
+		}
+	})
+}
+
+// follow hands hints to the loop until the watch breaks or the session is another.
+func (e *Elector) follow(ctx context.Context, session string, hints <-chan Hint) {
+	for {
+		select {
+		case hint, ok := <-hints:
+			if !ok {
+				return
+			}
+			arrived := e.clock.Now()
+			e.post(func() { e.hinted(hint, arrived) })
+			if e.lease.Load().session != session {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hinted looks where a hint points.
+func (e *Elector) hinted(hint Hint, arrived protocol.Instant) {
+	m := &e.loop.mirror
+	switch {
+	case hint.Resync:
+		m.watching = true
+		m.wantFull, m.wantCounts = !m.loaded || m.wantFull, true
+		m.wantMembers, m.wantWishes = true, true
+	case hint.Kind == KindSession && hint.Doc != nil:
+		e.seePeer(*hint.Doc, false, arrived)
+	case hint.Kind == KindLock && hint.Doc != nil:
+		e.mirrorDoc(*hint.Doc)
+	case hint.Kind == KindWish:
+		m.wantWishes = true
+	case hint.Kind == KindGroup && hint.Doc != nil && hint.Doc.Count == m.counts[hint.ID]:
+	default:
+		m.wantCounts = true
+	}
+}
+
+// pause waits for d. It reports false when everything is over.
+func (e *Elector) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.loop.ctx.Done():
+		return false
+	}
+}

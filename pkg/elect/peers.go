@@ -1,0 +1,252 @@
+package elect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// peer is another session as this process knows it.
+type peer struct {
+	m    protocol.Peer
+	doc  Session
+	last protocol.Instant // when its newest beat was first seen here
+	kill *Change          // the kill under way: a repeat is the very same write
+}
+
+// neighbours is how many sessions each replica watches closely where there are more than watchAll: every session is then
+// watched closely by as many others.
+const (
+	watchAll   = 64
+	neighbours = 8
+)
+
+// tickPeers looks at the other sessions when it is time, and kills those whose beats have stood still.
+func (e *Elector) tickPeers(now protocol.Instant) {
+	l := &e.loop
+	if !l.looking && now.Reached(l.lastLook, e.p.Observe) {
+		e.look(now)
+	}
+	if now.HolderElapsed(l.lastRead) > e.p.Outage {
+		return // these ages are older than what can be known now: they start anew with the next reply
+	}
+	patience := e.longestLease()
+	for id, q := range l.peers {
+		e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, now)
+	}
+}
+
+// look lists the live and draining sessions: all of them, or the few that follow this one, and all from time to time.
+func (e *Elector) look(now protocol.Instant) {
+	l := &e.loop
+	l.looking, l.lastLook = true, now
+	alive := []string{string(Live), string(Draining)}
+	all := len(l.alive()) <= watchAll || now.Reached(l.mirror.lastAllSessions, e.p.T/2)
+	if all {
+		l.mirror.lastAllSessions = now
+	}
+	me := l.session.id
+	e.beside("observe", func(ctx context.Context) (func(), error) {
+		var docs []Doc
+		var clock int64
+		var err error
+		if all {
+			docs, clock, err = e.list(ctx, KindSession, Query{States: alive})
+		} else {
+			docs, clock, err = e.listFollowing(ctx, me, alive)
+		}
+		arrived := e.clock.Now()
+		return func() {
+			l.looking = false
+			if err != nil {
+				return
+			}
+			e.learnClock(clock)
+			e.notOutage(&l.lastRead, arrived)
+			e.seen(docs, all, arrived)
+		}, err
+	})
+}
+
+func (e *Elector) list(ctx context.Context, kind Kind, q Query) ([]Doc, int64, error) {
+	res, err := e.store.List(ctx, kind, q)
+	return res.Docs, res.Now, err
+}
+
+// listFollowing lists the sessions that follow me in the order of names, wrapping.
+func (e *Elector) listFollowing(ctx context.Context, me string, states []string) ([]Doc, int64, error) {
+	docs, clock, err := e.list(ctx, KindSession, Query{States: states, From: me + "\x00", Limit: neighbours})
+	if err != nil || len(docs) == neighbours {
+		return docs, clock, err
+	}
+	first, _, err := e.list(ctx, KindSession, Query{States: states, To: me, Limit: neighbours - len(docs)})
+	return append(docs, first...), clock, err
+}
+
+// seen takes a list of sessions. When the list is complete, one that was known and is not in it needs a look of
+// its own: it is dead, or was deleted.
+func (e *Elector) seen(docs []Doc, complete bool, arrived protocol.Instant) {
+	l := &e.loop
+	listed := make(map[string]bool, len(docs))
+	for _, d := range docs {
+		listed[d.ID] = true
+		e.seePeer(d, false, arrived)
+	}
+	if !complete {
+		return
+	}
+	for id, q := range l.peers {
+		if !listed[id] && !q.m.Dead() {
+			e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived)
+		}
+	}
+}
+
+// seePeer takes one session's document.
+func (e *Elector) seePeer(d Doc, sure bool, arrived protocol.Instant) {
+	l := &e.loop
+	if d.ID == l.session.id {
+		return // the own document is read by the session's machine alone
+	}
+	doc, err := SessionFrom(d)
+	if err != nil {
+		e.log.V(1).Info("A session's document cannot be read", "session", d.ID, "error", err.Error())
+	}
+	q := l.peers[d.ID]
+	if q == nil {
+		q = &peer{}
+		l.peers[d.ID] = q
+		l.mirror.wantMembers = true
+	}
+	before := q.m
+	e.stepPeer(d.ID, q, protocol.PeerEvent{
+		Kind: protocol.PeerSeen, State: stateOf(d.State), Rev: d.Rev, Beat: d.Count, Lease: doc.Lease, Sure: sure,
+	}, arrived)
+	if q.m.Beat != before.Beat || !before.Known {
+		q.last = arrived
+	}
+	if q.m.Rev == d.Rev {
+		q.doc = doc
+	}
+	if q.m.State != before.State {
+		l.viewDirty = true
+	}
+}
+
+func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protocol.Instant) {
+	var acts []protocol.PeerAction
+	q.m, acts = q.m.Step(e.p, ev, now)
+	for _, a := range acts {
+		switch a.Kind {
+		case protocol.KillPeer:
+			e.killPeer(id, q, a.IfRev)
+		case protocol.ReadPeer:
+			e.readPeer(id)
+		case protocol.PeerDied:
+			e.log.Info("Session is dead", "session", id, "peer", q.doc.Instance)
+			e.loop.viewDirty = true
+		}
+	}
+}
+
+func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
+	if q.kill == nil || q.kill.IfRev != ifRev {
+		doc := q.doc
+		doc.ID, doc.Rev, doc.Stamp, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
+		q.kill = &Change{IfRev: ifRev, Doc: doc.Doc()}
+		e.log.Info("No heartbeat: marking the session dead", "session", id, "peer", q.doc.Instance)
+	}
+	change := *q.kill
+	e.beside("kill", func(ctx context.Context) (func(), error) {
+		outs, err := e.store.Apply(ctx, change)
+		status := statusOf(outs, err)
+		return func() {
+			if status != protocol.Unknown {
+				q.kill = nil
+			}
+			if status == protocol.Applied {
+				e.bumpAll()
+				e.note(Event{Type: "Died", From: q.doc.Instance, Message: "no heartbeat for " + max(e.p.T, q.m.Lease).String()})
+			}
+			e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, e.clock.Now())
+		}, err
+	})
+}
+
+func (e *Elector) readPeer(id string) {
+	e.beside("read", func(ctx context.Context) (func(), error) {
+		res, err := e.store.Read(ctx, KindSession, id)
+		arrived := e.clock.Now()
+		return func() {
+			q := e.loop.peers[id]
+			switch {
+			case q == nil:
+			case err != nil:
+				e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerUnread}, arrived)
+			case len(res.Docs) == 0:
+				e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerMissing}, arrived)
+			default:
+				e.seePeer(res.Docs[0], true, arrived)
+			}
+		}, err
+	})
+}
+
+// wantPeer makes sure that a session named by a lock is known, or becomes known.
+func (e *Elector) wantPeer(id string) *peer {
+	q := e.loop.peers[id]
+	if q == nil {
+		q = &peer{}
+		e.loop.peers[id] = q
+		e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, e.clock.Now())
+	}
+	return q
+}
+
+// freed says whether a lock that names the session may be claimed: it is known to be dead and no far side holds a grant.
+func (e *Elector) freed(session string, key Key) bool {
+	q := e.wantPeer(session)
+	if !q.m.Dead() {
+		return false
+	}
+	granted := time.Duration(q.doc.Granted[key]) * time.Millisecond
+	return granted == 0 || e.clock.Now().KillerElapsed(q.m.DeadAt) >= granted
+}
+
+// notOutage notes an own success. After failures for longer than T/4 all ages start anew: what was not seen is not
+// known to be silent.
+func (e *Elector) notOutage(last *protocol.Instant, now protocol.Instant) {
+	gap := now.HolderElapsed(*last)
+	*last = now
+	if gap <= e.p.Outage {
+		return
+	}
+	e.loop.outageEnd = now
+	e.loop.viewDirty = true
+	e.log.Info("The store answers again: all ages start anew", "duration", gap)
+	for id, q := range e.loop.peers {
+		e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerAnew}, now)
+	}
+}
+
+func (e *Elector) longestLease() time.Duration {
+	longest := e.p.T
+	for _, q := range e.loop.peers {
+		longest = max(longest, q.m.Lease)
+	}
+	return longest
+}
+
+// alive lists the sessions not known to be dead, in order.
+func (l *loop) alive() []string {
+	var ids []string
+	for id, q := range l.peers {
+		if q.m.Known && !q.m.Dead() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

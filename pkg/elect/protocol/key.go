@@ -1,0 +1,295 @@
+package protocol
+
+// KeyPhase is where a key stands in this process.
+type KeyPhase uint8
+
+// The phases of a key.
+const (
+	Free      KeyPhase = iota // not ours, as far as we know
+	Claiming                  // a claim is under way: it counts against the cap
+	Idle                      // ours and not running: the lease was not valid; adopted when it is again
+	Running                   // its callback runs
+	Stopping                  // its callback was asked to stop and has not returned
+	Releasing                 // its callback has returned: the release is under way
+)
+
+// KeyOp is the write that a key has under way.
+type KeyOp uint8
+
+// The writes of a key.
+const (
+	NoOp    KeyOp = iota
+	Claim         // session: me; the revision written is the token
+	Advance       // a new token for a new start, with the status
+	Report        // the status
+	Release       // session: nobody
+)
+
+// Key is one key in this process as a state machine, with at most one write under way. The zero value is free.
+type Key struct {
+	Phase   KeyPhase
+	Rev     int64 // of the lock, as last acknowledged
+	Token   int64 // of the last acknowledged claim or advance
+	Op      KeyOp
+	Sent    bool // a copy of Op is out and not answered
+	IfRev   int64
+	NewRev  int64
+	GiveUp  bool // wanted: release once nothing runs
+	Lost    bool // no longer ours: nothing may be written
+	Expired bool // stopped by the deadline: ours still, adopted once the lease is valid again
+	Advance bool // wanted
+	Report  bool // wanted
+	Check   bool // a refusal is to be understood by a read
+	Reading bool
+}
+
+// KeyEventKind is what happened to a key.
+type KeyEventKind uint8
+
+// What can happen to a key.
+const (
+	KeyTick     KeyEventKind = iota // time has passed: repeat what was not answered
+	KeyClaim                        // take it: the lock as read at Rev is free, of a dead session, or says me
+	KeyAnswer                       // of a WriteKey
+	KeyRead                         // of a ReadKey
+	KeyReturned                     // its callback has returned and nothing of it is left
+	KeyGiveUp                       // stop it and release
+	KeyAdvance                      // a new token is wanted
+	KeyReport                       // a new status is to be noted
+	KeyDeadline                     // D has come
+	KeyResume                       // the lease is valid again
+	KeyLose                         // the session is lost, or the lock names somebody else
+)
+
+// KeyEvent is an event for a key. Which fields count depends on Kind.
+type KeyEvent struct {
+	Kind   KeyEventKind
+	Status Status
+	OK     bool  // KeyRead: the read succeeded
+	Mine   bool  // KeyRead: the lock names this session
+	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
+	Clock  int64 // the store's time in ms, for new revisions
+	Valid  bool  // whether the lease is valid now
+}
+
+// KeyActionKind is what a key wants done.
+type KeyActionKind uint8
+
+// What a key wants done.
+const (
+	WriteKey KeyActionKind = iota // compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
+	ReadKey                       // read the lock, linearizably
+	StartKey                      // start the callback with Token
+	StopKey                       // ask the callback to stop
+	KillKey                       // the key is not ours: end the callback by force
+	Advanced                      // Token is the new token
+	KeyOff                        // the key is free here: Refused says that a claim did not succeed
+)
+
+// KeyAction is one thing to do.
+type KeyAction struct {
+	Kind          KeyActionKind
+	Op            KeyOp
+	IfRev, NewRev int64
+	Token         int64
+	Refused       bool
+}
+
+// NextRev is the revision that a write of a lock at rev makes: the larger of rev + 1 and the store's time in
+// milliseconds, so that tokens rise also over a lock that was deleted by hand.
+func NextRev(rev, clock int64) int64 { return max(rev+1, clock) }
+
+// Step is one event.
+func (k Key) Step(ev KeyEvent) (Key, []KeyAction) {
+	var acts []KeyAction
+	switch ev.Kind {
+	case KeyClaim:
+		if k.Phase == Free {
+			k = Key{Phase: Claiming, Rev: ev.Rev}
+			k, acts = k.write(Claim, ev.Clock)
+			return k, acts
+		}
+	case KeyAnswer:
+		k, acts = k.answer(ev)
+	case KeyRead:
+		k, acts = k.read(ev)
+	case KeyReturned:
+		k, acts = k.returned()
+	case KeyGiveUp:
+		k, acts = k.giveUp()
+	case KeyAdvance:
+		k.Advance = true
+	case KeyReport:
+		k.Report = true
+	case KeyDeadline:
+		if k.Phase == Running {
+			k.Phase, k.Expired = Stopping, true
+			acts = append(acts, KeyAction{Kind: StopKey})
+		}
+	case KeyResume:
+		k.Expired = k.Expired && k.Phase == Stopping
+	case KeyLose:
+		k, acts = k.lose()
+	case KeyTick:
+	}
+	k, more := k.next(ev)
+	return k, append(acts, more...)
+}
+
+func (k Key) answer(ev KeyEvent) (Key, []KeyAction) {
+	if k.Op == NoOp || !k.Sent {
+		return k, nil
+	}
+	k.Sent = false
+	switch ev.Status {
+	case Unknown:
+		return k, nil // repeated at the next tick
+	case Refused:
+		if k.Op == Claim && k.Token == 0 {
+			return k.off(true)
+		}
+		k.Check = true
+		return k, nil
+	case Applied:
+	}
+	return k.applied(ev.Valid)
+}
+
+func (k Key) applied(valid bool) (Key, []KeyAction) {
+	op := k.Op
+	k.Op, k.Rev = NoOp, k.NewRev
+	switch op {
+	case Claim:
+		k.Token = k.Rev
+		switch {
+		case k.GiveUp:
+			k.Phase = Releasing
+		case valid:
+			k.Phase = Running
+			return k, []KeyAction{{Kind: StartKey, Token: k.Token}}
+		default:
+			k.Phase = Idle
+		}
+	case Advance:
+		k.Token = k.Rev
+		return k, []KeyAction{{Kind: Advanced, Token: k.Token}}
+	case Release:
+		return k.off(false)
+	case Report, NoOp:
+	}
+	return k, nil
+}
+
+func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
+	if !k.Reading {
+		return k, nil
+	}
+	k.Reading = false
+	if !ev.OK {
+		return k, nil
+	}
+	k.Check = false
+	switch {
+	case ev.Mine && k.Op != NoOp && ev.Rev == k.NewRev:
+		return k.applied(ev.Valid)
+	case ev.Mine:
+		// Somebody wrote it by hand; it still says me. The same again, on what is there now.
+		op := k.Op
+		k.Rev, k.Op = ev.Rev, NoOp
+		k.Advance = k.Advance || op == Advance
+		k.Report = k.Report || op == Report
+		return k, nil
+	case k.Phase == Running || k.Phase == Stopping:
+		return k.lose()
+	}
+	return k.off(k.Phase == Claiming)
+}
+
+func (k Key) returned() (Key, []KeyAction) {
+	if k.Phase != Running && k.Phase != Stopping {
+		return k, nil
+	}
+	k.Advance = false
+	switch {
+	case k.Lost:
+		return k.off(false)
+	case k.Expired && !k.GiveUp:
+		k.Phase = Idle
+	default:
+		k.Phase = Releasing
+	}
+	k.Expired = false
+	return k, nil
+}
+
+func (k Key) giveUp() (Key, []KeyAction) {
+	k.GiveUp = k.Phase != Free
+	switch k.Phase {
+	case Running:
+		k.Phase = Stopping
+		return k, []KeyAction{{Kind: StopKey}}
+	case Idle:
+		k.Phase = Releasing
+	case Free, Claiming, Stopping, Releasing:
+	}
+	return k, nil
+}
+
+func (k Key) lose() (Key, []KeyAction) {
+	switch k.Phase {
+	case Running, Stopping:
+		if k.Lost {
+			return k, nil
+		}
+		k.Phase, k.Lost = Stopping, true
+		k.Op, k.Sent, k.Check, k.Reading = NoOp, false, false, false
+		return k, []KeyAction{{Kind: KillKey}}
+	case Claiming, Idle, Releasing:
+		return k.off(k.Phase == Claiming)
+	case Free:
+	}
+	return k, nil
+}
+
+func (k Key) off(refused bool) (Key, []KeyAction) {
+	return Key{}, []KeyAction{{Kind: KeyOff, Refused: refused}}
+}
+
+// next decides what goes to the store now: one write or read at a time, a release before anything else.
+func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
+	if k.Phase == Free || k.Lost || k.Sent || k.Reading {
+		return k, nil
+	}
+	if k.Op != NoOp {
+		switch {
+		case ev.Kind != KeyTick && !k.Check:
+			return k, nil // a repeat waits for the tick
+		case k.Check:
+			k.Reading = true
+			return k, []KeyAction{{Kind: ReadKey}}
+		}
+		k.Sent = true
+		return k, []KeyAction{{Kind: WriteKey, Op: k.Op, IfRev: k.IfRev, NewRev: k.NewRev}}
+	}
+	switch {
+	case k.Phase == Releasing:
+		return k.write(Release, ev.Clock)
+	case k.Phase == Claiming:
+		return k.write(Claim, ev.Clock)
+	case k.Phase == Idle && ev.Valid:
+		k.Phase = Claiming
+		return k.write(Claim, ev.Clock)
+	case k.Phase == Running && k.Advance:
+		k.Advance, k.Report = false, false
+		return k.write(Advance, ev.Clock)
+	case (k.Phase == Running || k.Phase == Stopping) && k.Report:
+		k.Report = false
+		return k.write(Report, ev.Clock)
+	}
+	return k, nil
+}
+
+func (k Key) write(op KeyOp, clock int64) (Key, []KeyAction) {
+	k.Op, k.Sent, k.IfRev, k.NewRev = op, true, k.Rev, NextRev(k.Rev, clock)
+	return k, []KeyAction{{Kind: WriteKey, Op: op, IfRev: k.IfRev, NewRev: k.NewRev}}
+}

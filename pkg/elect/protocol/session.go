@@ -1,0 +1,273 @@
+package protocol
+
+// Phase is where a session stands.
+type Phase uint8
+
+// The phases of a session, in order; it never goes back.
+const (
+	Opening Phase = iota // the document's creation is not acknowledged yet
+	Open                 // beating; whether keys may run depends on the age of the last acknowledged beat
+	Lost                 // somebody else ended it: everything is being killed
+	Ending               // nothing runs any more: being marked dead
+	Ended                // known to be dead; a new session may be opened
+)
+
+// State is what a session's document says.
+type State uint8
+
+// The states of a session's document. Absent means there is no document, Other that it says something else.
+const (
+	Absent State = iota
+	Live
+	Draining
+	Dead
+	Other
+)
+
+// Status is how a write ended.
+type Status uint8
+
+// How a write ended. Overtaken (it may have happened and the document was written again) counts as Refused: whoever
+// is told so looks again.
+const (
+	Unknown Status = iota
+	Applied
+	Refused
+)
+
+// SessionWrite is the write that a session has under way; an unanswered one is repeated as it is.
+type SessionWrite struct {
+	Under     bool // one is under way or must be repeated
+	Sent      bool // a copy is out and not answered
+	IfRev     int64
+	Beat      int64
+	State     State
+	FirstSent Instant // when the first copy was sent: any of them may be the one that landed
+}
+
+// Session is this process's membership as a state machine. The zero value is a session about to be opened.
+type Session struct {
+	Phase    Phase
+	Rev      int64   // of the document, as last acknowledged
+	Beat     int64   // as last acknowledged
+	Acked    Instant // when the last acknowledged beat was sent; meaningful once Rev > 0
+	Drain    bool    // wanted: say draining, take no new keys
+	End      bool    // wanted: mark it dead once nothing runs
+	SaysDrn  bool    // the acknowledged document says draining
+	Write    SessionWrite
+	NotTill  Instant // no repeat before, after a failure
+	Reading  bool    // a read of the own document is under way
+	Look     bool    // a refusal is to be understood by a read
+	Cancel   bool    // CancelTasks was said since the last acknowledged beat
+	Kill     bool    // KillTasks likewise
+	Hard     bool    // HardStop likewise
+	FoundRev int64   // Ending: the revision to mark dead at
+}
+
+// SessionEventKind is what happened to a session.
+type SessionEventKind uint8
+
+// What can happen to a session.
+const (
+	SessionTick        SessionEventKind = iota // time has passed
+	SessionAnswer                              // of a SendBeat or MarkDead
+	SessionRead                                // of a ReadSession
+	SessionDrain                               // say draining, and end once nothing runs
+	SessionSayDraining                         // say draining, and go on
+	SessionTasksOff                            // nothing of any task is left
+)
+
+// SessionEvent is an event for a session. Which fields count depends on Kind.
+type SessionEvent struct {
+	Kind   SessionEventKind
+	Status Status // SessionAnswer
+	OK     bool   // SessionRead: the read succeeded
+	Rev    int64  // SessionRead: as found
+	Beat   int64
+	State  State // SessionRead: as found; Absent: no document
+	Mine   bool  // SessionRead: the document's last writer is this session
+}
+
+// SessionActionKind is what a session wants done.
+type SessionActionKind uint8
+
+// What a session wants done.
+const (
+	SendBeat    SessionActionKind = iota // write the beat: create if IfRev is 0
+	ReadSession                          // read the own document, linearizably
+	Renewed                              // a beat was acknowledged: deadlines count from Acked
+	CancelTasks                          // D has come: ask all tasks to stop
+	KillTasks                            // 0.8 T, or the session is lost: kill what is left
+	HardStop                             // X: if anything is left, the process must go
+	MarkDead                             // write state dead at IfRev (0: create)
+	SessionOver                          // Ended: nothing of this session will happen any more
+)
+
+// SessionAction is one thing to do.
+type SessionAction struct {
+	Kind  SessionActionKind
+	IfRev int64
+	Beat  int64
+	State State
+	Acked Instant // Renewed
+}
+
+// Valid says whether tasks of the session may be started and go on at now: its document was live or draining when
+// the last beat was acknowledged, and D has not come since that beat was sent.
+func (s Session) Valid(p Params, now Instant) bool {
+	return s.Phase == Open && !now.Reached(s.Acked, p.Renew)
+}
+
+// Step is one event at one moment.
+func (s Session) Step(p Params, ev SessionEvent, now Instant) (Session, []SessionAction) {
+	var acts []SessionAction
+	switch ev.Kind {
+	case SessionAnswer:
+		s, acts = s.answer(p, ev, now)
+	case SessionRead:
+		s, acts = s.read(p, ev, now)
+	case SessionDrain:
+		s.Drain, s.End = true, true
+	case SessionSayDraining:
+		s.Drain = true
+	case SessionTasksOff:
+		s = s.tasksOff()
+	case SessionTick:
+	}
+	s, more := s.deadlines(p, now)
+	acts = append(acts, more...)
+	s, more = s.send(p, now)
+	return s, append(acts, more...)
+}
+
+func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []SessionAction) {
+	if !s.Write.Under || !s.Write.Sent {
+		return s, nil
+	}
+	w := s.Write
+	w.Sent = false
+	s.Write = w
+	switch {
+	case ev.Status == Unknown:
+		s.NotTill = now.Add(p.Retry)
+		return s, nil
+	case s.Phase == Ending && ev.Status == Applied:
+		s.Phase, s.Write = Ended, SessionWrite{}
+		return s, []SessionAction{{Kind: SessionOver}}
+	case ev.Status == Applied && s.Phase != Lost:
+		return s.acknowledge(w)
+	default:
+		// Refused. Only a read tells whether an earlier copy had landed, or who came between.
+		s.Look = true
+		return s, nil
+	}
+}
+
+// acknowledge takes the write under way as having happened. The deadline counts from its first copy: any of them
+// may be the one that landed.
+func (s Session) acknowledge(w SessionWrite) (Session, []SessionAction) {
+	s.Write, s.Look = SessionWrite{}, false
+	s.Rev, s.Beat, s.Acked = w.IfRev+1, w.Beat, w.FirstSent
+	s.SaysDrn = w.State == Draining
+	s.Phase = Open
+	s.Cancel, s.Kill, s.Hard = false, false, false
+	return s, []SessionAction{{Kind: Renewed, Acked: s.Acked}}
+}
+
+func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []SessionAction) {
+	s.Reading = false
+	if !ev.OK {
+		s.NotTill = now.Add(p.Retry)
+		return s, nil
+	}
+	s.Look = false
+	alive := ev.State == Live || ev.State == Draining
+	w := s.Write
+	switch {
+	case s.Phase == Ending && ev.State == Dead:
+		s.Phase, s.Write = Ended, SessionWrite{}
+		return s, []SessionAction{{Kind: SessionOver}}
+	case s.Phase == Ending || s.Phase == Lost:
+		s.FoundRev, s.Write = ev.Rev, SessionWrite{}
+		return s, nil
+	case alive && ev.Mine && w.Under && ev.Rev == w.IfRev+1 && ev.Beat == w.Beat:
+		return s.acknowledge(w)
+	case s.Phase == Opening && ev.State == Absent:
+		return s, nil // not landed yet: the same creation again
+	case alive && s.Phase == Open && ev.Rev == s.Rev && ev.Beat == s.Beat:
+		return s, nil // still as I left it: again
+	}
+	s.Phase, s.Write, s.FoundRev = Lost, SessionWrite{}, ev.Rev
+	s.Kill, s.Cancel = true, true
+	return s, []SessionAction{{Kind: KillTasks}}
+}
+
+func (s Session) tasksOff() Session {
+	switch {
+	case s.Phase == Lost:
+		s.Phase, s.Write = Ending, SessionWrite{}
+	case s.Phase == Open && s.End && !s.Write.Under:
+		s.Phase, s.FoundRev = Ending, s.Rev
+	}
+	return s
+}
+
+// deadlines says, once each since the last acknowledged beat, what has become due.
+func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
+	if s.Phase != Open && s.Phase != Lost || s.Rev == 0 {
+		return s, nil
+	}
+	var acts []SessionAction
+	due := func(said *bool, at bool, kind SessionActionKind) {
+		if at && !*said {
+			*said = true
+			acts = append(acts, SessionAction{Kind: kind})
+		}
+	}
+	due(&s.Cancel, now.Reached(s.Acked, p.Renew), CancelTasks)
+	due(&s.Kill, now.Reached(s.Acked, p.Kill), KillTasks)
+	due(&s.Hard, now.Reached(s.Acked, p.Hard), HardStop)
+	return s, acts
+}
+
+// send decides what goes to the store now: at most one write or read at a time.
+func (s Session) send(p Params, now Instant) (Session, []SessionAction) {
+	if s.Reading || s.Write.Sent || now.HolderElapsed(s.NotTill) < 0 {
+		return s, nil
+	}
+	if s.Look {
+		s.Reading = true
+		return s, []SessionAction{{Kind: ReadSession}}
+	}
+	switch s.Phase {
+	case Opening:
+		return s.beat(Live, now)
+	case Open:
+		state := Live
+		if s.Drain {
+			state = Draining
+		}
+		if s.Write.Under || now.Reached(s.Acked, p.Beat) || s.Drain != s.SaysDrn {
+			return s.beat(state, now)
+		}
+	case Ending:
+		if !s.Write.Under {
+			s.Write = SessionWrite{Under: true, IfRev: s.FoundRev, State: Dead, FirstSent: now}
+		}
+		s.Write.Sent = true
+		return s, []SessionAction{{Kind: MarkDead, IfRev: s.Write.IfRev, State: Dead}}
+	case Lost, Ended:
+	}
+	return s, nil
+}
+
+// beat sends the next beat, or the one under way again: the same condition and the same content, so that two copies
+// are one write.
+func (s Session) beat(state State, now Instant) (Session, []SessionAction) {
+	if !s.Write.Under {
+		s.Write = SessionWrite{Under: true, IfRev: s.Rev, Beat: s.Beat + 1, State: state, FirstSent: now}
+	}
+	s.Write.Sent = true
+	w := s.Write
+	return s, []SessionAction{{Kind: SendBeat, IfRev: w.IfRev, Beat: w.Beat, State: w.State}}
+}

@@ -1,0 +1,328 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// ownSession is this process's session: the machine and the documents round it.
+type ownSession struct {
+	id     string
+	m      protocol.Session
+	seq    int64 // of the last stamp
+	change Change
+	repeat protocol.SessionWrite // what change was made for
+	opened int64                 // the store's clock at the process's first session
+
+	member      Member
+	memberDirty bool
+	memberBusy  bool
+	memberWrite *Change // an unanswered write, repeated as it is
+	wasValid    bool
+}
+
+// stamp is a new stamp of this session.
+func (s *ownSession) stamp() Stamp {
+	s.seq++
+	return Stamp{Session: s.id, Seq: s.seq}
+}
+
+// newSession begins a session with a fresh name. Everything of the one before is gone.
+func (e *Elector) newSession() {
+	s := &e.loop.session
+	opened, member := s.opened, s.member
+	if member.Instance == "" {
+		member = e.cfg.Member
+	}
+	*s = ownSession{id: uuid.NewString(), opened: opened, member: member, memberDirty: true}
+	s.member.Session, s.member.Rev = s.id, 0
+	s.member.LeaseMS = e.p.T.Milliseconds()
+	e.loop.drain = false
+	if e.cfg.Guard != nil {
+		e.cfg.Guard.SessionOpening(s.id)
+	}
+	e.log.Info("Opening a session", "session", s.id)
+}
+
+// stepSession feeds the session's machine and does what it says.
+func (e *Elector) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
+	s := &e.loop.session
+	next, acts := s.m.Step(e.p, ev, now)
+	was := s.m
+	s.m = next
+	for _, a := range acts {
+		e.actSession(a, now)
+	}
+	if was.Phase != s.m.Phase || was.Acked != s.m.Acked {
+		e.lease.Store(&validity{session: s.id, open: s.m.Phase == protocol.Open, acked: s.m.Acked})
+		e.loop.viewDirty = true
+	}
+	valid := s.m.Valid(e.p, now)
+	if valid && !s.wasValid {
+		s.wasValid = true
+		e.loop.viewDirty = true
+		e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyResume})
+	}
+	s.wasValid = valid
+}
+
+func (e *Elector) actSession(a protocol.SessionAction, now protocol.Instant) {
+	s := &e.loop.session
+	switch a.Kind {
+	case protocol.SendBeat, protocol.MarkDead:
+		e.sendBeat(a)
+	case protocol.ReadSession:
+		e.readSession()
+	case protocol.Renewed:
+		e.renewed(a, now)
+	case protocol.CancelTasks:
+		if e.loop.running > 0 {
+			e.log.Info("Cannot renew the lease: cancelling tasks", "session", s.id)
+		}
+		e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyDeadline})
+	case protocol.KillTasks:
+		if s.m.Phase == protocol.Lost {
+			e.log.Info("The session was ended by another", "session", s.id)
+			e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyLose})
+		}
+	case protocol.HardStop:
+		e.hardStop()
+	case protocol.SessionOver:
+		e.sessionOver()
+	}
+}
+
+func (e *Elector) renewed(a protocol.SessionAction, now protocol.Instant) {
+	s := &e.loop.session
+	if s.opened == 0 {
+		s.opened = e.storeNow()
+		s.memberDirty = true
+	}
+	if e.cfg.Guard != nil {
+		e.cfg.Guard.Renewed(s.id, a.Acked, e.p)
+	}
+	e.notOutage(&e.loop.lastBeat, now)
+}
+
+func (e *Elector) sessionOver() {
+	s := &e.loop.session
+	if e.cfg.Guard != nil {
+		e.cfg.Guard.SessionOver(s.id)
+	}
+	e.bumpAll()
+	e.log.Info("Session ended", "session", s.id)
+	if !e.loop.closing {
+		e.newSession()
+	}
+}
+
+// tasksOff tells the session when nothing runs any more: then it may end, if it is to.
+func (e *Elector) tasksOff(now protocol.Instant) {
+	l := &e.loop
+	if l.running > 0 {
+		return
+	}
+	if l.session.m.Phase == protocol.Lost || l.session.m.End && len(l.keys) == 0 {
+		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, now)
+	}
+}
+
+// hardStop is X: whatever has not returned by now must not go on.
+func (e *Elector) hardStop() {
+	var keys []Key
+	for key, h := range e.loop.keys {
+		if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) > 0 {
+		e.cfg.OnStuck(sortKeys(keys))
+	}
+}
+
+// sendBeat writes the session's document. A repeat is the very same write.
+func (e *Elector) sendBeat(a protocol.SessionAction) {
+	s := &e.loop.session
+	if s.repeat != copyOf(s.m.Write) {
+		s.repeat = copyOf(s.m.Write)
+		doc := Session{
+			ID: s.id, Rev: a.IfRev + 1, Stamp: s.stamp(), Beat: a.Beat, State: stateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
+		}
+		if a.State == protocol.Dead {
+			doc.Died = e.storeNow()
+		}
+		s.change = Change{IfRev: a.IfRev, Doc: doc.Doc()}
+	}
+	change, id := s.change, s.id
+	first := a.IfRev == 0 && a.Kind == protocol.SendBeat
+	var member []Change
+	if first {
+		member = e.memberChange()
+	}
+	sent := e.clock.Now()
+	e.beside("heartbeat", func(ctx context.Context) (func(), error) {
+		if first {
+			e.writeMember(ctx, member) // before the session, so that whoever sees the one finds the other
+		}
+		outs, err := e.store.Apply(ctx, change)
+		if err == nil {
+			err = outs[0].Err
+		}
+		status := statusOf(outs, err)
+		if e.cfg.Hooks.Beat != nil {
+			e.cfg.Hooks.Beat(e.clock.Now().HolderElapsed(sent), err)
+		}
+		return func() {
+			if e.loop.session.id != id {
+				return
+			}
+			if err != nil {
+				e.log.V(1).Info("Heartbeat failed", "session", id, "error", err.Error())
+			}
+			if status == protocol.Applied && change.Doc.State != string(Live) {
+				e.bumpAll()
+			}
+			e.stepSession(protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status}, e.clock.Now())
+		}, err
+	})
+}
+
+// copyOf is w without what changes between two copies of one write.
+func copyOf(w protocol.SessionWrite) protocol.SessionWrite {
+	w.Sent, w.Under = false, true
+	return w
+}
+
+func (e *Elector) readSession() {
+	id := e.loop.session.id
+	e.beside("read", func(ctx context.Context) (func(), error) {
+		res, err := e.store.Read(ctx, KindSession, id)
+		ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: err == nil}
+		if err == nil && len(res.Docs) > 0 {
+			d := res.Docs[0]
+			ev.Rev, ev.Beat, ev.State, ev.Mine = d.Rev, d.Count, stateOf(d.State), d.Stamp.Session == id
+		}
+		return func() {
+			if e.loop.session.id == id {
+				e.stepSession(ev, e.clock.Now())
+			}
+		}, err
+	})
+}
+
+// memberChange is the write that brings the member's document up to date, if one is due: an unanswered one again,
+// as it was.
+func (e *Elector) memberChange() []Change {
+	s := &e.loop.session
+	if s.memberBusy || (!s.memberDirty && s.memberWrite == nil) {
+		return nil
+	}
+	if s.memberWrite == nil {
+		s.member.Opened = s.opened
+		m := s.member
+		m.Rev++
+		s.memberWrite = &Change{IfRev: s.member.Rev, Doc: m.Doc(s.stamp())}
+		s.memberDirty = false
+	}
+	s.memberBusy = true
+	return []Change{*s.memberWrite}
+}
+
+func (e *Elector) writeMember(ctx context.Context, changes []Change) {
+	if len(changes) == 0 {
+		return
+	}
+	id := changes[0].Doc.ID
+	outs, err := e.store.Apply(ctx, changes...)
+	status := statusOf(outs, err)
+	e.post(func() {
+		s := &e.loop.session
+		if s.id != id {
+			return
+		}
+		s.memberBusy = false
+		switch status {
+		case protocol.Applied:
+			s.member.Rev = changes[0].Doc.Rev
+		case protocol.Refused: // written by hand: on top of what is there now
+			s.memberDirty = true
+			s.member.Rev = 0
+			if outs != nil && outs[0].Doc != nil {
+				s.member.Rev = outs[0].Doc.Rev
+			}
+		case protocol.Unknown:
+			if err != nil { // cannot be sent at all: do not repeat it
+				e.log.Error(err, "Cannot write what this instance says of itself", "session", id)
+				break
+			}
+			return
+		}
+		s.memberWrite = nil
+		e.bump(groupMembers)
+	})
+}
+
+// SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
+// New caps hold at once; keys above them are not given up here.
+func (e *Elector) SetMember(ctx context.Context, m Member) error {
+	if err := fits(m); err != nil {
+		return err
+	}
+	return e.ask(ctx, func() {
+		s := &e.loop.session
+		m.Session, m.Rev, m.Instance, m.Opened, m.LeaseMS = s.member.Session, s.member.Rev, s.member.Instance, s.member.Opened, s.member.LeaseMS
+		s.member = m
+		s.memberDirty = true
+		e.loop.viewDirty = true
+	})
+}
+
+func fits(m Member) error {
+	if size := len(mustJSON(m)); size > MaxBody {
+		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, MaxBody, ErrTooLarge)
+	}
+	return nil
+}
+
+func stateName(s protocol.State) SessionState {
+	switch s {
+	case protocol.Live:
+		return Live
+	case protocol.Draining:
+		return Draining
+	default:
+		return Dead
+	}
+}
+
+func stateOf(name string) protocol.State {
+	switch SessionState(name) {
+	case Live:
+		return protocol.Live
+	case Draining:
+		return protocol.Draining
+	case Dead:
+		return protocol.Dead
+	default:
+		return protocol.Other
+	}
+}
+
+// statusOf is the outcome of a single change as the protocol counts it.
+func statusOf(outs []Outcome, err error) protocol.Status {
+	if err != nil && len(outs) == 0 {
+		return protocol.Unknown
+	}
+	switch outs[0].Status {
+	case Applied:
+		return protocol.Applied
+	case Refused, Overtaken:
+		return protocol.Refused
+	default:
+		return protocol.Unknown
+	}
+}

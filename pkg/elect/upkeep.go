@@ -1,0 +1,186 @@
+package elect
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// count compares, every T/4, the number of locks that name this session with the number of keys it knows to hold, and
+// looks closer when they differ twice in a row: a lost write, or a hand in the database.
+func (e *Elector) count(now protocol.Instant) {
+	l := &e.loop
+	if l.counting || l.session.m.Phase != protocol.Open || !now.Reached(l.lastCount, e.p.T/4) {
+		return
+	}
+	l.counting, l.lastCount = true, now
+	id := l.session.id
+	e.beside("count", func(ctx context.Context) (func(), error) {
+		res, err := e.store.List(ctx, KindLock, Query{Sessions: []string{id}, CountOnly: true})
+		return func() {
+			l.counting = false
+			if err != nil || l.session.id != id {
+				return
+			}
+			if int(res.Total) == e.countOwned() || len(l.writes.owner) > 0 || l.writes.flying > 0 {
+				l.miscount = 0
+				return
+			}
+			if l.miscount++; l.miscount >= 2 {
+				l.miscount = 0
+				e.reconcile(id)
+			}
+		}, err
+	})
+}
+
+// countOwned is how many locks should name this session.
+func (e *Elector) countOwned() int {
+	n := 0
+	for _, h := range e.loop.keys {
+		if h.m.Phase != protocol.Claiming && !h.m.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// reconcile lists the locks that name this session: what is not held here is released (or claimed anew by whoever
+// wants it), what runs and is not listed is looked at again.
+func (e *Elector) reconcile(id string) {
+	e.log.Info("The locks do not name what is held here: looking at each", "session", id)
+	e.beside("reconcile", func(ctx context.Context) (func(), error) {
+		docs, err := e.listAll(ctx, Query{Sessions: []string{id}})
+		return func() {
+			if err != nil || e.loop.session.id != id {
+				return
+			}
+			listed := make(map[Key]bool, len(docs))
+			for _, d := range docs {
+				lock := e.mirrorDoc(d)
+				listed[lock.Key] = true
+				if e.loop.keys[lock.Key] == nil {
+					e.adoptToRelease(lock)
+				}
+			}
+			for key, h := range e.loop.keys {
+				if !listed[key] && h.m.Phase == protocol.Running && h.m.Op == protocol.NoOp {
+					e.verify(h)
+				}
+			}
+		}, err
+	})
+}
+
+// adoptToRelease takes a lock that says me and is not running here through a claim to an orderly release.
+func (e *Elector) adoptToRelease(lock Lock) {
+	opts := LockOptions{AnyCap: true}
+	e.claim(lock, opts, func(context.Context, *Lease) error { return nil }, nil)
+	if h := e.loop.keys[lock.Key]; h != nil {
+		e.giveUp(h, "", lock.Parked, "")
+	}
+}
+
+// verify reads one lock that should be ours, and lets go when it is not.
+func (e *Elector) verify(h *holding) {
+	id := e.loop.session.id
+	e.beside("read", func(ctx context.Context) (func(), error) {
+		res, err := e.store.Read(ctx, KindLock, string(h.key))
+		return func() {
+			if err != nil || e.loop.keys[h.key] != h || h.m.Op != protocol.NoOp {
+				return
+			}
+			if len(res.Docs) == 0 || res.Docs[0].Session != id {
+				e.loop.mirror.wantFull = true
+				e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyLose})
+			}
+		}, err
+	})
+}
+
+const (
+	cleanEvery  = 5 * time.Minute
+	keepDead    = time.Hour // sessions are kept for so long after their death
+	cleanAtOnce = 500
+)
+
+// clean removes, now and then, sessions dead for an hour and the oldest events.
+func (e *Elector) clean(now protocol.Instant) {
+	l := &e.loop
+	if l.session.m.Phase != protocol.Open || !now.Reached(l.cleaned, cleanEvery) {
+		return
+	}
+	l.cleaned = now
+	before := e.storeNow() - keepDead.Milliseconds()
+	e.beside("clean", func(ctx context.Context) (func(), error) {
+		removed, err := e.removeSessions(ctx, before)
+		if err == nil {
+			err = e.removeEvents(ctx)
+		}
+		return func() {
+			for _, id := range removed {
+				if q := l.peers[id]; q != nil && q.m.Dead() {
+					delete(l.peers, id)
+					delete(l.mirror.members, id)
+				}
+			}
+		}, err
+	})
+}
+
+// removeSessions removes the sessions that died before a moment and that no lock names any more.
+func (e *Elector) removeSessions(ctx context.Context, before int64) ([]string, error) {
+	docs, _, err := e.list(ctx, KindSession, Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, d := range docs {
+		s, err := SessionFrom(d)
+		if err != nil || s.Died == 0 || s.Died > before {
+			continue
+		}
+		named, err := e.store.List(ctx, KindLock, Query{Sessions: []string{d.ID}, CountOnly: true})
+		if err != nil {
+			return removed, err
+		}
+		if named.Total > 0 {
+			continue
+		}
+		if err := e.remove(ctx, KindMember, d.ID); err != nil {
+			return removed, err
+		}
+		if _, err := e.store.Apply(ctx, Change{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindSession, ID: d.ID}}); err != nil {
+			return removed, err
+		}
+		removed = append(removed, d.ID)
+	}
+	return removed, nil
+}
+
+func (e *Elector) remove(ctx context.Context, kind Kind, id string) error {
+	res, err := e.store.Read(ctx, kind, id)
+	if err != nil || len(res.Docs) == 0 {
+		return err
+	}
+	_, err = e.store.Apply(ctx, Change{Op: Delete, IfRev: res.Docs[0].Rev, Doc: Doc{Kind: kind, ID: id}})
+	return err
+}
+
+func (e *Elector) removeEvents(ctx context.Context) error {
+	res, err := e.store.List(ctx, KindEvent, Query{CountOnly: true})
+	if err != nil || res.Total <= keepEvents {
+		return err
+	}
+	docs, _, err := e.list(ctx, KindEvent, Query{Limit: min(int(res.Total)-keepEvents, cleanAtOnce), NoBody: true})
+	if err != nil {
+		return err
+	}
+	changes := make([]Change, 0, len(docs))
+	for _, d := range docs {
+		changes = append(changes, Change{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindEvent, ID: d.ID}})
+	}
+	_, err = e.store.Apply(ctx, changes...)
+	return err
+}

@@ -1,0 +1,135 @@
+package elect
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// View is what an elector knows of the cluster: a snapshot that nobody changes. It may be stale.
+type View struct {
+	Session  string // this process's session
+	Instance string
+	Open     bool // the session is acknowledged and the lease valid
+	Draining bool
+	Loaded   bool          // members and the locks of all tracked groups have been read at least once
+	Stale    bool          // the store has not answered for longer than T/4
+	Now      int64         // the store's clock when the view was made, Unix ms
+	Outage   time.Duration // time since the last outage of the store ended; negative: none yet
+	Sessions []SessionView // in order of instance and session, this process's included
+	Locks    map[Key]Lock  // of the tracked groups
+	Held     map[Key]Held
+	Wishes   []Wish
+}
+
+// SessionView is one session in a View.
+type SessionView struct {
+	ID      string
+	State   SessionState
+	Member  Member        // zero until it has been read
+	Known   bool          // Member has been read
+	Age     time.Duration // since its newest beat was first seen here
+	Granted map[Key]int64
+}
+
+// Held is one key in this process.
+type Held struct {
+	Phase  protocol.KeyPhase
+	Token  int64
+	GiveUp bool
+}
+
+// View returns the newest snapshot. It is cheap: the snapshot is shared.
+func (e *Elector) View() *View { return e.view.Load() }
+
+// Changed returns a channel that is closed when a newer View than the present one is there.
+func (e *Elector) Changed() <-chan struct{} { return e.viewWake.wait() }
+
+// publish makes a new view when something changed.
+func (e *Elector) publish(now protocol.Instant) {
+	l := &e.loop
+	stale := now.HolderElapsed(l.lastRead) > e.p.Outage
+	if !l.viewDirty && stale == e.view.Load().Stale || !now.Reached(l.published, e.publishGap()) {
+		return
+	}
+	l.viewDirty, l.published = false, now
+	v := &View{
+		Session: l.session.id, Instance: l.session.member.Instance,
+		Open: l.session.m.Valid(e.p, now), Draining: l.closing || l.drain,
+		Loaded: l.mirror.loaded, Stale: stale,
+		Now: e.storeNow(), Outage: -1,
+		Locks: e.lockViews(), Held: make(map[Key]Held, len(l.keys)),
+		Wishes: l.mirror.wishes, Sessions: e.sessionViews(now),
+	}
+	if l.outageEnd != (protocol.Instant{}) {
+		v.Outage = now.HolderElapsed(l.outageEnd)
+	}
+	for key, h := range l.keys {
+		v.Held[key] = Held{Phase: h.m.Phase, Token: h.m.Token, GiveUp: h.m.GiveUp}
+	}
+	e.view.Store(v)
+	e.viewWake.wake()
+}
+
+// publishGap is the least time between two views: copying many locks is not free.
+func (e *Elector) publishGap() time.Duration {
+	n := 0
+	for _, g := range e.loop.mirror.groups {
+		n += len(g.locks)
+	}
+	return time.Millisecond + time.Duration(n)*2*time.Microsecond
+}
+
+func (e *Elector) lockViews() map[Key]Lock {
+	groups := e.loop.mirror.groups
+	if len(groups) == 1 {
+		for _, g := range groups {
+			return maps.Clone(g.locks)
+		}
+	}
+	all := map[Key]Lock{}
+	for _, g := range groups {
+		maps.Copy(all, g.locks)
+	}
+	return all
+}
+
+func (e *Elector) sessionViews(now protocol.Instant) []SessionView {
+	l := &e.loop
+	own := SessionView{ID: l.session.id, State: Live, Member: l.session.member, Known: true, Age: now.HolderElapsed(l.session.m.Acked)}
+	switch {
+	case l.session.m.Phase > protocol.Open:
+		own.State = Dead
+	case l.closing:
+		own.State = Draining
+	}
+	views := []SessionView{own}
+	for id, q := range l.peers {
+		if !q.m.Known || q.m.Gone {
+			continue
+		}
+		member, known := l.mirror.members[id]
+		if !known {
+			member.Instance = q.doc.Instance
+		}
+		views = append(views, SessionView{
+			ID: id, State: stateName(q.m.State), Member: member, Known: known,
+			Age: now.HolderElapsed(q.last), Granted: q.doc.Granted,
+		})
+	}
+	slices.SortFunc(views, func(a, b SessionView) int {
+		if a.Member.Instance != b.Member.Instance {
+			if a.Member.Instance < b.Member.Instance {
+				return -1
+			}
+			return 1
+		}
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return views
+}

@@ -1,0 +1,310 @@
+package elect
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// writeQueue gathers the writes of keys: whatever has come up while the batches before were under way goes out
+// together. Changes of ownership go before reports, which are for people.
+type writeQueue struct {
+	owner, report []*holding
+	flying        int
+}
+
+// writers is how many batches are under way at once.
+const writers = 4
+
+// writeKey puts a key's write into the queue. A repeat is the very same write.
+func (e *Elector) writeKey(h *holding, a protocol.KeyAction) {
+	if h.change.IfRev != a.IfRev || h.change.Doc.Rev != a.NewRev || h.change.Doc.ID == "" {
+		h.pending = e.lockAfter(h, a)
+		h.change = Change{IfRev: a.IfRev, Doc: h.pending.Doc()}
+	}
+	q := &e.loop.writes
+	if a.Op == protocol.Report {
+		q.report = append(q.report, h)
+	} else {
+		q.owner = append(q.owner, h)
+	}
+}
+
+// lockAfter is the lock as the write would leave it.
+func (e *Elector) lockAfter(h *holding, a protocol.KeyAction) Lock {
+	s := &e.loop.session
+	was, now := h.lock, e.storeNow()
+	l := was
+	l.Key, l.Rev, l.Stamp = h.key, a.NewRev, s.stamp()
+	l.Status = h.status
+	switch a.Op {
+	case protocol.Claim:
+		l.Session, l.Next, l.Parked, l.Token, l.Instance = s.id, "", false, a.NewRev, s.member.Instance
+		l.Status.State, l.Status.Since = "starting", now
+		if was.Session != s.id || was.Token == 0 {
+			l.Since = now
+			l.Reason, l.Message = e.claimReason(h)
+			if was.Instance != "" {
+				l.From = was.Instance
+			}
+		}
+	case protocol.Advance:
+		l.Token = a.NewRev
+		l.Status = h.advance.statusOr(h.status)
+	case protocol.Release:
+		l.Session, l.Next, l.Parked, l.Instance, l.Since = "", h.next, h.park, "", now
+		l.From = s.member.Instance
+		if h.reason != "" {
+			l.Reason = h.reason
+		}
+		l.Message = ""
+	case protocol.Report, protocol.NoOp:
+	}
+	return l
+}
+
+func (r *advanceRequest) statusOr(status TaskStatus) TaskStatus {
+	if r == nil {
+		return status
+	}
+	return r.status
+}
+
+// claimReason says why a key is claimed: what the claimer gave, what its last owner noted when it gave it away, or what
+// the lock shows.
+func (e *Elector) claimReason(h *holding) (Reason, string) {
+	was := h.lock
+	switch {
+	case was.Session != "" && was.Session != e.loop.session.id:
+		message := was.Instance + " died"
+		if q := e.loop.peers[was.Session]; q != nil {
+			message += ": no heartbeat for " + max(e.p.T, q.m.Lease).String()
+		}
+		if was.Instance == e.loop.session.member.Instance {
+			return ReasonRestarted, message
+		}
+		return ReasonOrphaned, message
+	case h.opts.Reason != "":
+		return h.opts.Reason, h.opts.Message
+	case was.Next == e.loop.session.id && was.Reason != "":
+		return was.Reason, was.Message
+	case was.Token == 0:
+		return ReasonCreated, h.opts.Message
+	case was.Reason != "":
+		return was.Reason, h.opts.Message
+	}
+	return ReasonBalance, h.opts.Message
+}
+
+// flushWrites sends what is queued, in batches.
+func (e *Elector) flushWrites() {
+	q := &e.loop.writes
+	for q.flying < writers && len(q.owner)+len(q.report) > 0 {
+		from := &q.owner
+		if len(q.owner) == 0 {
+			if q.flying > 0 {
+				return // reports wait: a batch of them at a time is enough
+			}
+			from = &q.report
+		}
+		n := min(len(*from), MaxBatch)
+		batch := (*from)[:n:n]
+		*from = (*from)[n:]
+		e.sendBatch(batch)
+	}
+}
+
+func (e *Elector) sendBatch(batch []*holding) {
+	id := e.loop.session.id
+	changes := make([]Change, 0, len(batch))
+	sent := make([]*holding, 0, len(batch))
+	for _, h := range batch {
+		if h.m.Sent && e.loop.keys[h.key] == h {
+			changes = append(changes, h.change)
+			sent = append(sent, h)
+		}
+	}
+	if len(changes) == 0 {
+		return
+	}
+	e.loop.writes.flying++
+	e.beside("apply", func(ctx context.Context) (func(), error) {
+		outs, err := e.store.Apply(ctx, changes...)
+		return func() {
+			e.loop.writes.flying--
+			if err != nil {
+				e.log.Error(err, "The store cannot take these writes", "session", id)
+				outs = make([]Outcome, len(changes))
+			}
+			for i, h := range sent {
+				e.answered(h, changes[i], outs[i])
+			}
+		}, firstError(outs, err)
+	})
+}
+
+func firstError(outs []Outcome, err error) error {
+	for _, o := range outs {
+		if err == nil {
+			err = o.Err
+		}
+	}
+	return err
+}
+
+// answered takes the outcome of one key's write.
+func (e *Elector) answered(h *holding, change Change, out Outcome) {
+	if e.loop.keys[h.key] != h || !h.m.Sent || h.change.Doc.Stamp != change.Doc.Stamp {
+		return
+	}
+	status := statusOf([]Outcome{out}, nil)
+	op := h.m.Op
+	if status == protocol.Applied {
+		e.acknowledged(h, op)
+	} else if out.Doc != nil {
+		e.mirrorDoc(*out.Doc)
+	}
+	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status})
+}
+
+// acknowledged takes note of what a write did, before the key's machine goes on.
+func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
+	was := h.lock
+	h.lock = h.pending
+	e.mirrorLock(h.lock)
+	group := h.key.Group()
+	switch op {
+	case protocol.Claim:
+		e.countClaim(group, "won")
+		if e.cfg.Hooks.Move != nil && was.Session != h.lock.Session {
+			e.cfg.Hooks.Move(group, h.lock.Reason)
+		}
+		e.noteClaim(was, h.lock)
+		e.bump(group)
+	case protocol.Release:
+		if e.cfg.Hooks.Release != nil {
+			e.cfg.Hooks.Release(group, h.lock.Reason)
+		}
+		e.bump(group)
+	case protocol.Advance, protocol.Report:
+		e.loop.bumps.quiet(group)
+	case protocol.NoOp:
+	}
+}
+
+// readKey reads a lock that was refused, linearizably: only that tells what it has become.
+func (e *Elector) readKey(h *holding) {
+	id, key := e.loop.session.id, h.key
+	e.beside("read", func(ctx context.Context) (func(), error) {
+		res, err := e.store.Read(ctx, KindLock, string(key))
+		return func() {
+			if e.loop.keys[key] != h {
+				return
+			}
+			ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: err == nil}
+			if err == nil && len(res.Docs) > 0 {
+				lock := e.mirrorDoc(res.Docs[0])
+				ev.Rev, ev.Mine = lock.Rev, lock.Session == id
+				if ev.Mine {
+					if h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
+						e.acknowledged(h, h.m.Op)
+					}
+					h.lock = lock
+				}
+			}
+			e.stepKey(h, ev)
+		}, err
+	})
+}
+
+// bumper raises the groups' counters: once after each batch of changes, and at most once in bumpGap.
+type bumper struct {
+	due    map[string]bool
+	last   protocol.Instant
+	flying bool
+	late   map[string]bool // changes for people only: raised less often
+	lateAt protocol.Instant
+}
+
+const (
+	bumpGap = 100 * time.Millisecond
+	lateGap = time.Second
+	// groupMembers and groupWishes are counters for what belongs to no group. Their names cannot be a group's.
+	groupMembers = "~members"
+	groupWishes  = "~wishes"
+)
+
+func (b *bumper) quiet(group string) {
+	if b.late == nil {
+		b.late = map[string]bool{}
+	}
+	b.late[group] = true
+}
+
+// bump notes that something of the group changed and others should look.
+func (e *Elector) bump(group string) {
+	b := &e.loop.bumps
+	if b.due == nil {
+		b.due = map[string]bool{}
+	}
+	b.due[group] = true
+}
+
+// bumpAll notes that a session's state changed: that concerns every group.
+func (e *Elector) bumpAll() {
+	e.bump(groupMembers)
+	for group := range e.loop.mirror.groups {
+		e.bump(group)
+	}
+}
+
+func (e *Elector) bumpWait(now protocol.Instant) time.Duration {
+	b := &e.loop.bumps
+	switch {
+	case b.flying:
+	case len(b.due) > 0:
+		return bumpGap - now.HolderElapsed(b.last)
+	case len(b.late) > 0:
+		return lateGap - now.HolderElapsed(b.lateAt)
+	}
+	return time.Hour
+}
+
+func (e *Elector) flushBumps(now protocol.Instant) {
+	b := &e.loop.bumps
+	if len(b.late) > 0 && now.Reached(b.lateAt, lateGap) {
+		b.lateAt = now
+		for group := range b.late {
+			e.bump(group)
+		}
+		b.late = nil
+	}
+	if b.flying || len(b.due) == 0 || !now.Reached(b.last, bumpGap) {
+		return
+	}
+	changes := make([]Change, 0, len(b.due))
+	for group := range b.due {
+		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: group, Stamp: e.loop.session.stamp()}})
+	}
+	groups := b.due
+	b.due, b.flying, b.last = nil, true, now
+	e.beside("bump", func(ctx context.Context) (func(), error) {
+		outs, err := e.store.Apply(ctx, changes...)
+		err = firstError(outs, err)
+		return func() {
+			b.flying = false
+			if err != nil { // it may count twice: the counter says only that something happened
+				for group := range groups {
+					e.bump(group)
+				}
+			}
+		}, err
+	})
+}
+
+func (e *Elector) countClaim(group, result string) {
+	if e.cfg.Hooks.Claim != nil {
+		e.cfg.Hooks.Claim(group, result)
+	}
+}
