@@ -1,0 +1,22 @@
+package memstore_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		first := memstore.New()
+		return storetest.Database{Open: func(context.Context) (elect.Store, error) { return first.Client(), nil }}
+	})
+}

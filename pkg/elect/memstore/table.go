@@ -1,0 +1,184 @@
+package memstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that readers may
+// copy it after they have let go of the lock. Its methods want the database's lock held.
+type table struct {
+	docs     docSet
+	ids      idList
+	listed   map[string]struct{} // ids in the list; those of deleted documents among them
+	groups   field
+	sessions field
+	revs     map[string]*revLog // by group
+	locks    bool               // only locks are sought by session and by revision
+}
+
+func newTable(kind elect.Kind) *table {
+	return &table{
+		docs: docSet{}, listed: map[string]struct{}{}, groups: field{}, sessions: field{},
+		revs: map[string]*revLog{}, locks: kind == elect.KindLock,
+	}
+}
+
+// put makes d, which the table keeps, the document of its id.
+func (t *table) put(d *elect.Doc) {
+	old := t.docs[d.ID]
+	t.docs[d.ID] = d
+	if _, ok := t.listed[d.ID]; !ok {
+		t.listed[d.ID] = struct{}{}
+		t.ids.add(d.ID)
+	}
+	if old != nil && old.Group != d.Group {
+		t.groups.remove(old.Group, d.ID)
+	}
+	t.groups.put(d.Group, d)
+	if !t.locks {
+		return
+	}
+	if old != nil && old.Session != d.Session {
+		t.sessions.remove(old.Session, d.ID)
+	}
+	t.sessions.put(d.Session, d)
+	t.logRev(d)
+}
+
+func (t *table) logRev(d *elect.Doc) {
+	log := t.revs[d.Group]
+	if log == nil {
+		log = &revLog{}
+		t.revs[d.Group] = log
+	}
+	log.add(d.Rev, d.ID)
+	log.compact(len(t.groups[d.Group]), func(e revEntry) bool { return !t.current(d.Group, e) })
+}
+
+// current says whether e is the last write of its document. One that was deleted and created again at the same revision may
+// be in the log twice; find takes each id once.
+func (t *table) current(group string, e revEntry) bool {
+	d := t.groups[group][e.id]
+	return d != nil && d.Rev == e.rev
+}
+
+func (t *table) remove(id string) {
+	old := t.docs[id]
+	delete(t.docs, id)
+	t.groups.remove(old.Group, id)
+	if t.locks {
+		t.sessions.remove(old.Session, id)
+	}
+	if len(t.listed) > 2*len(t.docs)+64 {
+		t.ids.drop(t.gone)
+		for id := range t.listed {
+			if t.gone(id) {
+				delete(t.listed, id)
+			}
+		}
+	}
+}
+
+func (t *table) gone(id string) bool { return t.docs[id] == nil }
+
+// find returns the documents that match q, in its order and up to its limit, and how many match in all.
+func (t *table) find(q elect.Query) (docs []*elect.Doc, total int) {
+	keep := func(d *elect.Doc) bool {
+		if d == nil || !matches(d, q) {
+			return false
+		}
+		total++
+		if !q.CountOnly {
+			docs = append(docs, d)
+		}
+		return true
+	}
+	if set, ok := t.candidates(q); ok {
+		for _, d := range set {
+			keep(d)
+		}
+		slices.SortFunc(docs, func(a, b *elect.Doc) int { return cmp.Compare(a.ID, b.ID) })
+		if q.Reverse {
+			slices.Reverse(docs)
+		}
+		if q.Limit > 0 && len(docs) > q.Limit {
+			docs = docs[:q.Limit]
+		}
+		return docs, total
+	}
+	ids := t.ids.between(q.From, q.To)
+	for i := range ids {
+		id := ids[i]
+		if q.Reverse {
+			id = ids[len(ids)-1-i]
+		}
+		if keep(t.docs[id]) && !q.CountOnly && q.Limit > 0 && len(docs) == q.Limit {
+			break
+		}
+	}
+	return docs, total
+}
+
+// candidates are the documents that the narrowest index offers; false when the table is better read in order of id.
+func (t *table) candidates(q elect.Query) ([]*elect.Doc, bool) {
+	var found []*elect.Doc
+	if t.locks && len(q.Sessions) > 0 {
+		seen := make(map[string]struct{}, len(q.Sessions))
+		for _, s := range q.Sessions {
+			if _, twice := seen[s]; twice {
+				continue
+			}
+			seen[s] = struct{}{}
+			found = appendSet(found, t.sessions[s])
+		}
+		return found, true
+	}
+	if q.Group == "" {
+		return nil, false
+	}
+	if t.locks && q.MinRev > 0 {
+		return t.changedSince(q.Group, q.MinRev), true
+	}
+	if q.Limit > 0 {
+		// A page of a large group is read in order; gathering and sorting the whole group for each page is not.
+		return nil, false
+	}
+	return appendSet(nil, t.groups[q.Group]), true
+}
+
+func (t *table) changedSince(group string, rev int64) []*elect.Doc {
+	log := t.revs[group]
+	if log == nil {
+		return nil
+	}
+	entries := log.since(rev)
+	found := make([]*elect.Doc, 0, len(entries))
+	seen := make(map[string]struct{}, len(entries))
+	for _, e := range entries {
+		if _, twice := seen[e.id]; twice || !t.current(group, e) {
+			continue
+		}
+		seen[e.id] = struct{}{}
+		found = append(found, t.groups[group][e.id])
+	}
+	return found
+}
+
+func appendSet(to []*elect.Doc, set docSet) []*elect.Doc {
+	to = slices.Grow(to, len(set))
+	for _, d := range set {
+		to = append(to, d)
+	}
+	return to
+}
+
+func matches(d *elect.Doc, q elect.Query) bool {
+	return (q.Group == "" || d.Group == q.Group) &&
+		(len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
+		(len(q.States) == 0 || slices.Contains(q.States, d.State)) &&
+		d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
+		d.ID >= q.From && (q.To == "" || d.ID < q.To)
+}

@@ -1,0 +1,17 @@
+// Package storetest is the one suite that every [elect.Store] passes: what the interface promises, as tests.
+//
+// An adapter's test calls [Run] with a function that makes an empty [Database] for each test; the suite opens as many
+// independent clients of it as it needs, as several processes would.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Database {
+//			path := filepath.Join(t.TempDir(), "store.db")
+//			return storetest.Database{
+//				Open: func(ctx context.Context) (elect.Store, error) { return sqlstore.Open(ctx, path) },
+//			}
+//		})
+//	}
+//
+// The suite knows that List may be stale and that hints may be late: it looks again until [Database.Patience] is over. All else
+// is expected at once.
+package storetest

@@ -1,0 +1,285 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+func testBatch(t *testing.T, b *bench) {
+	s := b.open(t)
+	if outs, err := s.Apply(t.Context()); err != nil || len(outs) != 0 {
+		t.Fatalf("apply of nothing: %v, %v", outs, err)
+	}
+	const n = 3*elect.MaxBatch + 7
+	var creates, replaces []elect.Change
+	for i := range n {
+		d := lock(fmt.Sprintf("g/%04d", i))
+		creates = append(creates, b.put(d, 0))
+		d.Session = "s1"
+		replaces = append(replaces, b.put(d, 1))
+	}
+	must(t, s, creates...)
+	b.list(t, s, elect.KindLock, elect.Query{}, n)
+	must(t, s, replaces...)
+	for _, i := range []int{0, elect.MaxBatch - 1, elect.MaxBatch, n - 1} {
+		wantStored(t, s, replaces[i].Doc)
+	}
+}
+
+// Changes of one batch each end on their own, whatever happens to those beside them.
+func testBatchOutcomes(t *testing.T, b *bench) {
+	s := b.open(t)
+	const n = elect.MaxBatch + 40
+	var before []elect.Change
+	for i := range n {
+		before = append(before, b.put(lock(fmt.Sprintf("g/%04d", i)), 0))
+	}
+	must(t, s, before...)
+
+	var changes []elect.Change
+	for i := range n {
+		d := before[i].Doc
+		switch i % 8 {
+		case 0: // replaces
+			changes = append(changes, b.put(d, 1))
+		case 1: // is refused
+			changes = append(changes, b.put(d, 0))
+		case 2: // was applied before
+			changes = append(changes, before[i])
+		case 3: // deletes
+			changes = append(changes, elect.Change{Op: elect.Delete, IfRev: 1, Doc: d})
+		case 4: // is refused to delete
+			changes = append(changes, elect.Change{Op: elect.Delete, IfRev: 9, Doc: d})
+		case 5: // creates, of another kind
+			d.Kind = elect.KindValue
+			changes = append(changes, b.put(d, 0))
+		case 6: // finds nothing
+			d.Kind = elect.KindMember
+			changes = append(changes, b.put(d, 4))
+		case 7: // counts
+			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: d.ID}})
+		}
+	}
+	outs, err := s.Apply(t.Context(), changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []elect.Status{
+		elect.Applied, elect.Refused, elect.Applied, elect.Applied, elect.Refused, elect.Applied, elect.Overtaken, elect.Applied,
+	}
+	for i, out := range outs {
+		if out.Status != want[i%8] {
+			t.Fatalf("change %d of case %d: %s; want %s", i, i%8, describe(out), statusName(want[i%8]))
+		}
+		if out.Status == elect.Refused {
+			wantFound(t, out, elect.Refused, &before[i].Doc)
+		}
+	}
+	// A page of each case, as it is now.
+	for i := range 8 {
+		id := before[i].Doc.ID
+		switch i {
+		case 0:
+			wantStored(t, s, changes[i].Doc)
+		case 3:
+			wantAbsent(t, s, elect.KindLock, id)
+		case 5:
+			wantStored(t, s, changes[i].Doc)
+			wantStored(t, s, before[i].Doc)
+		case 6:
+			wantAbsent(t, s, elect.KindMember, id)
+			wantStored(t, s, before[i].Doc)
+		default:
+			wantStored(t, s, before[i].Doc)
+		}
+	}
+}
+
+// At every revision exactly one of the racing writers wins, and the others are told who did.
+func testRacingWriters(t *testing.T, b *bench) {
+	const writers, rounds = 50, 6
+	clients := []elect.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
+	must(t, clients[0], b.put(lock("g/a"), 0))
+	for round := range int64(rounds) {
+		changes := make([]elect.Change, writers)
+		for w := range changes {
+			changes[w] = b.put(lock("g/a"), round+1)
+			changes[w].Doc.Session = fmt.Sprintf("s%d", w)
+		}
+		outs := race(t, clients, changes)
+		var winner *elect.Doc
+		for w, out := range outs {
+			if out.Status != elect.Applied {
+				continue
+			}
+			if winner != nil {
+				t.Fatalf("round %d: %s and %s both won", round, winner.Session, changes[w].Doc.Session)
+			}
+			winner = &changes[w].Doc
+		}
+		if winner == nil {
+			t.Fatalf("round %d: nobody won; the first: %s", round, describe(outs[0]))
+		}
+		for _, out := range outs {
+			if out.Status != elect.Applied {
+				wantFound(t, out, elect.Refused, winner)
+			}
+		}
+		wantStored(t, clients[round%4], *winner)
+	}
+}
+
+func testRacingCreators(t *testing.T, b *bench) {
+	const writers = 50
+	clients := []elect.Store{b.open(t), b.open(t)}
+	for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession} {
+		changes := make([]elect.Change, writers)
+		for w := range changes {
+			changes[w] = b.put(elect.Doc{Kind: kind, ID: "g/a"}, 0)
+			changes[w].Doc.Rev = int64(1000 - w) // as locks' revisions differ with the clocks of their writers
+		}
+		won := 0
+		for w, out := range race(t, clients, changes) {
+			switch out.Status {
+			case elect.Applied:
+				won++
+				wantStored(t, clients[0], changes[w].Doc)
+			case elect.Refused, elect.Overtaken:
+				if out.Doc == nil {
+					t.Fatalf("%s: without the document found", describe(out))
+				}
+			default:
+				t.Fatalf("writer %d: %s", w, describe(out))
+			}
+		}
+		if won != 1 {
+			t.Fatalf("%d of %d writers created the %s", won, writers, kind)
+		}
+	}
+}
+
+// race performs every change at once, spread over the clients.
+func race(t *testing.T, clients []elect.Store, changes []elect.Change) []elect.Outcome {
+	t.Helper()
+	outs := make([]elect.Outcome, len(changes))
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, c := range changes {
+		wg.Go(func() {
+			<-start
+			got, err := clients[i%len(clients)].Apply(t.Context(), c)
+			if err != nil {
+				t.Errorf("writer %d: %v", i, err)
+				return
+			}
+			outs[i] = got[0]
+		})
+	}
+	close(start)
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return outs
+}
+
+// A counter raised by many through compare-and-set loses nothing.
+func testCounter(t *testing.T, b *bench) {
+	const writers, each = 10, 10
+	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
+	must(t, clients[0], b.put(elect.Doc{Kind: elect.KindValue, ID: "g/n"}, 0))
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			s := clients[w%len(clients)]
+			for range each {
+				if err := b.increment(t, s); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := read(t, clients[0], elect.KindValue, "g/n"); got.Count != writers*each || got.Rev != writers*each+1 {
+		t.Fatalf("count %d at revision %d, want %d", got.Count, got.Rev, writers*each)
+	}
+}
+
+func (b *bench) increment(t *testing.T, s elect.Store) error {
+	t.Helper()
+	res, err := s.Read(t.Context(), elect.KindValue, "g/n")
+	if err != nil {
+		return err
+	}
+	d := res.Docs[0]
+	for {
+		c := b.put(d, d.Rev)
+		c.Doc.Count++
+		outs, err := s.Apply(t.Context(), c)
+		switch {
+		case err != nil:
+			return err
+		case outs[0].Status == elect.Applied:
+			return nil
+		case outs[0].Status == elect.Unknown:
+			return outs[0].Err
+		}
+		d = *outs[0].Doc
+	}
+}
+
+// What was acknowledged to one client, every other client reads at once.
+func testLinearizable(t *testing.T, b *bench) {
+	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
+	must(t, clients[0], b.put(lock("g/a"), 0))
+	for i := range 60 {
+		c := b.put(lock("g/a"), int64(i+1))
+		c.Doc.Session = fmt.Sprint("s", i)
+		must(t, clients[i%3], c)
+		wantStored(t, clients[(i+1)%3], c.Doc)
+		wantStored(t, clients[(i+2)%3], c.Doc)
+	}
+}
+
+func testBump(t *testing.T, b *bench) {
+	const writers, each = 10, 20
+	clients := []elect.Store{b.open(t), b.open(t)}
+	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	must(t, clients[0], bump)
+	wantStored(t, clients[1], elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 1, Count: 1})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for range each {
+				outs, err := clients[w%2].Apply(t.Context(), bump, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "other"}})
+				if err != nil || outs[0].Status != elect.Applied || outs[1].Status != elect.Applied {
+					t.Errorf("bump: %v, %v", outs, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantStored(t, clients[0], elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
+	wantStored(t, clients[0], elect.Doc{Kind: elect.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
+}
+
+// Bumps and writes of one group respect each other: a bump keeps the body, takes the stamp away and makes older conditions fail.
+func testBumpAndPut(t *testing.T, b *bench) {
+	s := b.open(t)
+	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
+	first := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
+	must(t, s, first)
+	must(t, s, bump)
+	bumped := elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
+	wantStored(t, s, bumped)
+	late := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 5}, 1)
+	wantFound(t, apply(t, s, late), elect.Refused, &bumped)
+	wantFound(t, apply(t, s, first), elect.Overtaken, &bumped)
+	next := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
+	must(t, s, next)
+	wantStored(t, s, next.Doc)
+}

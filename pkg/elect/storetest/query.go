@@ -1,0 +1,275 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// list lists until as many documents match as wanted: a List may be stale.
+func (b *bench) list(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query, want int) []elect.Doc {
+	t.Helper()
+	var docs []elect.Doc
+	b.eventually(t, func() string {
+		res, err := s.List(t.Context(), kind, q)
+		if err != nil {
+			return fmt.Sprintf("list %s %+v: %v", kind, q, err)
+		}
+		docs = res.Docs
+		if len(docs) != want {
+			return fmt.Sprintf("list %s %+v: %d documents, want %d", kind, q, len(docs), want)
+		}
+		return ""
+	})
+	return docs
+}
+
+// testQuery compares the store with matching done by hand, over every field and many combinations of them.
+func testQuery(t *testing.T, b *bench) {
+	s, reader := b.open(t), b.open(t)
+	var docs []elect.Doc
+	for i := range 120 {
+		d := elect.Doc{
+			Kind: elect.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i), Group: []string{"g", "h", "i"}[i%3],
+			Session: []string{"", "s1", "s2", "s3"}[i/3%4], State: []string{"", "live", "draining", "dead"}[i%4],
+			Parked: i%5 == 0, Body: fmt.Appendf(nil, `{"i":%d}`, i),
+		}
+		c := b.put(d, 0)
+		c.Doc.Rev = int64(i%40 + 1)
+		must(t, s, c)
+		docs = append(docs, c.Doc)
+	}
+	must(t, s, b.put(elect.Doc{Kind: elect.KindValue, ID: "g/k000", Group: "g"}, 0)) // of another kind
+	slices.SortFunc(docs, func(x, y elect.Doc) int { return strings.Compare(x.ID, y.ID) })
+	for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession, elect.KindEvent} {
+		if kind != elect.KindLock {
+			for i := range docs {
+				docs[i].Kind = kind
+				must(t, s, elect.Change{Doc: docs[i]})
+			}
+		}
+		b.list(t, reader, kind, elect.Query{}, len(docs))
+		for _, q := range queries() {
+			b.wantQuery(t, reader, kind, q, docs)
+		}
+	}
+}
+
+func queries() []elect.Query {
+	base := []elect.Query{
+		{},
+		{Group: "g"},
+		{Group: "nobody"},
+		{Sessions: []string{""}},
+		{Sessions: []string{"s1", "", "s1", "nobody"}},
+		{Sessions: []string{"nobody"}},
+		{States: []string{"live", "dead"}},
+		{States: []string{""}},
+		{MinRev: 20},
+		{MinRev: 41},
+		{Unparked: true},
+		{From: "h/k010"},
+		{To: "h/k010"},
+		{From: "g/k030", To: "h/k090"},
+		{From: "h", To: "g"},
+		{Group: "h", MinRev: 15},
+		{Group: "h", MinRev: 15, Unparked: true},
+		{Group: "g", Sessions: []string{"s2", ""}},
+		{Sessions: []string{"", "s3"}, Unparked: true},
+		{Group: "i", From: "i/k050", Unparked: true, States: []string{"live", ""}},
+		{Group: "g", Sessions: []string{"s1", "s2"}, States: []string{"dead"}, MinRev: 3, Unparked: true, From: "g/k01", To: "g/k1"},
+	}
+	var all []elect.Query
+	for _, q := range base {
+		for _, limit := range []int{0, 1, 7, 1000} {
+			for _, reverse := range []bool{false, true} {
+				q.Limit, q.Reverse = limit, reverse
+				all = append(all, q)
+			}
+		}
+		q.Limit, q.Reverse = 5, true
+		q.NoBody = true
+		all = append(all, q)
+		q.NoBody, q.CountOnly = false, true
+		all = append(all, q)
+		q.Limit, q.Reverse = 0, false
+		all = append(all, q)
+	}
+	return all
+}
+
+func (b *bench) wantQuery(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query, docs []elect.Doc) {
+	t.Helper()
+	res, err := s.List(t.Context(), kind, q)
+	if err != nil {
+		t.Fatalf("list %s %+v: %v", kind, q, err)
+	}
+	want := byHand(docs, q)
+	if q.CountOnly {
+		if res.Total != int64(len(want)) || len(res.Docs) != 0 {
+			t.Fatalf("count %s %+v: %d and %d documents, want %d and none", kind, q, res.Total, len(res.Docs), len(want))
+		}
+		return
+	}
+	if !slices.Equal(ids(res.Docs), ids(want)) {
+		t.Fatalf("list %s %+v:\n got %v\nwant %v", kind, q, ids(res.Docs), ids(want))
+	}
+	for i := range want {
+		if q.NoBody {
+			want[i].Body = nil
+		}
+		wantDoc(t, res.Docs[i], want[i])
+	}
+}
+
+// byHand is what a query finds among docs, which are in order of id. A count has no limit.
+func byHand(docs []elect.Doc, q elect.Query) []elect.Doc {
+	var found []elect.Doc
+	for _, d := range docs {
+		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
+			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
+			d.ID >= q.From && (q.To == "" || d.ID < q.To) {
+			found = append(found, d)
+		}
+	}
+	if q.Reverse {
+		slices.Reverse(found)
+	}
+	if q.Limit > 0 && len(found) > q.Limit && !q.CountOnly {
+		found = found[:q.Limit]
+	}
+	return found
+}
+
+// While documents change hands, a List shows each of them once at most, as it was at some time.
+func testQueryWhileWriting(t *testing.T, b *bench) {
+	const n = 40
+	s, reader := b.open(t), b.open(t)
+	var creates []elect.Change
+	for i := range n {
+		d := lock(fmt.Sprintf("g/%03d", i))
+		d.Session = "s0"
+		creates = append(creates, b.put(d, 0))
+	}
+	must(t, s, creates...)
+	b.list(t, reader, elect.KindLock, elect.Query{}, n)
+
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		defer close(done)
+		for rev := range int64(10) {
+			var changes []elect.Change
+			for i := range n {
+				d := lock(fmt.Sprintf("g/%03d", i))
+				d.Session = fmt.Sprint("s", rev+1)
+				changes = append(changes, b.put(d, rev+1))
+			}
+			if _, err := s.Apply(t.Context(), changes...); err != nil {
+				t.Errorf("write: %v", err)
+				return
+			}
+		}
+	})
+	for writing := true; writing; {
+		select {
+		case <-done:
+			writing = false
+		default:
+		}
+		res, err := reader.List(t.Context(), elect.KindLock, elect.Query{Group: "g"})
+		if err != nil {
+			t.Errorf("list: %v", err)
+			break
+		}
+		seen := sortedIDs(res.Docs)
+		if len(slices.Compact(seen)) != n {
+			t.Errorf("list while writing: %d documents, %v; want each of %d once", len(res.Docs), seen, n)
+			break
+		}
+		for _, d := range res.Docs {
+			if d.Session != fmt.Sprint("s", d.Rev-1) {
+				t.Errorf("%s: session %s at revision %d", d.ID, d.Session, d.Rev)
+			}
+		}
+	}
+	wg.Wait()
+}
+
+func testPaging(t *testing.T, b *bench) {
+	const n, page = 10_000, 977
+	s, reader := b.open(t), b.open(t)
+	want := make([]string, 0, n)
+	changes := make([]elect.Change, 0, n)
+	for i := range n {
+		group := []string{"g", "h"}[i%2]
+		id := fmt.Sprintf("%s/%05d", group, (i*7919)%n)
+		want = append(want, id)
+		changes = append(changes, b.put(elect.Doc{Kind: elect.KindLock, ID: id, Group: group}, 0))
+	}
+	slices.Sort(want)
+	for part := range slices.Chunk(changes, 2000) {
+		must(t, s, part...)
+	}
+	b.eventually(t, func() string {
+		res, err := reader.List(t.Context(), elect.KindLock, elect.Query{CountOnly: true})
+		if err != nil || res.Total != n {
+			return fmt.Sprintf("count: %d, %v; want %d", res.Total, err, n)
+		}
+		return ""
+	})
+	wantPages(t, reader, elect.Query{Limit: page}, want)
+	wantPages(t, reader, elect.Query{Limit: page, Group: "h"}, want[n/2:])
+	backwards := slices.Clone(want)
+	slices.Reverse(backwards)
+	wantPages(t, reader, elect.Query{Limit: page, Reverse: true}, backwards)
+	if docs := b.list(t, reader, elect.KindLock, elect.Query{}, n); !slices.Equal(ids(docs), want) {
+		t.Fatal("a list of all is not in order")
+	}
+}
+
+// wantPages reads page after page, each from where the last one ended.
+func wantPages(t *testing.T, s elect.Store, q elect.Query, want []string) {
+	t.Helper()
+	var got []string
+	for {
+		res, err := s.List(t.Context(), elect.KindLock, q)
+		if err != nil {
+			t.Fatalf("page after %d: %v", len(got), err)
+		}
+		got = append(got, ids(res.Docs)...)
+		if len(res.Docs) < q.Limit {
+			break
+		}
+		if last := got[len(got)-1]; q.Reverse {
+			q.To = last
+		} else {
+			q.From = last + "\x00"
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("pages of %+v: %d ids, want %d in order", q, len(got), len(want))
+	}
+}
+
+func ids(docs []elect.Doc) []string {
+	out := make([]string, len(docs))
+	for i, d := range docs {
+		out[i] = d.ID
+	}
+	return out
+}
+
+func sortedIDs(docs []elect.Doc) []string { return slices.Sorted(slices.Values(ids(docs))) }
+
+func manyIDs(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint("absent/", i)
+	}
+	return out
+}

@@ -1,0 +1,251 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Database is one empty database of the adapter under test.
+type Database struct {
+	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines at
+	// once, also on the database that nobody has set up yet. The suite closes the store.
+	Open func(ctx context.Context) (elect.Store, error)
+	// RaiseSchema makes the database look as if a newer version of the program had set it up. Nil: the store has no schema.
+	RaiseSchema func(ctx context.Context) error
+	// CannotWatch says that Watch returns [elect.ErrCannotWatch].
+	CannotWatch bool
+	// Patience is how long a List may be stale and a hint late. Zero means 10 s.
+	Patience time.Duration
+}
+
+// Run runs the whole suite as subtests. It calls fresh for each of them.
+func Run(t *testing.T, fresh func(t *testing.T) Database) {
+	t.Helper()
+	tests := []struct {
+		name string
+		test func(*testing.T, *bench)
+	}{
+		{"create", testCreate},
+		{"replace", testReplace},
+		{"delete", testDelete},
+		{"fields", testFields},
+		{"body", testBody},
+		{"ids", testIDs},
+		{"read", testRead},
+		{"now", testNow},
+		{"repeated", testRepeated},
+		{"overtaken", testOvertaken},
+		{"batch", testBatch},
+		{"batch of outcomes", testBatchOutcomes},
+		{"racing writers", testRacingWriters},
+		{"racing creators", testRacingCreators},
+		{"counter", testCounter},
+		{"linearizable", testLinearizable},
+		{"bump", testBump},
+		{"bump and put", testBumpAndPut},
+		{"ended context", testEndedContext},
+		{"unknown outcomes", testUnknownOutcomes},
+		{"query", testQuery},
+		{"query while writing", testQueryWhileWriting},
+		{"paging", testPaging},
+		{"watch", testWatch},
+		{"watch many", testWatchMany},
+		{"watch ends", testWatchEnds},
+		{"too large", testTooLarge},
+		{"malformed", testMalformed},
+		{"set-up at once", testSetUpAtOnce},
+		{"newer schema", testNewerSchema},
+		{"closed", testClosed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			db := fresh(t)
+			if db.Patience == 0 {
+				db.Patience = 10 * time.Second
+			}
+			tt.test(t, &bench{db: db})
+		})
+	}
+}
+
+// bench is what the tests share: the database and stamps that are never used twice.
+type bench struct {
+	db  Database
+	seq atomic.Int64
+}
+
+// open makes a client that ends with the test.
+func (b *bench) open(t *testing.T) elect.Store {
+	t.Helper()
+	s, err := b.db.Open(t.Context())
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		// The test's context has ended by now.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// stamp is one that was not used before.
+func (b *bench) stamp() elect.Stamp {
+	return elect.Stamp{Session: "writer", Seq: b.seq.Add(1)}
+}
+
+// put is a change of d from ifRev to the revision after, stamped afresh.
+func (b *bench) put(d elect.Doc, ifRev int64) elect.Change {
+	d.Rev, d.Stamp = ifRev+1, b.stamp()
+	return elect.Change{Op: elect.Put, IfRev: ifRev, Doc: d}
+}
+
+// apply performs one change.
+func apply(t *testing.T, s elect.Store, c elect.Change) elect.Outcome {
+	t.Helper()
+	outs, err := s.Apply(t.Context(), c)
+	if err != nil {
+		t.Fatalf("apply %s %s: %v", c.Doc.Kind, c.Doc.ID, err)
+	}
+	if len(outs) != 1 {
+		t.Fatalf("apply of one change: %d outcomes", len(outs))
+	}
+	return outs[0]
+}
+
+// must performs changes that have to be applied.
+func must(t *testing.T, s elect.Store, changes ...elect.Change) {
+	t.Helper()
+	outs, err := s.Apply(t.Context(), changes...)
+	if err != nil || len(outs) != len(changes) {
+		t.Fatalf("apply %d changes: %d outcomes, error %v", len(changes), len(outs), err)
+	}
+	for i, out := range outs {
+		if out.Status != elect.Applied {
+			t.Fatalf("change %d, %s %s: %s", i, changes[i].Doc.Kind, changes[i].Doc.ID, describe(out))
+		}
+	}
+}
+
+// wantFound checks an outcome that did not apply, and the document that came with it.
+func wantFound(t *testing.T, got elect.Outcome, status elect.Status, found *elect.Doc) {
+	t.Helper()
+	if got.Status != status {
+		t.Fatalf("%s; want %s", describe(got), statusName(status))
+	}
+	if found == nil {
+		if got.Doc != nil {
+			t.Fatalf("found %+v, want none", *got.Doc)
+		}
+		return
+	}
+	if got.Doc == nil {
+		t.Fatalf("%s without the document found, want %+v", statusName(got.Status), *found)
+	}
+	wantDoc(t, *got.Doc, *found)
+}
+
+// read reads one document by id; nil when absent.
+func read(t *testing.T, s elect.Store, kind elect.Kind, id string) *elect.Doc {
+	t.Helper()
+	res, err := s.Read(t.Context(), kind, id)
+	if err != nil {
+		t.Fatalf("read %s %s: %v", kind, id, err)
+	}
+	switch len(res.Docs) {
+	case 0:
+		return nil
+	case 1:
+		return &res.Docs[0]
+	}
+	t.Fatalf("read of one id: %d documents", len(res.Docs))
+	return nil
+}
+
+// wantStored reads a document and compares it.
+func wantStored(t *testing.T, s elect.Store, want elect.Doc) {
+	t.Helper()
+	got := read(t, s, want.Kind, want.ID)
+	if got == nil {
+		t.Fatalf("%s %s is absent", want.Kind, want.ID)
+	}
+	wantDoc(t, *got, want)
+}
+
+func wantAbsent(t *testing.T, s elect.Store, kind elect.Kind, id string) {
+	t.Helper()
+	if got := read(t, s, kind, id); got != nil {
+		t.Fatalf("%s %s is there: %+v", kind, id, *got)
+	}
+}
+
+func wantDoc(t *testing.T, got, want elect.Doc) {
+	t.Helper()
+	if !equal(got, want) {
+		t.Fatalf("document:\n got %s\nwant %s", show(got), show(want))
+	}
+}
+
+func equal(a, b elect.Doc) bool {
+	bodies := string(a.Body) == string(b.Body)
+	a.Body, b.Body = nil, nil
+	return bodies && show(a) == show(b)
+}
+
+func show(d elect.Doc) string {
+	body := d.Body
+	d.Body = nil
+	return fmt.Sprintf("%+v body %.200q", d, body)
+}
+
+func describe(out elect.Outcome) string {
+	text := statusName(out.Status)
+	if out.Doc != nil {
+		text += ", found " + show(*out.Doc)
+	}
+	if out.Err != nil {
+		text += ", error " + out.Err.Error()
+	}
+	return text
+}
+
+func statusName(s elect.Status) string {
+	switch s {
+	case elect.Unknown:
+		return "unknown"
+	case elect.Applied:
+		return "applied"
+	case elect.Refused:
+		return "refused"
+	case elect.Overtaken:
+		return "overtaken"
+	}
+	return fmt.Sprintf("status %d", s)
+}
+
+// eventually tries until check returns "", for as long as a List may be stale; then it fails with what check said last.
+func (b *bench) eventually(t *testing.T, check func() string) {
+	t.Helper()
+	deadline := time.NewTimer(b.db.Patience)
+	defer deadline.Stop()
+	for {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		again := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-deadline.C:
+			t.Fatal(wrong)
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// A call whose context has ended is no failure of the change: nobody knows.
+func testEndedContext(t *testing.T, b *bench) {
+	s := b.open(t)
+	must(t, s, b.put(lock("g/a"), 0))
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"cancelled": cancelled, "expired": expired} {
+		first, second := b.put(lock("g/"+name), 0), b.put(lock("g/"+name+"2"), 0)
+		outs, err := s.Apply(ctx, first, second)
+		if err != nil || len(outs) != 2 {
+			t.Fatalf("%s: %v, %v; want two outcomes unknown", name, outs, err)
+		}
+		for _, out := range outs {
+			if out.Status != elect.Unknown || !errors.Is(out.Err, elect.ErrUnavailable) {
+				t.Fatalf("%s: %s; want unknown with ErrUnavailable", name, describe(out))
+			}
+		}
+		must(t, s, first, second) // the repeat gets a definite answer
+		wantStored(t, s, first.Doc)
+
+		if _, err := s.Read(ctx, elect.KindLock, "g/a"); !errors.Is(err, elect.ErrUnavailable) {
+			t.Fatalf("%s: read: %v, want ErrUnavailable", name, err)
+		}
+		if _, err := s.List(ctx, elect.KindLock, elect.Query{}); !errors.Is(err, elect.ErrUnavailable) {
+			t.Fatalf("%s: list: %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
+// Writers whose contexts end somewhere in the middle repeat the same change until they are answered, and lose and double nothing.
+func testUnknownOutcomes(t *testing.T, b *bench) {
+	const writers, each = 6, 25
+	clients := []elect.Store{b.open(t), b.open(t)}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			for rev := range int64(each) {
+				c := b.put(lock(fmt.Sprint("g/", w)), rev)
+				c.Doc.Count = rev + 1
+				if err := applyHurried(t, clients[w%2], c, random); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for w := range writers {
+		got := read(t, clients[0], elect.KindLock, fmt.Sprint("g/", w))
+		if got == nil || got.Count != each || got.Rev != each {
+			t.Fatalf("writer %d left %+v, want count and revision %d", w, got, each)
+		}
+	}
+}
+
+// applyHurried repeats c, first with hardly any time, then with more, until it is answered.
+func applyHurried(t *testing.T, s elect.Store, c elect.Change, random *rand.Rand) error {
+	t.Helper()
+	for limit := time.Duration(random.IntN(2000)) * time.Microsecond; limit < time.Minute; limit = 2*limit + time.Microsecond {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		outs, err := s.Apply(ctx, c)
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case outs[0].Status == elect.Applied:
+			return nil
+		case outs[0].Status != elect.Unknown:
+			return fmt.Errorf("only writer of its document, revision %d: %s", c.IfRev, describe(outs[0]))
+		case !errors.Is(outs[0].Err, elect.ErrUnavailable):
+			return fmt.Errorf("unknown without ErrUnavailable: %w", outs[0].Err)
+		}
+	}
+	return errors.New("no answer within a minute")
+}

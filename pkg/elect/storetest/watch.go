@@ -1,0 +1,215 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// watch begins to watch and takes the first hint, which is a Resync. False: this store cannot.
+func (b *bench) watch(ctx context.Context, t *testing.T, s elect.Store, session string) (<-chan elect.Hint, bool) {
+	t.Helper()
+	hints, err := s.Watch(ctx, session)
+	if b.db.CannotWatch {
+		if !errors.Is(err, elect.ErrCannotWatch) || hints != nil {
+			t.Fatalf("watch: %v, want ErrCannotWatch", err)
+		}
+		return nil, false
+	}
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	if first := b.next(t, hints); !first.Resync {
+		t.Fatalf("first hint %+v, want a Resync", first)
+	}
+	return hints, true
+}
+
+// next takes the next hint.
+func (b *bench) next(t *testing.T, hints <-chan elect.Hint) elect.Hint {
+	t.Helper()
+	late := time.NewTimer(b.db.Patience)
+	defer late.Stop()
+	select {
+	case h, ok := <-hints:
+		if !ok {
+			t.Fatal("the watch has ended")
+		}
+		wantHint(t, h)
+		return h
+	case <-late.C:
+		t.Fatalf("no hint within %v", b.db.Patience)
+	}
+	return elect.Hint{}
+}
+
+// wantHint checks that a hint makes sense in itself.
+func wantHint(t *testing.T, h elect.Hint) {
+	t.Helper()
+	switch {
+	case h.Resync && (h.Kind != "" || h.ID != "" || h.Doc != nil):
+		t.Fatalf("a Resync names a document: %+v", h)
+	case !h.Resync && (!h.Kind.Valid() || h.ID == ""):
+		t.Fatalf("a hint without its document's name: %+v", h)
+	case h.Doc != nil && (h.Doc.Kind != h.Kind || h.Doc.ID != h.ID || h.Doc.Rev == 0):
+		t.Fatalf("a hint of %s %s with another document: %+v", h.Kind, h.ID, *h.Doc)
+	}
+}
+
+// wantTold waits for a hint of d or for a Resync; hints of other things may come before. If the hint has a document
+// it is as d at least.
+func (b *bench) wantTold(t *testing.T, hints <-chan elect.Hint, d elect.Doc) {
+	t.Helper()
+	for {
+		h := b.next(t, hints)
+		if h.Resync {
+			return
+		}
+		if h.Kind == d.Kind && h.ID == d.ID && (h.Doc == nil || h.Doc.Rev >= d.Rev) {
+			if h.Doc != nil && h.Doc.Rev == d.Rev {
+				wantDoc(t, *h.Doc, d)
+			}
+			return
+		}
+	}
+}
+
+func testWatch(t *testing.T, b *bench) {
+	watcher, writer := b.open(t), b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hints, ok := b.watch(ctx, t, watcher, "me")
+	if !ok {
+		return
+	}
+	tell := func(c elect.Change) {
+		t.Helper()
+		must(t, writer, c)
+		b.wantTold(t, hints, c.Doc)
+	}
+	body := []byte(`{"a":1}`)
+	session := elect.Doc{Kind: elect.KindSession, ID: "other", State: "live", Count: 1, Body: body}
+	wish := elect.Doc{Kind: elect.KindWish, ID: "pause/g/a", State: "pause", Body: body}
+	mine := elect.Doc{Kind: elect.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
+	must(t, writer, b.put(mine, 0))
+
+	tell(b.put(session, 0))
+	session.State = "draining"
+	tell(b.put(session, 1))
+	session.State = "dead"
+	tell(b.put(session, 2))
+
+	tell(b.put(wish, 0))
+	wish.Body = nil
+	tell(b.put(wish, 1))
+	must(t, writer, elect.Change{Op: elect.Delete, IfRev: 2, Doc: wish})
+	b.wantTold(t, hints, elect.Doc{Kind: wish.Kind, ID: wish.ID})
+
+	mine.Session, mine.Next = "", "me"
+	tell(b.put(mine, 1))
+
+	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	for count := range int64(3) {
+		must(t, writer, bump)
+		b.wantTold(t, hints, elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+	}
+	// One's own writes are told as well.
+	must(t, watcher, bump)
+	b.wantTold(t, hints, elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 4, Count: 4})
+}
+
+// Of many changes at once, each is told to each watcher, in a hint or by a Resync, and nobody has to read in time.
+func testWatchMany(t *testing.T, b *bench) {
+	const groups = 600
+	writer := b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var watches []<-chan elect.Hint
+	for range 3 {
+		hints, ok := b.watch(ctx, t, b.open(t), "me")
+		if !ok {
+			return
+		}
+		watches = append(watches, hints)
+	}
+	for round := range 3 {
+		var changes []elect.Change
+		for i := range groups {
+			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("g", i)}})
+		}
+		must(t, writer, changes...)
+		last := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("last", round)}}
+		must(t, writer, last)
+	}
+	for _, hints := range watches {
+		b.wantAllTold(t, hints, groups)
+	}
+}
+
+// wantAllTold reads hints until a Resync after which nothing is unknown, or until every group was named.
+func (b *bench) wantAllTold(t *testing.T, hints <-chan elect.Hint, groups int) {
+	t.Helper()
+	missing := map[string]bool{"last2": true}
+	for i := range groups {
+		missing[fmt.Sprint("g", i)] = true
+	}
+	for len(missing) > 0 {
+		h := b.next(t, hints)
+		if h.Resync {
+			return
+		}
+		delete(missing, h.ID)
+	}
+}
+
+func testWatchEnds(t *testing.T, b *bench) {
+	s, other := b.open(t), b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hints, ok := b.watch(ctx, t, s, "me")
+	if !ok {
+		return
+	}
+	second, _ := b.watch(t.Context(), t, s, "me")
+	must(t, other, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+	cancel()
+	b.wantClosed(t, hints)
+
+	// The end of one watch leaves the others alone.
+	must(t, other, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "h"}})
+	b.wantTold(t, second, elect.Doc{Kind: elect.KindGroup, ID: "h", Rev: 1, Count: 1})
+
+	third := b.openForClose(t)
+	last, _ := b.watch(t.Context(), t, third, "me")
+	if err := third.Close(t.Context()); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	b.wantClosed(t, last)
+
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if hints, err := s.Watch(ended, "me"); err == nil {
+		b.wantClosed(t, hints)
+	}
+}
+
+// wantClosed reads what is left and then the end of the channel.
+func (b *bench) wantClosed(t *testing.T, hints <-chan elect.Hint) {
+	t.Helper()
+	late := time.NewTimer(b.db.Patience)
+	defer late.Stop()
+	for {
+		select {
+		case _, ok := <-hints:
+			if !ok {
+				return
+			}
+		case <-late.C:
+			t.Fatalf("the watch has not ended within %v", b.db.Patience)
+		}
+	}
+}
