@@ -116,13 +116,13 @@ func (e *Elector) mayClaim(key Key, opts LockOptions) error {
 const holdOff = time.Second
 
 // claimable says whether the lock as read may be claimed: nobody owns it, its owner is dead, or it says me already, and it
-// is not reserved for another who lives.
+// is not reserved for another who is not known to be dead.
 func (e *Elector) claimable(lock Lock) bool {
 	me := e.loop.session.id
 	if lock.Next != "" && lock.Next != me && lock.Session == "" {
 		q := e.loop.peers[lock.Next]
-		live := q != nil && q.m.Known && !q.m.Dead()
-		if live && e.storeNow()-lock.Since < holdOff.Milliseconds() {
+		dead := q != nil && q.m.Dead()
+		if !dead && e.storeNow()-lock.Since < holdOff.Milliseconds() {
 			return false
 		}
 	}

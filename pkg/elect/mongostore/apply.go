@@ -1,0 +1,149 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Apply performs each change on its own. A single change is one command; more go out in unordered batches, a few at once.
+func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	if err := elect.ValidateChanges(changes); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	switch len(changes) {
+	case 0:
+		return nil, nil
+	case 1:
+		return []elect.Outcome{s.applyOne(ctx, changes[0])}, nil
+	}
+	return s.applyBatches(ctx, changes), nil
+}
+
+// applyOne is the way of heartbeats, claims one by one and releases: one command, and a second one only when the condition
+// did not hold or the answer was lost.
+func (s *Store) applyOne(ctx context.Context, c elect.Change) elect.Outcome {
+	matched, err := s.write(ctx, s.collection(c.Doc.Kind), c)
+	switch {
+	case err == nil && matched:
+		return elect.Outcome{Status: elect.Applied}
+	case err == nil && c.Op != elect.Bump:
+		return s.settle(ctx, []elect.Change{c}, nil)[0]
+	default:
+		return s.settle(ctx, []elect.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
+	}
+}
+
+// write sends one change. Without an error, matched is the server's word that the condition held and the change is durable, or that it did not
+// hold.
+func (s *Store) write(ctx context.Context, coll *mongo.Collection, c elect.Change) (matched bool, err error) {
+	switch {
+	case c.Op == elect.Bump:
+		err := s.bump(ctx, coll, c)
+		return err == nil, err
+	case c.Op == elect.Delete:
+		res, err := coll.DeleteOne(ctx, atRev(c))
+		return err == nil && res.DeletedCount == 1, err
+	case c.IfRev == 0:
+		_, err := coll.InsertOne(ctx, encode(c.Doc))
+		if isDuplicate(err) {
+			return false, nil
+		}
+		return err == nil, err
+	default:
+		res, err := coll.ReplaceOne(ctx, atRev(c), encode(c.Doc))
+		return err == nil && res.MatchedCount == 1, err
+	}
+}
+
+// bump raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
+func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c elect.Change) error {
+	for first := true; ; first = false {
+		_, err := coll.UpdateOne(ctx, byID(c), raise(), options.UpdateOne().SetUpsert(true))
+		if !first || !isDuplicate(err) {
+			return err
+		}
+	}
+}
+
+// raise is what a Bump does. The stamp goes: this write is nobody's.
+func raise() bson.D {
+	return bson.D{
+		{Key: "$inc", Value: bson.D{{Key: fieldCount, Value: int64(1)}, {Key: fieldRev, Value: int64(1)}}},
+		{Key: "$unset", Value: bson.D{{Key: fieldStamp, Value: ""}}},
+	}
+}
+
+func byID(c elect.Change) bson.D { return bson.D{{Key: fieldID, Value: c.Doc.ID}} }
+
+// atRev is the condition of a change.
+func atRev(c elect.Change) bson.D {
+	return bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: fieldRev, Value: c.IfRev}}
+}
+
+// isDuplicate says that the server answered, durably, that the document exists: nothing else was wrong.
+func isDuplicate(err error) bool {
+	var we mongo.WriteException
+	return errors.As(err, &we) && we.WriteConcernError == nil && mongo.IsDuplicateKeyError(err)
+}
+
+// errUnsettled says that a write did not happen although its condition holds now.
+var errUnsettled = errors.New("the write is not there, and its condition holds: it may yet arrive")
+
+// settle reads back changes of one kind that were not plainly applied, and tells how each ended. cause is why there is no answer; nil when the
+// server answered, which makes a majority read enough. Without an answer the read is linearizable: an old primary must not be
+// believed that a document is absent.
+func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error) []elect.Outcome {
+	concern := readconcern.Majority()
+	if cause != nil {
+		concern = readconcern.Linearizable()
+	} else {
+		cause = errUnsettled
+	}
+	if isInvalid(cause) {
+		return s.unknown(len(changes), cause) // reading would be refused just the same
+	}
+	kind, ids := changes[0].Doc.Kind, make([]string, 0, len(changes))
+	for _, c := range changes {
+		ids = append(ids, c.Doc.ID)
+	}
+	docs, err := s.readBack(ctx, kind, ids, concern)
+	if err != nil {
+		return s.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
+	}
+	found := make(map[string]*elect.Doc, len(docs))
+	for i := range docs {
+		found[docs[i].ID] = &docs[i]
+	}
+	outcomes := make([]elect.Outcome, len(changes))
+	for i, c := range changes {
+		out, holds := elect.Judge(c, found[c.Doc.ID])
+		if holds {
+			out = s.unknown(1, cause)[0]
+		}
+		outcomes[i] = out
+	}
+	return outcomes
+}
+
+// unknown is n outcomes without an answer.
+func (s *Store) unknown(n int, cause error) []elect.Outcome {
+	err := s.translate("apply", cause)
+	if !errors.Is(err, elect.ErrInvalid) {
+		return elect.AllUnknown(n, err)
+	}
+	outcomes := make([]elect.Outcome, n)
+	for i := range outcomes {
+		outcomes[i] = elect.Outcome{Status: elect.Unknown, Err: err}
+	}
+	return outcomes
+}

@@ -1,0 +1,160 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// batchesAtOnce is how many batches of one Apply are on their way at a time.
+const batchesAtOnce = 4
+
+// A batch is changes of one kind that go out as one command, and where their outcomes belong.
+type batch struct {
+	changes []elect.Change
+	places  []int
+}
+
+// What a command can hold together: its answer counts one sort of thing only.
+type batchKey struct {
+	kind   elect.Kind
+	op     elect.Op
+	create bool
+}
+
+// batches sorts changes into commands of at most [elect.MaxBatch].
+func batches(changes []elect.Change) []*batch {
+	var all []*batch
+	open := map[batchKey]*batch{}
+	for i, c := range changes {
+		key := batchKey{c.Doc.Kind, c.Op, c.Op == elect.Put && c.IfRev == 0}
+		b := open[key]
+		if b == nil || len(b.changes) == elect.MaxBatch {
+			b = &batch{}
+			open[key] = b
+			all = append(all, b)
+		}
+		b.changes = append(b.changes, c)
+		b.places = append(b.places, i)
+	}
+	return all
+}
+
+func (s *Store) applyBatches(ctx context.Context, changes []elect.Change) []elect.Outcome {
+	outcomes := make([]elect.Outcome, len(changes))
+	var group errgroup.Group
+	group.SetLimit(batchesAtOnce)
+	for _, b := range batches(changes) {
+		group.Go(func() error {
+			for i, out := range s.applyBatch(ctx, b.changes) {
+				outcomes[b.places[i]] = out
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no error comes out: each change has its outcome
+	return outcomes
+}
+
+// applyBatch sends one batch and tells its changes apart.
+func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) []elect.Outcome {
+	if len(changes) == 1 {
+		return []elect.Outcome{s.applyOne(ctx, changes[0])}
+	}
+	models := make([]mongo.WriteModel, 0, len(changes))
+	for _, c := range changes {
+		models = append(models, model(c))
+	}
+	kind := changes[0].Doc.Kind
+	res, err := s.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var partial mongo.BulkWriteException
+	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil && len(partial.WriteErrors) > 0
+	if !answered {
+		return s.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
+	}
+	return s.tell(ctx, changes, res, partial.WriteErrors)
+}
+
+func model(c elect.Change) mongo.WriteModel {
+	switch {
+	case c.Op == elect.Bump:
+		return mongo.NewUpdateOneModel().SetFilter(byID(c)).SetUpdate(raise()).SetUpsert(true)
+	case c.Op == elect.Delete:
+		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
+	case c.IfRev == 0:
+		return mongo.NewInsertOneModel().SetDocument(encode(c.Doc))
+	default:
+		return mongo.NewReplaceOneModel().SetFilter(atRev(c)).SetReplacement(encode(c.Doc))
+	}
+}
+
+// tell finds the outcome of each change of a batch that was answered: from the errors of single writes, from the counts where
+// they add up, and by reading the rest back.
+func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []elect.Outcome {
+	outcomes := make([]elect.Outcome, len(changes))
+	open := make([]int, 0, len(changes)) // places that no error names
+	duplicates := []int{}
+	for i := range changes {
+		at := slices.IndexFunc(failed, func(e mongo.BulkWriteError) bool { return e.Index == i })
+		switch {
+		case at < 0:
+			open = append(open, i)
+		case failed[at].HasErrorCode(codeDuplicateKey):
+			duplicates = append(duplicates, i)
+		default:
+			outcomes[i] = s.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
+		}
+	}
+	if res != nil && int(res.InsertedCount+res.MatchedCount+res.UpsertedCount+res.DeletedCount) == len(open) {
+		for _, i := range open {
+			outcomes[i].Status = elect.Applied
+		}
+		open = nil
+	}
+	back := append(open, duplicates...)
+	if len(back) == 0 {
+		return outcomes
+	}
+	if changes[0].Op == elect.Bump { // the loser of a race to create the group: it exists now
+		for _, i := range back {
+			outcomes[i] = s.applyOne(ctx, changes[i])
+		}
+		return outcomes
+	}
+	asked := make([]elect.Change, 0, len(back))
+	for _, i := range back {
+		asked = append(asked, changes[i])
+	}
+	settled := s.settle(ctx, asked, nil)
+	if changes[0].Op == elect.Delete && res != nil {
+		creditDeletes(settled, int(res.DeletedCount))
+	}
+	for n, i := range back {
+		outcomes[i] = settled[n]
+	}
+	return outcomes
+}
+
+// creditDeletes tells deletes that happened from documents that were gone before, where it can: when as many are absent as the
+// server deleted, those are they.
+func creditDeletes(settled []elect.Outcome, deleted int) {
+	absent := []int{}
+	for i, out := range settled {
+		if out.Status == elect.Overtaken && out.Doc == nil {
+			absent = append(absent, i)
+		}
+	}
+	if len(absent) != deleted {
+		return
+	}
+	for _, i := range absent {
+		settled[i] = elect.Outcome{Status: elect.Applied}
+	}
+}

@@ -1,0 +1,103 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the watch.
+const (
+	poolSize      = 16
+	beatsPoolSize = 4
+)
+
+// Connections are made in the background, so their limit is not the operations': a TLS handshake may take longer than a
+// sixth of a short lease.
+const (
+	minConnectTimeout = 2 * time.Second
+	minHeartbeat      = 500 * time.Millisecond // the driver's own lower bound
+	maxHeartbeat      = 10 * time.Second       // the driver's default
+)
+
+// connect makes both clients. It reaches the database first when it is set up.
+func (s *Store) connect(ctx context.Context, opts Options) error {
+	parsed, err := s.parse(ctx, opts.URI)
+	if err != nil {
+		return err
+	}
+	switch {
+	case opts.Database != "":
+		s.database = opts.Database
+	case parsed.Database != "":
+		s.database = parsed.Database
+	default:
+		s.database = DefaultDatabase
+	}
+	if s.client, err = mongo.Connect(s.clientOptions(opts.URI, parsed, poolSize)); err != nil {
+		return fmt.Errorf("%w: %w", elect.ErrInvalid, err)
+	}
+	if s.beats, err = mongo.Connect(s.clientOptions(opts.URI, parsed, beatsPoolSize)); err != nil {
+		_ = s.client.Disconnect(ctx)
+		return fmt.Errorf("%w: %w", elect.ErrInvalid, err)
+	}
+	return nil
+}
+
+// parse reads the URI. For mongodb+srv it asks the DNS, which takes no context: it is left behind when ctx ends.
+func (s *Store) parse(ctx context.Context, uri string) (*connstring.ConnString, error) {
+	type result struct {
+		parsed *connstring.ConnString
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		parsed, err := connstring.ParseAndValidate(uri)
+		done <- result{parsed, err}
+	}()
+	select {
+	case r := <-done:
+		var dns *net.DNSError
+		switch {
+		case errors.As(r.err, &dns):
+			return nil, fmt.Errorf("%w: %s", elect.ErrUnavailable, scrub(r.err.Error(), s.secrets))
+		case r.err != nil: // as text only: it may quote the URI
+			return nil, fmt.Errorf("%w: %s", elect.ErrInvalid, scrub(r.err.Error(), s.secrets))
+		}
+		return r.parsed, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
+	}
+}
+
+// clientOptions are the URI's, with what the protocol needs on top.
+func (s *Store) clientOptions(uri string, parsed *connstring.ConnString, pool uint64) *options.ClientOptions {
+	journal := true
+	o := options.Client().ApplyURI(uri).
+		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()).
+		SetRetryWrites(true).SetRetryReads(true).
+		SetServerSelectionTimeout(s.timeout).
+		SetConnectTimeout(max(s.timeout, minConnectTimeout)).
+		SetHeartbeatInterval(min(max(s.timeout/2, minHeartbeat), maxHeartbeat)).
+		SetMinPoolSize(1)
+	if !parsed.MaxPoolSizeSet || parsed.MaxPoolSize < pool && parsed.MaxPoolSize != 0 {
+		o.SetMaxPoolSize(pool)
+	}
+	if parsed.AppName == "" {
+		o.SetAppName("shardctl")
+	}
+	return o
+}

@@ -1,0 +1,99 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Codes of MongoDB's errors, by what they mean to callers.
+var (
+	// Trying again with the same URI and set-up does not help.
+	invalidCodes = []int{
+		11,   // UserNotFound
+		13,   // Unauthorized
+		18,   // AuthenticationFailed
+		334,  // MechanismUnavailable
+		8000, // AtlasError: bad credentials
+	}
+	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached.
+	unavailableCodes = []int{
+		6, 7, 89, // HostUnreachable, HostNotFound, NetworkTimeout
+		50, 262, // MaxTimeMSExpired, ExceededTimeLimit
+		64, 79, 100, // WriteConcernFailed, UnknownReplWriteConcern, UnsatisfiableWriteConcern
+		91, 11600, 11602, // shutting down, or interrupted by a change of role
+		133, 134, // no server fits, no majority read yet
+		189, 10107, 13435, 13436, // stepped down, not primary, recovering
+		9001, // SocketException
+	}
+)
+
+// translate makes an error of the driver one of package elect's, once, where it comes in. what says what was tried.
+func (s *Store) translate(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = s.hide(err)
+	switch {
+	case isInvalid(err):
+		return fmt.Errorf("%s: %w: %w", what, elect.ErrInvalid, err)
+	case isUnavailable(err):
+		return fmt.Errorf("%s: %w: %w", what, elect.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func isInvalid(err error) bool {
+	if hasCode(err, invalidCodes) {
+		return true
+	}
+	// A failed log-in comes out of the driver as a failed connection, unless the connection itself broke meanwhile.
+	var failed *auth.Error
+	return errors.As(err, &failed) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
+}
+
+func isUnavailable(err error) bool {
+	var connection topology.ConnectionError
+	var selection topology.ServerSelectionError
+	var closed topology.PoolError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mongo.ErrClientDisconnected):
+		return true
+	case mongo.IsTimeout(err), mongo.IsNetworkError(err):
+		return true
+	case errors.As(err, &connection), errors.As(err, &selection), errors.As(err, &closed):
+		return true
+	}
+	var labeled mongo.LabeledError
+	if errors.As(err, &labeled) && (labeled.HasErrorLabel("RetryableWriteError") || labeled.HasErrorLabel("TransientTransactionError")) {
+		return true
+	}
+	return hasCode(err, unavailableCodes)
+}
+
+// hasCode says whether the server's answer holds one of these codes.
+func hasCode(err error, codes []int) bool {
+	var server mongo.ServerError
+	if errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode) {
+		return true
+	}
+	var raw driver.Error // of a handshake
+	return errors.As(err, &raw) && slices.Contains(codes, int(raw.Code))
+}
+
+// hide keeps secrets of the URI out of an error's text; the driver has no reason to put them there.
+func (s *Store) hide(err error) error {
+	text := err.Error()
+	if clean := scrub(text, s.secrets); clean != text {
+		return errors.New(clean)
+	}
+	return err
+}

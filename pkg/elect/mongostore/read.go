@@ -1,0 +1,189 @@
+package mongostore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// listBatch is how many documents come with each reply of a long list; the server sends at most 16 MiB.
+const listBatch = 10_000
+
+// Read returns the documents with these ids, linearizably: the server confirms with a majority that it was the primary when it
+// read. On a standalone server, which has no other copy, it is a plain read.
+func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+	if err := elect.ValidateKind(kind); err != nil {
+		return elect.Result{}, fmt.Errorf("read: %w", err)
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	res := elect.Result{}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	// Only the first reply of a linearizable read is one: a chunk fits into it.
+	for chunk := range slices.Chunk(ids, elect.MaxBatch) {
+		docs, err := s.readBack(ctx, kind, chunk, readconcern.Linearizable())
+		if err != nil {
+			return elect.Result{}, s.translate(fmt.Sprintf("read %s", kind), err)
+		}
+		res.Docs = append(res.Docs, docs...)
+	}
+	res.Now = s.clock.now(time.Now())
+	return res, nil
+}
+
+// readBack reads at most a batch of documents by their ids. The error is the driver's.
+func (s *Store) readBack(ctx context.Context, kind elect.Kind, ids []string, concern *readconcern.ReadConcern) ([]elect.Doc, error) {
+	if s.standalone {
+		concern = readconcern.Local()
+	}
+	c := s.collection(kind).Clone(options.Collection().SetReadConcern(concern))
+	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
+	return s.find(ctx, c, kind, filter, options.Find().SetBatchSize(elect.MaxBatch+1))
+}
+
+// List returns the documents that match, as a majority has them, from the primary.
+func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+	if err := elect.ValidateKind(kind); err != nil {
+		return elect.Result{}, fmt.Errorf("list: %w", err)
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	res, err := s.list(ctx, kind, q)
+	if err != nil {
+		return elect.Result{}, s.translate(fmt.Sprintf("list %s", kind), err)
+	}
+	res.Now = s.clock.now(time.Now())
+	return res, nil
+}
+
+func (s *Store) list(ctx context.Context, kind elect.Kind, q elect.Query) (res elect.Result, err error) {
+	if q.CountOnly {
+		res.Total, err = s.collection(kind).CountDocuments(ctx, filter(q))
+		return res, err
+	}
+	order := 1
+	if q.Reverse {
+		order = -1
+	}
+	opts := options.Find().SetSort(bson.D{{Key: fieldID, Value: order}}).SetLimit(int64(q.Limit)).SetBatchSize(listBatch)
+	if p := projection(kind, q.NoBody); p != nil {
+		opts.SetProjection(p)
+	}
+	res.Docs, err = s.find(ctx, s.collection(kind), kind, filter(q), opts)
+	return res, err
+}
+
+// projection leaves out bodies that are not wanted. Lists of sessions, which are short and come several times a second, bring the
+// server's time along.
+func projection(kind elect.Kind, noBody bool) bson.D {
+	if kind == elect.KindSession {
+		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
+		for _, f := range []string{fieldRev, fieldStamp, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldParked} {
+			p = append(p, bson.E{Key: f, Value: 1})
+		}
+		if !noBody {
+			p = append(p, bson.E{Key: fieldBody, Value: 1})
+		}
+		return p
+	}
+	if noBody {
+		return bson.D{{Key: fieldBody, Value: 0}}
+	}
+	return nil
+}
+
+// filter is a query in MongoDB's words. A field that is missing counts as empty.
+func filter(q elect.Query) bson.D {
+	f := bson.D{}
+	add := func(field, op string, value any) {
+		f = append(f, bson.E{Key: field, Value: bson.D{{Key: op, Value: value}}})
+	}
+	if q.Group != "" {
+		add(fieldGroup, "$eq", q.Group)
+	}
+	if len(q.Sessions) > 0 {
+		add(fieldSession, "$in", orMissing(q.Sessions))
+	}
+	if len(q.States) > 0 {
+		add(fieldState, "$in", orMissing(q.States))
+	}
+	if q.MinRev > 0 {
+		add(fieldRev, "$gte", q.MinRev)
+	}
+	if q.Unparked {
+		add(fieldParked, "$ne", true)
+	}
+	bounds := bson.D{}
+	if q.From != "" {
+		bounds = append(bounds, bson.E{Key: "$gte", Value: q.From})
+	}
+	if q.To != "" {
+		bounds = append(bounds, bson.E{Key: "$lt", Value: q.To})
+	}
+	if len(bounds) > 0 {
+		f = append(f, bson.E{Key: fieldID, Value: bounds})
+	}
+	return f
+}
+
+func orMissing(values []string) bson.A {
+	a := make(bson.A, 0, len(values)+1)
+	for _, v := range values {
+		a = append(a, v)
+		if v == "" {
+			a = append(a, nil)
+		}
+	}
+	return a
+}
+
+// find runs a query and reads all it returns. The error is the driver's.
+func (s *Store) find(ctx context.Context, c *mongo.Collection, kind elect.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]elect.Doc, error) {
+	sent := time.Now()
+	cursor, err := c.Find(ctx, filter, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = cursor.Close(ctx) }()
+	received := time.Now()
+	var docs []elect.Doc
+	for cursor.Next(ctx) {
+		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
+			s.clock.sample(now, sent, received)
+		}
+		if d, ok := s.decode(kind, cursor.Current); ok {
+			docs = append(docs, d)
+		}
+	}
+	return docs, cursor.Err()
+}
+
+// maxTold bounds the memory of what was logged.
+const maxTold = 1000
+
+// decode reads a document and logs, once each, those that somebody has edited into nonsense.
+func (s *Store) decode(kind elect.Kind, raw bson.Raw) (elect.Doc, bool) {
+	d, ok, err := decode(kind, raw)
+	if ok && err == nil {
+		return d, true
+	}
+	id := string(kind) + " " + raw.Lookup(fieldID).String()
+	s.mu.Lock()
+	_, told := s.told[id]
+	if !told && len(s.told) < maxTold {
+		s.told[id] = struct{}{}
+	}
+	s.mu.Unlock()
+	if !told {
+		s.log.Error(err, "unreadable document in the store", "key", id)
+	}
+	return d, ok
+}

@@ -1,0 +1,115 @@
+package mongostore
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Names of the fields in MongoDB.
+const (
+	fieldID      = "_id"
+	fieldRev     = "rev"
+	fieldStamp   = "stamp"
+	fieldGroup   = "group"
+	fieldSession = "session"
+	fieldNext    = "next"
+	fieldParked  = "parked"
+	fieldState   = "state"
+	fieldCount   = "count"
+	fieldBody    = "body"
+	fieldNow     = "now" // computed by the server, never stored
+)
+
+type record struct {
+	ID      string  `bson:"_id"`
+	Rev     int64   `bson:"rev"`
+	Stamp   stamp   `bson:"stamp"`
+	Group   string  `bson:"group,omitempty"`
+	Session *string `bson:"session,omitempty"` // of a lock always, so that the unowned ones are found by index
+	Next    string  `bson:"next,omitempty"`
+	Parked  *bool   `bson:"parked,omitempty"` // of a lock always, likewise
+	State   string  `bson:"state,omitempty"`
+	Count   int64   `bson:"count,omitempty"`
+	Body    string  `bson:"body,omitempty"`
+}
+
+type stamp struct {
+	Session string `bson:"session"`
+	Seq     int64  `bson:"seq"`
+}
+
+func encode(d elect.Doc) record {
+	r := record{
+		ID: d.ID, Rev: d.Rev, Stamp: stamp(d.Stamp), Group: d.Group, Next: d.Next, State: d.State,
+		Count: d.Count, Body: string(d.Body),
+	}
+	if d.Kind == elect.KindLock || d.Session != "" {
+		r.Session = &d.Session
+	}
+	if d.Kind == elect.KindLock || d.Parked {
+		r.Parked = &d.Parked
+	}
+	return r
+}
+
+// decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
+// _id or rev there is no document (ok is false), since nobody could change it by compare-and-set.
+func decode(kind elect.Kind, raw bson.Raw) (d elect.Doc, ok bool, err error) {
+	f := fields{raw: raw}
+	d = elect.Doc{
+		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
+		Stamp: elect.Stamp{Session: f.text(fieldStamp, "session"), Seq: f.number(fieldStamp, "seq")},
+		Group: f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Parked: f.truth(fieldParked),
+		State: f.text(fieldState), Count: f.number(fieldCount),
+	}
+	if body := f.text(fieldBody); body != "" {
+		d.Body = []byte(body)
+	}
+	return d, d.ID != "" && d.Rev > 0, errors.Join(f.bad...)
+}
+
+// fields reads fields of a document that anybody may have edited.
+type fields struct {
+	raw bson.Raw
+	bad []error
+}
+
+func (f *fields) text(path ...string) string {
+	v, err := f.raw.LookupErr(path...)
+	if err != nil || v.Type == bson.TypeNull {
+		return ""
+	}
+	s, ok := v.StringValueOK()
+	f.check(ok, path, v)
+	return s
+}
+
+func (f *fields) number(path ...string) int64 {
+	v, err := f.raw.LookupErr(path...)
+	if err != nil || v.Type == bson.TypeNull {
+		return 0
+	}
+	n, ok := v.AsInt64OK()
+	f.check(ok, path, v)
+	return n
+}
+
+func (f *fields) truth(path ...string) bool {
+	v, err := f.raw.LookupErr(path...)
+	if err != nil || v.Type == bson.TypeNull {
+		return false
+	}
+	b, ok := v.BooleanOK()
+	f.check(ok, path, v)
+	return b
+}
+
+func (f *fields) check(ok bool, path []string, v bson.RawValue) {
+	if !ok {
+		f.bad = append(f.bad, fmt.Errorf("field %v is a %s", path, v.Type))
+	}
+}

@@ -1,0 +1,194 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// schemaVersion is the version of the layout that this program writes.
+const schemaVersion = 1
+
+// setUp reaches the database, looks at what it is, and makes what is missing.
+func (s *Store) setUp(ctx context.Context) error {
+	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	if err := s.checkSchema(ctx); err != nil {
+		return err
+	}
+	if err := s.makeIndexes(ctx); err != nil {
+		return err
+	}
+	// The beats' client makes its first connection now, not when a lease hangs on it.
+	if err := s.beats.Ping(ctx, nil); err != nil {
+		return fmt.Errorf("reach the primary for heartbeats: %w", err)
+	}
+	return nil
+}
+
+// hello is what a server says of itself.
+type hello struct {
+	SetName   string        `bson:"setName"`
+	Msg       string        `bson:"msg"` // isdbgrid: mongos
+	Arbiters  []string      `bson:"arbiters"`
+	LocalTime bson.DateTime `bson:"localTime"`
+}
+
+// inspect asks the primary what kind of database this is, and takes the first sample of its clock.
+func (s *Store) inspect(ctx context.Context) error {
+	var h hello
+	sent := time.Now()
+	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
+		return fmt.Errorf("reach the primary: %w", err)
+	}
+	s.clock.sample(int64(h.LocalTime), sent, time.Now())
+	sharded := h.Msg == "isdbgrid"
+	s.standalone = h.SetName == "" && !sharded
+	if s.standalone {
+		s.problems = append(s.problems, Problem{
+			ReasonStandalone, "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. Use a replica set.",
+		})
+	}
+	if len(h.Arbiters) > 0 {
+		s.problems = append(s.problems, Problem{
+			ReasonArbiter, "the replica set has arbiters (" + strings.Join(h.Arbiters, ", ") +
+				"): with one data-bearing member down no majority may hold a write. Use members with data.",
+		})
+	}
+	if sharded {
+		return s.inspectSharding(ctx)
+	}
+	return nil
+}
+
+// inspectSharding refuses locks that are sharded in a way that allows two of one key.
+func (s *Store) inspectSharding(ctx context.Context) error {
+	ns := s.database + "." + collectionName(s.cluster, elect.KindLock)
+	var found struct {
+		Key     bson.D `bson:"key"`
+		Dropped bool   `bson:"dropped"`
+	}
+	err := s.client.Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: fieldID, Value: ns}}).Decode(&found)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil // not sharded
+	case hasCode(err, invalidCodes):
+		s.problems = append(s.problems, Problem{
+			ReasonSharding, "cannot see how " + ns + " is sharded (no right to read config.collections): it must be unsharded or sharded by _id",
+		})
+		return nil
+	case err != nil:
+		return fmt.Errorf("see how %s is sharded: %w", ns, err)
+	case !found.Dropped && !keyedByID(found.Key):
+		return fmt.Errorf("%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key", elect.ErrInvalid, ns, found.Key)
+	}
+	return nil
+}
+
+// keyedByID says whether a shard key is _id alone, ranged or hashed.
+func keyedByID(key bson.D) bool { return len(key) == 1 && key[0].Key == fieldID }
+
+// checkSchema writes the version of the layout where there is none, and refuses a newer one before anything else is touched.
+func (s *Store) checkSchema(ctx context.Context) error {
+	schema := s.client.Database(s.database).Collection(s.cluster + ".schema")
+	_, err := schema.InsertOne(ctx, bson.D{{Key: fieldID, Value: "schema"}, {Key: "version", Value: schemaVersion}})
+	if err == nil {
+		return nil
+	}
+	if !mongo.IsDuplicateKeyError(err) {
+		return fmt.Errorf("write the schema's version: %w", err)
+	}
+	var found struct {
+		Version int `bson:"version"`
+	}
+	if err := schema.FindOne(ctx, bson.D{{Key: fieldID, Value: "schema"}}).Decode(&found); err != nil {
+		return fmt.Errorf("read the schema's version from %s.schema: %w", s.cluster, err)
+	}
+	if found.Version > schemaVersion {
+		return fmt.Errorf("%w: %s.schema says version %d, this program knows %d: upgrade it", elect.ErrSchema, s.cluster, found.Version, schemaVersion)
+	}
+	return nil
+}
+
+// indexes of each kind beside _id. Locks: whose session is dead (sweeps), what changed since (wakes), a group in order of ID (lists).
+func indexes() map[elect.Kind][]mongo.IndexModel {
+	on := func(fields ...string) mongo.IndexModel {
+		keys := bson.D{}
+		for _, f := range fields {
+			keys = append(keys, bson.E{Key: f, Value: 1})
+		}
+		return mongo.IndexModel{Keys: keys}
+	}
+	return map[elect.Kind][]mongo.IndexModel{
+		elect.KindLock:  {on(fieldSession, fieldParked), on(fieldGroup, fieldRev), on(fieldGroup, fieldID)},
+		elect.KindEvent: {on(fieldGroup, fieldID)},
+		elect.KindValue: {on(fieldGroup, fieldID)},
+	}
+}
+
+// Codes of createIndexes when others do the same at once.
+const (
+	codeDuplicateKey          = 11000
+	codeNamespaceExists       = 48
+	codeIndexOptionsConflict  = 85 // the same keys under another name: just as good
+	codeOperationInProgress   = 117
+	codeIndexAlreadyExists    = 68
+	codeIndexBuildAborted     = 276
+	codeDatabaseBeingDropped  = 215
+	setUpAttempts             = 5
+	pauseBetweenSetUpAttempts = 50 * time.Millisecond
+)
+
+// makeIndexes makes collections and indexes. Collections are made before a change stream is opened on them.
+func (s *Store) makeIndexes(ctx context.Context) error {
+	wanted := indexes()
+	db := s.client.Database(s.database)
+	there, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}})
+	if err != nil {
+		return fmt.Errorf("list collections: %w", err)
+	}
+	for _, kind := range elect.Kinds() {
+		name := collectionName(s.cluster, kind)
+		var err error
+		if !slices.Contains(there, name) {
+			err = retryConflicts(ctx, func() error { return db.CreateCollection(ctx, name) })
+		}
+		if err == nil && wanted[kind] != nil {
+			err = retryConflicts(ctx, func() error {
+				_, err := db.Collection(name).Indexes().CreateMany(ctx, wanted[kind])
+				return err
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("set up collection %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// retryConflicts runs a set-up step until it is done, by us or by another process.
+func retryConflicts(ctx context.Context, step func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := step()
+		switch {
+		case err == nil, hasCode(err, []int{codeNamespaceExists, codeIndexOptionsConflict, codeIndexAlreadyExists}):
+			return nil
+		case attempt == setUpAttempts, !hasCode(err, []int{codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped}):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pauseBetweenSetUpAttempts):
+		}
+	}
+}

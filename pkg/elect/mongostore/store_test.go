@@ -1,0 +1,109 @@
+package mongostore_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+
+// patient is an operation time-out for a machine that is busy with other tests.
+const patient = 20 * time.Second
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		uri := testmongo.Shared(t)
+		return database(t, uri)
+	})
+}
+
+func TestStoreOnStandalone(t *testing.T) {
+	rs := testmongo.New(t, testmongo.Options{Standalone: true})
+	n := 0
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		n++
+		db := database(t, testmongo.WithDatabase(rs.URI(), "test_"+string(rune('a'+n/26))+string(rune('a'+n%26))))
+		db.CannotWatch = true
+		return db
+	})
+}
+
+func database(t *testing.T, uri string) storetest.Database {
+	t.Helper()
+	return storetest.Database{
+		Open: func(ctx context.Context) (elect.Store, error) {
+			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		RaiseSchema: func(ctx context.Context) error {
+			_, err := rawDatabase(t, uri).Collection("default.schema").
+				UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": 1}})
+			return err
+		},
+	}
+}
+
+// rawDatabase reaches around the store, as an operator with a shell does.
+func rawDatabase(t *testing.T, uri string) *mongo.Database {
+	t.Helper()
+	opts := options.Client().ApplyURI(uri)
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = client.Disconnect(ctx)
+	})
+	name := uri[len("mongodb://"):]
+	for i := range name {
+		if name[i] == '/' {
+			name = name[i+1:]
+			break
+		}
+	}
+	for i := range name {
+		if name[i] == '?' {
+			name = name[:i]
+			break
+		}
+	}
+	return client.Database(name)
+}
+
+// open opens a store that ends with the test.
+func open(t *testing.T, opts mongostore.Options) *mongostore.Store {
+	t.Helper()
+	if opts.OperationTimeout == 0 {
+		opts.OperationTimeout = patient
+	}
+	s, err := mongostore.Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
