@@ -125,24 +125,19 @@ func wall(day time.Time, hour, minute int) time.Time {
 func (c *cronSchedule) resolve(w time.Time) time.Time {
 	guess := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), 0, 0, c.loc)
 	start, end := guess.ZoneBounds()
-	// The offsets in question, the earliest first: of the span before the guess, of the guess, of the span after it.
-	near := []time.Time{guess}
-	if !start.IsZero() {
-		near = []time.Time{start.Add(-1), guess}
-	}
-	if !end.IsZero() {
-		near = append(near, end)
-	}
-	for _, at := range near {
-		t := w.Add(-offsetAt(at, c.loc))
-		if offsetAt(t, c.loc) == offsetAt(at, c.loc) {
-			return t.In(c.loc)
+	// The offsets in question are those of the guess and of the spans before and after it.
+	var shown time.Time
+	for _, near := range []time.Time{start.Add(-1), guess, end} {
+		offset := offsetAt(near, c.loc)
+		t := w.Add(-offset)
+		if offsetAt(t, c.loc) == offset && (shown.IsZero() || t.Before(shown)) {
+			shown = t
 		}
+	}
+	if !shown.IsZero() {
+		return shown.In(c.loc)
 	}
 	for _, skip := range []time.Time{start, end} {
-		if skip.IsZero() {
-			continue
-		}
 		before, after := skip.Add(offsetAt(skip.Add(-1), c.loc)), skip.Add(offsetAt(skip, c.loc))
 		if !w.Before(before.UTC()) && w.Before(after.UTC()) {
 			return skip.In(c.loc)

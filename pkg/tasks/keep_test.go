@@ -1,0 +1,286 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"pgregory.net/rapid"
+)
+
+var errWork = errors.New("work failed")
+
+func TestRestartsWithLargerTokensAndBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs []Run
+		var at []time.Duration
+		began := time.Now()
+		s, metrics := rig(t, func(_ context.Context, run Run) error {
+			runs, at = append(runs, run), append(at, time.Since(began))
+			switch len(runs) {
+			case 1:
+				return errWork
+			case 2:
+				panic("boom")
+			case 3:
+				runtime.Goexit()
+			}
+			return nil
+		})
+		hold := newHold(callbackTask())
+		stop, done := runTask(t, s, callbackTask(), hold)
+		time.Sleep(20 * time.Second)
+		stop(elect.ErrReleased)
+		if err := <-done; !errors.Is(err, elect.ErrReleased) {
+			t.Fatalf("Run returned %v, want the cause of its context", err)
+		}
+		if len(runs) < 4 {
+			t.Fatalf("%d runs in 20 s with at most 1, 2, 4, 8 s between, want 4 or more", len(runs))
+		}
+		for i, run := range runs {
+			if want := int64(7 + 3*i); run.Token != want || run.Attempt != i+1 {
+				t.Errorf("run %d: token %d attempt %d, want %d and %d", i, run.Token, run.Attempt, want, i+1)
+			}
+			if limit := time.Second << max(0, i-1); i > 0 && at[i]-at[i-1] > limit {
+				t.Errorf("run %d began %s after the one before, want at most %s", i, at[i]-at[i-1], limit)
+			}
+		}
+		if metrics.restarts != len(runs)-1 {
+			t.Errorf("%d restarts counted, want %d", metrics.restarts, len(runs)-1)
+		}
+		want := []string{StateStarting, StateRunning, StateBackoff, StateStarting}
+		if states := hold.states(); !slices.Equal(states[:4], want) {
+			t.Errorf("states %v, want to begin with %v", states, want)
+		}
+		var seen []string
+		for _, r := range hold.reports {
+			if r.State == StateBackoff {
+				seen = append(seen, r.LastError)
+				if r.NextRunAt == 0 {
+					t.Error("no NextRunAt in backoff")
+				}
+			}
+		}
+		for i, part := range []string{"work failed", "panicked: boom", "Goexit"} {
+			if !strings.Contains(seen[i], part) {
+				t.Errorf("error %d is %q, want %q in it", i, seen[i], part)
+			}
+		}
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		task     Task
+		fails    int // the first so many runs fail
+		runs     int32
+		state    string
+		code     int
+		restarts int
+	}{
+		{name: "never, succeeds", task: Task{Restart: RestartNever}, runs: 1, state: StateDone},
+		{name: "never, fails", task: Task{Restart: RestartNever}, fails: 9, runs: 1, state: StateFailed, code: 1},
+		{name: "on-failure", task: Task{Restart: RestartOnFailure}, fails: 2, runs: 3, state: StateDone, restarts: 2},
+		{name: "on-failure, limit", task: Task{Restart: RestartOnFailure, MaxRestarts: 1}, fails: 9, runs: 2, state: StateFailed, code: 1, restarts: 1},
+		{name: "always, limit", task: Task{MaxRestarts: 2}, runs: 3, state: StateFailed, restarts: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var runs atomic.Int32
+				s, _ := rig(t, func(context.Context, Run) error {
+					if int(runs.Add(1)) <= c.fails {
+						return errWork
+					}
+					return nil
+				})
+				c.task.Group, c.task.Name, c.task.Callback = "g", "n", "work"
+				hold := newHold(c.task)
+				_, done := runTask(t, s, c.task, hold)
+				if err := <-done; !errors.Is(err, ErrDone) {
+					t.Fatalf("Run returned %v, want ErrDone", err)
+				}
+				status := hold.Status()
+				o := status.Outcome
+				if runs.Load() != c.runs || status.State != c.state || status.Restarts != c.restarts {
+					t.Errorf("%d runs, state %s, %d restarts; want %d, %s, %d", runs.Load(), status.State, status.Restarts, c.runs, c.state, c.restarts)
+				}
+				if o == nil || o.Succeeded != (c.state == StateDone) || o.ExitCode != c.code || o.Succeeded != (o.Error == "") || o.Token < 7 {
+					t.Errorf("outcome %+v", o)
+				}
+				_, done = runTask(t, s, c.task, hold)
+				if err := <-done; !errors.Is(err, ErrDone) || runs.Load() != c.runs {
+					t.Errorf("the second Run returned %v after %d runs, want ErrDone and no run", err, runs.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestRunThatIsCutOffHasNoOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, metrics := rig(t, func(ctx context.Context, _ Run) error { <-ctx.Done(); return nil })
+		task := callbackTask()
+		task.Restart = RestartNever
+		hold := newHold(task)
+		stop, done := runTask(t, s, task, hold)
+		synctest.Wait()
+		if !hold.Status().Settled {
+			t.Error("a run with restart: never is not settled")
+		}
+		stop(elect.ErrReleased)
+		if err := <-done; !errors.Is(err, elect.ErrReleased) || errors.Is(err, ErrDone) {
+			t.Errorf("Run returned %v", err)
+		}
+		if hold.Status().Outcome != nil || !slices.Equal(metrics.results, []Result{ResultStopped}) {
+			t.Errorf("outcome %+v, results %v", hold.Status().Outcome, metrics.results)
+		}
+	})
+}
+
+func TestCallbackThatIgnoresCancellationKeepsItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var stuck, unstuck atomic.Int64
+		began := time.Now()
+		s, _ := rig(t, func(context.Context, Run) error { <-release; return nil }, func(c *Config) {
+			c.OnStuck = func(Task, time.Time) { stuck.Store(int64(time.Since(began))) }
+			c.OnUnstuck = func(Task) { unstuck.Store(int64(time.Since(began))) }
+		})
+		stop, done := runTask(t, s, callbackTask(), newHold(callbackTask()))
+		synctest.Wait()
+		stop(elect.ErrReleased)
+		time.Sleep(time.Hour)
+		select {
+		case err := <-done:
+			t.Fatalf("Run returned %v while the callback ran", err)
+		default:
+		}
+		if got := time.Duration(stuck.Load()); got != 15*time.Second {
+			t.Errorf("stuck after %s, want the stop timeout and 5 s", got)
+		}
+		close(release)
+		<-done
+		if got := time.Duration(unstuck.Load()); got != time.Hour {
+			t.Errorf("no longer stuck after %s, want an hour", got)
+		}
+	})
+}
+
+func TestUnknownCallbackKeepsItsKeyAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := rig(t, nil)
+		task := callbackTask()
+		task.Restart = RestartNever // it has not run, so it has not ended
+		hold := newHold(task)
+		_, _ = runTask(t, s, task, hold)
+		synctest.Wait()
+		if st := hold.Status(); st.State != StateBackoff || !strings.Contains(st.LastError, `"work" is not registered`) {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+func TestAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		s, _ := rig(t, func(context.Context, Run) error { runs.Add(1); return errWork })
+		hold := newHold(callbackTask())
+		hold.fail = func(n int) error {
+			switch {
+			case n <= 3:
+				return elect.ErrUnavailable
+			case n == 5:
+				return elect.ErrLeaseLost
+			}
+			return nil
+		}
+		_, done := runTask(t, s, callbackTask(), hold)
+		if err := <-done; !errors.Is(err, elect.ErrLeaseLost) {
+			t.Errorf("Run returned %v, want the lost lease", err)
+		}
+		if runs.Load() != 2 {
+			t.Errorf("%d runs, want 2: the first, and the one after a write that succeeded at last", runs.Load())
+		}
+	})
+}
+
+func TestOutcomeIsWrittenAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := rig(t, func(context.Context, Run) error { return nil })
+		task := callbackTask()
+		task.Restart = RestartNever
+		hold := newHold(task)
+		var stop context.CancelCauseFunc
+		ready := make(chan struct{})
+		hold.fail = func(n int) error {
+			if n == 1 {
+				<-ready
+				stop(elect.ErrReleased)
+				return elect.ErrUnavailable
+			}
+			return nil
+		}
+		stop, done := runTask(t, s, task, hold)
+		close(ready)
+		if err := <-done; !errors.Is(err, ErrDone) || hold.Status().Outcome == nil {
+			t.Errorf("Run returned %v, outcome %+v", err, hold.Status().Outcome)
+		}
+	})
+}
+
+func TestLongRunResetsBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		s, _ := rig(t, func(ctx context.Context, _ Run) error {
+			if runs.Add(1)%2 == 0 {
+				sleep(ctx, 10*time.Minute)
+			}
+			return errWork
+		})
+		task := callbackTask()
+		task.MaxRestarts = 2
+		_, _ = runTask(t, s, task, newHold(task))
+		time.Sleep(3 * time.Hour)
+		if n := runs.Load(); n < 20 {
+			t.Errorf("%d runs in 3 hours, want one about each 5 minutes: long runs count failures anew", n)
+		}
+	})
+}
+
+func TestBackoffDelay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Backoff{
+			Initial: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "initial")),
+			Max:     time.Duration(rapid.Int64Range(1, 1<<62).Draw(t, "max")),
+		}
+		n := rapid.IntRange(0, 200).Draw(t, "failures")
+		ceiling := b.Max
+		if n < 20 {
+			ceiling = min(b.Max, b.Initial<<n)
+		}
+		if got := b.ceiling(n); got > ceiling || n < 20 && got != ceiling {
+			t.Fatalf("ceiling %s, want %s", got, ceiling)
+		}
+		if d := b.delay(n); d <= 0 || d > ceiling {
+			t.Fatalf("delay %s, want within (0, %s]", d, ceiling)
+		}
+	})
+}
+
+func TestDisplay(t *testing.T) {
+	long := errors.New(strings.Repeat("ä", elect.MaxText))
+	if got := display(long); len(got) > elect.MaxText || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("%d bytes, end %q", len(got), got[len(got)-8:])
+	}
+	if got := display(errors.New("a\xffb")); got != "a\uFFFDb" {
+		t.Errorf("%q", got)
+	}
+}
