@@ -175,10 +175,12 @@ type Event struct {
 	Message      string `json:"message"`
 }
 
-// List is a page of a list. Continue is opaque, and empty on the last page.
+// List is a page of a list. Continue is opaque, and empty on the last page. A page may hold fewer items than asked for, or
+// none, and yet be continued. Stale says that the store is away and this is how it was last seen.
 type List[T any] struct {
 	Items    []T    `json:"items"`
 	Continue string `json:"continue"`
+	Stale    bool   `json:"stale"`
 }
 
 // MarshalJSON writes a list that is nil as an empty one.
@@ -186,8 +188,9 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	type plain struct {
 		Items    []T    `json:"items"`
 		Continue string `json:"continue"`
+		Stale    bool   `json:"stale"`
 	}
-	return json.Marshal(plain{notNil(l.Items), l.Continue})
+	return json.Marshal(plain{notNil(l.Items), l.Continue, l.Stale})
 }
 
 // Labels are words that selectors ask for. Nil is written as {}.

@@ -1,0 +1,149 @@
+package status
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of one page of a list.
+const (
+	DefaultLimit = 500
+	MaxLimit     = 5000
+)
+
+// query is what a request asks of a list. Conditions add up; the values of one of them are alternatives.
+type query struct {
+	groups, instances, states []string
+	selector                  Selector
+	q                         string // lower case
+	since                     time.Time
+	limit                     int
+	page                      pageToken // zero: from the beginning
+	watch                     bool
+	scope                     string // the conditions as text, so that a token is used with the same ones
+}
+
+// parseQuery reads the parameters, of which only the allowed ones (and limit, continue, watch) may stand. All that is
+// wrong is told together.
+func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
+	q := query{limit: DefaultLimit, scope: scope(path, values)}
+	var errs []FieldError
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, FieldError{field, fmt.Sprintf(format, args...)})
+	}
+	allowed = append(slices.Clone(allowed), "limit", "continue", "watch")
+	for _, name := range sortedKeys(values) {
+		if !slices.Contains(allowed, name) {
+			bad(name, "not a parameter of %s; it takes %s", path, strings.Join(allowed, ", "))
+			continue
+		}
+		for _, value := range values[name] {
+			if err := q.set(name, value, states, now); err != nil {
+				bad(name, "%v", err)
+			}
+		}
+	}
+	if q.watch && q.page.Key != "" {
+		bad("continue", "does not go with watch=true, which sends the whole list")
+	}
+	if len(errs) > 0 {
+		return query{}, invalid(errs...)
+	}
+	return q, q.checkPage(now)
+}
+
+func (q *query) set(name, value string, states []string, now time.Time) (err error) {
+	if value == "" {
+		return nil
+	}
+	switch name {
+	case "group":
+		q.groups = append(q.groups, value)
+	case "instance":
+		q.instances = append(q.instances, value)
+	case "state":
+		q.states, err = appendStates(q.states, value, states)
+	case "selector":
+		var s Selector
+		s, err = ParseSelector(value)
+		q.selector = append(q.selector, s...)
+	case "q":
+		q.q = strings.ToLower(value)
+	case "since":
+		q.since, err = parseSince(value, now)
+	case "limit":
+		q.limit, err = strconv.Atoi(value)
+		if err != nil || q.limit < 1 || q.limit > MaxLimit {
+			return fmt.Errorf("%q is not a number from 1 to %d", value, MaxLimit)
+		}
+	case "continue":
+		q.page, err = parseToken(value)
+	case "watch":
+		q.watch, err = strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+	}
+	return err
+}
+
+func appendStates(list []string, value string, states []string) ([]string, error) {
+	for state := range strings.SplitSeq(value, ",") {
+		if !slices.Contains(states, state) {
+			return nil, fmt.Errorf("%q is not one of %s", state, strings.Join(states, ", "))
+		}
+		list = append(list, state)
+	}
+	return list, nil
+}
+
+// parseSince takes a moment in RFC 3339, or how long ago, as 10m.
+func parseSince(value string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(value); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is neither a moment as 2026-01-31T12:00:00Z nor how long ago as 10m", value)
+	}
+	return at, nil
+}
+
+func (q *query) one(list []string, value string) bool {
+	return len(list) == 0 || slices.Contains(list, value)
+}
+
+func (q *query) inGroup(name string) bool    { return q.one(q.groups, name) }
+func (q *query) onInstance(name string) bool { return q.one(q.instances, name) }
+func (q *query) inState(state string) bool   { return q.one(q.states, state) }
+
+// has says whether any of the texts contains q, in any case of letters.
+func (q *query) has(texts ...string) bool {
+	return q.q == "" || slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), q.q)
+	})
+}
+
+// scope is the part of a request that a continued one must repeat.
+func scope(path string, values url.Values) string {
+	same := url.Values{}
+	for name, v := range values {
+		if name != "limit" && name != "continue" && name != "watch" {
+			same[name] = v
+		}
+	}
+	return path + "?" + same.Encode()
+}
+
+func sortedKeys(values url.Values) []string {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,73 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// errClosing is why streams end when the server does.
+var errClosing = errors.New("the server is closing")
+
+type closingKey struct{}
+
+// Serve answers requests on the listener until ctx ends; then it ends streams, lets the rest finish for up to grace, and
+// returns nil. It closes the listener. For TLS the listener is one of package tls.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, grace time.Duration, logger logr.Logger) error {
+	closing, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	srv := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      60 * time.Second, // streams set a deadline for each message instead
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.WithoutCancel(ctx), closingKey{}, closing)
+		},
+		ErrorLog: log.New(logWriter{logger}, "", 0),
+	}
+	srv.RegisterOnShutdown(func() { end(errClosing) })
+
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := srv.Shutdown(limited); err != nil {
+		_ = srv.Close() // what did not finish in time is cut off: the replica is leaving
+	}
+	<-served
+	return nil
+}
+
+// untilClosing is ctx, ended also when the server that serves it shuts down.
+func untilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	closing, ok := ctx.Value(closingKey{}).(context.Context)
+	if !ok {
+		return ctx, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(closing, func() { cancel(context.Cause(closing)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// logWriter takes what net/http has to say, mostly of connections that went away.
+type logWriter struct{ logger logr.Logger }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.logger.V(1).Info("The status server had trouble with a connection", "error", strings.TrimSpace(string(p)))
+	return len(p), nil
+}
