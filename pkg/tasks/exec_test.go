@@ -1,0 +1,357 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// patience is how long these tests, which run real processes, wait for what should come at once.
+const patience = 20 * time.Second
+
+func sh(script string) Task {
+	return Task{Group: "g", Name: "n", Exec: &Exec{Command: []string{"sh", "-c", script}}}
+}
+
+// lineOf follows the task's output until a line begins with prefix.
+func lineOf(t *testing.T, s *Supervisor, prefix string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for s.logs.ring("g/n") == nil && ctx.Err() == nil {
+		runtime.Gosched() // Run is about to open it
+	}
+	for line := range s.Follow(ctx, "g/n", 1000) {
+		if rest, ok := strings.CutPrefix(line.Text, prefix); ok {
+			return rest
+		}
+	}
+	t.Fatalf("no line begins with %q", prefix)
+	return ""
+}
+
+func wait[T any](t *testing.T, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited %s for %s", patience, what)
+	}
+	return v
+}
+
+// alive says whether the process runs: one that is dead and not reaped does not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && runtime.GOOS != "linux"
+	}
+	state, _, ok := parseStat(stat)
+	return ok && state != 'Z' && state != 'X'
+}
+
+func TestCommandGetsItsEnvironment(t *testing.T) {
+	s, _ := rig(t, nil, func(c *Config) {
+		c.Environ = func() []string {
+			return []string{"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret", "SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer"}
+		}
+	})
+	dir := t.TempDir()
+	task := sh("env; pwd; echo arg:$1; echo DONE")
+	task.Index = "007"
+	task.Restart = RestartNever
+	task.Exec.Command = append(task.Exec.Command, "sh", "$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)")
+	task.Exec.Env = map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"}
+	task.Exec.Dir = dir
+	_, done := runTask(t, s, task, newHold(task))
+	if err := wait(t, done, "the task"); !errors.Is(err, ErrDone) {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, line := range s.Tail("g/n", 1000) {
+		lines = append(lines, line.Text)
+	}
+	for _, want := range []string{
+		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n", "SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
+		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)", "DONE",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q in %q", want, lines)
+		}
+	}
+	for _, line := range lines {
+		if strings.Contains(line, "secret") || strings.HasPrefix(line, "NOTIFY_SOCKET") || strings.HasPrefix(line, "SHARDCTL_SCHEDULED_AT") {
+			t.Errorf("the command got %q", line)
+		}
+	}
+}
+
+func TestCommandThatCannotStart(t *testing.T) {
+	for want, task := range map[string]Task{
+		"exec.command[1]: $(NOT_SET) is not set":   {Exec: &Exec{Command: []string{"true", "$(NOT_SET)"}}},
+		"exec.env.A: $(NOT_SET) is not set":        {Exec: &Exec{Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"}}},
+		`program "no-such-program" is not in PATH`: {Exec: &Exec{Command: []string{"no-such-program"}}},
+		"no such file":                             {Exec: &Exec{Command: []string{"true"}, Dir: "/no/such/dir"}},
+		"it is empty":                              {Exec: &Exec{Command: []string{"$(EMPTY:-)"}}},
+	} {
+		task.Group, task.Name, task.Restart, task.Backoff.Initial = "g", "n", RestartNever, time.Millisecond
+		s, _ := rig(t, nil)
+		hold := newHold(task)
+		tried := make(chan struct{})
+		hold.fail = func(n int) error {
+			if n == 2 {
+				close(tried)
+			}
+			return nil
+		}
+		stop, done := runTask(t, s, task, hold)
+		wait(t, tried, "a second try: what has not started has not ended")
+		stop(elect.ErrReleased)
+		wait(t, done, "the end")
+		if got := hold.Status().LastError; !strings.Contains(got, want) || !strings.HasPrefix(got, "not started") {
+			t.Errorf("error %q, want %q", got, want)
+		}
+	}
+}
+
+func TestExitStatusIsOutcome(t *testing.T) {
+	for script, want := range map[string]elect.RunOutcome{
+		"exit 0":                {Succeeded: true},
+		"exit 3":                {ExitCode: 3, Error: "exit status 3"},
+		"kill -9 $$; sleep 100": {ExitCode: -1, Error: "ended by signal: killed"},
+	} {
+		s, _ := rig(t, nil)
+		task := sh(script)
+		task.Restart = RestartNever
+		hold := newHold(task)
+		_, done := runTask(t, s, task, hold)
+		wait(t, done, "the task")
+		got := *hold.Status().Outcome
+		got.At, got.Token = 0, 0
+		if got != want {
+			t.Errorf("%q: outcome %+v, want %+v", script, got, want)
+		}
+	}
+}
+
+func TestStopGoesToTheWholeGroup(t *testing.T) {
+	s, _ := rig(t, nil)
+	task := sh(`sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & trap 'echo asked; exit 0' TERM; wait; wait`)
+	task.Stop.Timeout = 300 * time.Millisecond
+	stop, done := runTask(t, s, task, newHold(task))
+	pid, err := strconv.Atoi(lineOf(t, s, "child:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stop(elect.ErrReleased)
+	wait(t, done, "the task")
+	if took := time.Since(began); took < task.Stop.Timeout {
+		t.Errorf("gone after %s: killed before its stop timeout", took)
+	}
+	if alive(pid) {
+		t.Error("a child that ignores the signal is alive")
+	}
+	if lines := s.Tail("g/n", 1); len(lines) != 1 || lines[0].Text != "asked" {
+		t.Errorf("last line %v, want that of the command when it was asked to stop", lines)
+	}
+}
+
+func TestLeftoversOfACommandThatEndsAreStopped(t *testing.T) {
+	s, _ := rig(t, nil)
+	task := sh(`sleep 1000 & echo child:$!; exit 0`)
+	task.Restart = RestartNever
+	_, done := runTask(t, s, task, newHold(task))
+	wait(t, done, "the task")
+	pid, err := strconv.Atoi(lineOf(t, s, "child:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive(pid) {
+		t.Error("a child outlived its command")
+	}
+}
+
+func TestLostLeaseCutsTheGrace(t *testing.T) {
+	for name, cause := range map[string]error{"lost at once": elect.ErrLeaseLost, "lost while stopping": elect.ErrReleased} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := rig(t, nil, func(c *Config) { c.Lease = 4 * time.Second })
+			task := sh(`trap "" TERM; echo up; while :; do sleep 0.05; done`)
+			task.Stop.Timeout = time.Hour
+			hold := newHold(task)
+			hold.lease = 4 * time.Second
+			stop, done := runTask(t, s, task, hold)
+			lineOf(t, s, "up")
+			hold.freeze(time.Second)
+			stop(cause)
+			wait(t, done, "the kill")
+			if left := time.Until(hold.Deadline()); left < 0 {
+				t.Errorf("gone %s after the deadline", -left)
+			}
+		})
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Run("delay", func(t *testing.T) {
+		s, _ := rig(t, nil)
+		task := sh(`echo up; sleep 1000`)
+		task.Exec.Ready.Delay = time.Hour
+		hold := newHold(task)
+		_, _ = runTask(t, s, task, hold)
+		lineOf(t, s, "up")
+		if st := hold.Status().State; st != StateStarting {
+			t.Errorf("state %s within the delay", st)
+		}
+	})
+	t.Run("notify", func(t *testing.T) {
+		ready, err := newReadiness(t.Context(), Ready{Notify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ready.close()
+		done, stop := ready.started()
+		defer stop()
+		_, path, _ := strings.Cut(ready.environ()[0], "=")
+		conn, err := dialNotify(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write([]byte("STATUS=READY=1\nMAINPID=1")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			t.Fatal("ready before it was told")
+		default:
+		}
+		if _, err := conn.Write([]byte("STATUS=up\nREADY=1\n")); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, done, "readiness")
+	})
+}
+
+// slowSink takes nothing until it is opened.
+type slowSink struct {
+	open chan struct{}
+	mu   sync.Mutex
+	got  []string
+}
+
+func (s *slowSink) Line(_ elect.Key, _ Stream, line string) {
+	<-s.open
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = append(s.got, line)
+}
+
+func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
+	const lines = 20_000 // far more than a pipe holds
+	sink := &slowSink{open: make(chan struct{})}
+	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
+	flag := filepath.Join(t.TempDir(), "written")
+	task := sh(`i=0; while [ $i -lt 20000 ]; do echo "a line of output $i"; i=$((i+1)); done; : > ` + flag)
+	task.Restart = RestartNever
+	_, done := runTask(t, s, task, newHold(task))
+	lineOf(t, s, "a line of output 0")
+	if _, err := os.Stat(flag); err == nil {
+		t.Error("the command wrote it all although nobody read")
+	}
+	close(sink.open)
+	wait(t, done, "the task")
+	s.readers.Wait()
+	if len(sink.got) != lines {
+		t.Fatalf("%d lines, want %d", len(sink.got), lines)
+	}
+	for i, line := range sink.got {
+		if line != "a line of output "+strconv.Itoa(i) {
+			t.Fatalf("line %d is %q", i, line)
+		}
+	}
+	if kept := s.Tail("g/n", 5000); len(kept) != 1000 || kept[999].Text != sink.got[lines-1] || kept[0].Seq != lines-999 {
+		t.Errorf("%d lines kept", len(kept))
+	}
+}
+
+func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
+	sink := &slowSink{open: make(chan struct{})}
+	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
+	task := sh(`echo up; sleep 1000`)
+	stop, done := runTask(t, s, task, newHold(task))
+	lineOf(t, s, "up")
+	stop(elect.ErrReleased)
+	wait(t, done, "the task, whose sink takes nothing")
+	close(sink.open)
+	s.readers.Wait()
+	if !slices.Equal(sink.got, []string{"up"}) {
+		t.Errorf("the sink got %q", sink.got)
+	}
+}
+
+func TestTickOfACommand(t *testing.T) {
+	s, metrics := rig(t, nil)
+	task := sh(`echo at:$SHARDCTL_SCHEDULED_AT token:$SHARDCTL_FENCING_TOKEN`)
+	task.Every = 50 * time.Millisecond
+	hold := newHold(task)
+	stop, done := runTask(t, s, task, hold)
+	text, _, _ := strings.Cut(lineOf(t, s, "at:"), " ")
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := hold.advanced()[0].LastTick
+	stop(elect.ErrReleased)
+	wait(t, done, "the task")
+	if at.UnixMilli() < first || len(metrics.results) == 0 {
+		t.Errorf("at %s, first tick %d, results %v", at, first, metrics.results)
+	}
+}
+
+func TestSimultaneousStartsAreLimited(t *testing.T) {
+	slow := &slowStarter{LocalStarter: NewLocalStarter(), release: make(chan struct{}), began: make(chan struct{}, 10)}
+	defer slow.Close()
+	s, _ := rig(t, nil, func(c *Config) { c.Starts, c.Starter = 2, slow })
+	var stops []context.CancelCauseFunc
+	var ends []<-chan error
+	for range 3 {
+		stop, done := runTask(t, s, sh("sleep 1000"), newHold(sh("")))
+		stops, ends = append(stops, stop), append(ends, done)
+	}
+	wait(t, slow.began, "the first start")
+	wait(t, slow.began, "the second start")
+	select {
+	case <-slow.began:
+		t.Error("a third start at once")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(slow.release)
+	wait(t, slow.began, "the third start")
+	for i := range stops {
+		stops[i](elect.ErrReleased)
+		wait(t, ends[i], "the end")
+	}
+}
+
+type slowStarter struct {
+	*LocalStarter
+	release, began chan struct{}
+}
+
+func (s *slowStarter) Start(ctx context.Context, c Command) (Process, error) {
+	s.began <- struct{}{}
+	<-s.release
+	return s.LocalStarter.Start(ctx, c)
+}
