@@ -232,7 +232,7 @@ func (c *Client) listen() {
 			silent = 0
 			tick.Reset(c.pace())
 		case <-tick.C:
-			if silent++; silent > 5 {
+			if silent++; silent >= 5 {
 				c.conn.shut(fmt.Errorf("the guard was silent for %d ticks", silent))
 				return
 			}

@@ -95,9 +95,10 @@ func (g *keeper) run(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	// Caught and left unread, not ignored: what is ignored stays so in everything that is started.
+	// Caught and left unread, not ignored: what is ignored stays so in everything that is started. A log that nobody
+	// reads any more must not end the guard either.
 	unread := make(chan os.Signal, 1)
-	signal.Notify(unread, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	signal.Notify(unread, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)
 	defer signal.Stop(unread)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -225,6 +226,11 @@ func (g *keeper) pause(now protocol.Instant) time.Duration {
 	}
 	if g.mustLook() && !g.looking {
 		wait = min(wait, holderLeft(g.nextLook, now))
+	}
+	for _, at := range g.limits() {
+		if left := holderLeft(at, now); left > 0 {
+			wait = min(wait, left)
+		}
 	}
 	return max(wait, 0)
 }

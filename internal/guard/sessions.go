@@ -138,6 +138,21 @@ func (g *keeper) checkShutdown(now protocol.Instant) {
 	}
 }
 
+// limits are the moments that checkShutdown waits for.
+func (g *keeper) limits() []protocol.Instant {
+	var at []protocol.Instant
+	if g.draining {
+		at = append(at, g.drainBy, g.drainBy.Add(afterDrain))
+	}
+	if g.hard != 0 {
+		at = append(at, g.hardBy)
+	}
+	if !g.worker.alive() {
+		at = append(at, g.worker.died.Add(afterBye), g.worker.died.Add(g.lease))
+	}
+	return at
+}
+
 // socketEnded takes the end of the socket for the end of the worker.
 func (g *keeper) socketEnded(error) {
 	g.eof = true

@@ -1,0 +1,352 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+const long = 60 * time.Second // a lease that does not run out in a test
+
+func TestExitStatus(t *testing.T) {
+	r := newReplica(t, long)
+	for _, c := range []struct {
+		name, script string
+		code, signal int
+	}{
+		{"ok", "exit 0", 0, 0},
+		{"three", "exit 3", 3, 0},
+		{"killed", "kill -9 $$", -1, 9},
+	} {
+		r.do(deed{Do: "start", Session: r.session, Name: c.name, Script: c.script})
+		if e := r.expect("exited", c.name); e.Code != c.code || e.Signal != c.signal {
+			t.Errorf("%s: exit %d, signal %d; want %d, %d", c.name, e.Code, e.Signal, c.code, c.signal)
+		}
+		r.expect("gone", c.name)
+	}
+	r.do(deed{Do: "exit", Code: 7})
+	if code := r.ended(); code != 7 {
+		t.Errorf("the guard's status is %d, want the worker's 7", code)
+	}
+}
+
+func TestCommandGetsOutputAndEnvironment(t *testing.T) {
+	r := newReplica(t, long)
+	// More environment than one write takes, and the trace of the guard is not in it.
+	r.do(deed{Do: "start", Session: r.session, Name: "a", Pad: 600 << 10, Script: `echo "key $SHARDCTL_KEY guard $SHARDCTL_GUARD" >&2; env | wc -c`})
+	r.expectText("line", "key g/a guard")
+	r.expectThat("size", func(e event) bool { return e.Event == "line" && len(e.Text) == 6 })
+	r.expect("eof", "a") // the guard has kept no end of the pipe
+	r.expect("gone", "a")
+}
+
+func TestStartRefused(t *testing.T) {
+	r := newReplica(t, long)
+	r.do(deed{Do: "start", Session: "another", Name: "nosession", Script: "true"})
+	r.expect("refused", "nosession")
+
+	r.do(deed{Do: "start", Session: r.session, Name: "nofile", Args: []string{"/no/such/file"}})
+	if e := r.expect("refused", "nofile"); !e.NotExist {
+		t.Errorf("the error does not say that the file does not exist: %s", e.Error)
+	}
+	r.do(deed{Do: "start", Session: r.session, Name: "nopath", Args: []string{"no-such-command"}})
+	if e := r.expect("refused", "nopath"); !e.NotExist {
+		t.Errorf("the error does not say that the file does not exist: %s", e.Error)
+	}
+
+	r.start("twice", "exec sleep 1000")
+	r.do(deed{Do: "start", Session: r.session, Name: "twice", Script: "true"})
+	r.expect("refused", "twice")
+	r.stop("twice", syscall.SIGKILL, 0)
+	r.expect("gone", "twice")
+	r.start("twice", "true")
+}
+
+func TestStartAfterTheDeadlineIsRefused(t *testing.T) {
+	r := newReplica(t, time.Second)
+	until(t, "the renewal deadline has passed", func() bool {
+		r.do(deed{Do: "start", Session: r.session, Name: "late", Script: "true"})
+		e := r.expectThat("an answer", func(e event) bool { return e.Event == "refused" || e.Event == "gone" })
+		return e.Event == "refused"
+	})
+	r.beat()
+	r.do(deed{Do: "sync"})
+	r.expect("synced", "")
+	r.do(deed{Do: "start", Session: r.session, Name: "again", Script: "true"})
+	r.expect("gone", "again")
+}
+
+// leaver starts processes that leave their group, one of them as an orphan of the guard's.
+const leaver = `setsid sleep 1000 &
+(setsid sleep 1001 & exit 0)
+sh -c 'trap "" TERM; sleep 1002' &
+echo ready
+wait`
+
+func TestStopEndsEverything(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		grace  time.Duration
+	}{
+		{"term", syscall.SIGTERM, 100 * time.Millisecond},
+		{"kill", syscall.SIGKILL, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newReplica(t, long)
+			r.start("a", leaver)
+			r.expectText("line", "ready")
+			until(t, "all processes run", func() bool { return len(marked(r.session)) >= 5 })
+			r.stop("a", c.signal, c.grace)
+			if e := r.expect("gone", "a"); e.Alive != 0 {
+				t.Errorf("%d processes are left", e.Alive)
+			}
+		})
+	}
+}
+
+func TestStopReachesWhatLeftTheGroup(t *testing.T) {
+	r := newReplica(t, long)
+	r.start("a", `setsid sh -c 'trap "echo polite; exit 0" TERM; echo ready; while :; do sleep 0.01; done' & wait`)
+	r.expectText("line", "ready")
+	r.stop("a", syscall.SIGTERM, patience)
+	r.expectText("line", "polite")
+	r.expect("gone", "a")
+}
+
+func TestStopFindsHiddenDescendants(t *testing.T) {
+	r := newReplica(t, long)
+	r.start("a", `env -i /usr/bin/setsid sh -c 'echo $$; exec sleep 1000' & trap "" TERM; wait; sleep 1000`)
+	var hidden int
+	e := r.expectThat("a pid", func(e event) bool { return e.Event == "line" })
+	if _, err := fmt.Sscan(e.Text, &hidden); err != nil {
+		t.Fatal(err)
+	}
+	r.stop("a", syscall.SIGTERM, 50*time.Millisecond)
+	r.expect("gone", "a")
+	if exists(hidden) {
+		t.Errorf("process %d is left", hidden)
+	}
+}
+
+func TestOrphansOfAnEndedCommandAreKilled(t *testing.T) {
+	r := newReplica(t, long)
+	r.do(deed{Do: "start", Session: r.session, Name: "a", Script: `setsid sleep 1000 & sleep 1001 & exit 4`})
+	if e := r.expect("exited", "a"); e.Code != 4 {
+		t.Errorf("exit %d, want 4", e.Code)
+	}
+	if e := r.expect("gone", "a"); e.Alive != 0 {
+		t.Errorf("%d processes are left", e.Alive)
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	r := newReplica(t, long)
+	r.do(deed{Do: "start", Session: r.session, Name: "a", Script: "exec sleep 1000", For: time.Nanosecond})
+	r.expect("refused", "a")
+	if left := marked(r.session); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+}
+
+func TestWorkerKilled(t *testing.T) {
+	r := newReplica(t, long)
+	r.do(deed{Do: "open", Session: "closed"})
+	r.do(deed{Do: "close", Session: "closed"})
+	r.do(deed{Do: "open", Session: "second"})
+	r.do(deed{Do: "grant", Session: r.session, Name: "far", For: 30 * time.Second})
+	r.do(deed{Do: "grant", Session: r.session, Name: "over", For: time.Nanosecond})
+	r.start("a", leaver)
+	r.start("b", `trap "" TERM; echo ready; while :; do sleep 1; done`)
+	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
+	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "b" })
+	if !r.happened("prepared") {
+		r.expect("prepared", "")
+	}
+	r.kill(r.worker, syscall.SIGKILL)
+	began := time.Now()
+	until(t, "the tasks are gone", func() bool { return len(marked(r.session)) == 0 })
+	t.Logf("the tasks were gone after %v", time.Since(began))
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the tasks were gone after %v", took)
+	}
+	e := r.expect("marked", "")
+	t.Logf("the sessions were marked after %v, with two failures", time.Since(began))
+	if e.Alive != 0 {
+		t.Errorf("marked with %d processes alive", e.Alive)
+	}
+	if len(e.Marked) != 2 || e.Marked["second"] == nil {
+		t.Errorf("marked %v", e.Marked)
+	}
+	grants := e.Marked[r.session]
+	if left := grants[elect.NewKey("g", "far")]; len(grants) != 1 || left > 30*time.Second || left < 10*time.Second {
+		t.Errorf("grants %v", grants)
+	}
+	if code := r.ended(); code != 128+9 {
+		t.Errorf("status %d, want 137", code)
+	}
+}
+
+func TestGuardKilled(t *testing.T) {
+	r := newReplica(t, long)
+	direct := r.start("a", "exec sleep 1000")
+	r.start("b", leaver)
+	r.expectText("line", "ready")
+	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
+	r.expect("lost", "")
+	until(t, "everything is gone", func() bool { return !exists(direct) && len(marked(r.session)) == 0 })
+	until(t, "the worker has exited", func() bool { return !exists(r.worker) })
+}
+
+func TestBothKilled(t *testing.T) {
+	r := newReplica(t, long)
+	direct := r.start("a", "exec sleep 1000")
+	r.kill(r.worker, syscall.SIGSTOP) // so that it cannot do anything about it
+	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
+	until(t, "the direct child is gone", func() bool { return !exists(direct) })
+	r.kill(r.worker, syscall.SIGKILL)
+}
+
+func TestGuardFrozen(t *testing.T) {
+	r := newReplica(t, 2*time.Second)
+	r.start("a", leaver)
+	r.expectText("line", "ready")
+	began := time.Now()
+	r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
+	r.expect("lost", "")
+	t.Logf("the worker gave the guard up after %v", time.Since(began))
+	until(t, "everything is gone", func() bool { return len(marked(r.session)) == 0 })
+	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
+	if code := r.ended(); code != 9 {
+		t.Errorf("status %d, want the worker's 9", code)
+	}
+}
+
+func TestDeadlineWithAFrozenWorker(t *testing.T) {
+	const lease = 2 * time.Second
+	r := newReplica(t, lease)
+	r.start("a", leaver)
+	r.start("b", `trap "" TERM; echo ready; while :; do sleep 1; done`)
+	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
+	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "b" })
+	before := Now() // the beat is sent after this, so X is no earlier than this and 0.9 T
+	r.beat()
+	r.do(deed{Do: "sync"})
+	r.expect("synced", "")
+	after := Now()
+	r.kill(r.worker, syscall.SIGSTOP)
+	until(t, "the tasks are gone", func() bool { return len(marked(r.session)) == 0 })
+	took := Now().HolderElapsed(before)
+	t.Logf("gone %v after the beat, of a lease of %v", took, lease)
+	if took > lease*9/10+Now().HolderElapsed(after)-took+100*time.Millisecond {
+		t.Errorf("gone only %v after the beat, X is %v", took, lease*9/10)
+	}
+	if took < lease*7/10 {
+		t.Errorf("gone already %v after the beat", took)
+	}
+	r.kill(r.worker, syscall.SIGCONT)
+	r.expect("gone", "a")
+	r.expect("gone", "b")
+}
+
+func TestOrders(t *testing.T) {
+	r := newReplica(t, long)
+	r.start("a", "exec sleep 1000")
+	r.kill(r.cmd.Process.Pid, syscall.SIGTSTP) // ignored
+	r.kill(r.cmd.Process.Pid, syscall.SIGHUP)
+	r.expectText("order", "reload")
+	r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
+	r.expectText("order", "drain")
+	r.stop("a", syscall.SIGTERM, patience)
+	r.expect("gone", "a")
+	r.do(deed{Do: "close", Session: r.session})
+	r.do(deed{Do: "goodbye", Code: 0})
+	if code := r.ended(); code != 0 {
+		t.Errorf("status %d, want 0", code)
+	}
+	if r.happened("marked") {
+		t.Error("a session that was closed was marked")
+	}
+}
+
+func TestSecondSignalStopsHard(t *testing.T) {
+	r := newReplica(t, long)
+	r.start("a", `trap "" TERM; echo ready; while :; do sleep 1; done`)
+	r.expectText("line", "ready")
+	r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
+	r.expectText("order", "drain")
+	r.kill(r.cmd.Process.Pid, syscall.SIGINT)
+	r.expectText("order", "hardstop")
+	if e := r.expect("marked", ""); e.Alive != 0 || len(e.Marked) != 1 {
+		t.Errorf("marked %v with %d alive", e.Marked, e.Alive)
+	}
+	if code := r.ended(); code != 128+int(syscall.SIGINT) {
+		t.Errorf("status %d, want 130", code)
+	}
+}
+
+func TestShutdownTakesTooLong(t *testing.T) {
+	r := launch(t)
+	r.lease = long
+	r.do(deed{Do: "hello", For: long, Limit: 200 * time.Millisecond})
+	r.do(deed{Do: "open", Session: r.session})
+	r.beat()
+	r.start("a", `trap "" TERM; echo ready; while :; do sleep 1; done`)
+	r.expectText("line", "ready")
+	r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
+	r.expect("gone", "a") // though nobody stopped it
+	if code := r.ended(); code != 128+9 {
+		t.Errorf("status %d, want 137: the worker did not exit and is killed", code)
+	}
+}
+
+func TestFloodOfOutput(t *testing.T) {
+	r := newReplica(t, long)
+	for i := range 5 {
+		r.do(deed{Do: "start", Session: r.session, Name: fmt.Sprint("flood", i), Script: "exec yes", Mute: true})
+		r.expect("started", fmt.Sprint("flood", i))
+	}
+	r.do(deed{Do: "start", Session: r.session, Name: "a", Script: "exit 5"})
+	if e := r.expect("exited", "a"); e.Code != 5 {
+		t.Errorf("exit %d", e.Code)
+	}
+	r.stop("flood0", syscall.SIGTERM, patience)
+	r.expect("gone", "flood0")
+	r.kill(r.worker, syscall.SIGKILL)
+	if e := r.expect("marked", ""); e.Alive != 0 {
+		t.Errorf("marked with %d processes alive", e.Alive)
+	}
+}
+
+func TestManyTasks(t *testing.T) {
+	r := newReplica(t, long)
+	const n = 100
+	name := func(i int) string { return fmt.Sprintf("task-%03d", i) }
+	began := time.Now()
+	for i := range n {
+		r.do(deed{Do: "start", Session: r.session, Name: name(i), Args: []string{"sleep", "1000"}})
+	}
+	var took []time.Duration
+	for i := range n {
+		took = append(took, r.expect("started", name(i)).Took)
+	}
+	slices.Sort(took)
+	t.Logf("%d starts in %v, median %v, longest %v", n, time.Since(began), took[n/2], took[n-1])
+	began = time.Now()
+	for i := range n {
+		r.stop(name(i), syscall.SIGTERM, patience)
+	}
+	for i := range n {
+		r.expect("gone", name(i))
+	}
+	t.Logf("%d stops in %v", n, time.Since(began))
+	began = time.Now()
+	r.start("one", "exec sleep 1000")
+	r.stop("one", syscall.SIGTERM, patience)
+	r.expect("gone", "one")
+	t.Logf("one start and stop in %v", time.Since(began))
+}

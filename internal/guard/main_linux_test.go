@@ -1,0 +1,283 @@
+package guard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// The test binary plays all parts: the test starts it again as a guard, and that starts it again as the worker. The
+// worker does what it is told on its standard input and tells on its standard output what happens, and so does the
+// guard when it marks sessions.
+
+const envRole = "GUARD_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch {
+	case Present():
+		os.Exit(playWorker())
+	case os.Getenv(envRole) == "guard":
+		os.Exit(playGuard())
+	default:
+		goleak.VerifyTestMain(m)
+	}
+}
+
+// deed is what the worker is told to do.
+type deed struct {
+	Do      string        `json:"do"`
+	Session string        `json:"session,omitempty"`
+	Name    string        `json:"name,omitempty"`
+	Script  string        `json:"script,omitempty"`
+	Args    []string      `json:"args,omitempty"`
+	Pad     int           `json:"pad,omitempty"` // bytes of environment more
+	Signal  int           `json:"signal,omitempty"`
+	For     time.Duration `json:"for,omitempty"`
+	Limit   time.Duration `json:"limit,omitempty"`
+	Code    int           `json:"code,omitempty"`
+	Mute    bool          `json:"mute,omitempty"` // do not read its output
+}
+
+// event is what happened.
+type event struct {
+	Event    string                                 `json:"event"`
+	Name     string                                 `json:"name,omitempty"`
+	PID      int                                    `json:"pid,omitempty"`
+	Code     int                                    `json:"code,omitempty"`
+	Signal   int                                    `json:"signal,omitempty"`
+	Error    string                                 `json:"error,omitempty"`
+	NotExist bool                                   `json:"notExist,omitempty"`
+	Text     string                                 `json:"text,omitempty"`
+	Took     time.Duration                          `json:"took,omitempty"`
+	Marked   map[string]map[elect.Key]time.Duration `json:"marked,omitempty"`
+	Alive    int                                    `json:"alive,omitempty"`
+}
+
+// teller writes one event as one line, in one write.
+type teller struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (t *teller) tell(e event) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = t.out.Write(append(line, '\n'))
+}
+
+func playGuard() int {
+	says := &teller{out: os.Stdout}
+	failures := 2
+	code, err := Run(context.Background(), Config{
+		Prepare: func(context.Context) error {
+			says.tell(event{Event: "prepared"})
+			return nil
+		},
+		MarkDead: func(_ context.Context, sessions []Session) error {
+			if failures--; failures >= 0 {
+				return errors.New("the store is away")
+			}
+			e := event{Event: "marked", Marked: map[string]map[elect.Key]time.Duration{}}
+			for _, s := range sessions {
+				e.Marked[s.UUID] = s.Granted
+				e.Alive += len(marked(s.UUID))
+			}
+			says.tell(e)
+			return nil
+		},
+		Log: funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, "guard:", prefix, args) }, funcr.Options{}),
+	})
+	says.tell(event{Event: "ended", Code: code, Error: errText(err)})
+	return code
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// marked finds the processes that carry a session.
+func marked(session string) []proc {
+	procs, err := listProcs()
+	if err != nil {
+		panic(err)
+	}
+	var out []proc
+	for _, p := range procs {
+		if m, ok := marksOf(p.pid); ok && m.session == session && !p.zombie {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// player is the worker.
+type player struct {
+	*teller
+	client *Client
+	mu     sync.Mutex
+	runs   map[string]tasks.Process
+}
+
+func playWorker() int {
+	signal.Ignore(syscall.SIGPIPE)
+	p := &player{teller: &teller{out: os.Stdout}, runs: map[string]tasks.Process{}}
+	client, err := Connect()
+	if err != nil {
+		p.tell(event{Event: "failed", Error: err.Error()})
+		return 1
+	}
+	p.client = client
+	p.tell(event{Event: "connected", PID: os.Getpid(), Text: os.Getenv(envGuard)})
+	exit := make(chan int, 1)
+	go p.read(exit)
+	for {
+		select {
+		case o := <-client.Orders():
+			p.tell(event{Event: "order", Text: o.String()})
+		case a := <-client.Alarms():
+			p.tell(event{Event: "alarm", Name: a.Key.Name(), Text: fmt.Sprint(a.PIDs)})
+		case <-client.Lost():
+			p.tell(event{Event: "lost"})
+			return 9
+		case code := <-exit:
+			return code
+		}
+	}
+}
+
+func (p *player) read(exit chan<- int) {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var d deed
+		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+			p.tell(event{Event: "failed", Error: err.Error()})
+			continue
+		}
+		switch d.Do {
+		case "exit":
+			exit <- d.Code
+		case "goodbye":
+			if err := p.client.Close(context.Background()); err != nil {
+				p.tell(event{Event: "failed", Error: err.Error()})
+			}
+			exit <- d.Code
+		case "start":
+			go p.start(d)
+		default:
+			if err := p.do(d); err != nil {
+				p.tell(event{Event: "failed", Name: d.Do, Error: err.Error()})
+			}
+		}
+	}
+}
+
+func (p *player) do(d deed) error {
+	ctx := context.Background()
+	key := elect.NewKey("g", d.Name)
+	switch d.Do {
+	case "hello":
+		return p.client.Hello(d.For, d.Limit)
+	case "open":
+		return p.client.SessionOpening(ctx, d.Session)
+	case "close":
+		return p.client.SessionClosed(d.Session)
+	case "beat":
+		return p.client.Deadline(d.Session, DeadlinesFrom(Now(), d.For, d.For*3/4))
+	case "grant":
+		return p.client.Grant(ctx, key, d.Session, Now().Add(d.For))
+	case "stop":
+		p.mu.Lock()
+		run := p.runs[d.Name]
+		p.mu.Unlock()
+		run.Stop(syscall.Signal(d.Signal), d.For)
+		return nil
+	case "sync":
+		p.tell(event{Event: "synced"})
+		return nil
+	default:
+		return fmt.Errorf("unknown deed %q", d.Do)
+	}
+}
+
+func (p *player) start(d deed) {
+	key := elect.NewKey("g", d.Name)
+	r, w, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	cmd := tasks.Command{
+		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
+		Env: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session},
+	}
+	for pad := d.Pad; pad > 0; pad -= 64 << 10 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("PAD%d=%s", pad, strings.Repeat("x", min(pad, 64<<10))))
+	}
+	if d.Script != "" {
+		cmd.Args = []string{"sh", "-c", d.Script}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d.For > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d.For)
+		defer cancel()
+	}
+	began := time.Now()
+	run, err := p.client.Start(ctx, cmd)
+	if err != nil {
+		p.tell(event{Event: "refused", Name: d.Name, Error: err.Error(), NotExist: errors.Is(err, fs.ErrNotExist)})
+		return
+	}
+	p.mu.Lock()
+	p.runs[d.Name] = run
+	p.mu.Unlock()
+	p.tell(event{Event: "started", Name: d.Name, PID: run.PID(), Took: time.Since(began)})
+	if !d.Mute {
+		go p.output(d.Name, r)
+	}
+	<-run.Exited()
+	e := event{Event: "exited", Name: d.Name, Code: run.Exit().Code, Error: errText(run.Exit().Err)}
+	if s, ok := run.Exit().Signal.(syscall.Signal); ok {
+		e.Signal = int(s)
+	}
+	p.tell(e)
+	<-run.Gone()
+	gone := event{Event: "gone", Name: d.Name}
+	if d.Script != "" {
+		gone.Alive = len(marked(d.Session))
+	}
+	p.tell(gone)
+}
+
+// output tells the lines of a run, and at last that nobody holds the pipe any more.
+func (p *player) output(name string, r *os.File) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		p.tell(event{Event: "line", Name: name, Text: lines.Text()})
+	}
+	p.tell(event{Event: "eof", Name: name})
+}
