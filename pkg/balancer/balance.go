@@ -51,14 +51,41 @@ func (b *balance) addLoad(g *group, sign int) {
 	}
 }
 
+// rounds bounds how often a plan is improved by the plan that would follow it. Two or three are usual where there are any.
+const rounds = 64
+
 // solve decides every key's target.
+//
+// For groups alone, with equal weights or without pins, one round gives what no other could better. Where weights meet
+// pins, or MaxTasks ties groups together, a state once reached may allow a better one. That is looked for now, and not at
+// the next plan: a plan carried out must leave nothing to do.
 func (b *balance) solve() {
-	for _, g := range b.groups {
-		b.solveGroup(g)
+	for range rounds {
+		again := false
+		for _, g := range b.groups {
+			b.solveGroup(g)
+			again = again || g.weighted && len(g.classes) > 1
+		}
+		if b.roster.limited && b.overfull() {
+			again = !b.solveLimited()
+		}
+		if !again || b.stayThere() {
+			return
+		}
 	}
 	if b.roster.limited {
-		b.solveLimited()
+		b.fit()
 	}
+}
+
+// stayThere makes the answer the state to start from. It says whether it was that already.
+func (b *balance) stayThere() bool {
+	same := true
+	for _, g := range b.groups {
+		same = g.stayThere() && same
+		copy(g.upper, g.places)
+	}
+	return same
 }
 
 func (b *balance) solveGroup(g *group) {

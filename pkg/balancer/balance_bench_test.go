@@ -21,7 +21,7 @@ func BenchmarkBalance(b *testing.B) {
 		{"ten groups, maxTasks", 10, 100_000, func(in *Input) {
 			in.Members = in.Members[1:]
 			for i := range in.Members {
-				in.Members[i].MaxTasks = 101
+				in.Members[i].MaxTasks = 100
 			}
 		}},
 		{"zones", 1, 100_000, func(in *Input) {

@@ -181,3 +181,16 @@ func (g *group) assign(key, member int32) {
 	g.count[member]++
 	g.mass[member] += g.in.Keys[key].weight()
 }
+
+// stayThere makes every key's target its home. It says whether all were at home.
+func (g *group) stayThere() bool {
+	same := true
+	for _, key := range g.order {
+		if t := g.target[key]; t != g.home[key] {
+			same = false
+			g.home[key] = t
+		}
+	}
+	g.findSettled()
+	return same
+}

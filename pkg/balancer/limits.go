@@ -9,23 +9,16 @@ import "slices"
 // has too much. Limits only fall, so it ends. What that left over although there is room somewhere finds it along a chain of
 // keys of other groups that move aside.
 
-// solveLimited makes the plan fit MaxTasks. Each group has been solved alone.
-func (b *balance) solveLimited() {
-	if !b.overfull() {
-		return
-	}
+// solveLimited makes the plan fit MaxTasks, once each group has been solved alone. It says whether what is held is as good
+// and was kept.
+func (b *balance) solveLimited() (kept bool) {
 	b.fit()
-	for range 4 { // what is held is as good: then nothing moves, however often it is asked
-		held := b.heldScore()
-		if !held.feasible || b.score().better(held) {
-			if !b.again() {
-				return
-			}
-			continue
-		}
+	held := b.rate(func(g *group) []int32 { return g.home })
+	if b.heldFits() && !b.rate(func(g *group) []int32 { return g.target }).better(held) {
 		b.keepHeld()
-		return
+		return true
 	}
+	return false
 }
 
 // overfull says whether anybody is above its MaxTasks.
@@ -191,102 +184,89 @@ func (c *chains) push(group int, total []int) bool {
 	return true
 }
 
-// score says how good a state is: most keys placed, then the fewest left over in any one group, then the most even.
+// score says how good a state is: most keys placed, then the fewest left over in any one group, then the most wishes met, then
+// the most even.
 type score struct {
-	feasible bool
-	placed   int
-	left     int // sum of squares over groups
-	squares  int // sum of squares over groups and members
+	placed  int
+	left    int // sum of squares over groups
+	wishes  int
+	squares int // sum of squares over groups and members
 }
 
 func (s score) better(t score) bool {
-	if s.placed != t.placed {
+	switch {
+	case s.placed != t.placed:
 		return s.placed > t.placed
-	}
-	if s.left != t.left {
+	case s.left != t.left:
 		return s.left < t.left
+	case s.wishes != t.wishes:
+		return s.wishes > t.wishes
+	default:
+		return s.squares < t.squares
 	}
-	return s.squares < t.squares
 }
 
-func (b *balance) score() score {
-	return b.rate(func(g *group) []int { return g.count })
-}
-
-// heldScore rates what is held now; it is feasible when it keeps to every limit and strict pin.
-func (b *balance) heldScore() score {
-	held := make([][]int, len(b.groups))
-	total := make([]int, len(b.load))
-	feasible := true
-	for i, g := range b.groups {
-		held[i] = make([]int, len(total))
+// rate scores a state: what at tells of each group is a member by key.
+func (b *balance) rate(at func(*group) []int32) score {
+	var s score
+	count := make([]int, len(b.load))
+	for _, g := range b.groups {
+		clear(count)
+		left := 0
 		for _, key := range g.order {
-			h := g.home[key]
-			if h == none {
+			m := at(g)[key]
+			if m == none {
+				left++
 				continue
 			}
-			held[i][h]++
-			total[h]++
-			c := g.class(key)
-			feasible = feasible && (!c.strict || c.has(h)) && held[i][h] <= g.places[h]
-		}
-	}
-	for m, n := range total {
-		limit := b.roster.members[m].MaxTasks
-		feasible = feasible && (limit <= 0 || n <= limit)
-	}
-	at := 0
-	s := b.rate(func(*group) []int { at++; return held[at-1] })
-	s.feasible = feasible
-	return s
-}
-
-func (b *balance) rate(counts func(*group) []int) score {
-	s := score{feasible: true}
-	for _, g := range b.groups {
-		left := len(g.order)
-		for _, n := range counts(g) {
-			s.placed += n
-			s.squares += n * n
-			left -= n
+			s.placed++
+			s.squares += 2*count[m] + 1 // what the square grows by
+			count[m]++
+			if c := g.class(key); c.pin != "" && c.has(m) {
+				s.wishes++
+			}
 		}
 		s.left += left * left
 	}
 	return s
 }
 
+// heldFits says whether what is held keeps to every limit and strict pin.
+func (b *balance) heldFits() bool {
+	total := make([]int, len(b.load))
+	for _, g := range b.groups {
+		count := make([]int, len(b.load))
+		for _, key := range g.order {
+			h := g.home[key]
+			if h == none {
+				continue
+			}
+			count[h]++
+			total[h]++
+			if c := g.class(key); c.strict && !c.has(h) || count[h] > g.places[h] {
+				return false
+			}
+		}
+	}
+	for m, n := range total {
+		if limit := b.roster.members[m].MaxTasks; limit > 0 && n > limit {
+			return false
+		}
+	}
+	return true
+}
+
 // keepHeld leaves everything where it is held.
 func (b *balance) keepHeld() {
 	for _, g := range b.groups {
-		clear(g.upper)
+		b.addLoad(g, -1)
+		clear(g.count)
 		for _, key := range g.order {
+			g.target[key] = none
 			if h := g.home[key]; h != none {
-				g.upper[h]++
+				g.assign(key, h)
 			}
 		}
-		b.solveGroup(g)
+		b.addLoad(g, 1)
 	}
-}
-
-// again takes the answer for what is held and looks for a better one. It says whether there is any point in that.
-func (b *balance) again() bool {
-	same := true
-	for _, g := range b.groups {
-		for _, key := range g.order {
-			if t := g.target[key]; t != none {
-				same = same && g.home[key] == t
-			}
-			g.home[key] = g.target[key]
-		}
-		g.findSettled()
-		copy(g.upper, g.places)
-	}
-	if same {
-		return false
-	}
-	for _, g := range b.groups {
-		b.solveGroup(g)
-	}
-	b.fit()
-	return true
 }
