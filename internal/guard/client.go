@@ -76,7 +76,7 @@ func Connect() (*Client, error) {
 		return nil, fmt.Errorf("connect to the guard: process %d is not the parent any more: %w", pid, ErrLost)
 	}
 	syscall.CloseOnExec(fd)
-	conn, err := connFromFile(os.NewFile(uintptr(fd), "guard")) //nolint:gosec // G115: a descriptor is not negative
+	conn, err := connFromFile(os.NewFile(uintptr(fd), "guard"))
 	if err != nil {
 		return nil, err
 	}

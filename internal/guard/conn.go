@@ -153,7 +153,7 @@ func (c *conn) writeFrame(m *message) error {
 	}
 	var header [headerSize]byte
 	binary.LittleEndian.PutUint32(header[:4], uint32(len(body))) //nolint:gosec // G115: checked against maxFrame before a record is queued, and a record is far below 4 GiB
-	header[4] = byte(len(m.files))
+	header[4] = byte(len(m.files))                               //nolint:gosec // G115: at most maxFiles
 	if _, _, err := c.sock.WriteMsgUnix(header[:], rights(m.files), nil); err != nil {
 		return fmt.Errorf("write %s: %w", m.Kind, err)
 	}
@@ -169,7 +169,7 @@ func rights(files []*os.File) []byte {
 	}
 	fds := make([]int, len(files))
 	for i, f := range files {
-		fds[i] = int(f.Fd()) //nolint:gosec // G115: a descriptor fits an int
+		fds[i] = int(f.Fd())
 	}
 	return syscall.UnixRights(fds...)
 }
@@ -280,7 +280,7 @@ func (r *reader) keep(oob []byte) error {
 		}
 		for _, fd := range fds {
 			syscall.CloseOnExec(fd)
-			r.files = append(r.files, os.NewFile(uintptr(fd), "passed")) //nolint:gosec // G115: a descriptor is not negative
+			r.files = append(r.files, os.NewFile(uintptr(fd), "passed"))
 		}
 	}
 	return nil

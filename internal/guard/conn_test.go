@@ -173,7 +173,9 @@ func TestConnReadsWhatWasSaidBeforeTheEnd(t *testing.T) {
 	}
 	_ = sock.Close()
 	for c.send(message{Kind: kindPing}) == nil { // until the writer has found out
-		<-c.sendWait(message{Kind: kindGone})
+		if err := <-c.sendWait(message{Kind: kindGone}); err != nil {
+			break
+		}
 	}
 	var got []kind
 	_ = c.read(func(m message) { got = append(got, m.Kind) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,9 +74,9 @@ func outputsOf(cmd tasks.Command) ([]*os.File, int) {
 	if cmd.Stdout != nil {
 		files, outputs = append(files, cmd.Stdout), outputs|passedStdout
 	}
-	switch {
-	case cmd.Stderr == nil:
-	case cmd.Stderr == cmd.Stdout:
+	switch cmd.Stderr {
+	case nil:
+	case cmd.Stdout:
 		outputs |= passedStderr // one file for both
 	default:
 		files, outputs = append(files, cmd.Stderr), outputs|passedStderr
@@ -88,7 +89,7 @@ func startMessage(cmd tasks.Command, outputs int, files []*os.File) (message, er
 		return message{}, fmt.Errorf("%w: no command", ErrRefused)
 	}
 	size := len(cmd.Dir)
-	for _, s := range append(cmd.Args[:len(cmd.Args):len(cmd.Args)], cmd.Env...) {
+	for _, s := range slices.Concat(cmd.Args, cmd.Env) {
 		size += len(s)
 	}
 	if size > maxFrame/2 {
@@ -121,7 +122,8 @@ func lookPath(name string, env []string) (string, error) {
 			continue // "." in PATH would run whatever lies about
 		}
 		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		info, err := os.Stat(file) //nolint:gosec // G703: running what the configuration names is what this program is for
+		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file, nil
 		}
 	}
@@ -174,7 +176,7 @@ func (p *process) awaitStart(ctx context.Context) error {
 
 // progress takes the guard's word. It is called from one goroutine, in order.
 func (p *process) progress(m message) {
-	switch m.Kind {
+	switch m.Kind { //nolint:exhaustive // the client passes on these three only
 	case kindStarted:
 		if m.Error != "" {
 			p.refusal = m.startError()

@@ -90,7 +90,8 @@ func (r *replica) cleanUp() {
 		_ = syscall.Kill(r.worker, syscall.SIGKILL)
 	}
 	killAll(marked(r.session))
-	for range r.events { //nolint:revive // the reader must not be left waiting
+	for range r.events { // the reader must not be left waiting
+		continue
 	}
 	<-r.exited
 }
@@ -132,9 +133,9 @@ func (r *replica) expect(kind, name string) event {
 	return r.expectThat(kind+" "+name, func(e event) bool { return e.Event == kind && e.Name == name })
 }
 
-func (r *replica) expectText(kind, text string) event {
+func (r *replica) expectText(kind, text string) {
 	r.t.Helper()
-	return r.expectThat(kind+" "+text, func(e event) bool { return e.Event == kind && strings.HasPrefix(e.Text, text) })
+	r.expectThat(kind+" "+text, func(e event) bool { return e.Event == kind && strings.HasPrefix(e.Text, text) })
 }
 
 func (r *replica) expectThat(what string, match func(event) bool) event {

@@ -40,6 +40,7 @@ func (g *keeper) handle(m message) {
 		}
 	case kindBye:
 		g.worker.bye = true
+	default: // what only a guard says, or what is not known
 	}
 	closeFiles(m.files)
 }

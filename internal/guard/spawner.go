@@ -49,7 +49,7 @@ func (o spawnOrder) run(null *os.File) (int, error) {
 		return 0, errors.New("the session's renewal deadline has passed")
 	}
 	stdout, stderr := o.outputsTo(null)
-	pid, err := syscall.ForkExec(string(o.start.Path), stringsOf(o.start.Args), &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(string(o.start.Path), stringsOf(o.start.Args), &syscall.ProcAttr{ //nolint:gosec // G204: running what the configuration names is what this program is for
 		Dir:   string(o.start.Dir),
 		Env:   stringsOf(o.start.Env),
 		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},

@@ -37,10 +37,10 @@ func startWorker(cfg Config) (int, *conn, error) {
 	}
 	unix.CloseOnExec(pair[0])
 	unix.CloseOnExec(pair[1])
-	ours := os.NewFile(uintptr(pair[0]), "worker")  //nolint:gosec // G115: a descriptor is not negative
-	theirs := os.NewFile(uintptr(pair[1]), "guard") //nolint:gosec // G115: a descriptor is not negative
+	ours := os.NewFile(uintptr(pair[0]), "worker")
+	theirs := os.NewFile(uintptr(pair[1]), "guard")
 	defer func() { _ = theirs.Close() }()
-	pid, err := syscall.ForkExec(cfg.Path, slices.Concat(os.Args[:1], cfg.Args), &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(cfg.Path, slices.Concat(os.Args[:1], cfg.Args), &syscall.ProcAttr{ //nolint:gosec // G204: this very program, unless the caller says otherwise
 		Env:   workerEnv(cfg.Env),
 		Files: []uintptr{cfg.Stdin.Fd(), cfg.Stdout.Fd(), cfg.Stderr.Fd(), theirs.Fd()},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
