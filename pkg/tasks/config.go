@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -51,7 +52,7 @@ const (
 )
 
 // Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one stream of a key
-// are in order. A call that blocks blocks the command, once its pipe is full, and nothing else: nothing is dropped.
+// are in order. A call that does not return holds up the command, once its pipe is full, and nothing else: nothing is dropped.
 type Sink interface {
 	Line(key elect.Key, stream Stream, line string)
 }

@@ -51,6 +51,14 @@ func wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 	return v
 }
 
+// ended waits until Run has returned, with what it was stopped by or because the task has ended for good.
+func ended(t *testing.T, done <-chan error, what string) {
+	t.Helper()
+	if err := wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err, elect.ErrLeaseLost) && !errors.Is(err, ErrDone) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
 // alive says whether the process runs: one that is dead and not reaped does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -102,8 +110,8 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"exec.command[1]: $(NOT_SET) is not set":   {Exec: &Exec{Command: []string{"true", "$(NOT_SET)"}}},
 		"exec.env.A: $(NOT_SET) is not set":        {Exec: &Exec{Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"}}},
 		`program "no-such-program" is not in PATH`: {Exec: &Exec{Command: []string{"no-such-program"}}},
-		"no such file":                             {Exec: &Exec{Command: []string{"true"}, Dir: "/no/such/dir"}},
-		"it is empty":                              {Exec: &Exec{Command: []string{"$(EMPTY:-)"}}},
+		"no such file": {Exec: &Exec{Command: []string{"true"}, Dir: "/no/such/dir"}},
+		"it is empty":  {Exec: &Exec{Command: []string{"$(EMPTY:-)"}}},
 	} {
 		task.Group, task.Name, task.Restart, task.Backoff.Initial = "g", "n", RestartNever, time.Millisecond
 		s, _ := rig(t, nil)
@@ -118,7 +126,9 @@ func TestCommandThatCannotStart(t *testing.T) {
 		stop, done := runTask(t, s, task, hold)
 		wait(t, tried, "a second try: what has not started has not ended")
 		stop(elect.ErrReleased)
-		wait(t, done, "the end")
+		if err := wait(t, done, "the end"); !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Run returned %v", err)
+		}
 		if got := hold.Status().LastError; !strings.Contains(got, want) || !strings.HasPrefix(got, "not started") {
 			t.Errorf("error %q, want %q", got, want)
 		}
@@ -136,7 +146,9 @@ func TestExitStatusIsOutcome(t *testing.T) {
 		task.Restart = RestartNever
 		hold := newHold(task)
 		_, done := runTask(t, s, task, hold)
-		wait(t, done, "the task")
+		if err := wait(t, done, "the task"); !errors.Is(err, ErrDone) {
+			t.Errorf("Run returned %v", err)
+		}
 		got := *hold.Status().Outcome
 		got.At, got.Token = 0, 0
 		if got != want {
@@ -147,7 +159,7 @@ func TestExitStatusIsOutcome(t *testing.T) {
 
 func TestStopGoesToTheWholeGroup(t *testing.T) {
 	s, _ := rig(t, nil)
-	task := sh(`sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & trap 'echo asked; exit 0' TERM; wait; wait`)
+	task := sh(`trap 'echo asked; exit 0' TERM; sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & wait`)
 	task.Stop.Timeout = 300 * time.Millisecond
 	stop, done := runTask(t, s, task, newHold(task))
 	pid, err := strconv.Atoi(lineOf(t, s, "child:"))
@@ -156,7 +168,7 @@ func TestStopGoesToTheWholeGroup(t *testing.T) {
 	}
 	began := time.Now()
 	stop(elect.ErrReleased)
-	wait(t, done, "the task")
+	ended(t, done, "the task")
 	if took := time.Since(began); took < task.Stop.Timeout {
 		t.Errorf("gone after %s: killed before its stop timeout", took)
 	}
@@ -173,7 +185,7 @@ func TestLeftoversOfACommandThatEndsAreStopped(t *testing.T) {
 	task := sh(`sleep 1000 & echo child:$!; exit 0`)
 	task.Restart = RestartNever
 	_, done := runTask(t, s, task, newHold(task))
-	wait(t, done, "the task")
+	ended(t, done, "the task")
 	pid, err := strconv.Atoi(lineOf(t, s, "child:"))
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +207,7 @@ func TestLostLeaseCutsTheGrace(t *testing.T) {
 			lineOf(t, s, "up")
 			hold.freeze(time.Second)
 			stop(cause)
-			wait(t, done, "the kill")
+			ended(t, done, "the kill")
 			if left := time.Until(hold.Deadline()); left < 0 {
 				t.Errorf("gone %s after the deadline", -left)
 			}
@@ -271,7 +283,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 		t.Error("the command wrote it all although nobody read")
 	}
 	close(sink.open)
-	wait(t, done, "the task")
+	ended(t, done, "the task")
 	s.readers.Wait()
 	if len(sink.got) != lines {
 		t.Fatalf("%d lines, want %d", len(sink.got), lines)
@@ -293,7 +305,7 @@ func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
 	stop, done := runTask(t, s, task, newHold(task))
 	lineOf(t, s, "up")
 	stop(elect.ErrReleased)
-	wait(t, done, "the task, whose sink takes nothing")
+	ended(t, done, "the task, whose sink takes nothing")
 	close(sink.open)
 	s.readers.Wait()
 	if !slices.Equal(sink.got, []string{"up"}) {
@@ -314,7 +326,7 @@ func TestTickOfACommand(t *testing.T) {
 	}
 	first := hold.advanced()[0].LastTick
 	stop(elect.ErrReleased)
-	wait(t, done, "the task")
+	ended(t, done, "the task")
 	if at.UnixMilli() < first || len(metrics.results) == 0 {
 		t.Errorf("at %s, first tick %d, results %v", at, first, metrics.results)
 	}
@@ -341,7 +353,7 @@ func TestSimultaneousStartsAreLimited(t *testing.T) {
 	wait(t, slow.began, "the third start")
 	for i := range stops {
 		stops[i](elect.ErrReleased)
-		wait(t, ends[i], "the end")
+		ended(t, ends[i], "the end")
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/testr"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -157,13 +158,16 @@ func rig(t *testing.T, work Callback, change ...func(*Config)) (*Supervisor, *co
 	return s, metrics
 }
 
-// running starts Run and returns how to stop it, with a cause, and its result.
+// runTask starts Run and returns how to stop it, with a cause, and its result. The test does not end before Run does.
 func runTask(t *testing.T, s *Supervisor, task Task, hold Hold) (stop context.CancelCauseFunc, done <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- s.Run(ctx, task, hold) }()
-	t.Cleanup(func() { cancel(elect.ErrReleased) })
+	result, returned := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(returned)
+		result <- s.Run(ctx, task, hold)
+	}()
+	t.Cleanup(func() { cancel(elect.ErrReleased); <-returned })
 	return cancel, result
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -65,7 +64,7 @@ func (r *running) send(ctx context.Context, m message) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	response, err := client.Do(request) //nolint:gosec // G704: calling what the configuration names is what this is for
+	response, err := client.Do(request)
 	if err != nil {
 		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			return fmt.Errorf("%w: %w", errNotSent, withoutURL(err))
@@ -154,7 +153,7 @@ func (r *running) describe(header http.Header, m message) {
 
 // seconds is d in seconds, with at most three decimals, rounded down: nobody is told that he has more time than he has.
 func seconds(d time.Duration) string {
-	return strconv.FormatFloat(math.Floor(float64(max(0, d).Milliseconds()))/1000, 'f', -1, 64)
+	return strconv.FormatFloat(float64(max(0, d).Milliseconds())/1000, 'f', -1, 64)
 }
 
 func (r *running) expand(st start, field, text string) (string, error) {

@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 var errWork = errors.New("work failed")
@@ -167,7 +168,7 @@ func TestCallbackThatIgnoresCancellationKeepsItsKey(t *testing.T) {
 			t.Errorf("stuck after %s, want the stop timeout and 5 s", got)
 		}
 		close(release)
-		<-done
+		ended(t, done, "the end")
 		if got := time.Duration(unstuck.Load()); got != time.Hour {
 			t.Errorf("no longer stuck after %s, want an hour", got)
 		}
@@ -249,6 +250,7 @@ func TestLongRunResetsBackoff(t *testing.T) {
 		task.MaxRestarts = 2
 		_, _ = runTask(t, s, task, newHold(task))
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		if n := runs.Load(); n < 20 {
 			t.Errorf("%d runs in 3 hours, want one about each 5 minutes: long runs count failures anew", n)
 		}

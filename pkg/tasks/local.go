@@ -174,16 +174,15 @@ func (p *localProcess) watch() {
 		case <-timer:
 			look = min(2*look, lastLook)
 		}
-		if exited == nil && groupGone(p.pgid, false) {
+		if exited == nil && groupGone(p.pgid) {
 			return // before anything is sent: the number may be given to another group now
 		}
 		killed, next := p.act(time.Now())
-		if exited == nil && groupGone(p.pgid, killed) {
-			return
-		}
 		timer = nil
 		if exited == nil || killed {
-			next = look
+			if next == 0 || look < next {
+				next = look
+			}
 		}
 		if next > 0 {
 			timer = time.After(next)
@@ -209,11 +208,16 @@ func (p *localProcess) act(now time.Time) (killed bool, next time.Duration) {
 	return true, 0
 }
 
-// groupGone says whether no process of the group is left. Once it was killed, what is left may be dead and only not reaped, by a
-// container's PID 1 that never does: that counts as gone.
-func groupGone(pgid int, killed bool) bool {
+// groupGone says whether no process of the group is left, once its first has been reaped. What is dead and only not reaped,
+// since a container's PID 1 may never do that, counts as gone. What was alive may have started another while
+// one looked; after a SIGKILL to all none can, so that the second look is the true one.
+func groupGone(pgid int) bool {
 	if errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) {
 		return true
 	}
-	return killed && onlyZombies(pgid)
+	if !onlyZombies(pgid) {
+		return false
+	}
+	_ = syscall.Kill(-pgid, syscall.SIGKILL) // the dead do not mind
+	return onlyZombies(pgid)
 }

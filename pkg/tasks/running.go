@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 

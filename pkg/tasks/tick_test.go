@@ -46,11 +46,12 @@ func TestTicksFireOnTimeUnderLargerTokens(t *testing.T) {
 		task.Schedule = "*/20 * * * *"
 		stop, done := runTask(t, s, task, hold)
 		time.Sleep(50 * time.Minute)
+		synctest.Wait()
 		if st := hold.Status(); st.State != StateWaiting || st.Settled || st.NextRunAt != k.began.Add(time.Hour).UnixMilli() {
 			t.Errorf("between ticks: %+v", st)
 		}
 		stop(elect.ErrReleased)
-		<-done
+		ended(t, done, "the end")
 		if !slices.Equal(k.at, minutes(20, 40)) {
 			t.Errorf("fired at %v", k.at)
 		}
@@ -73,6 +74,7 @@ func TestWaitingTaskCostsNoWrites(t *testing.T) {
 		hold := newHold(task)
 		_, _ = runTask(t, s, task, hold)
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		if n := hold.reported(); n != 1 {
 			t.Errorf("%d reports in a day of waiting, want 1", n)
 		}
@@ -115,6 +117,7 @@ func TestCatchUp(t *testing.T) {
 				k.began = now.Add(-5 * time.Minute)
 				_, _ = runTask(t, s, task, hold)
 				time.Sleep(16 * time.Minute)
+				synctest.Wait()
 				got := k.at
 				for i := range got {
 					got[i] = got[i].Truncate(10 * time.Minute)
@@ -181,6 +184,7 @@ func TestTimeoutAndRetries(t *testing.T) {
 		hold := newHold(task)
 		_, _ = runTask(t, s, task, hold)
 		time.Sleep(62 * time.Minute)
+		synctest.Wait()
 		if want := []Result{ResultTimeout, ResultFailed, ResultSucceeded}; !slices.Equal(metrics.results, want) {
 			t.Errorf("results %v, want %v", metrics.results, want)
 		}
@@ -221,6 +225,6 @@ func TestBadScheduleKeepsItsKeyAndSaysSo(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		stop(elect.ErrReleased)
-		<-done
+		ended(t, done, "the end")
 	})
 }

@@ -1,0 +1,303 @@
+package tasks
+
+import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// farSide answers requests without a network, which does not go with bubbles of false time.
+type farSide struct {
+	mu      sync.Mutex
+	began   time.Time
+	seen    []string // EVENT@SECOND
+	headers []http.Header
+	grants  []time.Time
+	answer  func(event string, at time.Duration) (status int, err error)
+	missing bool // a start or renew came without a grant before it
+}
+
+func (f *farSide) RoundTrip(request *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	event, at := request.Header.Get("Shardctl-Event"), time.Since(f.began)
+	f.seen = append(f.seen, event+"@"+strconv.FormatFloat(at.Seconds(), 'f', 0, 64))
+	f.headers = append(f.headers, request.Header)
+	if event != eventTick && event != eventStop {
+		last := len(f.grants) - 1
+		validFor, err := time.ParseDuration(request.Header.Get("Shardctl-Valid-For") + "s")
+		if err != nil || last < 0 || f.grants[last].Before(time.Now().Add(validFor)) {
+			f.missing = true
+		}
+	}
+	status, err := http.StatusNoContent, error(nil)
+	if f.answer != nil {
+		status, err = f.answer(event, at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("")), Request: request}, nil
+}
+
+func (f *farSide) events() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.seen)
+}
+
+// far is a supervisor whose requests all go to f.
+func far(t *testing.T, f *farSide) *Supervisor {
+	t.Helper()
+	f.began = time.Now()
+	s, _ := rig(t, nil, func(c *Config) {
+		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
+		c.Granted = func(_ elect.Key, _ string, until time.Time) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.grants = append(f.grants, until)
+		}
+	})
+	return s
+}
+
+func httpTask() Task {
+	return Task{Group: "g", Name: "n", HTTP: &HTTP{URL: "http://far.example/hook", Timeout: 2 * time.Second}}
+}
+
+func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the lease is 20 s, the hold's deadline always 18 s away
+		f := &farSide{}
+		s := far(t, f)
+		hold := newHold(httpTask())
+		stop, done := runTask(t, s, httpTask(), hold)
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if st := hold.Status().State; st != StateRunning {
+			t.Errorf("state %s", st)
+		}
+		stop(elect.ErrReleased)
+		if err := <-done; !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Run returned %v", err)
+		}
+		if want := []string{"start@0", "renew@7", "renew@13", "stop@15"}; !slices.Equal(f.events(), want) {
+			t.Errorf("%v, want %v", f.events(), want)
+		}
+		for i, want := range []string{"g/n#7/start/1", "g/n#7/renew/2", "g/n#7/renew/3", "g/n#7/stop/4"} {
+			validFor := "16"
+			if i == 3 {
+				validFor = "0"
+			}
+			h := f.headers[i]
+			if h.Get("Idempotency-Key") != want || h.Get("Shardctl-Valid-For") != validFor || h.Get("Shardctl-Fencing-Token") != "7" || h.Get("Shardctl-Key") != "g/n" {
+				t.Errorf("headers %v", h)
+			}
+		}
+		if f.missing {
+			t.Error("a far side was told before the grant was noted, or for longer")
+		}
+		if last := f.grants[len(f.grants)-1]; !last.IsZero() {
+			t.Errorf("after an acknowledged stop the grant ends %s", last)
+		}
+	})
+}
+
+func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{answer: func(_ string, at time.Duration) (int, error) {
+			if at == 0 {
+				return http.StatusServiceUnavailable, nil
+			}
+			return http.StatusOK, nil
+		}}
+		s := far(t, f)
+		hold := newHold(httpTask())
+		_, _ = runTask(t, s, httpTask(), hold)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := len(f.events()); n != 2 || f.headers[1].Get("Idempotency-Key") != "g/n#10/start/1" {
+			t.Errorf("events %v, second %v", f.events(), f.headers[n-1])
+		}
+		if st := hold.Status(); st.State != StateRunning || st.Restarts != 1 || !strings.Contains(st.LastError, "Service Unavailable") {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+func TestUnrenewedFarSideIsStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{answer: func(event string, at time.Duration) (int, error) {
+			if event == eventRenew && at < 20*time.Second {
+				return http.StatusBadGateway, nil
+			}
+			return http.StatusOK, nil
+		}}
+		s := far(t, f)
+		_, _ = runTask(t, s, httpTask(), newHold(httpTask()))
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		events := f.events()
+		again := slices.IndexFunc(events[1:], func(e string) bool { return strings.HasPrefix(e, eventStart) }) + 1
+		if again < 10 {
+			t.Fatalf("events %v, want many renewals and then a start", events)
+		}
+		if !slices.Contains([]string{"start@18", "start@19"}, events[again]) || f.headers[again].Get("Shardctl-Fencing-Token") != "10" {
+			t.Errorf("%s with token %s, want it when the 18 s of the first grant are over", events[again], f.headers[again].Get("Shardctl-Fencing-Token"))
+		}
+	})
+}
+
+func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{answer: func(event string, _ time.Duration) (int, error) {
+			if event == eventStop {
+				return 0, io.ErrUnexpectedEOF
+			}
+			return http.StatusOK, nil
+		}}
+		s := far(t, f)
+		stop, done := runTask(t, s, httpTask(), newHold(httpTask()))
+		time.Sleep(10 * time.Second) // renewed at 6.67 s, so granted until 24.67 s
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+		if took := time.Since(f.began); took < 24*time.Second || took > 25*time.Second {
+			t.Errorf("the key was held for %s, want until the grant was over", took)
+		}
+	})
+}
+
+func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		held time.Duration
+	}{
+		"answer lost":     {io.ErrUnexpectedEOF, 18 * time.Second},
+		"nobody listened": {&net.OpError{Op: "dial", Err: errors.New("refused")}, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &farSide{answer: func(string, time.Duration) (int, error) { return 0, c.err }}
+				s := far(t, f)
+				task := httpTask()
+				task.Backoff = Backoff{Initial: time.Hour, Max: time.Hour}
+				stop, done := runTask(t, s, task, newHold(task))
+				time.Sleep(100 * time.Millisecond)
+				stop(elect.ErrReleased)
+				ended(t, done, "the end")
+				if held := time.Since(f.began); held != c.held {
+					t.Errorf("held for %s, want %s", held, c.held)
+				}
+			})
+		})
+	}
+}
+
+func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{}
+		s := far(t, f)
+		hold := newHold(httpTask())
+		hold.freeze(2 * time.Second)
+		_, _ = runTask(t, s, httpTask(), hold)
+		synctest.Wait()
+		if len(f.events()) != 0 || len(f.grants) != 0 {
+			t.Errorf("events %v, grants %v", f.events(), f.grants)
+		}
+	})
+}
+
+func TestTickAsRequest(t *testing.T) {
+	dir := t.TempDir()
+	tokenFile, caFile := filepath.Join(dir, "token"), filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(tokenFile, []byte("first\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type seen struct {
+		header       http.Header
+		method, body string
+	}
+	requests := make(chan seen, 100)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		requests <- seen{r.Header, r.Method, string(body)}
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/hook", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(caFile, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := rig(t, nil, func(c *Config) { c.Environ = func() []string { return []string{"HOST=" + server.URL, "TEAM=core"} } })
+	task := Task{Group: "g", Name: "n", HTTP: &HTTP{
+		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT", Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
+		TokenFile: tokenFile, CAFile: caFile,
+	}}
+	r := newRunning(s, task.WithDefaults(), newHold(task), s.logs.open("g/n"))
+	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
+	if end := r.request(t.Context(), start{token: 9, attempt: 1, scheduledAt: at}); end.err != nil {
+		t.Fatal(end.err)
+	}
+	got := wait(t, requests, "the request")
+	for name, want := range map[string]string{
+		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "9", "Shardctl-Instance": "a", "Shardctl-Event": "tick",
+		"Shardctl-Scheduled-At": "2026-03-29T01:00:00Z", "Idempotency-Key": "g/n@2026-03-29T01:00:00Z", "Team": "core", "Authorization": "Bearer first", "Shardctl-Valid-For": "",
+	} {
+		if got.header.Get(name) != want {
+			t.Errorf("%s: %q, want %q", name, got.header.Get(name), want)
+		}
+	}
+	if got.method != "PUT" || got.body != "task n" {
+		t.Errorf("%s %q", got.method, got.body)
+	}
+	if err := os.WriteFile(tokenFile, []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if end := r.request(t.Context(), start{scheduledAt: at}); end.err != nil {
+		t.Fatal(end.err)
+	}
+	if got := wait(t, requests, "the request").header.Get("Authorization"); got != "Bearer second" {
+		t.Errorf("the token was not read anew: %q", got)
+	}
+	r.task.HTTP.URL = "$(HOST)/moved"
+	if end := r.request(t.Context(), start{scheduledAt: at}); end.err == nil || !strings.Contains(end.err.Error(), "302") || len(requests) != 1 {
+		t.Errorf("a redirect gave %v", end.err)
+	}
+	r.task.HTTP.CAFile = ""
+	if end := r.request(t.Context(), start{scheduledAt: at}); end.err == nil || !strings.Contains(end.err.Error(), "certificate") {
+		t.Errorf("without caFile: %v", end.err)
+	}
+	for url, want := range map[string]string{"$(NOT_SET)": "http.url: $(NOT_SET) is not set", "http://u:$(HOST)@x:port/": "http.url"} {
+		r.task.HTTP.URL = url
+		end := r.request(t.Context(), start{scheduledAt: at})
+		if end.err == nil || !strings.Contains(end.err.Error(), want) || strings.Contains(end.err.Error(), server.URL) {
+			t.Errorf("%s: %v, want %q", url, end.err, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Second: "0", 1999*time.Millisecond + 999*time.Microsecond: "1.999", 16 * time.Second: "16"} {
+		if got := seconds(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+}
