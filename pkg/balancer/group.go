@@ -77,7 +77,7 @@ func (g *group) orderKeys() {
 			weight = keys[i].weight()
 		}
 		g.weighted = g.weighted || keys[i].weight() != weight
-		g.order = append(g.order, int32(i)) //nolint:gosec // G115: a group has at most 100,000 keys
+		g.order = append(g.order, int32(i))
 	}
 	if !sorted {
 		slices.SortFunc(g.order, func(a, b int32) int {
@@ -102,7 +102,7 @@ func (g *group) findEligible(even bool) {
 		if m.Draining || !g.in.mayOwn(m) {
 			continue
 		}
-		g.eligible = append(g.eligible, int32(i)) //nolint:gosec // G115: nobody has 2^31 members
+		g.eligible = append(g.eligible, int32(i))
 		g.places[i] = len(g.order)
 		if limit, ok := m.limit(g.in.Name); ok {
 			g.places[i] = min(limit, len(g.order))

@@ -54,7 +54,7 @@ func (b *balance) fit() {
 func (b *balance) shareLimit(m, limit int, dirty []bool) {
 	slots := make([]slot, len(b.groups))
 	for i, g := range b.groups {
-		slots[i] = slot{member: int32(i), lo: g.must[m], hi: g.count[m], load: g.part()} //nolint:gosec // G115: an index of groups
+		slots[i] = slot{member: int32(i), lo: g.must[m], hi: g.count[m], load: g.part()}
 	}
 	if clampTotal(slots, limit) > limit {
 		for i := range slots {

@@ -3,8 +3,9 @@ package balancer
 import (
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // The naive balancer: it deals keys out one at a time, each time looking at everybody, and knows nothing of levels, quotas or
@@ -163,7 +164,6 @@ type drawing struct {
 	caps, maxTasks, zones, pins, strictOnly bool
 	weights, settled, selectors, revisions  bool
 	draining, paused                        bool
-	enough                                  bool // room for everything
 }
 
 func drawInput(t *rapid.T, d drawing) Input {

@@ -53,7 +53,7 @@ func (g *group) findClasses() {
 	g.classOf = make([]int32, len(keys))
 	for at := range g.classes {
 		for _, i := range g.classes[at].keys {
-			g.classOf[i] = int32(at) //nolint:gosec // G115: at most as many classes as keys
+			g.classOf[i] = int32(at)
 		}
 	}
 }

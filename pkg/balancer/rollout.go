@@ -16,19 +16,21 @@ func rollOut(slots []slot, n int, zoned bool) {
 		pool -= min(slots[i].held, slots[i].hi)
 	}
 	var newer []slot
+	var at []int // where in slots the newer ones are
 	fromNewer := pool
 	for i := range slots {
 		s := &slots[i]
 		keep := min(s.held, s.hi)
 		if s.newer {
-			newer = append(newer, slot{member: s.member, lo: keep, hi: max(keep, s.quota), held: s.held, load: s.load, zone: int32(i)}) //nolint:gosec // G115: an index of members
+			newer = append(newer, slot{member: s.member, lo: keep, hi: max(keep, s.quota), held: s.held, load: s.load})
+			at = append(at, i)
 			fromNewer += keep
 		}
 		s.lo = keep
 	}
 	fill(newer, fromNewer)
 	for i := range newer {
-		slots[newer[i].zone].lo = newer[i].quota
+		slots[at[i]].lo = newer[i].quota
 	}
 	spread(slots, n, zoned)
 }

@@ -35,10 +35,10 @@ func newRoster(members []Member) *roster {
 	}
 	for i := range members {
 		m := &members[i]
-		r.byID[m.ID] = int32(i) //nolint:gosec // G115: nobody has 2^31 members
+		r.byID[m.ID] = int32(i)
 		r.limited = r.limited || m.MaxTasks > 0
 		if !m.Draining {
-			r.byName[m.Name] = append(r.byName[m.Name], int32(i)) //nolint:gosec // G115: nobody has 2^31 members
+			r.byName[m.Name] = append(r.byName[m.Name], int32(i))
 		}
 	}
 	r.numberZones()
@@ -85,7 +85,7 @@ func (r *roster) rankRevisions() {
 	})
 	rank := make(map[string]int32, len(revisions))
 	for i, v := range revisions {
-		rank[v.name] = int32(i) //nolint:gosec // G115: at most as many revisions as members
+		rank[v.name] = int32(i)
 	}
 	for i := range r.members {
 		r.rank[i] = rank[r.members[i].Revision]
