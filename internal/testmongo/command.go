@@ -20,6 +20,7 @@ const pollEvery = 30 * time.Millisecond
 type helloReply struct {
 	Primary   bool `bson:"isWritablePrimary"`
 	Secondary bool `bson:"secondary"`
+	Arbiter   bool `bson:"arbiterOnly"`
 }
 
 // Run runs a command on this node's admin database, whatever the node's role.
@@ -56,7 +57,7 @@ func (rs *ReplicaSet) Primary(ctx context.Context) (*Node, error) {
 	}
 }
 
-// WaitInSync waits until each node is primary or secondary.
+// WaitInSync waits until each node is primary, secondary or arbiter.
 func (rs *ReplicaSet) WaitInSync(ctx context.Context) error {
 	if rs.external != "" {
 		return ErrExternal
@@ -64,7 +65,7 @@ func (rs *ReplicaSet) WaitInSync(ctx context.Context) error {
 	for {
 		ready := 0
 		for _, reply := range rs.hellos(ctx) {
-			if reply.Primary || reply.Secondary {
+			if reply.Primary || reply.Secondary || reply.Arbiter {
 				ready++
 			}
 		}
@@ -113,40 +114,52 @@ func (rs *ReplicaSet) StepDown(ctx context.Context) error {
 // failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS. The commands fail before
 // they are run, except with writeConcernError.
 func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) error {
-	return rs.FailPoint(ctx, "failCommand", times, data)
+	return rs.FailPoint(ctx, "failCommand", Times(times), data)
 }
 
 // LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so that its answer
 // is lost, times times; 0 ends it.
 func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
-	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", times, bson.M{"closeConnection": true})
+	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", Times(times), bson.M{"closeConnection": true})
 }
 
-// FailPoint sets a fail point of the primary to act times times; 0 ends it.
-func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, times int, data bson.M) error {
-	command := bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: "off"}}
-	if times > 0 {
-		command = bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: bson.M{"times": times}}, {Key: "data", Value: data}}
+// Times is the mode of a fail point that acts n times; 0 ends it.
+func Times(n int) any {
+	if n == 0 {
+		return "off"
 	}
-	if err := rs.runOnPrimary(ctx, command); err != nil {
+	return bson.M{"times": n}
+}
+
+// After is the mode of a fail point that lets n commands pass and then acts until it is ended.
+func After(n int) any { return bson.M{"skip": n} }
+
+// FailPoint sets a fail point of the primary.
+func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, mode any, data bson.M) error {
+	command := bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}}
+	if data != nil {
+		command = append(command, bson.E{Key: "data", Value: data})
+	}
+	if err := rs.RunOnPrimary(ctx, command).Err(); err != nil {
 		return fmt.Errorf("fail point %s (the server needs --setParameter enableTestCommands=1): %w", name, err)
 	}
 	return nil
 }
 
-func (rs *ReplicaSet) runOnPrimary(ctx context.Context, command bson.D) error {
+// RunOnPrimary runs a command on the primary's admin database.
+func (rs *ReplicaSet) RunOnPrimary(ctx context.Context, command bson.D) *mongo.SingleResult {
 	if rs.external == "" && !rs.opts.Standalone {
 		n, err := rs.Primary(ctx)
 		if err != nil {
-			return err
+			return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 		}
-		return n.Run(ctx, command).Err()
+		return n.Run(ctx, command)
 	}
 	client, err := rs.client(rs.URI())
 	if err != nil {
-		return err
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	return client.Database("admin").RunCommand(ctx, command).Err()
+	return client.Database("admin").RunCommand(ctx, command)
 }
 
 // client returns the client for a URI, kept until Close.

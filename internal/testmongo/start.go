@@ -29,12 +29,14 @@ const startAttempts = 3
 
 // Options say what [Start] starts. The zero value is a replica set of three nodes.
 type Options struct {
-	// Nodes is the number of data-bearing nodes; 0 means 3, or 1 with Standalone.
+	// Nodes is the number of nodes; 0 means 3, or 1 with Standalone.
 	Nodes int
+	// Arbiters is how many of the nodes, the last ones, are arbiters: they vote and hold no data.
+	Arbiters int
 	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
 	Standalone bool
 	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
-	// nodes or set fail points. Standalone and Args imply it.
+	// nodes or set fail points. Standalone, Arbiters and Args imply it.
 	Own bool
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string
@@ -68,7 +70,8 @@ func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 			opts.Nodes = 1
 		}
 	}
-	if uri := os.Getenv(EnvURI); uri != "" && !opts.Own && !opts.Standalone && len(opts.Args) == 0 {
+	own := opts.Own || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0
+	if uri := os.Getenv(EnvURI); uri != "" && !own {
 		return &ReplicaSet{opts: opts, external: uri, clients: map[string]*mongo.Client{}}, nil
 	}
 	var failure error
@@ -128,7 +131,7 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 func (rs *ReplicaSet) initiate(ctx context.Context) error {
 	members := bson.A{}
 	for i, n := range rs.nodes {
-		members = append(members, bson.M{"_id": i, "host": n.Addr()})
+		members = append(members, bson.M{"_id": i, "host": n.Addr(), "arbiterOnly": i >= len(rs.nodes)-rs.opts.Arbiters})
 	}
 	config := bson.M{
 		"_id": replicaSetName, "members": members,

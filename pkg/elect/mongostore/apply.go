@@ -103,8 +103,8 @@ var errUnsettled = errors.New("the write is not there, and its condition holds: 
 // server answered, which makes a majority read enough. Without an answer the read is linearizable: an old primary must not be
 // believed that a document is absent.
 func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error) []elect.Outcome {
-	concern := readconcern.Majority()
-	if cause != nil {
+	answered, concern := cause == nil, readconcern.Majority()
+	if !answered {
 		concern = readconcern.Linearizable()
 	} else {
 		cause = errUnsettled
@@ -127,7 +127,11 @@ func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error)
 	outcomes := make([]elect.Outcome, len(changes))
 	for i, c := range changes {
 		out, holds := elect.Judge(c, found[c.Doc.ID])
-		if holds {
+		switch {
+		case holds && answered && c.IfRev == 0:
+			// The document existed, and is gone or nonsense now: nothing of this change is on its way.
+			out = elect.Outcome{Status: elect.Overtaken}
+		case holds:
 			out = s.unknown(1, cause)[0]
 		}
 		outcomes[i] = out

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
@@ -55,21 +58,28 @@ func isInvalid(err error) bool {
 	if hasCode(err, invalidCodes) {
 		return true
 	}
-	// A failed log-in comes out of the driver as a failed connection, unless the connection itself broke meanwhile.
+	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke during it,
 	var failed *auth.Error
-	return errors.As(err, &failed) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
+	if errors.As(err, &failed) {
+		var broken net.Error
+		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
+	}
+	// or only as text, when another connection failed first and took the pool with it.
+	var cleared driver.RetryablePoolError
+	return errors.As(err, &cleared) && strings.Contains(err.Error(), "(AuthenticationFailed)")
 }
 
 func isUnavailable(err error) bool {
 	var connection topology.ConnectionError
 	var selection topology.ServerSelectionError
-	var closed topology.PoolError
+	var pool topology.PoolError
+	var cleared driver.RetryablePoolError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mongo.ErrClientDisconnected):
 		return true
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err):
 		return true
-	case errors.As(err, &connection), errors.As(err, &selection), errors.As(err, &closed):
+	case errors.As(err, &connection), errors.As(err, &selection), errors.As(err, &pool), errors.As(err, &cleared):
 		return true
 	}
 	var labeled mongo.LabeledError

@@ -1,0 +1,121 @@
+package mongostore_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// What people write into the database by hand never hides the documents beside it.
+func TestNonsenseByHand(t *testing.T) {
+	uri := testmongo.Shared(t)
+	var mu sync.Mutex
+	var log []string
+	logger := funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log = append(log, args)
+	}, funcr.Options{})
+	s := open(t, mongostore.Options{URI: uri, Logger: logger})
+	var w writer
+	good := w.put(lock("g/good"), 0)
+	apply(t, s, patient, elect.Applied, good)
+
+	locks := rawDatabase(t, uri).Collection("default.locks")
+	_, err := locks.InsertMany(t.Context(), []any{
+		bson.M{"_id": 7, "rev": 1},              // left out
+		bson.M{"_id": "g/no-rev"},               // left out
+		bson.M{"_id": "g/rev", "rev": "one"},    // left out
+		bson.M{"_id": bson.M{"a": 1}, "rev": 1}, // left out
+		bson.M{"_id": "g/int", "rev": int32(5)}, // fine
+		bson.M{"_id": "g/double", "rev": 5.0},   // fine: a shell writes all numbers so
+		bson.M{"_id": "g/null", "rev": 5, "session": nil, "body": nil, "stamp": nil},
+		bson.M{"_id": "g/odd", "rev": 5, "stamp": "x", "session": 12, "parked": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}, "more": true},
+	})
+	must(t, err)
+
+	for range 2 {
+		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		must(t, err)
+		var ids []string
+		for _, d := range res.Docs {
+			ids = append(ids, d.ID)
+		}
+		if got, want := strings.Join(ids, " "), "g/double g/good g/int g/null g/odd"; got != want {
+			t.Fatalf("list: %s, want %s", got, want)
+		}
+	}
+	mu.Lock()
+	if len(log) != 5 {
+		t.Errorf("%d lines of log, want one for each of five:\n%s", len(log), strings.Join(log, "\n"))
+	}
+	mu.Unlock()
+
+	// Those that could be read can be changed, and missing fields are found as empty ones.
+	for _, id := range []string{"g/int", "g/double", "g/null", "g/odd"} {
+		apply(t, s, patient, elect.Applied, w.put(lock(id), 5))
+	}
+	apply(t, s, patient, elect.Overtaken, w.put(lock("g/rev"), 0)) // nobody owns it, until somebody repairs it
+	_, err = locks.InsertOne(t.Context(), bson.M{"_id": "g/missing", "rev": 1})
+	must(t, err)
+	res, err := s.List(t.Context(), elect.KindLock, elect.Query{Sessions: []string{""}, Unparked: true, From: "g/missing", To: "g/n"})
+	if err != nil || len(res.Docs) != 1 {
+		t.Errorf("unowned: %+v, %v; want g/missing", res.Docs, err)
+	}
+}
+
+// Sweeps, wakes and lists of a group go by an index: what they read does not grow with the other locks.
+func TestQueriesUseIndexes(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	var w writer
+	apply(t, s, patient, elect.Applied, w.puts(1000, 0)...)
+	few := lock("h/a")
+	few.Group, few.Session = "h", "s1"
+	c := w.put(few, 0)
+	c.Doc.Rev = 5000
+	apply(t, s, patient, elect.Applied, c)
+
+	db := rawDatabase(t, uri)
+	for name, filter := range map[string]bson.D{
+		"sweep": {{Key: "session", Value: bson.M{"$in": bson.A{"s1", "s2"}}}, {Key: "parked", Value: bson.M{"$ne": true}}},
+		"wake":  {{Key: "group", Value: "g"}, {Key: "rev", Value: bson.M{"$gte": 4000}}},
+		"group": {{Key: "group", Value: "h"}},
+	} {
+		var plan struct {
+			Stats struct {
+				Examined int `bson:"totalDocsExamined"`
+			} `bson:"executionStats"`
+		}
+		find := bson.D{{Key: "find", Value: "default.locks"}, {Key: "filter", Value: filter}, {Key: "sort", Value: bson.M{"_id": 1}}}
+		must(t, db.RunCommand(t.Context(), bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}).Decode(&plan))
+		if plan.Stats.Examined > 10 {
+			t.Errorf("%s: %d documents examined for at most one found", name, plan.Stats.Examined)
+		}
+	}
+}
+
+// The store's clock follows the server's, and goes on between samples.
+func TestNowFollowsTheServer(t *testing.T) {
+	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
+	var w writer
+	apply(t, s, patient, elect.Applied, w.put(elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live"}, 0))
+	for range 3 {
+		before := time.Now().UnixMilli()
+		res, err := s.List(t.Context(), elect.KindSession, elect.Query{})
+		must(t, err)
+		after := time.Now().UnixMilli()
+		// Server and test share a clock here; half a round trip is the limit of what can be known.
+		if slack := after - before + 2; res.Now < before-slack || res.Now > after+slack {
+			t.Errorf("now %d, want between %d and %d", res.Now, before, after)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package mongostore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// writer makes changes with stamps that are never used twice.
+type writer struct {
+	mu  sync.Mutex
+	seq int64
+}
+
+func (w *writer) put(d elect.Doc, ifRev int64) elect.Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	d.Rev, d.Stamp = ifRev+1, elect.Stamp{Session: "writer", Seq: w.seq}
+	return elect.Change{IfRev: ifRev, Doc: d}
+}
+
+func (w *writer) puts(n int, ifRev int64) []elect.Change {
+	all := make([]elect.Change, 0, n)
+	for i := range n {
+		all = append(all, w.put(lock(fmt.Sprintf("g/%04d", i)), ifRev))
+	}
+	return all
+}
+
+func lock(id string) elect.Doc { return elect.Doc{Kind: elect.KindLock, ID: id, Group: "g"} }
+
+// apply applies changes within limit and wants each to end in status.
+func apply(t *testing.T, s elect.Store, limit time.Duration, status elect.Status, changes ...elect.Change) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	outs, err := s.Apply(ctx, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, out := range outs {
+		if out.Status != status {
+			t.Fatalf("change %d of %d: status %d (%v), want %d", i, len(outs), out.Status, out.Err, status)
+		}
+		if status == elect.Unknown && !errors.Is(out.Err, elect.ErrUnavailable) {
+			t.Fatalf("change %d: unknown with %v, want ErrUnavailable", i, out.Err)
+		}
+	}
+}
+
+// faulty is a set of one node that may be told to misbehave.
+func faulty(t *testing.T) (*testmongo.ReplicaSet, *mongostore.Store) {
+	t.Helper()
+	rs := testmongo.New(t, testmongo.Options{Own: true, Nodes: 1})
+	return rs, open(t, mongostore.Options{URI: rs.URI()})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each kind of write, alone and in a batch, loses its answer in each way; in the end every one is known.
+func TestLostAnswers(t *testing.T) {
+	rs, s := faulty(t)
+	ctx := t.Context()
+	commands := bson.A{"insert", "update", "delete"}
+	faults := map[string]struct {
+		set, end func() error
+		// what becomes of the change: at first, and when it is repeated after the fault
+		status, repeated elect.Status
+	}{
+		"answer lost once": { // the driver asks again, and the server remembers
+			func() error { return rs.LoseAnswers(ctx, 1) }, func() error { return rs.LoseAnswers(ctx, 0) },
+			elect.Applied, elect.Applied,
+		},
+		"connection closed before": {
+			func() error { return rs.FailCommand(ctx, 1, bson.M{"failCommands": commands, "closeConnection": true}) },
+			func() error { return rs.FailCommand(ctx, 0, nil) },
+			elect.Applied, elect.Applied,
+		},
+		"written, no majority in time": { // settled by reading back
+			func() error {
+				failure := bson.M{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+				return rs.FailCommand(ctx, 1, bson.M{"failCommands": commands, "writeConcernError": failure})
+			},
+			func() error { return rs.FailCommand(ctx, 0, nil) },
+			elect.Applied, elect.Applied,
+		},
+		"written, then cut off": { // unknown, and recognised later by its stamp
+			func() error {
+				if err := rs.LoseAnswers(ctx, 1); err != nil {
+					return err
+				}
+				all := append(bson.A{"find"}, commands...)
+				return rs.FailPoint(ctx, "failCommand", testmongo.After(1), bson.M{"failCommands": all, "closeConnection": true})
+			},
+			func() error { return errors.Join(rs.FailCommand(ctx, 0, nil), rs.LoseAnswers(ctx, 0)) },
+			elect.Unknown, elect.Applied,
+		},
+		"cut off before": { // unknown, and not written
+			func() error {
+				all := append(bson.A{"find"}, commands...)
+				return rs.FailCommand(ctx, 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
+			},
+			func() error { return rs.FailCommand(ctx, 0, nil) },
+			elect.Unknown, elect.Applied,
+		},
+	}
+	for name, f := range faults {
+		for _, n := range []int{1, 30} {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				var w writer
+				t.Cleanup(func() {
+					_, err := rawDatabase(t, testmongo.WithDatabase(rs.URI(), "shardctl")).Collection("default.locks").
+						DeleteMany(context.Background(), bson.M{})
+					must(t, err)
+				})
+				limit := 20 * time.Second
+				if f.status == elect.Unknown {
+					limit = 700 * time.Millisecond
+				}
+				for rev := range int64(2) { // insert, then replace
+					changes := w.puts(n, rev)
+					must(t, f.set())
+					apply(t, s, limit, f.status, changes...)
+					must(t, f.end())
+					apply(t, s, 20*time.Second, f.repeated, changes...)
+					res, err := s.List(ctx, elect.KindLock, elect.Query{})
+					must(t, err)
+					for i, d := range res.Docs {
+						if d.Rev != rev+1 || d.Stamp != changes[i].Doc.Stamp {
+							t.Fatalf("%s is %+v, want as %+v", d.ID, d, changes[i].Doc)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A write whose answer is lost and that somebody else has written over is told apart from one that may yet arrive.
+func TestOvertakenAfterLostAnswer(t *testing.T) {
+	rs, s := faulty(t)
+	var mine, theirs writer
+	theirs.seq = 1000
+	first := mine.put(lock("g/a"), 0)
+	apply(t, s, patient, elect.Applied, first)
+
+	second := mine.put(lock("g/a"), 1)
+	must(t, rs.LoseAnswers(t.Context(), 1))
+	must(t, rs.FailPoint(t.Context(), "failCommand", testmongo.After(1),
+		bson.M{"failCommands": bson.A{"find", "update"}, "closeConnection": true}))
+	apply(t, s, 700*time.Millisecond, elect.Unknown, second)
+	must(t, rs.FailCommand(t.Context(), 0, nil))
+	apply(t, s, patient, elect.Applied, theirs.put(lock("g/a"), 2))
+	apply(t, s, patient, elect.Overtaken, second)
+}
+
+// A lost reply to a read is asked for again.
+func TestReadsAreRetried(t *testing.T) {
+	rs, s := faulty(t)
+	var w writer
+	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	must(t, rs.FailCommand(t.Context(), 2, bson.M{"failCommands": bson.A{"find"}, "closeConnection": true}))
+	for range 2 {
+		res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+		if err != nil || len(res.Docs) != 1 {
+			t.Fatalf("%d documents, %v", len(res.Docs), err)
+		}
+	}
+}
+
+// While a server that hangs holds every connection for claims, heartbeats go on.
+func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
+	rs, s := faulty(t)
+	ctx := t.Context()
+	var w writer
+	session := elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, elect.Applied, w.put(session, 0))
+
+	const claims = 40
+	hang := bson.M{"failCommands": bson.A{"insert"}, "blockConnection": true, "blockTimeMS": 5000}
+	must(t, rs.FailCommand(ctx, 1_000_000, hang))
+	var wg sync.WaitGroup
+	claiming, stop := context.WithCancel(ctx)
+	for i := range claims {
+		wg.Go(func() { _, _ = s.Apply(claiming, w.put(lock(fmt.Sprint("g/", i)), 0)) })
+	}
+	entered := rs.RunOnPrimary(ctx, bson.D{{Key: "waitForFailPoint", Value: "failCommand"}, {Key: "timesEntered", Value: 16}, {Key: "maxTimeMS", Value: 20_000}})
+	must(t, entered.Err())
+	for beat := range int64(5) {
+		session.Count++
+		apply(t, s, 2*time.Second, elect.Applied, w.put(session, beat+1))
+	}
+	stop()
+	wg.Wait()
+	must(t, rs.FailCommand(ctx, 0, nil))
+}
+
+// Through an election every change gets an answer in the end, counts once, and the watch goes on or says that it ended.
+func TestElection(t *testing.T) {
+	rs := testmongo.New(t, testmongo.Options{Own: true})
+	s := open(t, mongostore.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
+	hints, err := s.Watch(t.Context(), "me")
+	must(t, err)
+	<-hints
+	var w writer
+	stepped := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		stepped <- rs.StepDown(ctx)
+	}()
+	const changes = 200
+	for rev := range int64(changes) {
+		d := lock("g/a")
+		d.Count = rev + 1
+		repeat(t, s, w.put(d, rev))
+	}
+	must(t, <-stepped)
+	res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != changes {
+		t.Fatalf("%+v, %v; want count %d", res.Docs, err, changes)
+	}
+	repeat(t, s, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+	select {
+	case h, ok := <-hints:
+		if ok && !h.Resync && h.Kind != elect.KindGroup {
+			t.Errorf("hint %+v, want the group, a Resync or the end", h)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the watch neither goes on nor ends")
+	}
+}
+
+// repeat applies a change until it is answered.
+func repeat(t *testing.T, s elect.Store, c elect.Change) {
+	t.Helper()
+	for range 60 {
+		outs, err := s.Apply(t.Context(), c)
+		must(t, err)
+		switch outs[0].Status {
+		case elect.Applied:
+			return
+		case elect.Unknown:
+			if !errors.Is(outs[0].Err, elect.ErrUnavailable) {
+				t.Fatalf("revision %d: %v", c.IfRev, outs[0].Err)
+			}
+		default:
+			t.Fatalf("revision %d: status %d, found %+v", c.IfRev, outs[0].Status, outs[0].Doc)
+		}
+	}
+	t.Fatalf("revision %d: never answered", c.IfRev)
+}
+
+// A primary that hangs gives Unknown when the context ends, not later.
+func TestStoppedPrimary(t *testing.T) {
+	rs, s := faulty(t)
+	var w writer
+	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	must(t, rs.Nodes()[0].Stop())
+	began := time.Now()
+	change := w.put(lock("g/a"), 1)
+	apply(t, s, 300*time.Millisecond, elect.Unknown, change)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the answer took %s, its limit was 300 ms", took)
+	}
+	must(t, rs.Nodes()[0].Cont())
+	apply(t, s, patient, elect.Applied, change)
+}

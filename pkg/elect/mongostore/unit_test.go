@@ -1,0 +1,92 @@
+package mongostore
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+func TestKeyedByID(t *testing.T) {
+	for _, tc := range []struct {
+		key  bson.D
+		want bool
+	}{
+		{bson.D{{Key: "_id", Value: 1}}, true},
+		{bson.D{{Key: "_id", Value: "hashed"}}, true},
+		{bson.D{{Key: "group", Value: 1}}, false},
+		{bson.D{{Key: "_id", Value: 1}, {Key: "group", Value: 1}}, false},
+		{nil, false},
+	} {
+		if got := keyedByID(tc.key); got != tc.want {
+			t.Errorf("keyedByID(%v) = %v", tc.key, got)
+		}
+	}
+}
+
+func TestBatchesHoldOneSortOfThing(t *testing.T) {
+	var changes []elect.Change
+	for i := range int64(1000) {
+		changes = append(changes,
+			elect.Change{Op: elect.Put, IfRev: i % 2, Doc: elect.Doc{Kind: elect.KindLock}},
+			elect.Change{Op: elect.Delete, IfRev: 1, Doc: elect.Doc{Kind: elect.KindSession}})
+	}
+	seen := map[int]bool{}
+	all := batches(changes)
+	for _, b := range all {
+		if len(b.changes) > elect.MaxBatch || len(b.changes) != len(b.places) {
+			t.Fatalf("a batch of %d with %d places", len(b.changes), len(b.places))
+		}
+		for n, c := range b.changes {
+			if first := b.changes[0]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind || (c.IfRev == 0) != (first.IfRev == 0) {
+				t.Fatalf("%+v beside %+v", c, first)
+			}
+			if seen[b.places[n]] || changes[b.places[n]].IfRev != c.IfRev {
+				t.Fatalf("place %d is wrong", b.places[n])
+			}
+			seen[b.places[n]] = true
+		}
+	}
+	if len(seen) != len(changes) || len(all) != 3+3+5 {
+		t.Errorf("%d of %d changes in %d batches, want 11", len(seen), len(changes), len(all))
+	}
+}
+
+func TestCreditDeletes(t *testing.T) {
+	gone, there := elect.Outcome{Status: elect.Overtaken}, elect.Outcome{Status: elect.Refused, Doc: &elect.Doc{}}
+	for _, tc := range []struct {
+		deleted int
+		want    elect.Status
+	}{{2, elect.Applied}, {1, elect.Overtaken}, {0, elect.Overtaken}} {
+		outs := []elect.Outcome{gone, there, gone}
+		creditDeletes(outs, tc.deleted)
+		if outs[0].Status != tc.want || outs[2].Status != tc.want || outs[1].Status != elect.Refused {
+			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, outs)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	var c clock
+	sent := time.Now()
+	c.sample(1_000_000, sent, sent.Add(10*time.Millisecond))
+	if got := c.now(sent.Add(5 * time.Millisecond)); got != 1_000_000 {
+		t.Errorf("half-way: %d", got)
+	}
+	if got := c.now(sent.Add(2005 * time.Millisecond)); got != 1_002_000 {
+		t.Errorf("two seconds later: %d", got)
+	}
+	c.sample(500_000, sent, sent) // a new primary, whose clock is behind
+	if got := c.now(sent); got != 500_000 {
+		t.Errorf("after a failover: %d", got)
+	}
+}
+
+func TestScrub(t *testing.T) {
+	hidden := secrets("mongodb://user:p%40ss@h/?authMechanismProperties=AWS_SESSION_TOKEN:tok")
+	if got, want := scrub("p%40ss p@ss AWS_SESSION_TOKEN:tok", hidden), "xxxxx xxxxx xxxxx"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,106 @@
+package mongostore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+func nextHint(t *testing.T, hints <-chan elect.Hint) elect.Hint {
+	t.Helper()
+	select {
+	case h, ok := <-hints:
+		if !ok {
+			t.Fatal("the watch ended")
+		}
+		return h
+	case <-time.After(20 * time.Second):
+		t.Fatal("no hint")
+	}
+	return elect.Hint{}
+}
+
+// What a replica must not be woken by: beats, locks of others, members, values, events, other clusters. The hint that ends the test comes after
+// all of them, since events are in order.
+func TestWatchIsFiltered(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	neighbour := open(t, mongostore.Options{URI: uri, Cluster: "other"})
+	var w writer
+	session := elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, elect.Applied, w.put(session, 0))
+	hints, err := s.Watch(t.Context(), "me")
+	must(t, err)
+	if h := nextHint(t, hints); !h.Resync {
+		t.Fatalf("first hint %+v, want a Resync", h)
+	}
+
+	for beat := range int64(10) {
+		session.Count++
+		apply(t, s, patient, elect.Applied, w.put(session, beat+1))
+	}
+	apply(t, s, patient, elect.Applied, w.puts(20, 0)...)
+	apply(t, s, patient, elect.Applied, w.puts(20, 1)...)
+	theirs := lock("g/theirs")
+	theirs.Next = "somebody else"
+	apply(t, s, patient, elect.Applied, w.put(theirs, 0))
+	for _, kind := range []elect.Kind{elect.KindMember, elect.KindValue, elect.KindEvent} {
+		apply(t, s, patient, elect.Applied, w.put(elect.Doc{Kind: kind, ID: "x"}, 0))
+	}
+	apply(t, neighbour, patient, elect.Applied, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+
+	mine := lock("g/mine")
+	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
+	c := w.put(mine, 0)
+	apply(t, s, patient, elect.Applied, c)
+	h := nextHint(t, hints)
+	if h.Kind != elect.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev || string(h.Doc.Body) != string(mine.Body) {
+		t.Errorf("hint %+v, want the lock reserved for me with its document, and nothing before it", h)
+	}
+}
+
+// A reader that sleeps gets a Resync in place of what it missed, and then goes on.
+func TestWatchSlowReader(t *testing.T) {
+	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
+	hints, err := s.Watch(t.Context(), "me")
+	must(t, err)
+	for round := range 5 {
+		var changes []elect.Change
+		for i := range 200 {
+			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("g", i)}})
+		}
+		changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("round", round)}})
+		apply(t, s, patient, elect.Applied, changes...)
+	}
+	resyncs, last := 0, false
+	for !last {
+		h := nextHint(t, hints)
+		if h.Resync {
+			resyncs++
+		}
+		last = h.ID == "round4" || resyncs > 1 // the first Resync is the beginning
+	}
+	if resyncs < 1 {
+		t.Error("no Resync")
+	}
+}
+
+// A collection that is dropped under the watch makes everybody look again.
+func TestWatchSurvivesNoDrop(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	hints, err := s.Watch(t.Context(), "me")
+	must(t, err)
+	nextHint(t, hints)
+	must(t, rawDatabase(t, uri).Collection("default.wishes").Drop(t.Context()))
+	if h := nextHint(t, hints); !h.Resync {
+		t.Errorf("hint %+v, want a Resync", h)
+	}
+	must(t, rawDatabase(t, uri).Drop(t.Context()))
+	for range hints { // ends, or the test does not
+	}
+}
