@@ -93,6 +93,9 @@ func New(cfg Config) (*Elector, error) {
 	return e, nil
 }
 
+// Done returns a channel that is closed when Run has ended.
+func (e *Elector) Done() <-chan struct{} { return e.over }
+
 // Params are the protocol's constants in force.
 func (e *Elector) Params() protocol.Params { return e.p }
 
@@ -162,6 +165,7 @@ func (e *Elector) tick() {
 	e.tasksOff(now)
 	e.tickPeers(now)
 	e.tickKeys()
+	e.flushMember()
 	e.tickMirror(now)
 	e.flushWrites()
 	e.flushBumps(now)

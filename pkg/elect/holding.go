@@ -14,9 +14,10 @@ type holding struct {
 	m    protocol.Key
 	lock Lock // as last acknowledged, or as read before the claim
 
-	pending Lock   // what the write under way would make of it
-	change  Change // that write: a repeat is the very same
-	from    string // the session it was claimed from, empty when nobody's
+	pending Lock             // what the write under way would make of it
+	change  Change           // that write: a repeat is the very same
+	from    string           // the session it was claimed from, empty when nobody's
+	after   protocol.Instant // no repeat before, after a failure
 
 	run      RunFunc
 	opts     LockOptions
@@ -95,7 +96,7 @@ func (e *Elector) claimHeld(h *holding, opts LockOptions, run RunFunc, tell func
 func (e *Elector) mayClaim(key Key, opts LockOptions) error {
 	l := &e.loop
 	switch {
-	case l.closing:
+	case l.closing, l.drain:
 		return ErrClosed
 	case !l.session.m.Valid(e.p, e.clock.Now()):
 		return ErrUnavailable
@@ -138,8 +139,9 @@ func (e *Elector) stepKeys(ev protocol.KeyEvent) {
 
 // tickKeys repeats what was not answered.
 func (e *Elector) tickKeys() {
+	now := e.clock.Now()
 	for _, h := range e.loop.keys {
-		if h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle {
+		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle) && now.HolderElapsed(h.after) >= 0 {
 			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
 	}

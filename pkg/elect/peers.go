@@ -14,6 +14,8 @@ type peer struct {
 	doc  Session
 	last protocol.Instant // when its newest beat was first seen here
 	kill *Change          // the kill under way: a repeat is the very same write
+
+	after protocol.Instant // no kill or read before, after a failure
 }
 
 // neighbours is how many sessions each replica watches closely where there are more than watchAll: every session is then
@@ -34,7 +36,9 @@ func (e *Elector) tickPeers(now protocol.Instant) {
 	}
 	patience := e.longestLease()
 	for id, q := range l.peers {
-		e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, now)
+		if now.HolderElapsed(q.after) >= 0 {
+			e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, now)
+		}
 	}
 }
 
@@ -147,6 +151,9 @@ func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protoc
 		case protocol.PeerDied:
 			e.log.Info("Session is dead", "session", id, "peer", q.doc.Instance)
 			e.loop.viewDirty = true
+			for _, waiters := range e.loop.groupWake {
+				waiters.wake()
+			}
 		}
 	}
 }
@@ -163,6 +170,7 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 		outs, err := e.store.Apply(ctx, change)
 		status := statusOf(outs, err)
 		return func() {
+			q.after = e.clock.Now().Add(e.p.Retry)
 			if status != protocol.Unknown {
 				q.kill = nil
 			}

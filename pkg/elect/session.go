@@ -22,6 +22,7 @@ type ownSession struct {
 	memberDirty bool
 	memberBusy  bool
 	memberWrite *Change // an unanswered write, repeated as it is
+	memberAfter protocol.Instant
 	wasValid    bool
 }
 
@@ -218,7 +219,7 @@ func (e *Elector) readSession() {
 // as it was.
 func (e *Elector) memberChange() []Change {
 	s := &e.loop.session
-	if s.memberBusy || (!s.memberDirty && s.memberWrite == nil) {
+	if s.memberBusy || (!s.memberDirty && s.memberWrite == nil) || e.clock.Now().HolderElapsed(s.memberAfter) < 0 {
 		return nil
 	}
 	if s.memberWrite == nil {
@@ -230,6 +231,19 @@ func (e *Elector) memberChange() []Change {
 	}
 	s.memberBusy = true
 	return []Change{*s.memberWrite}
+}
+
+// flushMember writes what this instance says of itself, when it has changed since.
+func (e *Elector) flushMember() {
+	if e.loop.session.m.Phase != protocol.Open {
+		return
+	}
+	if changes := e.memberChange(); len(changes) > 0 {
+		e.beside("member", func(ctx context.Context) (func(), error) {
+			e.writeMember(ctx, changes)
+			return func() {}, nil
+		})
+	}
 }
 
 func (e *Elector) writeMember(ctx context.Context, changes []Change) {
@@ -244,7 +258,7 @@ func (e *Elector) writeMember(ctx context.Context, changes []Change) {
 		if s.id != id {
 			return
 		}
-		s.memberBusy = false
+		s.memberBusy, s.memberAfter = false, e.clock.Now().Add(e.p.Retry)
 		switch status {
 		case protocol.Applied:
 			s.member.Rev = changes[0].Doc.Rev

@@ -102,7 +102,7 @@ func (e *Elector) sessionViews(now protocol.Instant) []SessionView {
 	switch {
 	case l.session.m.Phase > protocol.Open:
 		own.State = Dead
-	case l.closing:
+	case l.closing, l.drain:
 		own.State = Draining
 	}
 	views := []SessionView{own}

@@ -160,6 +160,9 @@ func (e *Elector) answered(h *holding, change Change, out Outcome) {
 	}
 	status := statusOf([]Outcome{out}, nil)
 	op := h.m.Op
+	if status == protocol.Unknown {
+		h.after = e.clock.Now().Add(e.p.Retry)
+	}
 	if status == protocol.Applied {
 		e.acknowledged(h, op)
 	} else if out.Doc != nil {
@@ -203,6 +206,7 @@ func (e *Elector) readKey(h *holding) {
 				return
 			}
 			ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: err == nil}
+			h.after = e.clock.Now().Add(e.p.Retry)
 			if err == nil && len(res.Docs) > 0 {
 				lock := e.mirrorDoc(res.Docs[0])
 				ev.Rev, ev.Mine = lock.Rev, lock.Session == id
