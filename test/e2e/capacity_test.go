@@ -1,0 +1,86 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+var _ = Describe("More tasks than the caps have room for", func() {
+	eachStore("A hundred on four replicas with a cap of 20", func(store string, uri func() string) {
+		const tasks, running, left = 100, 80, 20
+		var c *harness.Cluster
+
+		AfterEach(func() { logsOnFailure(c) })
+
+		It("run as far as there is room, and the rest is reported everywhere as NoCapacity", func(ctx SpecContext) {
+			c = newCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 20, Tasks: tasks})
+			Expect(c.Add(ctx, 4)).To(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(running).Should(Succeed())
+
+			for _, r := range c.Live() {
+				By("asking " + r.Name)
+				status, err := r.Client.Status(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				group := status.Group(harness.Group)
+				Expect(group.Running).To(Equal(running))
+				Expect(group.Unassigned).To(Equal(left))
+				Expect(group.Capacity).To(HaveValue(Equal(80)))
+				Expect(status.ProblemsOf("NoCapacity")).NotTo(BeEmpty())
+
+				value, found, err := r.Client.Metric(ctx, "shardctl_cluster_tasks", map[string]string{"group": harness.Group, "state": "unassigned"})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(found).To(BeTrue(), "shardctl_cluster_tasks{state=unassigned}")
+				Expect(value).To(Equal(float64(left)))
+				value, found, err = r.Client.Metric(ctx, "shardctl_cluster_problems", map[string]string{"reason": "NoCapacity"})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(found).To(BeTrue(), "shardctl_cluster_problems{reason=NoCapacity}")
+				Expect(value).To(BeNumerically(">", 0))
+			}
+
+			By("asking the command line")
+			server := c.Live()[0].Client.AdminURL()
+			status, err := harness.Command(ctx, bins.Shardctl, "status", "--server", server)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.Stdout).To(ContainSubstring("NoCapacity"), fmt.Sprint(status))
+			got, err := harness.Command(ctx, bins.Shardctl, "get", "tasks", "--server", server, "-o", "json")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got.Code).To(Equal(0), got.Stderr)
+			Expect(unassigned([]byte(got.Stdout))).To(Equal(left))
+			waited, err := harness.Command(ctx, bins.Shardctl, "wait", "--for=running", "-g", harness.Group, "--timeout", "1s", "--server", server)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(waited.Code).To(Equal(1), "not all run: %v", waited)
+
+			By("making room")
+			Expect(c.Scale(ctx, 5)).To(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			Eventually(func() ([]harness.Problem, error) {
+				status, err := c.Live()[0].Client.Status(ctx)
+				return status.ProblemsOf("NoCapacity"), err
+			}).Should(BeEmpty())
+			expectOneRunEach(c)
+		}, SpecTimeout(storyTimeout))
+	})
+})
+
+// unassigned counts tasks that `get tasks -o json` shows as such.
+func unassigned(text []byte) int {
+	GinkgoHelper()
+	var list struct {
+		Items []harness.Task `json:"items"`
+	}
+	Expect(json.Unmarshal(text, &list)).To(Succeed(), string(text))
+	n := 0
+	for _, task := range list.Items {
+		if task.State == "unassigned" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+//go:build linux
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// Cluster is the replicas of one story. It is for one goroutine.
+type Cluster struct {
+	Options
+
+	bins     Binaries
+	dir      string
+	replicas []*Replica // all that were ever started, in order
+}
+
+// NewCluster makes a cluster without replicas whose files are in dir, which must exist.
+func NewCluster(bins Binaries, dir string, o Options) (*Cluster, error) {
+	c := &Cluster{Options: o, bins: bins, dir: dir}
+	if err := os.MkdirAll(c.records(), 0o755); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) records() string { return filepath.Join(c.dir, "records") }
+
+// Add starts n replicas with names that no replica of this cluster had before.
+func (c *Cluster) Add(ctx context.Context, n int) error {
+	for range n {
+		if _, err := c.Start(ctx, fmt.Sprintf("r%d", len(c.replicas)+1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Start starts one replica with this name; args follow --config PATH. It does not wait until it works.
+func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Replica, error) {
+	server, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	file := fmt.Sprintf("%02d-%s", len(c.replicas)+1, name) // a name may come twice
+	config := filepath.Join(c.dir, file+".yaml")
+	text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	// The mark is also in the replica's own environment, so that Close finds all that is left.
+	r, err := startReplica(c.bins.Shardctl, config, filepath.Join(c.dir, file+".log"), []string{recordEnv + "=" + c.records()}, args...)
+	if err != nil {
+		return nil, err
+	}
+	r.Name, r.Client = name, newClient(server, admin)
+	c.replicas = append(c.replicas, r)
+	return r, nil
+}
+
+// Live are the replicas whose process has not ended, in order of their start.
+func (c *Cluster) Live() []*Replica {
+	return slices.DeleteFunc(slices.Clone(c.replicas), func(r *Replica) bool { return !r.Running() })
+}
+
+// Keys are the keys of all its tasks, in order.
+func (c *Cluster) Keys() []string {
+	keys := make([]string, 0, c.Tasks)
+	for i := range c.Tasks {
+		keys = append(keys, Key(i+1))
+	}
+	return keys
+}
+
+// History reads what ran so far.
+func (c *Cluster) History() (*history.History, error) { return history.Load(c.records()) }
+
+// Scale starts replicas, or stops the newest in order, until n live.
+func (c *Cluster) Scale(ctx context.Context, n int) error {
+	live := c.Live()
+	if len(live) < n {
+		return c.Add(ctx, n-len(live))
+	}
+	for _, r := range live[n:] {
+		if _, err := r.Kill(Guard, syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	for _, r := range live[n:] {
+		if _, err := r.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Logs are the last lines of every replica that lives or ended otherwise than in order.
+func (c *Cluster) Logs(lines int) string {
+	var b strings.Builder
+	for _, r := range c.replicas {
+		if !r.Running() && r.cmd.ProcessState.Success() {
+			continue
+		}
+		fmt.Fprintf(&b, "---- %s: %s\n%s\n", r.Name, r.LogFile, r.LogTail(lines))
+	}
+	return b.String()
+}
+
+// Close kills every process of the cluster, also those that hide from their replica.
+func (c *Cluster) Close() {
+	for _, r := range c.replicas {
+		r.end()
+	}
+	for _, p := range c.Leftovers() {
+		_ = p.Signal(syscall.SIGKILL) // it may be ending by itself
+	}
+}
+
+// Leftovers are the living processes that belong to the cluster: replicas, tasks, and what came of them.
+func (c *Cluster) Leftovers() []Proc { return withEnv(recordEnv + "=" + c.records()) }

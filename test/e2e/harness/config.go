@@ -1,0 +1,75 @@
+//go:build linux
+
+package harness
+
+import (
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Options describe the cluster of a story. Every replica gets them all; only name and ports are its own.
+type Options struct {
+	StoreURI string
+	Database string // MongoDB; empty: the URI's
+	Lease    time.Duration
+	Settle   time.Duration // membership must have been stable for so long before keys move for balance
+	Cap      int           // 0: no cap
+	Tasks    int           // exec tasks topics/topic-NNN that record
+	Shutdown time.Duration // how long tasks get after SIGTERM; default 10 s
+	// StopTimeout is the time from a task's stop signal to SIGKILL; 0: the program's default.
+	StopTimeout time.Duration
+	// Recorder are further arguments of each task: --ignore-term, --fork.
+	Recorder []string
+}
+
+// Group is the group of all tasks of a cluster.
+const Group = "topics"
+
+// recordEnv tells a task where to record, and marks every process of a cluster.
+const recordEnv = "RECORD_DIR"
+
+type object = map[string]any
+
+// config is the configuration file of one replica.
+func (o Options) config(name, server, admin, recorder, records string) ([]byte, error) {
+	store := object{"uri": o.StoreURI}
+	if o.Database != "" {
+		store["database"] = o.Database
+	}
+	task := object{
+		"name": fmt.Sprintf("topic-{%03d..%03d}", 1, o.Tasks),
+		"exec": object{
+			"command": append([]string{recorder}, o.Recorder...),
+			"env":     object{recordEnv: records},
+		},
+	}
+	if o.StopTimeout > 0 {
+		task["stop"] = object{"timeout": o.StopTimeout.String()}
+	}
+	group := object{"name": Group, "tasks": []object{task}}
+	if o.Cap > 0 {
+		group["cap"] = o.Cap
+	}
+	shutdown := o.Shutdown
+	if shutdown == 0 {
+		shutdown = 10 * time.Second
+	}
+	return yaml.Marshal(object{
+		"version":   1,
+		"cluster":   "e2e",
+		"instance":  name,
+		"store":     store,
+		"lease":     object{"duration": o.Lease.String()},
+		"rebalance": object{"settle": o.Settle.String()},
+		"shutdown":  object{"timeout": shutdown.String()},
+		"server":    object{"listen": server, "advertise": server},
+		"admin":     object{"listen": admin},
+		"log":       object{"level": "debug"},
+		"groups":    []object{group},
+	})
+}
+
+// Key is the key of a cluster's i-th task, counted from 1.
+func Key(i int) string { return fmt.Sprintf("%s/topic-%03d", Group, i) }

@@ -1,0 +1,163 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	_ "modernc.org/sqlite" // the stories take the write lock of the database themselves
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// outage is a store that a story can take away and give back.
+type outage struct {
+	uri string
+	// absent takes it away before anybody used it, freeze while it is in use; the functions they return give it back.
+	absent, freeze func(ctx context.Context) (back func(ctx context.Context))
+}
+
+var _ = Describe("A store that is away", func() {
+	Describe("MongoDB", Label("mongodb"), func() { outageStories("mongodb", mongoOutage) })
+	Describe("SQLite", Label("sqlite"), func() { outageStories("sqlite", sqliteOutage) })
+
+	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
+		c := newCluster("nowait", harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1})
+		began := time.Now()
+		r, err := c.Start(ctx, "r1", "--wait-store", "0")
+		Expect(err).NotTo(HaveOccurred())
+		ended, err := r.Wait(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ended.ExitCode()).To(Equal(1), r.Log())
+		Expect(time.Since(began)).To(BeNumerically("<", 30*time.Second))
+		Expect(r.Log()).To(ContainSubstring("127.0.0.1:9"), "the message names the store")
+		Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
+		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
+	}, SpecTimeout(storyTimeout))
+})
+
+func outageStories(store string, take func(SpecContext) outage) {
+	const tasks = 12
+	var c *harness.Cluster
+
+	AfterEach(func() { logsOnFailure(c) })
+
+	It("is waited for at the start, and everything runs once it is there", func(ctx SpecContext) {
+		s := take(ctx)
+		back := s.absent(ctx)
+		c = newCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+		Expect(c.Add(ctx, 2)).To(Succeed())
+		for _, r := range c.Live() {
+			Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
+			Eventually(func() ([]harness.Problem, error) {
+				status, err := r.Client.Status(ctx)
+				return status.ProblemsOf("StoreUnreachable"), err
+			}).ShouldNot(BeEmpty())
+			Expect(r.Client.Health(ctx, "/readyz")).NotTo(Equal(http.StatusOK), "it has not started")
+		}
+		back(ctx)
+		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+		for _, r := range c.Live() {
+			Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
+				Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
+		}
+		Expect(c.Live()).To(HaveLen(2), "nobody gave up")
+		expectOneRunEach(c)
+	}, SpecTimeout(storyTimeout))
+
+	It("costs nothing when it is away for less than the renewal deadline, and all tasks stop when it is away for longer", func(ctx SpecContext) {
+		s := take(ctx)
+		c = newCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+		Expect(c.Add(ctx, 3)).To(Succeed())
+		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+		By("freezing it for a quarter of the lease")
+		began := history.Now()
+		back := s.freeze(ctx)
+		waitUntil(ctx, began.Add(lease/4))
+		back(ctx)
+		waitUntil(ctx, began.Add(2*lease)) // had anybody lost a lease, it would show by now
+		h := load(c)
+		Expect(h.Started(began, history.Now())).To(BeEmpty(), "no task restarted")
+		Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
+
+		By("freezing it for twice the lease")
+		began = history.Now()
+		back = s.freeze(ctx)
+		waitUntil(ctx, began.Add(2*lease))
+		h = load(c)
+		for _, r := range c.Live() {
+			Expect(h.AliveAfter(r.Name, began.Add(hardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
+			status, err := r.Client.Status(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.Store.Reachable).To(BeFalse())
+			Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
+			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
+		}
+		returned := history.Now()
+		back(ctx)
+		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+		figure(store, "store back after an outage of 2 T: all tasks run again within %v",
+			lastStart(load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
+		Expect(c.Live()).To(HaveLen(3), "nobody crashed")
+		expectOneRunEach(c)
+	}, SpecTimeout(storyTimeout))
+}
+
+// mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other stories.
+func mongoOutage(SpecContext) outage {
+	GinkgoHelper()
+	rs := testmongo.New(GinkgoTB(), testmongo.Options{Nodes: 1, Own: true})
+	node := rs.Nodes()[0]
+	return outage{
+		uri: testmongo.WithDatabase(rs.URI(), "outage"),
+		absent: func(context.Context) func(context.Context) {
+			Expect(node.Kill()).To(Succeed())
+			return func(ctx context.Context) { Expect(node.Restart(ctx)).To(Succeed()) }
+		},
+		freeze: func(context.Context) func(context.Context) {
+			Expect(node.Stop()).To(Succeed())
+			return func(context.Context) { Expect(node.Cont()).To(Succeed()) }
+		},
+	}
+}
+
+// sqliteOutage is a database file whose write lock somebody else takes and does not give back.
+func sqliteOutage(SpecContext) outage {
+	GinkgoHelper()
+	uri := sqliteURI()
+	hold := func(ctx context.Context) func(context.Context) {
+		path := strings.TrimPrefix(uri, "sqlite:")
+		db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)")
+		Expect(err).NotTo(HaveOccurred())
+		conn, err := db.Conn(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		Expect(err).NotTo(HaveOccurred())
+		return func(ctx context.Context) {
+			_, err := conn.ExecContext(ctx, "ROLLBACK")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(conn.Close()).To(Succeed())
+			Expect(db.Close()).To(Succeed())
+		}
+	}
+	return outage{uri: uri, absent: hold, freeze: hold}
+}
+
+// waitUntil lets time pass: outages are measured in it.
+func waitUntil(ctx context.Context, t history.Instant) {
+	GinkgoHelper()
+	select {
+	case <-time.After(t.Sub(history.Now())):
+	case <-ctx.Done():
+		Fail("the story took too long")
+	}
+}

@@ -1,0 +1,175 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// One cluster goes through all of these stories. Each first brings it to five replicas in balance, so each can be run alone.
+var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
+	eachStore("One cluster", func(store string, uri func() string) {
+		const tasks = 100
+		var c *harness.Cluster
+
+		BeforeAll(func() {
+			c = newCluster("spread-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
+		})
+
+		BeforeEach(func(ctx SpecContext) {
+			Expect(c.Scale(ctx, 5)).To(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+		}, NodeTimeout(storyTimeout))
+
+		AfterEach(func() {
+			logsOnFailure(c)
+			expectOneRunEach(c)
+		})
+
+		It("spreads them, 20 each", func(ctx SpecContext) {
+			h := load(c)
+			Expect(h.Keys()).To(Equal(c.Keys()))
+			counts := history.ByInstance(h.OwnersAt(history.Now()))
+			Expect(counts).To(HaveLen(5))
+			for name, n := range counts {
+				Expect(n).To(Equal(20), name)
+			}
+		}, SpecTimeout(storyTimeout))
+
+		It("moves exactly 16 when a sixth replica joins", func(ctx SpecContext) {
+			before := history.Now()
+			Expect(c.Scale(ctx, 6)).To(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			after := history.Now()
+
+			h := load(c)
+			joined := c.Live()[5].Name
+			moves := h.Moves(before, after)
+			Expect(moves).To(HaveLen(16))
+			for _, move := range moves {
+				Expect(move.To).To(Equal(joined), "%v", move)
+			}
+			Expect(h.Started(before, after)).To(HaveLen(16), "every start is a move: nothing restarts in its place")
+			figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
+				lastStart(h, before, after).Sub(before).Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(before, after))))
+		}, SpecTimeout(storyTimeout))
+
+		It("hands all tasks over on SIGTERM", func(ctx SpecContext) {
+			leaving := c.Live()[0]
+			keys := keysOf(c, leaving)
+			at, err := leaving.Kill(harness.Guard, syscall.SIGTERM)
+			Expect(err).NotTo(HaveOccurred())
+			ended, err := leaving.Wait(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ended.ExitCode()).To(Equal(0), "an orderly end")
+			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+			h := load(c)
+			gaps := h.Gaps(at, history.Now())
+			Expect(gapKeys(gaps)).To(ContainElements(keys))
+			Expect(h.AliveAfter(leaving.Name, history.Now().Add(-time.Second))).To(BeEmpty())
+			figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
+				lastStart(h, at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
+		}, SpecTimeout(storyTimeout))
+
+		It("takes all tasks over after kill -9 of guard and worker", func(ctx SpecContext) {
+			dying := c.Live()[0]
+			keys := keysOf(c, dying)
+			procs := dying.TaskProcs()
+			Expect(procs).To(HaveLen(len(keys)))
+			at, err := dying.Kill(harness.Both, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+			h := load(c)
+			last := lastStartOf(h, keys, at).Sub(at)
+			figure(store, "kill -9 of guard and worker: %d tasks elsewhere within %v (T + 1 s is %v)", len(keys),
+				last.Round(time.Millisecond), lease+time.Second)
+			Expect(last).To(BeNumerically("<", lease+5*time.Second))
+			Expect(h.AliveAfter(dying.Name, at.Add(hardDeadline))).To(BeEmpty(), "nothing of the dead outlives the hard deadline")
+			for _, p := range procs {
+				Expect(p.Alive()).To(BeFalse(), "task process %d of the dead still lives", p.PID)
+			}
+		}, SpecTimeout(storyTimeout))
+
+		It("takes all tasks over at once after kill -9 of the worker alone", func(ctx SpecContext) {
+			dying := c.Live()[0]
+			keys := keysOf(c, dying)
+			at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+			ended, err := dying.Wait(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ended.ExitCode()).NotTo(Equal(0), "the guard tells its worker's end")
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+			h := load(c)
+			last := lastStartOf(h, keys, at).Sub(at)
+			figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
+				last.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
+			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: nobody waits for T")
+		}, SpecTimeout(storyTimeout))
+
+		It("stops everything in order at last", func(ctx SpecContext) {
+			live := c.Live()
+			Expect(c.Scale(ctx, 0)).To(Succeed())
+			for _, r := range live {
+				ended, err := r.Wait(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(ended.ExitCode()).To(Equal(0), r.Name)
+			}
+			Expect(c.Leftovers()).To(BeEmpty(), "processes that outlived their replica")
+			h := load(c)
+			starts := len(h.Started(0, history.Now()))
+			figure(store, "%d starts of %d keys in all, none twice at once, tokens rising", starts, len(h.Keys()))
+		}, SpecTimeout(storyTimeout))
+	}, Ordered, ContinueOnFailure)
+})
+
+func keysOf(c *harness.Cluster, r *harness.Replica) []string {
+	GinkgoHelper()
+	keys, err := c.KeysOf(r.Name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keys).NotTo(BeEmpty())
+	return keys
+}
+
+// lastStart is when the last run that started within [from, to] did.
+func lastStart(h *history.History, from, to history.Instant) history.Instant {
+	last := from
+	for _, run := range h.Started(from, to) {
+		last = max(last, run.Start)
+	}
+	return last
+}
+
+// lastStartOf is when the last of these keys was started for the first time after since.
+func lastStartOf(h *history.History, keys []string, since history.Instant) history.Instant {
+	last := since
+	for _, key := range keys {
+		for _, run := range h.Runs(key) {
+			if run.Start >= since {
+				last = max(last, run.Start)
+				break
+			}
+		}
+	}
+	return last
+}
+
+func gapKeys(gaps []history.Gap) []string {
+	keys := make([]string, 0, len(gaps))
+	for _, gap := range gaps {
+		keys = append(keys, gap.New.Key)
+	}
+	return keys
+}

@@ -1,0 +1,22 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+)
+
+// eachStore tells the same stories once for each store. uri makes a fresh, empty store; call it from BeforeAll or a story.
+func eachStore(what string, tell func(store string, uri func() string), args ...any) {
+	stores := map[string]func() string{
+		"mongodb": func() string { return testmongo.Shared(GinkgoTB()) },
+		"sqlite":  sqliteURI,
+	}
+	for _, store := range []string{"mongodb", "sqlite"} {
+		args := append([]any{Label(store)}, args...)
+		args = append(args, func() { tell(store, stores[store]) })
+		Describe(what+", on "+store, args...)
+	}
+}
