@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes.
+const (
+	CodeNo    = 1 // it failed, or the answer is no
+	CodeUsage = 2 // usage or bad configuration
+)
+
+// Exit is an error that says with which code the program ends.
+type Exit struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (e Exit) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error inside.
+func (e Exit) Unwrap() error { return e.Err }
+
+// Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none.
+func Report(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // nowhere else to tell
+	var exit Exit
+	if errors.As(err, &exit) {
+		return exit.Code
+	}
+	return CodeNo
+}
+
+func usage(format string, args ...any) error {
+	return Exit{CodeUsage, fmt.Errorf(format, args...)}
+}
+
+// finish makes a command speak as all of them do: errors are printed once, by the caller, and what is wrong with flags
+// and arguments ends with code 2.
+func finish(cmd *cobra.Command) *cobra.Command {
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w; see %s --help", err, cmd.CommandPath())
+	})
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%w; see %s --help", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	return cmd
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+// DefaultServer is the admin listener of a replica on this machine, which serves everything.
+const DefaultServer = "http://127.0.0.1:8081"
+
+// Globals are what all commands share. The zero value is ready.
+type Globals struct {
+	// Offline reads the store named in these configuration files and says what it shows. Nil: there is no --config.
+	Offline func(ctx context.Context, configPaths []string) (*status.Snapshot, error)
+	// Getenv reads the environment. Nil: os.Getenv.
+	Getenv func(string) string
+	// Now is the clock that ages are counted by. Nil: time.Now.
+	Now func() time.Time
+
+	server, tokenFile, caFile string
+	config                    []string
+}
+
+// Commands are those that only read, each with its own flags.
+func Commands(g *Globals) []*cobra.Command {
+	return []*cobra.Command{statusCommand(g), getCommand(g), waitCommand(g), healthcheckCommand(g)}
+}
+
+// AddFlags adds the flags that say which replica a command talks to. [Globals.Client] reads them.
+func (g *Globals) AddFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+DefaultServer+")")
+	fs.StringVar(&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)")
+	fs.StringVar(&g.caFile, "ca-file", "", "certificates to trust for https, PEM")
+}
+
+// addConfig adds --config to the commands that a store alone can answer.
+func (g *Globals) addConfig(cmd *cobra.Command) {
+	if g.Offline != nil {
+		cmd.Flags().StringArrayVar(&g.config, "config", nil, "read the store of this configuration instead of asking a replica")
+	}
+}
+
+// Client is how commands ask: a replica, or with --config the store itself.
+func (g *Globals) Client(ctx context.Context) (*status.Client, error) {
+	if len(g.config) > 0 {
+		return g.offline(ctx)
+	}
+	base, err := g.address()
+	if err != nil {
+		return nil, err
+	}
+	token, err := g.token()
+	if err != nil {
+		return nil, err
+	}
+	client, err := g.http()
+	if err != nil {
+		return nil, err
+	}
+	return &status.Client{BaseURL: base, Token: token, HTTP: client}, nil
+}
+
+func (g *Globals) address() (string, error) {
+	base := first(g.server, g.getenv("SHARDCTL_SERVER"), DefaultServer)
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", usage("--server %q: want http://HOST:PORT or https://HOST:PORT", base)
+	}
+	return base, nil
+}
+
+func (g *Globals) token() (string, error) {
+	file := first(g.tokenFile, g.getenv("SHARDCTL_ADMIN_TOKEN_FILE"))
+	if file == "" {
+		return g.getenv("SHARDCTL_ADMIN_TOKEN"), nil
+	}
+	b, err := os.ReadFile(file) //nolint:gosec // the file is the one that the caller names
+	if err != nil {
+		return "", usage("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+func (g *Globals) http() (*http.Client, error) {
+	if g.caFile == "" {
+		return &http.Client{}, nil
+	}
+	pem, err := os.ReadFile(g.caFile)
+	if err != nil {
+		return nil, usage("--ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usage("--ca-file %s: no certificate in it; want PEM", g.caFile)
+	}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		Proxy:           http.ProxyFromEnvironment,
+	}}, nil
+}
+
+// explain says what to do about an error of asking.
+func (g *Globals) explain(c *status.Client, err error) error {
+	var api *status.Error
+	var exit Exit
+	var unreached *url.Error
+	switch {
+	case err == nil, errors.As(err, &exit):
+		return err
+	case errors.As(err, &api):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s did not answer in time; try again, or another replica with --server", c.BaseURL)
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &unreached):
+		advice := "start a replica, or name one with --server"
+		if g.Offline != nil {
+			advice += ", or read the store with --config PATH"
+		}
+		return fmt.Errorf("no replica answers at %s (%w): %s", c.BaseURL, root(err), advice)
+	default:
+		return err
+	}
+}
+
+// root is the innermost cause, without the chain of what was tried, which names the address over and over.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+func (g *Globals) getenv(name string) string {
+	if g.Getenv != nil {
+		return g.Getenv(name)
+	}
+	return os.Getenv(name)
+}
+
+func (g *Globals) now() time.Time {
+	if g.Now != nil {
+		return g.Now()
+	}
+	return time.Now()
+}
+
+// colour says whether to colour what goes to w: only on a terminal, and not with NO_COLOR.
+func (g *Globals) colour(w io.Writer) bool {
+	return terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // descriptors are small
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func healthcheckCommand(g *Globals) *cobra.Command {
+	var timeout time.Duration
+	cmd := finish(&cobra.Command{
+		Use:   "healthcheck",
+		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := g.healthcheck(cmd.Context(), timeout); err != nil {
+				return Exit{CodeNo, fmt.Errorf("not healthy: %w", err)}
+			}
+			return nil
+		},
+	})
+	g.AddFlags(cmd)
+	// A container's health check knows 0 and 1 only; 2 is reserved there.
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Exit{CodeNo, err} })
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long the replica may take to answer")
+	return cmd
+}
+
+func (g *Globals) healthcheck(ctx context.Context, timeout time.Duration) error {
+	client, err := g.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return g.explain(client, client.Livez(ctx))
+}

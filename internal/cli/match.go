@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"path"
+	"strings"
+)
+
+// wanted are the names on the command line: a name, or a pattern with * ? [ ].
+type wanted struct {
+	args  []string
+	found []bool
+}
+
+func wantNames(args []string) (*wanted, error) {
+	for _, arg := range args {
+		if _, err := path.Match(arg, ""); err != nil {
+			return nil, usage("%q is not a pattern: want * ? and [a-z]", arg)
+		}
+	}
+	return &wanted{args, make([]bool, len(args))}, nil
+}
+
+// wantTasks reads GROUP/NAME, or NAME with a group, or a pattern of either; a pattern of a name alone is looked for in all
+// groups.
+func wantTasks(args []string, group string) (*wanted, error) {
+	full := make([]string, len(args))
+	for i, arg := range args {
+		switch {
+		case strings.Contains(arg, "/"):
+			full[i] = arg
+		case group != "":
+			full[i] = group + "/" + arg
+		case isPattern(arg):
+			full[i] = "*/" + arg
+		default:
+			return nil, usage("task %q: say GROUP/%s, or its group with -g", arg, arg)
+		}
+	}
+	return wantNames(full)
+}
+
+func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
+
+// match says whether this one is wanted; with no names all are.
+func (w *wanted) match(name string) bool {
+	if len(w.args) == 0 {
+		return true
+	}
+	matched := false
+	for i, arg := range w.args {
+		if ok, err := path.Match(arg, name); arg == name || err == nil && ok {
+			w.found[i], matched = true, true
+		}
+	}
+	return matched
+}
+
+// missing are the names, patterns apart, of which nothing was found.
+func (w *wanted) missing() []string {
+	var list []string
+	for i, arg := range w.args {
+		if !w.found[i] && !isPattern(arg) {
+			list = append(list, arg)
+		}
+	}
+	return list
+}
+
+// single says whether exactly one thing was named.
+func (w *wanted) single() bool { return len(w.args) == 1 && !isPattern(w.args[0]) }

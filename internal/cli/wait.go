@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+// waitOptions are the flags of wait.
+type waitOptions struct {
+	aim, group string
+	timeout    time.Duration
+}
+
+func waitCommand(g *Globals) *cobra.Command {
+	var o waitOptions
+	cmd := finish(&cobra.Command{
+		Use:   "wait --for=balanced|running|done [TASK | -g GROUP]",
+		Short: "Wait until tasks are spread, running or done",
+		Long: `Wait until all tasks, those of a group, or the named ones are as asked:
+
+  balanced  every task is owned and none moves or starts, spread as evenly as caps allow
+  running   every task is running, or waiting for its next tick, or done
+  done      every task is done
+
+Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args); err != nil {
+				return err
+			}
+			return g.wait(cmd, args, o)
+		},
+	})
+	g.AddFlags(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&o.aim, "for", "", "balanced, running or done")
+	fs.StringVarP(&o.group, "group", "g", "", "only this group")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long at most; 0: look once")
+	return cmd
+}
+
+func (o *waitOptions) check(args []string) error {
+	switch {
+	case o.aim != "balanced" && o.aim != "running" && o.aim != "done":
+		return usage("--for %q: want balanced, running or done", o.aim)
+	case o.aim == "balanced" && len(args) > 0:
+		return usage("--for=balanced is of groups: leave out %s, or name a group with -g", args[0])
+	case o.timeout < 0:
+		return usage("--timeout %s: want 0 or more", o.timeout)
+	}
+	return nil
+}
+
+// waitPace is how long wait waits between two looks.
+const waitPace = 250 * time.Millisecond
+
+func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
+	client, err := g.Client(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if _, err := wantTasks(args, o.group); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), max(o.timeout, time.Millisecond))
+	defer cancel()
+	progress := progress{w: cmd.ErrOrStderr()}
+	defer progress.end()
+	for {
+		// The last look is given its time, also when the whole is over meanwhile.
+		missing, err := o.look(cmd.Context(), client, args)
+		var never neverError
+		var api *status.Error
+		switch {
+		case err == nil && missing == "":
+			return nil
+		case errors.As(err, &never):
+			return never
+		case errors.As(err, &api) && api.Status < 500:
+			return err
+		case err != nil: // a replica that is away now may be back in time
+			missing = g.explain(client, err).Error()
+		}
+		progress.show(missing)
+		if pause(ctx, waitPace) != nil {
+			progress.end()
+			return fmt.Errorf("not %s after %s: %s", o.aim, o.timeout, missing)
+		}
+	}
+}
+
+// lookTimeout bounds one question, so that a replica that hangs does not hold the whole wait.
+const lookTimeout = 5 * time.Second
+
+// look says what is still missing, empty when nothing is.
+func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if len(args) > 0 {
+		return o.lookAtTasks(ctx, c, args)
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	if s.Stale {
+		return "the store is away, and what was last seen may not be so any more", nil
+	}
+	var missing []string
+	found := false
+	for i := range s.Groups {
+		if o.group != "" && s.Groups[i].Name != o.group {
+			continue
+		}
+		found = true
+		text, err := lacks(o.aim, &s.Groups[i])
+		if err != nil {
+			return "", err
+		}
+		if text != "" {
+			missing = append(missing, s.Groups[i].Name+": "+text)
+		}
+	}
+	if !found {
+		return strings.TrimSpace("no group " + o.group + " is known yet"), nil
+	}
+	return strings.Join(missing, "; "), nil
+}
+
+func (o *waitOptions) lookAtTasks(ctx context.Context, c *status.Client, args []string) (string, error) {
+	w, err := wantTasks(args, o.group)
+	if err != nil {
+		return "", err
+	}
+	tasks, err := c.Tasks(ctx, status.Filter{Group: o.group})
+	if err != nil {
+		return "", err
+	}
+	counts := status.Group{Name: args[0]}
+	for i := range tasks {
+		if w.match(tasks[i].Key) {
+			counts.Count(tasks[i].State)
+		}
+	}
+	if counts.Tasks == 0 {
+		return "no task " + args[0] + " is known yet", nil
+	}
+	return lacks(o.aim, &counts)
+}
+
+// neverError says that waiting longer is useless.
+type neverError struct{ error }
+
+// lacks says what the group lacks of what is aimed at, empty when nothing; a [neverError] when it will not come by itself.
+func lacks(aim string, g *status.Group) (string, error) {
+	if aim == "balanced" {
+		return lacksBalance(g), nil
+	}
+	if g.Failed > 0 {
+		return "", neverError{fmt.Errorf("%s: %d failed; see `shardctl get tasks`, then rerun them", g.Name, g.Failed)}
+	}
+	if aim == "running" {
+		return others(g, status.Running, status.Waiting, status.Done), nil
+	}
+	return others(g, status.Done), nil
+}
+
+func lacksBalance(g *status.Group) string {
+	text := others(g, status.Running, status.Waiting, status.Done, status.Paused, status.Failed, status.Backoff)
+	if g.Imbalance > 1 {
+		text = strings.TrimPrefix(text+", ", ", ") + fmt.Sprintf("imbalance %d", g.Imbalance)
+	}
+	return text
+}
+
+// others counts the tasks in all states but these: "3 unassigned, 1 starting".
+func others(g *status.Group, but ...status.TaskState) string {
+	var parts []string
+	for _, state := range status.TaskStates() {
+		if n := g.InState(state); n > 0 && !slices.Contains(but, state) {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// progress keeps one line of a terminal up to date; elsewhere it writes nothing.
+type progress struct {
+	w     io.Writer
+	shown bool
+}
+
+func (p *progress) show(text string) {
+	if terminal(p.w) {
+		p.shown = true
+		_, _ = fmt.Fprintf(p.w, "\r\x1b[Kwaiting: %s", plainText(text)) // decoration: nothing hangs on it
+	}
+}
+
+func (p *progress) end() {
+	if p.shown {
+		p.shown = false
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K") // decoration: nothing hangs on it
+	}
+}
