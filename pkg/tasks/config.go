@@ -26,7 +26,8 @@ type Config struct {
 	Environ func() []string
 	// Output gets the lines that commands write. Nil: they are only kept for Tail and Follow.
 	Output Sink
-	// Starts is how many commands and start requests may be under way at once. 0: eight for each processor.
+	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight for each
+	// processor.
 	Starts int
 	Logger logr.Logger
 	// Metrics is told about runs and restarts.

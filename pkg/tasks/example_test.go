@@ -46,3 +46,37 @@ func ExampleParseSchedule() {
 	// 2026-03-30T02:30:00+02:00
 	// schedule "0 0 30 2 *": this date never comes: no month of the list has such a day
 }
+
+func ExampleNewSupervisor() {
+	var registry tasks.Registry
+	if err := registry.Register("hello", func(context.Context, tasks.Run) error { return nil }); err != nil {
+		fmt.Println(err)
+		return
+	}
+	supervisor, err := tasks.NewSupervisor(tasks.Config{Instance: "a", Lease: 20 * time.Second, Registry: &registry})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer supervisor.Close()
+	// What holds the key calls this for as long as it does:
+	var _ tasks.RunFunc = func(ctx context.Context, hold tasks.Hold) error {
+		return supervisor.Run(ctx, tasks.Task{Group: "greetings", Name: "hello", Callback: "hello"}, hold)
+	}
+	fmt.Println(registry.Names())
+	// Output: [hello]
+}
+
+func ExampleExpand() {
+	vars := map[string]string{"TOPIC": "orders"}
+	lookup := func(name string) (string, bool) { value, ok := vars[name]; return value, ok }
+	for _, text := range []string{"--topic=$(TOPIC)", "$(LEVEL:-info)", "$$(date)", "$(LEVEL)"} {
+		value, err := tasks.Expand(text, lookup)
+		fmt.Println(value, err)
+	}
+	// Output:
+	// --topic=orders <nil>
+	// info <nil>
+	// $(date) <nil>
+	//  $(LEVEL) is not set and has no default
+}

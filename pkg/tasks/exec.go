@@ -71,10 +71,10 @@ func (r *running) startCommand(ctx context.Context, st start) (Process, *output,
 }
 
 func (r *running) startProcess(ctx context.Context, command Command) (Process, *output, error) {
-	if err := r.s.beginStart(ctx); err != nil {
+	if err := take(ctx, r.s.starts); err != nil {
 		return nil, nil, err
 	}
-	defer r.s.endStart()
+	defer func() { <-r.s.starts }()
 	out, stdout, stderr, err := r.pipes()
 	if err != nil {
 		return nil, nil, err
@@ -89,17 +89,15 @@ func (r *running) startProcess(ctx context.Context, command Command) (Process, *
 	return p, out, nil
 }
 
-// beginStart waits for one of the places for simultaneous starts.
-func (s *Supervisor) beginStart(ctx context.Context) error {
+// take waits for one of the places for simultaneous starts.
+func take(ctx context.Context, places chan<- struct{}) error {
 	select {
-	case s.starts <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
-
-func (s *Supervisor) endStart() { <-s.starts }
 
 // stopProcess asks the command to stop and waits until nothing of it is left. When the lease does not go on meanwhile, SIGKILL comes a
 // tenth of the lease before the deadline. The deadline is looked at often, so that it does not hang on one timer.

@@ -54,10 +54,10 @@ func (r *running) session(ctx context.Context, st start) ending {
 
 func (r *running) startFarSide(ctx context.Context, st start) error {
 	r.grant.start, r.grant.seq = st, 0
-	if err := r.s.beginStart(ctx); err != nil {
+	if err := take(ctx, r.s.calls); err != nil {
 		return err
 	}
-	defer r.s.endStart()
+	defer func() { <-r.s.calls }()
 	return r.tell(ctx, eventStart)
 }
 

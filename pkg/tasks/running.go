@@ -41,6 +41,7 @@ type running struct {
 func newRunning(s *Supervisor, t Task, hold Hold, ring *ring) *running {
 	status := hold.Status()
 	status.Restarts, status.LastError, status.Settled = 0, "", false // an earlier owner's
+	status.Outcome = nil                                             // one that counts ends keep before it reports
 	return &running{
 		s: s, task: t, hold: hold, ring: ring, status: status,
 		log: s.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session()),

@@ -20,7 +20,8 @@ var ErrDone = errors.New("task has ended for good")
 // Supervisor runs tasks under their leases. Its methods may be called concurrently.
 type Supervisor struct {
 	cfg     Config
-	starts  chan struct{} // a place for each start that may be under way
+	starts  chan struct{} // a place for each command that may be starting
+	calls   chan struct{} // the same for start requests: a far side that hangs holds up no command
 	logs    *logs
 	clients *clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
@@ -51,7 +52,8 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	}
 	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
 	s.cfg = cfg
-	s.starts = make(chan struct{}, cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0)))
+	places := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
+	s.starts, s.calls = make(chan struct{}, places), make(chan struct{}, places)
 	return s, nil
 }
 
