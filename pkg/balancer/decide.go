@@ -154,6 +154,9 @@ func (s situation) key(k DeclaredKey, w wishes, stay bool) Key {
 		return key
 	}
 	key.Owner, key.Reserved = lock.Session, lock.Next
+	if held := s.view.Held[k.Key]; held.GiveUp && held.Next != "" {
+		key.Reserved = held.Next // as good as gone: a plan must not choose again while it stops
+	}
 	key.Settled = key.Settled || lock.Status.Settled
 	if lock.Parked && lock.Status.Outcome != nil && !w.reruns(k.Key, lock) {
 		key.Paused = true

@@ -82,12 +82,12 @@ func giveSingles(slots []slot, level, rest int) {
 	}
 }
 
-// compare orders slots by who gets one key above the level first. Whoever holds more than the level saves a move.
+// compare orders slots by who gets one key above the level first. Whoever holds more than the level saves a move; how
+// many more must not count, or the quotas would change while the surplus is being handed over, and with them the moves.
 func (s *slot) compare(t *slot, level int) int {
 	return cmp.Or(
 		-cmpBool(s.held > level, t.held > level),
 		-cmpBool(s.newer, t.newer),
-		-cmp.Compare(s.held, t.held),
 		cmp.Compare(s.load, t.load),
 		cmp.Compare(s.member, t.member),
 	)

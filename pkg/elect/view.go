@@ -39,6 +39,7 @@ type Held struct {
 	Phase  protocol.KeyPhase
 	Token  int64
 	GiveUp bool
+	Next   string // with GiveUp: the session it will be reserved for
 }
 
 // View returns the newest snapshot. It is cheap: the snapshot is shared.
@@ -67,7 +68,7 @@ func (e *Elector) publish(now protocol.Instant) {
 		v.Outage = now.HolderElapsed(l.outageEnd)
 	}
 	for key, h := range l.keys {
-		v.Held[key] = Held{Phase: h.m.Phase, Token: h.m.Token, GiveUp: h.m.GiveUp}
+		v.Held[key] = Held{Phase: h.m.Phase, Token: h.m.Token, GiveUp: h.m.GiveUp, Next: h.next}
 	}
 	e.view.Store(v)
 	e.viewWake.wake()

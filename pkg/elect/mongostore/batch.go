@@ -118,7 +118,7 @@ func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.Bul
 		}
 		open = nil
 	}
-	back := append(open, duplicates...)
+	back := slices.Concat(open, duplicates)
 	if len(back) == 0 {
 		return outcomes
 	}

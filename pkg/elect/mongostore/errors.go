@@ -59,8 +59,7 @@ func isInvalid(err error) bool {
 		return true
 	}
 	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke during it,
-	var failed *auth.Error
-	if errors.As(err, &failed) {
+	if _, failed := errors.AsType[*auth.Error](err); failed {
 		var broken net.Error
 		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
 	}

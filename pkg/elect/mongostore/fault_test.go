@@ -75,7 +75,6 @@ func must(t *testing.T, err error) {
 // Each kind of write, alone and in a batch, loses its answer in each way; in the end every one is known.
 func TestLostAnswers(t *testing.T) {
 	rs, s := faulty(t)
-	ctx := t.Context()
 	commands := bson.A{"insert", "update", "delete"}
 	faults := map[string]struct {
 		set, end func() error
@@ -83,39 +82,41 @@ func TestLostAnswers(t *testing.T) {
 		status, repeated elect.Status
 	}{
 		"answer lost once": { // the driver asks again, and the server remembers
-			func() error { return rs.LoseAnswers(ctx, 1) }, func() error { return rs.LoseAnswers(ctx, 0) },
+			func() error { return rs.LoseAnswers(t.Context(), 1) }, func() error { return rs.LoseAnswers(t.Context(), 0) },
 			elect.Applied, elect.Applied,
 		},
 		"connection closed before": {
-			func() error { return rs.FailCommand(ctx, 1, bson.M{"failCommands": commands, "closeConnection": true}) },
-			func() error { return rs.FailCommand(ctx, 0, nil) },
+			func() error {
+				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "closeConnection": true})
+			},
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
 			elect.Applied, elect.Applied,
 		},
 		"written, no majority in time": { // settled by reading back
 			func() error {
 				failure := bson.M{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
-				return rs.FailCommand(ctx, 1, bson.M{"failCommands": commands, "writeConcernError": failure})
+				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "writeConcernError": failure})
 			},
-			func() error { return rs.FailCommand(ctx, 0, nil) },
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
 			elect.Applied, elect.Applied,
 		},
 		"written, then cut off": { // unknown, and recognised later by its stamp
 			func() error {
-				if err := rs.LoseAnswers(ctx, 1); err != nil {
+				if err := rs.LoseAnswers(t.Context(), 1); err != nil {
 					return err
 				}
 				all := append(bson.A{"find"}, commands...)
-				return rs.FailPoint(ctx, "failCommand", testmongo.After(1), bson.M{"failCommands": all, "closeConnection": true})
+				return rs.FailPoint(t.Context(), "failCommand", testmongo.After(1), bson.M{"failCommands": all, "closeConnection": true})
 			},
-			func() error { return errors.Join(rs.FailCommand(ctx, 0, nil), rs.LoseAnswers(ctx, 0)) },
+			func() error { return errors.Join(rs.FailCommand(t.Context(), 0, nil), rs.LoseAnswers(t.Context(), 0)) },
 			elect.Unknown, elect.Applied,
 		},
 		"cut off before": { // unknown, and not written
 			func() error {
 				all := append(bson.A{"find"}, commands...)
-				return rs.FailCommand(ctx, 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
+				return rs.FailCommand(t.Context(), 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
 			},
-			func() error { return rs.FailCommand(ctx, 0, nil) },
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
 			elect.Unknown, elect.Applied,
 		},
 	}
@@ -125,7 +126,7 @@ func TestLostAnswers(t *testing.T) {
 				var w writer
 				t.Cleanup(func() {
 					_, err := rawDatabase(t, testmongo.WithDatabase(rs.URI(), "shardctl")).Collection("default.locks").
-						DeleteMany(context.Background(), bson.M{})
+						DeleteMany(context.WithoutCancel(t.Context()), bson.M{})
 					must(t, err)
 				})
 				limit := 20 * time.Second
@@ -138,7 +139,7 @@ func TestLostAnswers(t *testing.T) {
 					apply(t, s, limit, f.status, changes...)
 					must(t, f.end())
 					apply(t, s, 20*time.Second, f.repeated, changes...)
-					res, err := s.List(ctx, elect.KindLock, elect.Query{})
+					res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
 					must(t, err)
 					for i, d := range res.Docs {
 						if d.Rev != rev+1 || d.Stamp != changes[i].Doc.Stamp {

@@ -29,7 +29,7 @@ type Store struct {
 	standalone    bool
 	problems      []Problem
 
-	life     context.Context //nolint:containedctx // ended by Close: calls under way fail
+	life     context.Context // ended by Close: calls under way fail
 	end      context.CancelCauseFunc
 	watchers sync.WaitGroup
 
@@ -90,10 +90,13 @@ func (s *Store) Close(ctx context.Context) error {
 	return s.translate("close MongoDB store", err)
 }
 
+// onClose has f called when the store is closed, unless stopped before.
+func (s *Store) onClose(f func()) (stop func() bool) { return context.AfterFunc(s.life, f) }
+
 // bound gives a call its deadline, if it has none, and ends it when the store is closed.
 func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(errClosed) })
+	stop := s.onClose(func() { cancel(errClosed) })
 	release := func() {
 		stop()
 		cancel(nil)

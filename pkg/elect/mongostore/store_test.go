@@ -3,6 +3,7 @@ package mongostore_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +53,8 @@ func database(t *testing.T, uri string) storetest.Database {
 			return s, nil
 		},
 		RaiseSchema: func(ctx context.Context) error {
-			_, err := rawDatabase(t, uri).Collection("default.schema").
-				UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": 1}})
+			_, err := rawDatabase(t, uri).Collection("default.schema"). //nolint:contextcheck // its clean-up comes after the test
+											UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": 1}})
 			return err
 		},
 	}
@@ -62,29 +63,17 @@ func database(t *testing.T, uri string) storetest.Database {
 // rawDatabase reaches around the store, as an operator with a shell does.
 func rawDatabase(t *testing.T, uri string) *mongo.Database {
 	t.Helper()
-	opts := options.Client().ApplyURI(uri)
-	client, err := mongo.Connect(opts)
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
 		defer cancel()
 		_ = client.Disconnect(ctx)
 	})
-	name := uri[len("mongodb://"):]
-	for i := range name {
-		if name[i] == '/' {
-			name = name[i+1:]
-			break
-		}
-	}
-	for i := range name {
-		if name[i] == '?' {
-			name = name[:i]
-			break
-		}
-	}
+	_, name, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "/")
+	name, _, _ = strings.Cut(name, "?")
 	return client.Database(name)
 }
 

@@ -85,7 +85,7 @@ type event struct {
 func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints chan<- elect.Hint) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.life, cancel)()
+	defer s.onClose(cancel)()
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
