@@ -44,7 +44,7 @@ func startReplica(program, config, logFile string, env []string, args ...string)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	defer log.Close()                                                                     // the process has its own
+	defer func() { _ = log.Close() }()                                                    // the process has its own
 	cmd := exec.Command(program, append([]string{"run", "--config", config}, args...)...) //nolint:noctx // its life is the story's: spawn ties it to the test process
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), env...)
@@ -101,8 +101,11 @@ func (r *Replica) Kill(part Part, sig syscall.Signal) (history.Instant, error) {
 	}
 	at := history.Now()
 	for _, target := range targets {
-		// The worker may already have ended for its guard's sake.
-		if err := target.Signal(sig); err != nil && !(part == Both && errors.Is(err, os.ErrProcessDone)) {
+		err := target.Signal(sig)
+		if part == Both && errors.Is(err, os.ErrProcessDone) {
+			continue // the worker has already ended for its guard's sake
+		}
+		if err != nil {
 			return 0, fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}

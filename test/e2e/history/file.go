@@ -89,7 +89,7 @@ func readProcess(path string) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // only read
 	info, err := file.Stat()
 	if err != nil {
 		return Process{}, err
