@@ -32,6 +32,7 @@ type child struct {
 	seen  map[procID]bool // processes found to be its
 	asked map[procID]bool // outside of its group, and sent the stop signal
 	left  []proc          // what the last survey found of it
+	empty int             // surveys in a row that found nothing
 }
 
 func (c *child) running() bool { return c.pid > 0 && !c.reaped }

@@ -99,6 +99,15 @@ type ledger struct {
 	grants    map[elect.Key]protocol.Instant
 }
 
+// grant notes until when a far side may work on a key; nil: no longer.
+func (l *ledger) grant(key elect.Key, until *protocol.Instant) {
+	if until == nil {
+		delete(l.grants, key)
+	} else {
+		l.grants[key] = *until
+	}
+}
+
 // report is the session as it is to be marked at now. Grants that are over are left out.
 func (l *ledger) report(uuid string, now protocol.Instant) Session {
 	s := Session{UUID: uuid, Granted: map[elect.Key]time.Duration{}}

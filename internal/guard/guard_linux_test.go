@@ -144,6 +144,21 @@ func TestOrphansOfAnEndedCommandAreKilled(t *testing.T) {
 	}
 }
 
+func TestGoneBesideATaskThatLeavesOrphans(t *testing.T) {
+	r := newReplica(t, long)
+	r.start("busy", `echo ready; while :; do (sh -c ":" &); done`)
+	r.expectText("line", "ready")
+	for range 5 {
+		r.start("a", `setsid sleep 1000 & exec sleep 1001`)
+		r.stop("a", syscall.SIGTERM, 20*time.Millisecond)
+		r.expect("gone", "a")
+	}
+	r.stop("busy", syscall.SIGKILL, 0)
+	if e := r.expect("gone", "busy"); e.Alive != 0 {
+		t.Errorf("%d processes are left", e.Alive)
+	}
+}
+
 func TestStartCancelled(t *testing.T) {
 	r := newReplica(t, long)
 	r.do(deed{Do: "start", Session: r.session, Name: "a", Script: "exec sleep 1000", For: time.Nanosecond})

@@ -25,18 +25,16 @@ func (g *keeper) handle(m message) {
 			g.stop(c, syscall.Signal(m.Signal), m.Grace)
 		}
 	case kindDeadline:
-		if m.Deadlines != nil {
-			g.ledger(m.Session).deadlines = *m.Deadlines
+		if l := g.sessions[m.Session]; l != nil && m.Deadlines != nil {
+			l.deadlines = *m.Deadlines
 		}
 	case kindOpening:
-		g.ledger(m.Session)
+		g.open(m.Session)
 	case kindClosed:
 		delete(g.sessions, m.Session)
 	case kindGrant:
-		if m.Until != nil {
-			g.ledger(m.Session).grants[m.Key] = *m.Until
-		} else {
-			delete(g.ledger(m.Session).grants, m.Key)
+		if l := g.sessions[m.Session]; l != nil {
+			l.grant(m.Key, m.Until)
 		}
 	case kindBye:
 		g.worker.bye = true
@@ -51,20 +49,21 @@ func (g *keeper) greet(m message) {
 		g.killWorker()
 		return
 	}
-	g.lease, g.shutdown = m.Lease, m.Timeout
+	if m.Lease > 0 {
+		g.lease = m.Lease
+	}
+	g.shutdown = m.Timeout
 	if !g.hello {
 		g.hello = true
 		close(g.helloed)
 	}
 }
 
-func (g *keeper) ledger(uuid string) *ledger {
-	l := g.sessions[uuid]
-	if l == nil {
-		l = &ledger{grants: map[elect.Key]protocol.Instant{}}
-		g.sessions[uuid] = l
+// open begins a session's ledger. Whatever comes for a session without one is late: it was closed.
+func (g *keeper) open(uuid string) {
+	if g.sessions[uuid] == nil {
+		g.sessions[uuid] = &ledger{grants: map[elect.Key]protocol.Instant{}}
 	}
-	return l
 }
 
 // checkDeadlines acts on the leases that have run out further since the last time.

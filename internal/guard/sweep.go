@@ -89,7 +89,7 @@ func (g *keeper) act(s surveyed) {
 			c.seen[p.id()] = true
 		}
 		g.press(c)
-		if len(c.left) == 0 && c.reaped && s.reaps == g.reaps {
+		if c.isGone(s.reaps == g.reaps) {
 			g.gone(c)
 		}
 	}
@@ -101,6 +101,18 @@ func (g *keeper) act(s surveyed) {
 	if g.worker.alive() && len(s.stray) == 0 && s.reaps == g.reaps {
 		g.purge = false
 	}
+}
+
+// isGone says whether nothing is left of a command, after a survey that found c.left. A survey during which the guard
+// reaped nobody is certain. Where another task leaves orphans all the time there is none; then several that found nothing
+// must do: what none of them saw would have had to move from process to process in time with each of them.
+func (c *child) isGone(certain bool) bool {
+	if !c.reaped || len(c.left) > 0 {
+		c.empty = 0
+		return false
+	}
+	c.empty++
+	return certain || c.empty >= 5
 }
 
 // press signals what is left of a command.
