@@ -1,0 +1,148 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// hintsKept is how many lines of the log of hints stay. A watcher that is further behind gets a Resync.
+const hintsKept = 2000
+
+// Apply implements [elect.Store]. Up to [elect.MaxBatch] changes are one transaction; longer lists are several.
+func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	if err := elect.ValidateChanges(changes); err != nil {
+		return nil, err
+	}
+	outcomes := make([]elect.Outcome, 0, len(changes))
+	for batch := range slices.Chunk(changes, elect.MaxBatch) {
+		// The call may outlast its caller: it must not see what the caller does with its slices then.
+		batch = slices.Clone(batch)
+		for i := range batch {
+			batch[i].Doc.Body = slices.Clone(batch[i].Doc.Body)
+		}
+		got, err := await(ctx, s, func(ctx context.Context) ([]elect.Outcome, error) { return s.applyBatch(ctx, batch) })
+		if err != nil {
+			unknown := elect.Outcome{Status: elect.Unknown, Err: s.translate("write", err)}
+			got = slices.Repeat([]elect.Outcome{unknown}, len(batch))
+		}
+		outcomes = append(outcomes, got...)
+	}
+	return outcomes, nil
+}
+
+func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) ([]elect.Outcome, error) {
+	var w *writer
+	select {
+	case w = <-s.writer:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { s.writer <- w }()
+	outcomes := make([]elect.Outcome, len(changes))
+	err := s.transaction(ctx, w, func(ctx context.Context) error {
+		for i, c := range changes {
+			var err error
+			if outcomes[i], err = s.applyOne(ctx, w, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return outcomes, err
+}
+
+func (s *Store) applyOne(ctx context.Context, w *writer, c elect.Change) (elect.Outcome, error) {
+	st := s.sql.kinds[c.Doc.Kind]
+	old, err := w.get(ctx, st.get, c.Doc.Kind, c.Doc.ID)
+	if err != nil {
+		return elect.Outcome{}, err
+	}
+	out, write := elect.Judge(c, old)
+	if !write {
+		return out, nil
+	}
+	d := &c.Doc
+	switch c.Op {
+	case elect.Delete:
+		d = nil
+		err = w.exec(ctx, st.remove, c.Doc.ID)
+	case elect.Bump:
+		d = bumped(c.Doc, old)
+		err = w.exec(ctx, st.put, row(*d)...)
+	case elect.Put:
+		err = w.exec(ctx, st.put, row(*d)...)
+	}
+	if err == nil && worthHint(old, d) {
+		err = s.addHint(ctx, w, c.Doc, d)
+	}
+	return out, err
+}
+
+func bumped(named elect.Doc, old *elect.Doc) *elect.Doc {
+	d := elect.Doc{Kind: named.Kind, ID: named.ID}
+	if old != nil {
+		d = *old
+	}
+	d.Rev, d.Count, d.Stamp = d.Rev+1, d.Count+1, elect.Stamp{}
+	return &d
+}
+
+// worthHint says whether watchers are told that old became d; nil is absent. Heartbeats and most writes of locks are not.
+func worthHint(old, d *elect.Doc) bool {
+	some := d
+	if d == nil {
+		some = old
+	}
+	switch some.Kind {
+	case elect.KindGroup, elect.KindWish:
+		return true
+	case elect.KindSession:
+		return old == nil || d == nil || old.State != d.State
+	case elect.KindLock:
+		return d != nil && d.Next != ""
+	}
+	return false
+}
+
+// addHint writes a line of the log, in the transaction of the change that it tells of.
+func (s *Store) addHint(ctx context.Context, w *writer, named elect.Doc, d *elect.Doc) error {
+	next := ""
+	if d != nil {
+		next = d.Next
+	}
+	st, err := w.prepare(ctx, s.sql.hintAdd)
+	if err != nil {
+		return err
+	}
+	res, err := st.ExecContext(ctx, string(named.Kind), named.ID, next)
+	if err != nil {
+		return err
+	}
+	seq, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if seq%(hintsKept/10) != 0 {
+		return nil
+	}
+	return w.exec(ctx, s.sql.hintDrop, seq-hintsKept)
+}
+
+func (w *writer) get(ctx context.Context, text string, kind elect.Kind, id string) (*elect.Doc, error) {
+	st, err := w.prepare(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	d, err := scan(kind, st.QueryRowContext(ctx, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // absent
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &d, nil
+}

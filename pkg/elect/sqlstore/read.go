@@ -1,0 +1,187 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// idsPerRead is how many ids one statement asks for.
+const idsPerRead = 500
+
+// Read implements [elect.Store]. SQLite's readers see every commit of every process, so each read is linearizable.
+func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+	if err := elect.ValidateKind(kind); err != nil {
+		return elect.Result{}, err
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	res, err := s.reads(ctx, func(ctx context.Context) (elect.Result, error) {
+		var res elect.Result
+		for part := range slices.Chunk(ids, idsPerRead) {
+			docs, err := s.byID(ctx, s.db, kind, part)
+			if err != nil {
+				return elect.Result{}, err
+			}
+			res.Docs = append(res.Docs, docs...)
+		}
+		return res, nil
+	})
+	return res, s.translate("read", err)
+}
+
+// List implements [elect.Store]. It is one snapshot and never stale.
+func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+	if err := elect.ValidateKind(kind); err != nil {
+		return elect.Result{}, err
+	}
+	text, args := s.sql.kinds[kind].query(q)
+	res, err := s.reads(ctx, func(ctx context.Context) (elect.Result, error) {
+		var res elect.Result
+		var err error
+		if q.CountOnly {
+			err = s.db.QueryRowContext(ctx, text, args...).Scan(&res.Total)
+		} else {
+			res.Docs, err = queryDocs(ctx, s.db, kind, text, args...)
+		}
+		return res, err
+	})
+	return res, s.translate("list", err)
+}
+
+// reads runs f as one of a few readers, again when another connection was in the way.
+func (s *Store) reads(ctx context.Context, f func(context.Context) (elect.Result, error)) (elect.Result, error) {
+	return await(ctx, s, func(ctx context.Context) (elect.Result, error) {
+		select {
+		case s.reading <- struct{}{}:
+			defer func() { <-s.reading }()
+		case <-ctx.Done():
+			return elect.Result{}, ctx.Err()
+		}
+		if err := s.checkFile(); err != nil {
+			return elect.Result{}, err
+		}
+		var res elect.Result
+		err := retry(ctx, func() (err error) {
+			res, err = f(ctx)
+			return err
+		})
+		res.Now = nowMS()
+		return res, err
+	})
+}
+
+// querier is a pool or one connection of it.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+func (s *Store) byID(ctx context.Context, from querier, kind elect.Kind, ids []string) ([]elect.Doc, error) {
+	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) + `) ORDER BY id`
+	return queryDocs(ctx, from, kind, text, anys(ids)...)
+}
+
+// query is the statement of a List.
+func (st kindStatements) query(q elect.Query) (text string, args []any) {
+	var where []string
+	add := func(condition string, values ...any) {
+		where = append(where, condition)
+		args = append(args, values...)
+	}
+	if q.Group != "" {
+		add(`grp = ?`, q.Group)
+	}
+	if len(q.Sessions) > 0 {
+		add(`session IN (`+marks(len(q.Sessions))+`)`, anys(q.Sessions)...)
+	}
+	if len(q.States) > 0 {
+		add(`state IN (`+marks(len(q.States))+`)`, anys(q.States)...)
+	}
+	if q.MinRev > 0 {
+		add(`rev >= ?`, q.MinRev)
+	}
+	if q.Unparked {
+		add(`parked = 0`)
+	}
+	if q.From != "" {
+		add(`id >= ?`, q.From)
+	}
+	if q.To != "" {
+		add(`id < ?`, q.To)
+	}
+	var b strings.Builder
+	b.WriteString(`SELECT ` + selected(q) + ` FROM ` + st.table)
+	if len(where) > 0 {
+		b.WriteString(` WHERE ` + strings.Join(where, ` AND `))
+	}
+	if q.CountOnly {
+		return b.String(), args
+	}
+	b.WriteString(` ORDER BY id`)
+	if q.Reverse {
+		b.WriteString(` DESC`)
+	}
+	if q.Limit > 0 {
+		b.WriteString(` LIMIT ?`)
+		args = append(args, q.Limit)
+	}
+	return b.String(), args
+}
+
+func selected(q elect.Query) string {
+	switch {
+	case q.CountOnly:
+		return `count(*)`
+	case q.NoBody:
+		return strings.Replace(columns, "body", "''", 1)
+	}
+	return columns
+}
+
+func queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, args ...any) ([]elect.Doc, error) {
+	rows, err := from.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var docs []elect.Doc
+	for rows.Next() {
+		d, err := scan(kind, rows)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, d)
+	}
+	return docs, rows.Err()
+}
+
+// scan reads a row whose columns are those of the constant.
+func scan(kind elect.Kind, from interface{ Scan(into ...any) error }) (elect.Doc, error) {
+	d := elect.Doc{Kind: kind}
+	err := from.Scan(
+		&d.ID, &d.Rev, &d.Stamp.Session, &d.Stamp.Seq, &d.Group, &d.Session, &d.Next, &d.Parked, &d.State, &d.Count, &d.Body,
+	)
+	if len(d.Body) == 0 {
+		d.Body = nil
+	}
+	return d, err
+}
+
+// row is d as the values of the columns.
+func row(d elect.Doc) []any {
+	return []any{
+		d.ID, d.Rev, d.Stamp.Session, d.Stamp.Seq, d.Group, d.Session, d.Next, d.Parked, d.State, d.Count, string(d.Body),
+	}
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/storetest"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		os.Exit(childMain(path))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "store.db")
+		return storetest.Database{
+			Open: func(ctx context.Context) (elect.Store, error) {
+				s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
+			},
+			RaiseSchema: func(ctx context.Context) error {
+				return execute(ctx, path, `UPDATE "default_schema" SET version = version + 1`)
+			},
+		}
+	})
+}
+
+// execute runs SQL on the file beside the store.
+func execute(ctx context.Context, path, text string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(ctx, text)
+	return err
+}
+
+func open(t *testing.T, path string, o sqlstore.Options) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func create(id string) elect.Change {
+	return elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: id, Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: 1}}}
+}
+
+func apply(ctx context.Context, t *testing.T, s elect.Store, changes ...elect.Change) elect.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, changes...)
+	if err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return outs[0]
+}

@@ -1,0 +1,227 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// watchBuffer is how many hints wait for a slow reader before they are dropped for one Resync.
+const watchBuffer = 256
+
+// watch is one Watch: a connection that looks whether another one has written, and where in the log of hints it is.
+type watch struct {
+	store   *Store
+	session string
+	conn    *sql.Conn
+	hints   chan elect.Hint
+	version int64 // PRAGMA data_version as last seen on conn
+	seq     int64 // the last line of the log that was told
+}
+
+// Watch implements [elect.Store]. Hints come within the poll interval and carry the documents as they are when the hint is made.
+func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, error) {
+	if err := s.begin(); err != nil {
+		return nil, s.translate("watch", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(s.closing, cancel)
+	w := &watch{store: s, session: session, hints: make(chan elect.Hint, watchBuffer)}
+	end := func() {
+		release()
+		cancel()
+		w.disconnect()
+		s.calls.Done()
+	}
+	if err := retry(ctx, func() error { return w.open(ctx) }); err != nil {
+		end()
+		return nil, s.translate("watch", err)
+	}
+	w.hints <- elect.Hint{Resync: true}
+	go func() {
+		defer end()
+		defer close(w.hints)
+		w.run(ctx)
+	}()
+	return w.hints, nil
+}
+
+// open connects and takes the place in the log from which hints are told. The version is read first: what is written between is
+// looked at twice rather than never.
+func (w *watch) open(ctx context.Context) error {
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	var oldest int64
+	return w.conn.QueryRowContext(ctx, w.store.sql.hintLast).Scan(&oldest, &w.seq)
+}
+
+func (w *watch) connect(ctx context.Context) error {
+	if w.conn != nil {
+		return nil
+	}
+	conn, err := w.store.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&w.version); err != nil {
+		_ = conn.Close()
+		return err
+	}
+	w.conn = conn
+	return nil
+}
+
+func (w *watch) disconnect() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// run tells hints until ctx ends or the file is not what it was.
+func (w *watch) run(ctx context.Context) {
+	tick := time.NewTicker(w.store.poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		err := w.look(ctx)
+		switch {
+		case err == nil, busy(err):
+		case errors.Is(sentinel(err), elect.ErrInvalid):
+			return
+		default:
+			// The place in the log stays, so that nothing is lost with the connection.
+			w.disconnect()
+		}
+	}
+}
+
+// look tells what was written since the last look, if anything was.
+func (w *watch) look(ctx context.Context) error {
+	if err := w.store.checkFile(); err != nil {
+		return err
+	}
+	if w.conn == nil {
+		if err := w.connect(ctx); err != nil {
+			return err
+		}
+		err := w.tell(ctx)
+		if err != nil {
+			w.disconnect() // so that it is told at the next look
+		}
+		return err
+	}
+	var version int64
+	if err := w.conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version); err != nil || version == w.version {
+		return err
+	}
+	if err := w.tell(ctx); err != nil {
+		return err
+	}
+	w.version = version
+	return nil
+}
+
+// tell sends the lines of the log after the last one that was told.
+func (w *watch) tell(ctx context.Context) error {
+	oldest, newest, err := w.bounds(ctx)
+	if err != nil || newest == w.seq {
+		return err
+	}
+	if newest < w.seq || oldest > w.seq+1 {
+		// Lines are missing: dropped before they were told, or the file came from a backup.
+		w.send(elect.Hint{Resync: true})
+		w.seq = newest
+		return nil
+	}
+	hints, last, err := w.since(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.addDocs(ctx, hints); err != nil {
+		return err
+	}
+	for _, h := range hints {
+		w.send(h)
+	}
+	// newest was read first: what is in between may be somebody else's only.
+	w.seq = max(newest, last)
+	return nil
+}
+
+func (w *watch) bounds(ctx context.Context) (oldest, newest int64, err error) {
+	err = w.conn.QueryRowContext(ctx, w.store.sql.hintLast).Scan(&oldest, &newest)
+	return oldest, newest, err
+}
+
+// since reads the lines that concern this watcher; of several that name one document, the first stands for all.
+func (w *watch) since(ctx context.Context) (hints []elect.Hint, last int64, err error) {
+	rows, err := w.conn.QueryContext(ctx, w.store.sql.hintSince, w.seq, w.session)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	seen := map[elect.Hint]bool{}
+	for rows.Next() {
+		var h elect.Hint
+		if err := rows.Scan(&last, &h.Kind, &h.ID); err != nil {
+			return nil, 0, err
+		}
+		if !seen[h] {
+			seen[h] = true
+			hints = append(hints, h)
+		}
+	}
+	return hints, last, rows.Err()
+}
+
+// addDocs reads the documents that the hints name.
+func (w *watch) addDocs(ctx context.Context, hints []elect.Hint) error {
+	if len(hints) > watchBuffer {
+		return nil // they will be dropped for a Resync as it is
+	}
+	named := map[elect.Kind][]string{}
+	for _, h := range hints {
+		named[h.Kind] = append(named[h.Kind], h.ID)
+	}
+	for kind, ids := range named {
+		docs, err := w.store.byID(ctx, w.conn, kind, ids)
+		if err != nil {
+			return err
+		}
+		for i := range docs {
+			for j := range hints {
+				if hints[j].Kind == kind && hints[j].ID == docs[i].ID {
+					hints[j].Doc = &docs[i]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// send never waits: when there is no room it takes out what is waiting and puts one Resync in its place. Nobody else sends.
+func (w *watch) send(h elect.Hint) {
+	select {
+	case w.hints <- h:
+		return
+	default:
+	}
+	for {
+		select {
+		case <-w.hints:
+			continue
+		default:
+		}
+		break
+	}
+	w.hints <- elect.Hint{Resync: true}
+}

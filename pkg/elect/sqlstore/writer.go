@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+)
+
+// writer is the one connection that a store writes on, with its prepared statements. Whoever took it from Store.writer has it alone.
+type writer struct {
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+}
+
+// transaction runs f between BEGIN IMMEDIATE and COMMIT, and waits for other writers as long as ctx lasts. Once it has begun
+// it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes; so f gets a context
+// that does not end. With an error nothing was written, unless the COMMIT itself failed: then nobody knows.
+func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Context) error) error {
+	if err := s.connect(ctx, w); err != nil {
+		return err
+	}
+	lasting := context.WithoutCancel(ctx)
+	if err := retry(ctx, func() error { return w.exec(lasting, `BEGIN IMMEDIATE`) }); err != nil {
+		w.dropUnlessBusy(err)
+		return err
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = f(lasting)
+	}
+	if err == nil {
+		err = s.checkFile()
+	}
+	if err == nil {
+		err = w.exec(lasting, `COMMIT`)
+	}
+	if err == nil {
+		return nil
+	}
+	// SQLite rolls back by itself after some errors. A connection in doubt is not used again.
+	if rollback := w.exec(lasting, `ROLLBACK`); rollback != nil {
+		w.drop()
+	}
+	return err
+}
+
+func (s *Store) connect(ctx context.Context, w *writer) error {
+	if w.conn != nil {
+		return nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	w.conn, w.statements = conn, map[string]*sql.Stmt{}
+	return nil
+}
+
+func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if st := w.statements[text]; st != nil {
+		return st, nil
+	}
+	st, err := w.conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // closed by drop
+	if err != nil {
+		return nil, err
+	}
+	w.statements[text] = st
+	return st, nil
+}
+
+func (w *writer) exec(ctx context.Context, text string, args ...any) error {
+	st, err := w.prepare(ctx, text)
+	if err != nil {
+		return err
+	}
+	_, err = st.ExecContext(ctx, args...)
+	return err
+}
+
+// dropUnlessBusy keeps the connection when the only trouble was that others were writing.
+func (w *writer) dropUnlessBusy(err error) {
+	if !busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		w.drop()
+	}
+}
+
+// drop closes the connection for good. The next transaction makes a new one.
+func (w *writer) drop() {
+	if w.conn == nil {
+		return
+	}
+	for _, st := range w.statements {
+		_ = st.Close()
+	}
+	// The pool must not get it back: it may be within a transaction.
+	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = w.conn.Close()
+	w.conn, w.statements = nil, nil
+}
