@@ -88,6 +88,7 @@ func (s *slot) compare(t *slot, level int) int {
 	return cmp.Or(
 		-cmpBool(s.held > level, t.held > level),
 		-cmpBool(s.newer, t.newer),
+		-cmp.Compare(min(s.held, level+1), min(t.held, level+1)),
 		cmp.Compare(s.load, t.load),
 		cmp.Compare(s.member, t.member),
 	)
