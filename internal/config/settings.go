@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -29,6 +30,8 @@ type Settings struct {
 
 	// Files are the files that were read, in order; of a directory, those in it.
 	Files []string
+
+	seen [sha256.Size]byte // what the files held
 }
 
 // Store says where locks are kept.

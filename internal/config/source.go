@@ -1,0 +1,112 @@
+package config
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxFile bounds a configuration file.
+const maxFile = 16 << 20
+
+// findFiles lists the files that paths mean: files as they are, of directories the *.yaml and *.yml in them, without
+// those whose names begin with a dot, in order of names. A file that is meant twice is listed once.
+func findFiles(paths []string) ([]string, Errors) {
+	if len(paths) == 0 {
+		return nil, Errors{{Message: "no configuration is given, name a file or directory with --config"}}
+	}
+	var files []string
+	var errs Errors
+	for _, path := range paths {
+		found, err := filesAt(path)
+		if err != nil {
+			errs = append(errs, Error{File: path, Message: err.Error()})
+		}
+		for _, file := range found {
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+	}
+	return files, errs
+}
+
+func filesAt(path string) ([]string, error) {
+	path = filepath.Clean(path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !isConfigName(e.Name()) {
+			continue
+		}
+		file := filepath.Join(path, e.Name())
+		// A ConfigMap's files are symlinks: what counts is what they lead to. One that leads nowhere is told when it is read.
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			continue
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the directory holds no configuration, a file named *.yaml or *.yml is needed")
+	}
+	return files, nil
+}
+
+func isConfigName(name string) bool {
+	ext := filepath.Ext(name)
+	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // G304: reading the files that are named is what this is for
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer func() { _ = f.Close() }()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("is larger than %d MiB, the most that is read", maxFile>>20)
+	}
+	return content, nil
+}
+
+// unreadable leaves the path out, since it stands before the message.
+func unreadable(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// sum is a hash of files: where it is equal nothing has changed.
+type sum struct{ hash.Hash }
+
+func newSum() sum { return sum{sha256.New()} }
+
+func (s sum) add(file string, content []byte, err error) {
+	_, _ = fmt.Fprintf(s, "%q %d %v\n", file, len(content), err) // a hash's Write never fails
+	_, _ = s.Write(content)
+}
+
+func (s sum) sum() [sha256.Size]byte { return [sha256.Size]byte(s.Sum(nil)) }
