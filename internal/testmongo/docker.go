@@ -25,8 +25,8 @@ func dockerRuns(ctx context.Context) bool {
 
 // dockerMachine starts one container for all nodes of a set, so that they reach each other as 127.0.0.1:PORT, just as
 // the tests do through the published ports. The container's first process waits for the end of its standard
-// input, which this process holds: when this process dies, the container ends.
-func dockerMachine(ctx context.Context, ports []int) (*machine, error) {
+// input, which this process holds: when this process dies, the container ends. dir is for the data, inside.
+func dockerMachine(ctx context.Context, dir string, ports []int) (*machine, error) {
 	image := os.Getenv(EnvImage)
 	if image == "" {
 		image = "mongo:7"
@@ -67,9 +67,10 @@ func dockerMachine(ctx context.Context, ports []int) (*machine, error) {
 		return nil, fmt.Errorf("docker run %s: the container did not start: %w", image, err)
 	}
 	return &machine{
-		dir: "/data", bind: "0.0.0.0", close: closeAll,
-		command: func(ctx context.Context, args ...string) *exec.Cmd {
-			return exec.CommandContext(ctx, "docker", append([]string{"exec", name, "mongod"}, args...)...) //nolint:gosec // as above
+		dir: dir, bind: "0.0.0.0", close: closeAll,
+		command: func(ctx context.Context, n *Node, args ...string) *exec.Cmd {
+			start := []string{"exec", name, "sh", "-c", `mkdir -p "$0" && exec mongod "$@"`, n.dataDir()}
+			return exec.CommandContext(ctx, "docker", append(start, args...)...) //nolint:gosec // as above
 		},
 		signal: func(ctx context.Context, n *Node, sig syscall.Signal) error {
 			kill := fmt.Sprintf("kill -%s $(cat %s)", strconv.Itoa(int(sig)), path.Join(n.dataDir(), "pid"))

