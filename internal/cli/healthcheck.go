@@ -22,6 +22,7 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	})
 	g.AddFlags(cmd)
 	// A container's health check knows 0 and 1 only; 2 is reserved there.
+	cmd.Args = cobra.NoArgs
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Exit{CodeNo, err} })
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long the replica may take to answer")
 	return cmd

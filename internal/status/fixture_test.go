@@ -1,0 +1,98 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// epoch is when everything in the tests happens.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+// sample is a cluster of n tasks of the group topics on a, b and c, in turn; the last one has no owner.
+func sample(n int) *Snapshot {
+	s := &Snapshot{Status: Status{
+		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: Time{epoch}, Ready: true,
+		Store:  Store{Kind: "sqlite", Reachable: true},
+		Groups: []Group{{Name: "topics", Cap: ptr(20)}},
+		Problems: []Problem{{
+			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has room", Group: "topics",
+			Task: fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},
+		}},
+	}}
+	group := &s.Status.Groups[0]
+	owned := map[string]int{}
+	for i := 1; i <= n; i++ {
+		t := Task{
+			Key: fmt.Sprintf("topics/topic-%04d", i), Group: "topics", Name: fmt.Sprintf("topic-%04d", i), Kind: "exec",
+			Labels: Labels{"team": []string{"core", "edge"}[i%2]}, State: Running, Instance: string("abc"[i%3]),
+			FencingToken: int64(i), OwnedSince: Time{epoch}, StateSince: Time{epoch}, Reason: "Created",
+		}
+		t.Session = "session-" + t.Instance
+		if i == n {
+			t.State, t.Instance, t.Session, t.Reason, t.OwnedSince = Unassigned, "", "", ProblemNoCapacity, Time{}
+		}
+		owned[t.Instance]++
+		group.Count(t.State)
+		s.Tasks = append(s.Tasks, t)
+		s.Locks = append(s.Locks, Lock{
+			Key: t.Key, Group: t.Group, Name: t.Name, Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken,
+		})
+	}
+	var places []Place
+	for _, name := range []string{"a", "b", "c"} {
+		places = append(places, Place{Cap: 20, Owned: owned[name]})
+		s.Instances = append(s.Instances, Instance{
+			Name: name, Session: "session-" + name, State: Live, Zone: "z1", Version: "1.0.0", StartedAt: Time{epoch},
+			HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": owned[name]}, Caps: Counts{"topics": 20},
+		})
+	}
+	group.Room(places)
+	s.Sort()
+	return s
+}
+
+// clone copies a snapshot so that it can be changed and published as the next one.
+func clone(t *testing.T, s *Snapshot) *Snapshot {
+	t.Helper()
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Snapshot
+	if err := json.Unmarshal(b, &c); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+func boardWith(s *Snapshot) *Board {
+	var b Board
+	b.Publish(s)
+	return &b
+}
+
+// get asks the handler and returns what it answered.
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	return w
+}
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) T {
+	t.Helper()
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return v
+}

@@ -1,0 +1,290 @@
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestErrorsAreProblems(t *testing.T) {
+	h := New(Config{Source: boardWith(sample(9))})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		reason, says string
+	}{
+		{"GET", "/nowhere", 404, ReasonNotFound, "/nowhere"},
+		{"GET", "/api/v1/tasks/topics/none", 404, ReasonNotFound, "topics/none"},
+		{"GET", "/api/v1/instances/none", 404, ReasonNotFound, "none"},
+		{"POST", "/api/v1/tasks/topics/topic-0001/pause", 404, ReasonNotFound, "pause"},
+		{"POST", "/api/v1/tasks", 405, ReasonMethodNotAllowed, "GET"},
+		{"DELETE", "/", 405, ReasonMethodNotAllowed, "GET"},
+		{"GET", "/api/v1/tasks?limit=0", 400, ReasonInvalid, "from 1 to 5000"},
+		{"GET", "/api/v1/tasks?limit=5001", 400, ReasonInvalid, "from 1 to 5000"},
+		{"GET", "/api/v1/tasks?limit=many", 400, ReasonInvalid, "many"},
+		{"GET", "/api/v1/tasks?state=sleeping", 400, ReasonInvalid, "unassigned"},
+		{"GET", "/api/v1/tasks?selector=a%20b", 400, ReasonInvalid, "k notin (a,b)"},
+		{"GET", "/api/v1/tasks?goup=topics", 400, ReasonInvalid, "group"},
+		{"GET", "/api/v1/tasks?continue=zzz", 400, ReasonInvalid, "continue"},
+		{"GET", "/api/v1/tasks?watch=perhaps", 400, ReasonInvalid, "true nor false"},
+		{"GET", "/api/v1/tasks?a=%zz", 400, ReasonInvalid, "zz"},
+		{"GET", "/api/v1/events?since=soon", 400, ReasonInvalid, "soon"},
+		{"GET", "/api/v1/locks?selector=a", 400, ReasonInvalid, "selector"},
+		{"GET", "/api/v1/tasks/topics/topic-0001/logs?tail=0", 400, ReasonInvalid, "from 1 to 1000"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody))
+		var e Error
+		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
+			t.Errorf("%s %s: %v in %s", c.method, c.path, err, w.Body)
+			continue
+		}
+		if w.Code != c.status || e.Status != c.status || e.Reason != c.reason || !strings.Contains(e.Detail, c.says) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, w.Code, w.Body)
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
+			t.Errorf("%s %s: %s", c.method, c.path, got)
+		}
+		if got := w.Header().Get("Allow"); (c.status == 405) != (got == "GET, HEAD") {
+			t.Errorf("%s %s: Allow %q", c.method, c.path, got)
+		}
+	}
+}
+
+func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
+	w := get(t, New(Config{Source: boardWith(sample(1))}), "/api/v1/tasks?limit=0&state=x&oops=1")
+	var e Error
+	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || len(e.Errors) != 3 {
+		t.Errorf("%v: %s", err, w.Body)
+	}
+}
+
+func TestListsSelect(t *testing.T) {
+	h := New(Config{Source: boardWith(sample(9))})
+	for path, want := range map[string]int{
+		"/api/v1/tasks":                                  9,
+		"/api/v1/tasks?group=topics":                     9,
+		"/api/v1/tasks?group=other":                      0,
+		"/api/v1/tasks?instance=a":                       2,
+		"/api/v1/tasks?instance=a&instance=b":            5,
+		"/api/v1/tasks?state=unassigned":                 1,
+		"/api/v1/tasks?state=unassigned,running":         9,
+		"/api/v1/tasks?selector=team%3Dcore":             4,
+		"/api/v1/tasks?selector=team%20in%20(core,edge)": 9,
+		"/api/v1/tasks?q=TOPIC-0003":                     1,
+		"/api/v1/tasks?instance=a&selector=team%3Dcore":  1,
+		"/api/v1/instances":                              3,
+		"/api/v1/instances?state=dead":                   0,
+		"/api/v1/instances?group=topics&instance=b":      1,
+		"/api/v1/groups":                                 1,
+		"/api/v1/groups?q=top":                           1,
+		"/api/v1/groups?group=none":                      0,
+		"/api/v1/locks?instance=c":                       3,
+		"/api/v1/events":                                 0,
+	} {
+		list := decode[List[json.RawMessage]](t, get(t, h, path))
+		if len(list.Items) != want {
+			t.Errorf("%s: got %d, want %d", path, len(list.Items), want)
+		}
+	}
+	if got := decode[Task](t, get(t, h, "/api/v1/tasks/topics/topic-0002")); got.Instance != "c" {
+		t.Errorf("got %+v", got)
+	}
+	if got := decode[Instance](t, get(t, h, "/api/v1/instances/b")); got.Session != "session-b" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestPagesMakeTheWholeList(t *testing.T) {
+	const n = 1203
+	h := New(Config{Source: boardWith(sample(n))})
+	var keys []string
+	pages, next := 0, ""
+	for {
+		list := decode[List[Task]](t, get(t, h, "/api/v1/tasks?group=topics&limit=100&continue="+url.QueryEscape(next)))
+		for _, task := range list.Items {
+			keys = append(keys, task.Key)
+		}
+		pages++
+		if next = list.Continue; next == "" {
+			break
+		}
+	}
+	if pages != 13 || len(keys) != n {
+		t.Fatalf("%d pages, %d tasks", pages, len(keys))
+	}
+	for i := 1; i < n; i++ {
+		if keys[i-1] >= keys[i] {
+			t.Fatalf("%s before %s", keys[i-1], keys[i])
+		}
+	}
+}
+
+func TestPagesGoOnWhereTheLastKeyIsGone(t *testing.T) {
+	board := boardWith(sample(9))
+	h := New(Config{Source: board})
+	list := decode[List[Task]](t, get(t, h, "/api/v1/tasks?limit=3"))
+	after := clone(t, board.Snapshot())
+	after.Tasks = append(after.Tasks[:2], after.Tasks[3:]...)
+	board.Publish(after)
+	list = decode[List[Task]](t, get(t, h, "/api/v1/tasks?limit=3&continue="+list.Continue))
+	if list.Items[0].Name != "topic-0004" {
+		t.Errorf("went on at %s", list.Items[0].Name)
+	}
+}
+
+func TestTokensEnd(t *testing.T) {
+	s := newServer(Config{Source: boardWith(sample(9))})
+	now := epoch
+	s.now = func() time.Time { return now }
+	h := s.handler()
+	next := decode[List[Task]](t, get(t, h, "/api/v1/tasks?limit=3")).Continue
+	if w := get(t, h, "/api/v1/tasks?limit=3&group=topics&continue="+next); w.Code != http.StatusBadRequest {
+		t.Errorf("other conditions: %d", w.Code)
+	}
+	if w := get(t, h, "/api/v1/locks?limit=3&continue="+next); w.Code != http.StatusBadRequest {
+		t.Errorf("another list: %d", w.Code)
+	}
+	now = epoch.Add(tokenLife - time.Second)
+	second := decode[List[Task]](t, get(t, h, "/api/v1/tasks?limit=3&continue="+next)).Continue
+	now = epoch.Add(tokenLife + time.Second)
+	if w := get(t, h, "/api/v1/tasks?limit=3&continue="+second); w.Code != http.StatusGone {
+		t.Errorf("the age of the first page does not count on later ones: %d", w.Code)
+	}
+}
+
+func TestBeforeTheFirstSnapshot(t *testing.T) {
+	h := New(Config{Source: &Board{}})
+	for path, want := range map[string]int{
+		"/": 200, "/livez": 200, "/metrics": 200, "/openapi.json": 200,
+		"/readyz": 503, "/api/v1/status": 503, "/api/v1/tasks": 503, "/api/v1/tasks/a/b": 503, "/api/v1/instances/a": 503,
+	} {
+		w := get(t, h, path)
+		if w.Code != want {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		if (w.Header().Get("Retry-After") != "") != (want == 503) {
+			t.Errorf("%s: Retry-After %q", path, w.Header().Get("Retry-After"))
+		}
+	}
+}
+
+func TestStoreAwayDegrades(t *testing.T) {
+	s := sample(9)
+	s.Status.Stale, s.Status.Store = true, Store{Kind: "mongodb", Error: "no reachable servers"}
+	h := New(Config{Source: boardWith(s)})
+	if got := decode[Status](t, get(t, h, "/api/v1/status")); !got.Stale || got.Store.Reachable {
+		t.Errorf("got %+v", got)
+	}
+	if got := decode[List[Task]](t, get(t, h, "/api/v1/tasks")); !got.Stale || len(got.Items) != 9 {
+		t.Errorf("got %+v", got)
+	}
+	if w := get(t, h, "/readyz"); w.Code != 200 {
+		t.Errorf("readyz: %d", w.Code)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	draining := sample(1)
+	draining.Status.Draining = true
+	bad := func() error { return errors.New("stuck") }
+	for name, c := range map[string]struct {
+		config       Config
+		livez, ready int
+	}{
+		"fine":     {Config{Source: boardWith(sample(1))}, 200, 200},
+		"draining": {Config{Source: boardWith(draining)}, 200, 503},
+		"asked":    {Config{Source: boardWith(sample(1)), Live: bad, Ready: bad}, 503, 503},
+	} {
+		h := New(c.config)
+		if w := get(t, h, "/livez"); w.Code != c.livez {
+			t.Errorf("%s: livez %d", name, w.Code)
+		}
+		if w := get(t, h, "/readyz"); w.Code != c.ready {
+			t.Errorf("%s: readyz %d", name, w.Code)
+		}
+	}
+}
+
+func TestAPanicIsAnAnswer(t *testing.T) {
+	w := get(t, New(Config{Source: boardWith(sample(1)), Ready: func() error { panic("oops") }}), "/readyz")
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "oops") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestPageRunsOnlyItself(t *testing.T) {
+	w := get(t, New(Config{Source: boardWith(sample(1))}), "/")
+	policy := w.Header().Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "connect-src 'self'", hashOf(w.Body.String(), "script"), hashOf(w.Body.String(), "style")} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("%s is not in %s", want, policy)
+		}
+	}
+	for _, never := range []string{"http://", "https://", "innerHTML", " onclick", " style=\"", "eval("} {
+		if strings.Contains(w.Body.String(), never) {
+			t.Errorf("the page holds %q, which its policy forbids or should", never)
+		}
+	}
+	for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy"} {
+		if w.Header().Get(name) == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+type fakeLogs map[string][]string
+
+func (f fakeLogs) Tail(key string, n int) ([]string, bool) {
+	lines, ok := f[key]
+	return lines[max(0, len(lines)-n):], ok
+}
+
+func TestLogsComeFromTheOwner(t *testing.T) {
+	owner := sample(9)
+	owner.Status.Instance = "c"
+	there := httptest.NewServer(New(Config{Source: boardWith(owner), Logs: fakeLogs{"topics/topic-0002": {"x", "y", "z"}}}))
+	defer there.Close()
+
+	s := sample(9)
+	s.Instances[2].Address = strings.TrimPrefix(there.URL, "http://")
+	h := New(Config{Source: boardWith(s), Logs: fakeLogs{"topics/topic-0003": {"one", "two"}}})
+	for path, want := range map[string]string{
+		"topic-0003/logs":        "one\ntwo\n",
+		"topic-0003/logs?tail=1": "two\n",
+		"topic-0002/logs?tail=2": "y\nz\n",
+	} {
+		if w := get(t, h, "/api/v1/tasks/topics/"+path); w.Code != 200 || w.Body.String() != want {
+			t.Errorf("%s: %d %q", path, w.Code, w.Body)
+		}
+	}
+	for path, want := range map[string]int{
+		"topic-0005/logs": 503, // of c, which keeps none of it
+		"topic-0001/logs": 503, // of b, which has no address
+		"topic-0006/logs": 404, // of a itself
+		"topic-0009/logs": 404, // of nobody
+		"none/logs":       404,
+	} {
+		if w := get(t, h, "/api/v1/tasks/topics/"+path); w.Code != want {
+			t.Errorf("%s: %d %q", path, w.Code, w.Body)
+		}
+	}
+}
+
+func TestRequestsAreForwardedOnce(t *testing.T) {
+	s := sample(9)
+	asked := 0
+	var h http.Handler
+	loop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; h.ServeHTTP(w, r) }))
+	defer loop.Close()
+	s.Instances[2].Address = loop.URL
+	h = New(Config{Source: boardWith(s)})
+	if w := get(t, h, "/api/v1/tasks/topics/topic-0002/logs"); w.Code != 503 || asked != 1 {
+		t.Errorf("%d after %d requests", w.Code, asked)
+	}
+}

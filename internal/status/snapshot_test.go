@@ -1,0 +1,147 @@
+package status
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The JSON is the contract of the API: these texts are compared whole, so that no field is renamed, left out or moved.
+func TestJSONIsTheContract(t *testing.T) {
+	for name, c := range map[string]struct {
+		value any
+		want  string
+	}{
+		"empty status": {Status{}, `{"cluster":"","instance":"","version":"","observedAt":null,"stale":false,"ready":false,` +
+			`"draining":false,"store":{"kind":"","reachable":false,"error":""},"groups":[],"problems":[]}`},
+		"group": {Group{Name: "topics", Cap: ptr(20), Tasks: 100, Running: 98, Starting: 1, Unassigned: 1, Capacity: ptr(200), Headroom: ptr(80), Imbalance: 1},
+			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,"unassigned":1,` +
+				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1}`},
+		"group without cap": {Group{}, `{"name":"","cap":null,"tasks":0,"waiting":0,"running":0,"starting":0,"stopping":0,"backoff":0,` +
+			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0}`},
+		"problem": {Problem{Reason: ProblemNoCapacity, Severity: SeverityError, Since: Time{epoch}},
+			`{"reason":"NoCapacity","severity":"error","message":"","group":"","task":"","instance":"","since":"2026-01-02T03:04:05.000Z"}`},
+		"tasks": {List[Task]{Items: []Task{{Key: "topics/topic-001", FencingToken: 7, OwnedSince: Millis(1500)}}},
+			`{"items":[{"key":"topics/topic-001","group":"","name":"","kind":"","labels":{},"state":"","instance":"","session":"","fencingToken":7,` +
+				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,"lastError":"","nextRunAt":null,"pinnedTo":""}],"continue":"","stale":false}`},
+		"instances": {List[Instance]{Items: []Instance{{Name: "a", State: Live, HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": 20}}}},
+			`{"items":[{"name":"a","session":"","state":"live","zone":"","labels":{},"version":"","revision":"","address":"","startedAt":null,` +
+				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{}}],"continue":"","stale":false}`},
+		"events": {List[Event]{Items: []Event{{ID: "1"}}, Continue: "x"},
+			`{"items":[{"id":"1","time":null,"type":"","reason":"","key":"","from":"","to":"","fencingToken":0,"by":"","message":""}],"continue":"x","stale":false}`},
+		"no locks": {List[Lock]{}, `{"items":[],"continue":"","stale":false}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := json.Marshal(c.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(b) != c.want {
+				t.Errorf("got  %s\nwant %s", b, c.want)
+			}
+		})
+	}
+}
+
+func TestTimeReadsWhatItWrites(t *testing.T) {
+	for _, at := range []Time{{}, {epoch}, Millis(1)} {
+		b, err := json.Marshal(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Time
+		if err := json.Unmarshal(b, &back); err != nil || !back.Equal(at.Time) {
+			t.Errorf("%s came back as %v, %v", b, back, err)
+		}
+	}
+	var other Time
+	if err := json.Unmarshal([]byte(`"2026-01-02T05:04:05+02:00"`), &other); err != nil || !other.Equal(epoch) {
+		t.Errorf("a time zone: %v, %v", other, err)
+	}
+	if err := json.Unmarshal([]byte(`"yesterday"`), &other); err == nil {
+		t.Error("yesterday was read as a moment")
+	}
+}
+
+func TestCountsAddUpToTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var g Group
+		states := append(TaskStates(), "never heard of")
+		picked := rapid.SliceOf(rapid.SampledFrom(states)).Draw(t, "states")
+		for _, s := range picked {
+			g.Count(s)
+		}
+		sum := 0
+		for _, s := range TaskStates() {
+			sum += g.InState(s)
+		}
+		if g.Tasks != len(picked) || sum != g.Tasks {
+			t.Fatalf("%d tasks, counted %d, states add up to %d", len(picked), g.Tasks, sum)
+		}
+	})
+}
+
+func TestRoom(t *testing.T) {
+	ten := func(limit, owned int) []Place {
+		places := make([]Place, 10)
+		for i := range places {
+			places[i] = Place{Cap: limit, Owned: owned}
+		}
+		return places
+	}
+	for name, c := range map[string]struct {
+		group              Group
+		places             []Place
+		capacity, headroom *int
+		imbalance          int
+	}{
+		"ten of twenty":    {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), ptr(200), ptr(80), 0},
+		"to the brim":      {Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, ptr(80), ptr(-40), 0},
+		"largest is lost":  {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, ptr(40), ptr(5), 1},
+		"paused wait not":  {Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, ptr(10), ptr(4), 1},
+		"no cap":           {Group{Running: 5}, []Place{{-1, 5}, {20, 0}}, nil, nil, 5},
+		"nobody, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
+		"nobody, with cap": {Group{Cap: ptr(20), Unassigned: 3}, nil, ptr(0), ptr(-3), 0},
+		"full is not idle": {Group{Running: 12}, []Place{{2, 2}, {20, 10}}, ptr(22), ptr(-10), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := c.group
+			g.Room(c.places)
+			if !sameInt(g.Capacity, c.capacity) || !sameInt(g.Headroom, c.headroom) || g.Imbalance != c.imbalance {
+				b, _ := json.Marshal(g)
+				t.Errorf("got %s", b)
+			}
+		})
+	}
+}
+
+func TestProblemsAreSortedWorstFirst(t *testing.T) {
+	list := []Problem{
+		{Reason: "B", Severity: SeverityWarning},
+		{Reason: "Z", Severity: SeverityError, Task: "g/b"},
+		{Reason: "Z", Severity: SeverityError, Task: "g/a"},
+		{Reason: "A", Severity: SeverityWarning},
+	}
+	SortProblems(list)
+	got := ""
+	for _, p := range list {
+		got += p.Reason + p.Task + " "
+	}
+	if got != "Zg/a Zg/b A B " {
+		t.Error(got)
+	}
+}
+
+func TestInstanceOfSeveralSessionsIsTheLivingOne(t *testing.T) {
+	s := &Snapshot{Instances: []Instance{
+		{Name: "a", Session: "1", State: Dead, StartedAt: Time{epoch.Add(time.Hour)}},
+		{Name: "a", Session: "2", State: Live, StartedAt: Time{epoch}},
+		{Name: "a", Session: "3", State: Live, StartedAt: Time{epoch.Add(time.Minute)}},
+		{Name: "a", Session: "4", State: Draining},
+	}}
+	if got := s.Instance("a"); got == nil || got.Session != "3" {
+		t.Errorf("got %+v", got)
+	}
+}
