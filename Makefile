@@ -76,7 +76,7 @@ verify: ## Modules are what go.sum says
 
 .PHONY: vet
 vet: ## gofmt and go vet, tests included
-	@out="$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go'))"; \
+	@out="$$(gofmt -l .)"; \
 	if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
 	go vet ./...
 ifneq ($(BENCH_MODULE),)

@@ -29,6 +29,9 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 		}, NodeTimeout(storyTimeout))
 
 		AfterEach(func() {
+			if c == nil {
+				return // BeforeAll has failed
+			}
 			logsOnFailure(c)
 			expectOneRunEach(c)
 		})
@@ -68,6 +71,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Expect(err).NotTo(HaveOccurred())
 			ended, err := leaving.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
+			gone := history.Now()
 			Expect(ended.ExitCode()).To(Equal(0), "an orderly end")
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -75,7 +79,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			h := load(c)
 			gaps := h.Gaps(at, history.Now())
 			Expect(gapKeys(gaps)).To(ContainElements(keys))
-			Expect(h.AliveAfter(leaving.Name, history.Now().Add(-time.Second))).To(BeEmpty())
+			Expect(h.AliveAfter(leaving.Name, gone)).To(BeEmpty(), "tasks that outlived their replica")
 			figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
 				lastStart(h, at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
 		}, SpecTimeout(storyTimeout))

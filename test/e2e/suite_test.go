@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -50,6 +51,7 @@ func TestStories(t *testing.T) {
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	suite, reporter := GinkgoConfiguration()
 	suite.Timeout = suiteTimeout
+	reporter.NoColor = reporter.NoColor || !term.IsTerminal(int(os.Stdout.Fd()))
 	RunSpecs(t, "shardctl, end to end", suite, reporter)
 }
 

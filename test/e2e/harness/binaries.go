@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,8 +43,13 @@ func build(ctx context.Context, root, to, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return fmt.Errorf("go build %s: %s", pkg, out) // its words say it all
+	case err != nil:
+		return fmt.Errorf("go build %s: %w", pkg, err)
 	}
 	return nil
 }
