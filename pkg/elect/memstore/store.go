@@ -18,7 +18,7 @@ var errClosed = fmt.Errorf("memory: %w: closed", elect.ErrUnavailable)
 type Store struct {
 	db     *database
 	fault  atomic.Pointer[func(Call) Verdict]
-	closed context.Context //nolint:containedctx // ends with Close, and watches end with it
+	closed context.Context // ends with Close, and watches end with it
 	close  context.CancelFunc
 }
 

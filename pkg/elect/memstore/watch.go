@@ -36,7 +36,7 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, e
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	ended, stop := context.WithCancel(ctx)
-	release := context.AfterFunc(s.closed, stop)
+	release := context.AfterFunc(s.closed, stop) //nolint:contextcheck // Close ends it as well as the caller's context
 	context.AfterFunc(ended, func() {
 		release()
 		stop()

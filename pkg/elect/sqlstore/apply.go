@@ -104,8 +104,9 @@ func worthHint(old, d *elect.Doc) bool {
 		return old == nil || d == nil || old.State != d.State
 	case elect.KindLock:
 		return d != nil && d.Next != ""
+	default:
+		return false
 	}
-	return false
 }
 
 // addHint writes a line of the log, in the transaction of the change that it tells of.
@@ -139,7 +140,7 @@ func (w *writer) get(ctx context.Context, text string, kind elect.Kind, id strin
 	}
 	d, err := scan(kind, st.QueryRowContext(ctx, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // absent
+		return nil, nil // absent
 	}
 	if err != nil {
 		return nil, err

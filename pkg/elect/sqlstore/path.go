@@ -67,12 +67,12 @@ func prepareFile(path string) (string, fs.FileInfo, error) {
 		return "", nil, fmt.Errorf("SQLite file %q: %w", path, err)
 	}
 	// One name for one file: SQLite finds the WAL beside the name it was opened by.
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = target
 	}
 	creating.Lock()
 	defer creating.Unlock()
-	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the file that the user names
 	switch {
 	case err == nil:
 		if err := f.Close(); err != nil {

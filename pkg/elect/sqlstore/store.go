@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ type Store struct {
 	writer  chan *writer  // holds the one writer while it is free
 	reading chan struct{} // one for each call that reads
 
-	closing context.Context //nolint:containedctx // ends with Close, and the calls under way with it
+	closing context.Context // ends with Close, and the calls under way with it
 	close   context.CancelFunc
 	mu      sync.Mutex // guards closed against a call that begins
 	closed  bool
@@ -93,12 +94,10 @@ func joinClose(err, closing error) error {
 	return err
 }
 
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+
 func checkCluster(name string) error {
-	bad := len(name) > 63
-	for _, r := range name {
-		bad = bad || !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_')
-	}
-	if bad {
+	if !clusterName.MatchString(name) {
 		return fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", name, elect.ErrInvalid)
 	}
 	return nil
@@ -152,7 +151,7 @@ func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, err
 		return none, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel)
+	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends it as well as the caller's context
 	type reply struct {
 		value T
 		err   error

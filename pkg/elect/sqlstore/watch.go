@@ -28,7 +28,7 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, e
 		return nil, s.translate("watch", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	release := context.AfterFunc(s.closing, cancel)
+	release := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends it as well as the caller's context
 	w := &watch{store: s, session: session, hints: make(chan elect.Hint, watchBuffer)}
 	end := func() {
 		release()

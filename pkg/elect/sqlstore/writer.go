@@ -62,7 +62,7 @@ func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	if st := w.statements[text]; st != nil {
 		return st, nil
 	}
-	st, err := w.conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // closed by drop
+	st, err := w.conn.PrepareContext(ctx, text) // closed by drop
 	if err != nil {
 		return nil, err
 	}

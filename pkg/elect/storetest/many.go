@@ -8,7 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-func testBatch(t *testing.T, b *bench) {
+func testBatch(b *bench) {
+	t := b.t
 	s := b.open(t)
 	if outs, err := s.Apply(t.Context()); err != nil || len(outs) != 0 {
 		t.Fatalf("apply of nothing: %v, %v", outs, err)
@@ -30,7 +31,8 @@ func testBatch(t *testing.T, b *bench) {
 }
 
 // Changes of one batch each end on their own, whatever happens to those beside them.
-func testBatchOutcomes(t *testing.T, b *bench) {
+func testBatchOutcomes(b *bench) {
+	t := b.t
 	s := b.open(t)
 	const n = elect.MaxBatch + 40
 	var before []elect.Change
@@ -99,7 +101,8 @@ func testBatchOutcomes(t *testing.T, b *bench) {
 }
 
 // At every revision exactly one of the racing writers wins, and the others are told who did.
-func testRacingWriters(t *testing.T, b *bench) {
+func testRacingWriters(b *bench) {
+	t := b.t
 	const writers, rounds = 50, 6
 	clients := []elect.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
@@ -132,7 +135,8 @@ func testRacingWriters(t *testing.T, b *bench) {
 	}
 }
 
-func testRacingCreators(t *testing.T, b *bench) {
+func testRacingCreators(b *bench) {
+	t := b.t
 	const writers = 50
 	clients := []elect.Store{b.open(t), b.open(t)}
 	for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession} {
@@ -187,7 +191,8 @@ func race(t *testing.T, clients []elect.Store, changes []elect.Change) []elect.O
 }
 
 // A counter raised by many through compare-and-set loses nothing.
-func testCounter(t *testing.T, b *bench) {
+func testCounter(b *bench) {
+	t := b.t
 	const writers, each = 10, 10
 	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(elect.Doc{Kind: elect.KindValue, ID: "g/n"}, 0))
@@ -233,7 +238,8 @@ func (b *bench) increment(t *testing.T, s elect.Store) error {
 }
 
 // What was acknowledged to one client, every other client reads at once.
-func testLinearizable(t *testing.T, b *bench) {
+func testLinearizable(b *bench) {
+	t := b.t
 	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
 	for i := range 60 {
@@ -245,7 +251,8 @@ func testLinearizable(t *testing.T, b *bench) {
 	}
 }
 
-func testBump(t *testing.T, b *bench) {
+func testBump(b *bench) {
+	t := b.t
 	const writers, each = 10, 20
 	clients := []elect.Store{b.open(t), b.open(t)}
 	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
@@ -268,7 +275,8 @@ func testBump(t *testing.T, b *bench) {
 }
 
 // Bumps and writes of one group respect each other: a bump keeps the body, takes the stamp away and makes older conditions fail.
-func testBumpAndPut(t *testing.T, b *bench) {
+func testBumpAndPut(b *bench) {
+	t := b.t
 	s := b.open(t)
 	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
 	first := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)

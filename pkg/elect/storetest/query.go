@@ -29,7 +29,8 @@ func (b *bench) list(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query
 }
 
 // testQuery compares the store with matching done by hand, over every field and many combinations of them.
-func testQuery(t *testing.T, b *bench) {
+func testQuery(b *bench) {
+	t := b.t
 	s, reader := b.open(t), b.open(t)
 	var docs []elect.Doc
 	for i := range 120 {
@@ -146,7 +147,8 @@ func byHand(docs []elect.Doc, q elect.Query) []elect.Doc {
 }
 
 // While documents change hands, a List shows each of them once at most, as it was at some time.
-func testQueryWhileWriting(t *testing.T, b *bench) {
+func testQueryWhileWriting(b *bench) {
+	t := b.t
 	const n = 40
 	s, reader := b.open(t), b.open(t)
 	var creates []elect.Change
@@ -200,7 +202,8 @@ func testQueryWhileWriting(t *testing.T, b *bench) {
 	wg.Wait()
 }
 
-func testPaging(t *testing.T, b *bench) {
+func testPaging(b *bench) {
+	t := b.t
 	const n, page = 10_000, 977
 	s, reader := b.open(t), b.open(t)
 	want := make([]string, 0, n)

@@ -22,7 +22,8 @@ func (b *bench) wantNothing(t *testing.T, s elect.Store, bad elect.Change, want 
 	wantAbsent(t, s, elect.KindLock, "g/good")
 }
 
-func testTooLarge(t *testing.T, b *bench) {
+func testTooLarge(b *bench) {
+	t := b.t
 	s := b.open(t)
 	body := func(size int) []byte {
 		return []byte(`{"a":"` + string(bytes.Repeat([]byte("x"), size-8)) + `"}`)
@@ -54,7 +55,8 @@ func testTooLarge(t *testing.T, b *bench) {
 	}
 }
 
-func testMalformed(t *testing.T, b *bench) {
+func testMalformed(b *bench) {
+	t := b.t
 	s := b.open(t)
 	first := b.put(lock("g/a"), 0)
 	must(t, s, first)
@@ -92,7 +94,8 @@ func testMalformed(t *testing.T, b *bench) {
 }
 
 // Several clients set the same empty database up at once, and all can work.
-func testSetUpAtOnce(t *testing.T, b *bench) {
+func testSetUpAtOnce(b *bench) {
+	t := b.t
 	const clients = 8
 	var wg sync.WaitGroup
 	stores := make([]elect.Store, clients)
@@ -128,7 +131,8 @@ func testSetUpAtOnce(t *testing.T, b *bench) {
 }
 
 // A database of a newer version is left alone, and what was in it stays.
-func testNewerSchema(t *testing.T, b *bench) {
+func testNewerSchema(b *bench) {
+	t := b.t
 	if b.db.RaiseSchema == nil {
 		t.Skip("this store has no schema")
 	}
@@ -163,7 +167,8 @@ func (b *bench) openForClose(t *testing.T) elect.Store {
 }
 
 // After Close every call fails in order.
-func testClosed(t *testing.T, b *bench) {
+func testClosed(b *bench) {
+	t := b.t
 	beside := b.open(t)
 	s := b.openForClose(t)
 	must(t, s, b.put(lock("g/a"), 0))

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -12,7 +11,8 @@ func lock(id string) elect.Doc {
 	return elect.Doc{Kind: elect.KindLock, ID: id, Group: elect.Key(id).Group()}
 }
 
-func testCreate(t *testing.T, b *bench) {
+func testCreate(b *bench) {
+	t := b.t
 	s := b.open(t)
 	for _, kind := range elect.Kinds() {
 		wantAbsent(t, s, kind, "g/a")
@@ -26,7 +26,8 @@ func testCreate(t *testing.T, b *bench) {
 	}
 }
 
-func testReplace(t *testing.T, b *bench) {
+func testReplace(b *bench) {
+	t := b.t
 	s := b.open(t)
 	first := b.put(lock("g/a"), 0)
 	must(t, s, first)
@@ -51,7 +52,8 @@ func testReplace(t *testing.T, b *bench) {
 	wantAbsent(t, s, elect.KindLock, "g/b")
 }
 
-func testDelete(t *testing.T, b *bench) {
+func testDelete(b *bench) {
+	t := b.t
 	s := b.open(t)
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
@@ -75,7 +77,8 @@ func testDelete(t *testing.T, b *bench) {
 	}
 }
 
-func testFields(t *testing.T, b *bench) {
+func testFields(b *bench) {
+	t := b.t
 	s, other := b.open(t), b.open(t)
 	full := elect.Doc{
 		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Parked: true, State: "live", Count: 1 << 40,
@@ -97,7 +100,8 @@ func testFields(t *testing.T, b *bench) {
 	}
 }
 
-func testBody(t *testing.T, b *bench) {
+func testBody(b *bench) {
+	t := b.t
 	s := b.open(t)
 	for id, body := range map[string][]byte{"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n")} {
 		d := elect.Doc{Kind: elect.KindValue, ID: id, Body: body}
@@ -120,7 +124,8 @@ func testBody(t *testing.T, b *bench) {
 	}
 }
 
-func testIDs(t *testing.T, b *bench) {
+func testIDs(b *bench) {
+	t := b.t
 	s := b.open(t)
 	odd := []string{
 		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null", "'; --", `"`, `\`,
@@ -144,7 +149,8 @@ func testIDs(t *testing.T, b *bench) {
 	}
 }
 
-func testRead(t *testing.T, b *bench) {
+func testRead(b *bench) {
+	t := b.t
 	s := b.open(t)
 	must(t, s, b.put(lock("g/a"), 0), b.put(lock("g/b"), 0), b.put(lock("g/c"), 0))
 	must(t, s, b.put(elect.Doc{Kind: elect.KindValue, ID: "g/x"}, 0))
@@ -166,7 +172,8 @@ func testRead(t *testing.T, b *bench) {
 	}
 }
 
-func testNow(t *testing.T, b *bench) {
+func testNow(b *bench) {
+	t := b.t
 	s := b.open(t)
 	const hour = int64(time.Hour / time.Millisecond)
 	var last int64
@@ -191,7 +198,8 @@ func testNow(t *testing.T, b *bench) {
 	}
 }
 
-func testRepeated(t *testing.T, b *bench) {
+func testRepeated(b *bench) {
+	t := b.t
 	s, other := b.open(t), b.open(t)
 	create := b.put(lock("g/a"), 0)
 	must(t, s, create)
@@ -212,7 +220,8 @@ func testRepeated(t *testing.T, b *bench) {
 	wantFound(t, apply(t, s, foreign), elect.Refused, &replace.Doc)
 }
 
-func testOvertaken(t *testing.T, b *bench) {
+func testOvertaken(b *bench) {
+	t := b.t
 	s := b.open(t)
 	first, second, third := b.put(lock("g/a"), 0), b.put(lock("g/a"), 1), b.put(lock("g/a"), 2)
 	must(t, s, first)

@@ -28,7 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	tests := []struct {
 		name string
-		test func(*testing.T, *bench)
+		test func(*bench)
 	}{
 		{"create", testCreate},
 		{"replace", testReplace},
@@ -68,13 +68,14 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 			if db.Patience == 0 {
 				db.Patience = 10 * time.Second
 			}
-			tt.test(t, &bench{db: db})
+			tt.test(&bench{t: t, db: db})
 		})
 	}
 }
 
-// bench is what the tests share: the database and stamps that are never used twice.
+// bench is what a test works on: the database and stamps that are never used twice.
 type bench struct {
+	t   *testing.T
 	db  Database
 	seq atomic.Int64
 }
@@ -128,9 +129,9 @@ func must(t *testing.T, s elect.Store, changes ...elect.Change) {
 	if err != nil || len(outs) != len(changes) {
 		t.Fatalf("apply %d changes: %d outcomes, error %v", len(changes), len(outs), err)
 	}
-	for i, out := range outs {
-		if out.Status != elect.Applied {
-			t.Fatalf("change %d, %s %s: %s", i, changes[i].Doc.Kind, changes[i].Doc.ID, describe(out))
+	for i, c := range changes {
+		if outs[i].Status != elect.Applied {
+			t.Fatalf("change %d, %s %s: %s", i, c.Doc.Kind, c.Doc.ID, describe(outs[i]))
 		}
 	}
 }

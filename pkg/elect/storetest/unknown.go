@@ -13,7 +13,8 @@ import (
 )
 
 // A call whose context has ended is no failure of the change: nobody knows.
-func testEndedContext(t *testing.T, b *bench) {
+func testEndedContext(b *bench) {
+	t := b.t
 	s := b.open(t)
 	must(t, s, b.put(lock("g/a"), 0))
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -44,13 +45,14 @@ func testEndedContext(t *testing.T, b *bench) {
 }
 
 // Writers whose contexts end somewhere in the middle repeat the same change until they are answered, and lose and double nothing.
-func testUnknownOutcomes(t *testing.T, b *bench) {
+func testUnknownOutcomes(b *bench) {
+	t := b.t
 	const writers, each = 6, 25
 	clients := []elect.Store{b.open(t), b.open(t)}
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(w), 1))
+			random := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the same times in each run, no secrets
 			for rev := range int64(each) {
 				c := b.put(lock(fmt.Sprint("g/", w)), rev)
 				c.Doc.Count = rev + 1

@@ -10,10 +10,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// watch begins to watch and takes the first hint, which is a Resync. False: this store cannot.
-func (b *bench) watch(ctx context.Context, t *testing.T, s elect.Store, session string) (<-chan elect.Hint, bool) {
+// watch begins to watch as the session "me" and takes the first hint, which is a Resync. False: this store cannot.
+func (b *bench) watch(ctx context.Context, t *testing.T, s elect.Store) (<-chan elect.Hint, bool) {
 	t.Helper()
-	hints, err := s.Watch(ctx, session)
+	hints, err := s.Watch(ctx, "me")
 	if b.db.CannotWatch {
 		if !errors.Is(err, elect.ErrCannotWatch) || hints != nil {
 			t.Fatalf("watch: %v, want ErrCannotWatch", err)
@@ -78,11 +78,12 @@ func (b *bench) wantTold(t *testing.T, hints <-chan elect.Hint, d elect.Doc) {
 	}
 }
 
-func testWatch(t *testing.T, b *bench) {
+func testWatch(b *bench) {
+	t := b.t
 	watcher, writer := b.open(t), b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, ok := b.watch(ctx, t, watcher, "me")
+	hints, ok := b.watch(ctx, t, watcher)
 	if !ok {
 		return
 	}
@@ -123,14 +124,15 @@ func testWatch(t *testing.T, b *bench) {
 }
 
 // Of many changes at once, each is told to each watcher, in a hint or by a Resync, and nobody has to read in time.
-func testWatchMany(t *testing.T, b *bench) {
+func testWatchMany(b *bench) {
+	t := b.t
 	const groups = 600
 	writer := b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var watches []<-chan elect.Hint
 	for range 3 {
-		hints, ok := b.watch(ctx, t, b.open(t), "me")
+		hints, ok := b.watch(ctx, t, b.open(t))
 		if !ok {
 			return
 		}
@@ -166,15 +168,16 @@ func (b *bench) wantAllTold(t *testing.T, hints <-chan elect.Hint, groups int) {
 	}
 }
 
-func testWatchEnds(t *testing.T, b *bench) {
+func testWatchEnds(b *bench) {
+	t := b.t
 	s, other := b.open(t), b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, ok := b.watch(ctx, t, s, "me")
+	hints, ok := b.watch(ctx, t, s)
 	if !ok {
 		return
 	}
-	second, _ := b.watch(t.Context(), t, s, "me")
+	second, _ := b.watch(t.Context(), t, s)
 	must(t, other, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
 	cancel()
 	b.wantClosed(t, hints)
@@ -184,7 +187,7 @@ func testWatchEnds(t *testing.T, b *bench) {
 	b.wantTold(t, second, elect.Doc{Kind: elect.KindGroup, ID: "h", Rev: 1, Count: 1})
 
 	third := b.openForClose(t)
-	last, _ := b.watch(t.Context(), t, third, "me")
+	last, _ := b.watch(t.Context(), t, third)
 	if err := third.Close(t.Context()); err != nil {
 		t.Fatalf("close: %v", err)
 	}
