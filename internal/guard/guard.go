@@ -28,12 +28,6 @@ type Config struct {
 	Log logr.Logger
 }
 
-// The variables that mark a task's processes; whoever builds a command's environment sets them.
-const (
-	envKey     = "SHARDCTL_KEY"
-	envSession = "SHARDCTL_SESSION"
-)
-
 // Run starts the worker and does the guard's work until it has ended and nothing of its tasks is left. It returns the
 // worker's exit status, 128+n when signal n ended it. The error says why the worker could not be started, or why its
 // sessions could not be marked; the status then stands all the same.

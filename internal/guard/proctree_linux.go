@@ -16,6 +16,12 @@ import (
 // canSurvey says that whatever a command leaves behind can be found.
 const canSurvey = true
 
+// The variables that mark a task's processes; whoever builds a command's environment sets them.
+const (
+	envKey     = "SHARDCTL_KEY"
+	envSession = "SHARDCTL_SESSION"
+)
+
 // becomeSubreaper makes orphans below this process its children.
 func becomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
