@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// guardAdapter tells the guard what the elector tells. When the guard is gone nothing needs to be told: the worker exits.
+type guardAdapter struct {
+	client *guard.Client
+	log    logr.Logger
+}
+
+// told is how long writing to the guard may take; longer, and it counts as gone anyway.
+const told = 5 * time.Second
+
+func (g guardAdapter) SessionOpening(session string) {
+	ctx, cancel := context.WithTimeout(context.Background(), told)
+	defer cancel()
+	g.note(g.client.SessionOpening(ctx, session))
+}
+
+func (g guardAdapter) SessionOver(session string) { g.note(g.client.SessionClosed(session)) }
+
+func (g guardAdapter) Renewed(session string, acked protocol.Instant, p protocol.Params) {
+	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, p.T, p.Renew)))
+}
+
+func (g guardAdapter) note(err error) {
+	if err != nil {
+		g.log.V(1).Info("The guard was not told", "error", err.Error())
+	}
+}
+
+// grants tells the guard until when far sides may work on keys.
+func grants(g *guard.Client, log logr.Logger) func(key elect.Key, session string, until time.Time) {
+	return func(key elect.Key, session string, until time.Time) {
+		if until.IsZero() {
+			guardAdapter{g, log}.note(g.GrantOver(key, session))
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), told)
+		defer cancel()
+		guardAdapter{g, log}.note(g.Grant(ctx, key, session, guard.Now().Add(time.Until(until))))
+	}
+}
+
+// taskMetrics counts runs.
+type taskMetrics struct{ m *status.Metrics }
+
+func (t taskMetrics) TaskRestart(group string) { t.m.TaskRestart(group, "") }
+
+func (t taskMetrics) RunDone(group string, result tasks.Result, took time.Duration) {
+	t.m.TaskRun(group, "", string(result), took)
+}
+
+func (r *Replica) hooks() elect.Hooks {
+	m := r.cfg.Metrics
+	return elect.Hooks{
+		Beat: func(took time.Duration, err error) {
+			m.Heartbeat(took, err)
+			r.beats.beat(took, err)
+		},
+		StoreOp:  m.StoreOp,
+		Claim:    func(group, result string) { m.Claim(group, result, 1) },
+		Release:  func(group string, reason elect.Reason) { m.Release(group, string(reason)) },
+		Move:     func(group string, reason elect.Reason) { m.Move(group, string(reason)) },
+		Failover: m.ObserveFailover,
+		Handover: m.ObserveHandover,
+	}
+}
+
+// beatBook remembers how the last heartbeats went.
+type beatBook struct {
+	mu   sync.Mutex
+	err  error
+	took time.Duration
+}
+
+func (b *beatBook) beat(took time.Duration, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err, b.took = err, took
+}
+
+func (b *beatBook) failed(err error) { b.beat(0, err) }
+
+func (b *beatBook) last() (took time.Duration, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.took, b.err
+}

@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+)
+
+// StoreKind is mongodb or sqlite.
+func StoreKind(uri string) string {
+	if strings.HasPrefix(uri, sqlstore.Scheme) {
+		return "sqlite"
+	}
+	return "mongodb"
+}
+
+// OpenStore opens the store that the settings name, once. It fails fast: with an error that wraps
+// [elect.ErrUnavailable] when trying again may help.
+func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+	if StoreKind(s.Store.URI) == "sqlite" {
+		path, err := sqlstore.ParseURI(s.Store.URI)
+		if err != nil {
+			return nil, err
+		}
+		store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster})
+		if err != nil {
+			return nil, err // not the nil *Store: an interface that holds it is not nil
+		}
+		return store, nil
+	}
+	store, err := mongostore.Open(ctx, mongostore.Options{
+		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, OperationTimeout: s.Lease.Duration / 6, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+const (
+	openTry    = 5 * time.Second // one try to open the store
+	openPause  = 200 * time.Millisecond
+	openPauses = 5 * time.Second // at most between two tries
+)
+
+// WaitForStore opens the store, trying again for as long as limit says while it is away; with limit 0 it tries once.
+// failed is told of each failure and when the next try is.
+func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (elect.Store, error), failed func(err error, next time.Duration)) (elect.Store, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	for pause := openPause; ; pause = min(2*pause, openPauses) {
+		store, err := openOnce(ctx, open)
+		switch {
+		case err == nil:
+			return store, nil
+		case limit == 0 || !errors.Is(err, elect.ErrUnavailable):
+			return nil, err
+		}
+		failed(err, pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, fmt.Errorf("the store was not reached within %v: %w", limit, err)
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func openOnce(ctx context.Context, open func(context.Context) (elect.Store, error)) (elect.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTry)
+	defer cancel()
+	return open(ctx)
+}
+
+// storeProblems is what an operator should know of the store itself.
+func storeProblems(store elect.Store) []status.Problem {
+	mongo, ok := store.(*mongostore.Store)
+	if !ok {
+		return nil
+	}
+	var problems []status.Problem
+	for _, p := range mongo.Problems() {
+		problems = append(problems, status.Problem{Reason: p.Reason, Severity: status.SeverityWarning, Message: p.Message})
+	}
+	return problems
+}
