@@ -1,0 +1,46 @@
+package status_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+func ExampleNew() {
+	var board status.Board
+	metrics := status.NewMetrics(false)
+	server := httptest.NewServer(status.New(status.Config{
+		Source: &board, Registry: status.NewRegistry(&board, metrics),
+	}))
+	defer server.Close()
+
+	// Whoever knows the cluster publishes what it sees, as often as that changes.
+	group := status.Group{Name: "topics"}
+	group.Count(status.Running)
+	group.Count(status.Unassigned)
+	board.Publish(&status.Snapshot{Status: status.Status{Cluster: "default", Groups: []status.Group{group}}})
+
+	client := &status.Client{BaseURL: server.URL}
+	s, err := client.Status(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s: %d of %d run\n", s.Groups[0].Name, s.Groups[0].Running, s.Groups[0].Tasks)
+	// Output: topics: 1 of 2 run
+}
+
+func ExampleParseSelector() {
+	selector, err := status.ParseSelector("team in (core,edge),!retired")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(selector.Match(map[string]string{"team": "core"}))
+	fmt.Println(selector.Match(map[string]string{"team": "core", "retired": "yes"}))
+	// Output:
+	// true
+	// false
+}

@@ -1,0 +1,189 @@
+package status
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// promised are the metrics that dashboards and alerts rely on, with their labels.
+var promised = map[string]string{
+	"shardctl_cluster_tasks":                                "group,state",
+	"shardctl_cluster_instances":                            "state",
+	"shardctl_cluster_capacity_free_tasks":                  "group",
+	"shardctl_cluster_headroom_tasks":                       "group",
+	"shardctl_cluster_imbalance_tasks":                      "group",
+	"shardctl_cluster_problems":                             "reason",
+	"shardctl_owned_tasks":                                  "group",
+	"shardctl_owned_tasks_limit":                            "group",
+	"shardctl_claims_total":                                 "group,result",
+	"shardctl_releases_total":                               "group,reason",
+	"shardctl_moves_total":                                  "group,reason",
+	"shardctl_failover_duration_seconds":                    "group",
+	"shardctl_handover_duration_seconds":                    "group",
+	"shardctl_heartbeat_duration_seconds":                   "",
+	"shardctl_heartbeat_failures_total":                     "",
+	"shardctl_heartbeat_last_success_timestamp_seconds":     "",
+	"shardctl_store_operation_duration_seconds":             "op,result",
+	"shardctl_reconcile_duration_seconds":                   "",
+	"shardctl_task_restarts_total":                          "group",
+	"shardctl_task_runs_total":                              "group,result",
+	"shardctl_task_run_duration_seconds":                    "group",
+	"shardctl_config_last_reload_successful":                "",
+	"shardctl_config_last_reload_success_timestamp_seconds": "",
+	"shardctl_config_info":                                  "hash",
+	"shardctl_build_info":                                   "goversion,revision,version",
+}
+
+func useAll(m *Metrics) {
+	m.SetBuild("1.0.0", "abc")
+	m.ConfigLoaded("h1", epoch)
+	m.SetOwned("topics", 20, 20)
+	m.SetOwned("free", 3, -1)
+	m.Claim("topics", "applied", 3)
+	m.Release("topics", "Drain")
+	m.Move("topics", "Orphaned")
+	m.ObserveFailover("topics", time.Second)
+	m.ObserveHandover("topics", -time.Second)
+	m.Heartbeat(time.Millisecond, nil)
+	m.Heartbeat(time.Second, errors.New("late"))
+	m.StoreOp("apply", "ok", time.Millisecond)
+	m.Reconcile(time.Millisecond)
+	m.TaskRestart("topics", "topic-001")
+	m.TaskRun("topics", "topic-001", "succeeded", time.Minute)
+}
+
+// gathered are the values of all series: "name{a=b}" → value, histograms by their count.
+func gathered(t *testing.T, g prometheus.Gatherer) (values map[string]float64, labels map[string]string) {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, labels = map[string]float64{}, map[string]string{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var names, pairs []string
+			for _, l := range m.GetLabel() {
+				names = append(names, l.GetName())
+				pairs = append(pairs, l.GetName()+"="+l.GetValue())
+			}
+			labels[f.GetName()] = strings.Join(names, ",")
+			value := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			values[f.GetName()+"{"+strings.Join(pairs, ",")+"}"] = value
+		}
+	}
+	return values, labels
+}
+
+func TestEveryPromisedMetricIsThere(t *testing.T) {
+	m := NewMetrics(false)
+	useAll(m)
+	_, labels := gathered(t, NewRegistry(boardWith(sample(9)), m))
+	for name, want := range promised {
+		if got, ok := labels[name]; !ok || got != want {
+			t.Errorf("%s: there %v, labels %q, want %q", name, ok, got, want)
+		}
+	}
+	for name, got := range labels {
+		if _, ok := promised[name]; strings.HasPrefix(name, "shardctl_") && !ok {
+			t.Errorf("%s is not written down", name)
+		}
+		if slices.Contains(strings.Split(got, ","), "instance") {
+			t.Errorf("%s has a label instance", name)
+		}
+	}
+}
+
+func TestMetricsPassPromlint(t *testing.T) {
+	for _, perTask := range []bool{false, true} {
+		m := NewMetrics(perTask)
+		useAll(m)
+		r := prometheus.NewRegistry()
+		r.MustRegister(m, NewClusterCollector(boardWith(sample(9))))
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems, err := promlint.NewWithMetricFamilies(families).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestMetricsOfTheCluster(t *testing.T) {
+	board := boardWith(sample(9))
+	r := prometheus.NewRegistry()
+	r.MustRegister(NewClusterCollector(board))
+	values, _ := gathered(t, r)
+	for series, want := range map[string]float64{
+		"shardctl_cluster_tasks{group=topics,state=running}":    8,
+		"shardctl_cluster_tasks{group=topics,state=unassigned}": 1,
+		"shardctl_cluster_tasks{group=topics,state=failed}":     0,
+		"shardctl_cluster_instances{state=live}":                3,
+		"shardctl_cluster_instances{state=dead}":                0,
+		"shardctl_cluster_capacity_free_tasks{group=topics}":    52,
+		"shardctl_cluster_headroom_tasks{group=topics}":         31,
+		"shardctl_cluster_imbalance_tasks{group=topics}":        1,
+		"shardctl_cluster_problems{reason=NoCapacity}":          1,
+		"shardctl_cluster_problems{reason=StopStuck}":           0,
+	} {
+		if got, ok := values[series]; !ok || got != want {
+			t.Errorf("%s: there %v, %v, want %v", series, ok, got, want)
+		}
+	}
+	free := clone(t, board.Snapshot())
+	free.Status.Groups[0].Capacity, free.Status.Groups[0].Headroom = nil, nil
+	board.Publish(free)
+	values, _ = gathered(t, r)
+	if got := values["shardctl_cluster_headroom_tasks{group=topics}"]; !math.IsInf(got, 1) {
+		t.Errorf("headroom without cap: %v", got)
+	}
+}
+
+func TestMetricsOfThisReplica(t *testing.T) {
+	m := NewMetrics(true)
+	useAll(m)
+	m.ConfigLoaded("h2", epoch)
+	m.ConfigRefused()
+	r := prometheus.NewRegistry()
+	r.MustRegister(m)
+	values, _ := gathered(t, r)
+	for series, want := range map[string]float64{
+		"shardctl_owned_tasks_limit{group=topics}":                               20,
+		"shardctl_owned_tasks_limit{group=free}":                                 math.Inf(1),
+		"shardctl_claims_total{group=topics,result=applied}":                     3,
+		"shardctl_heartbeat_duration_seconds{}":                                  2,
+		"shardctl_heartbeat_failures_total{}":                                    1,
+		"shardctl_config_last_reload_successful{}":                               0,
+		"shardctl_config_last_reload_success_timestamp_seconds{}":                float64(epoch.Unix()),
+		"shardctl_config_info{hash=h2}":                                          1,
+		"shardctl_task_runs_total{group=topics,result=succeeded,task=topic-001}": 1,
+		"shardctl_task_run_duration_seconds{group=topics,task=topic-001}":        1,
+	} {
+		if got, ok := values[series]; !ok || got != want {
+			t.Errorf("%s: there %v, %v, want %v", series, ok, got, want)
+		}
+	}
+	if _, ok := values["shardctl_config_info{hash=h1}"]; ok {
+		t.Error("the configuration before is still shown")
+	}
+	m.ForgetTask("topics", "topic-001")
+	m.ForgetGroup("free")
+	values, _ = gathered(t, r)
+	for series := range values {
+		if strings.Contains(series, "topic-001") || strings.Contains(series, "free") {
+			t.Errorf("%s is still there", series)
+		}
+	}
+}
