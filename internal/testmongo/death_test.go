@@ -21,7 +21,7 @@ func TestKilledTestLeavesNoMongod(t *testing.T) {
 		select {} // until killed
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledTestLeavesNoMongod$")
-	cmd.Env = append(os.Environ(), "TESTMONGO_CHILD=1")
+	cmd.Env = append(os.Environ(), "TESTMONGO_CHILD=1", "TMPDIR="+t.TempDir()) // what it leaves goes with this test
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -231,7 +231,8 @@ const dirPrefix = "shardctl-mongo-"
 func removeStale(ctx context.Context) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
-		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
+		info, err := os.Stat(dir)
+		if err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
@@ -240,7 +241,10 @@ func removeStale(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		_ = os.RemoveAll(filepath.Join(dir, "data")) // logs are small, and kept for those who look
+		_ = os.RemoveAll(filepath.Join(dir, "data"))
+		if time.Since(info.ModTime()) > 24*time.Hour { // logs are small, and kept a day for those who look
+			_ = os.RemoveAll(dir)
+		}
 		unlock()
 	}
 }
