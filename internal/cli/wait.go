@@ -130,8 +130,11 @@ func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string)
 			missing = append(missing, s.Groups[i].Name+": "+text)
 		}
 	}
-	if !found {
-		return strings.TrimSpace("no group " + o.group + " is known yet"), nil
+	switch {
+	case !found && o.group != "":
+		return "no group " + o.group + " is known yet", nil
+	case !found:
+		return "no group is known yet", nil
 	}
 	return strings.Join(missing, "; "), nil
 }

@@ -1,0 +1,26 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+func ExampleCommands() {
+	g := &cli.Globals{Offline: func(context.Context, []string) (*status.Snapshot, error) {
+		return &status.Snapshot{Tasks: []status.Task{{Key: "topics/topic-001", State: status.Running}}}, nil
+	}}
+	root := &cobra.Command{Use: "shardctl"}
+	root.AddCommand(cli.Commands(g)...)
+	root.SetOut(os.Stdout)
+	root.SetArgs([]string{"get", "tasks", "-o", "name", "--config", "shardctl.yaml"})
+	if code := cli.Report(os.Stderr, root.ExecuteContext(context.Background())); code != 0 {
+		fmt.Println("exit code", code)
+	}
+	// Output: topics/topic-001
+}
