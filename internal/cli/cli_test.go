@@ -28,15 +28,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func ago(d time.Duration) status.Time { return status.Time{Time: epoch.Add(-d)} }
 
-func ptr[T any](v T) *T { return &v }
-
 // sample is a cluster with a little of everything: two groups, three instances of which one is dead, and problems.
 func sample() *status.Snapshot {
 	s := &status.Snapshot{
 		Status: status.Status{
 			Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: ago(time.Second), Ready: true,
 			Store:  status.Store{Kind: "mongodb", Reachable: true},
-			Groups: []status.Group{{Name: "topics", Cap: ptr(2)}, {Name: "jobs"}},
+			Groups: []status.Group{{Name: "topics", Cap: new(2)}, {Name: "jobs"}},
 			Problems: []status.Problem{
 				{Reason: "NoHeadroom", Severity: status.SeverityWarning, Message: "losing b would leave 3 tasks over", Group: "topics", Since: ago(time.Hour)},
 				{Reason: "NoCapacity", Severity: status.SeverityError, Message: "no instance has room:\n2 of 2 are full \x1b[31m", Group: "topics", Task: "topics/topic-005", Since: ago(3 * time.Minute)},

@@ -16,6 +16,8 @@ const (
 )
 
 // Exit is an error that says with which code the program ends.
+//
+//nolint:errname // read as what it does: return cli.Exit{Code: 2, Err: err}
 type Exit struct {
 	Code int
 	Err  error
@@ -33,8 +35,7 @@ func Report(w io.Writer, err error) int {
 		return 0
 	}
 	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // nowhere else to tell
-	var exit Exit
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}
 	return CodeNo

@@ -173,7 +173,7 @@ func (g *Globals) colour(w io.Writer) bool {
 
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // descriptors are small
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func first(texts ...string) string {

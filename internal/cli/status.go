@@ -86,9 +86,7 @@ func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Write
 				return err
 			}
 		}
-		if pause(ctx, rewatch) != nil {
-			return nil
-		}
+		_ = pause(ctx, rewatch) // when ctx ends the watch below says so
 	}
 }
 

@@ -28,8 +28,8 @@ func waitCommand(g *Globals) *cobra.Command {
 		Long: `Wait until all tasks, those of a group, or the named ones are as asked:
 
   balanced  every task is owned and none moves or starts, spread as evenly as caps allow
-  running   every task is running, or waiting for its next tick, or done
-  done      every task is done
+  running   every task is running, waiting for its next tick, or has ended well
+  done      every task has ended well
 
 Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed.`,
 		Args: cobra.MaximumNArgs(1),

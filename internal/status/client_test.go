@@ -65,7 +65,7 @@ func TestClientTellsWhatTheServerSaid(t *testing.T) {
 	if !errors.As(err, &e) || e.Status != 404 || e.Reason != ReasonNotFound || !strings.Contains(err.Error(), "none") {
 		t.Errorf("got %v", err)
 	}
-	proxy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", 502) }))
+	proxy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }))
 	if _, err := proxy.Status(t.Context()); !errors.As(err, &e) || e.Status != 502 || err.Error() != "bad gateway" {
 		t.Errorf("got %v", err)
 	}

@@ -12,14 +12,12 @@ import (
 // epoch is when everything in the tests happens.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func ptr[T any](v T) *T { return &v }
-
 // sample is a cluster of n tasks of the group topics on a, b and c, in turn; the last one has no owner.
 func sample(n int) *Snapshot {
 	s := &Snapshot{Status: Status{
 		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: Time{epoch}, Ready: true,
 		Store:  Store{Kind: "sqlite", Reachable: true},
-		Groups: []Group{{Name: "topics", Cap: ptr(20)}},
+		Groups: []Group{{Name: "topics", Cap: new(20)}},
 		Problems: []Problem{{
 			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has room", Group: "topics",
 			Task: fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},

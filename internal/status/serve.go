@@ -49,7 +49,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, gra
 	if err := srv.Shutdown(limited); err != nil {
 		_ = srv.Close() // what did not finish in time is cut off: the replica is leaving
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
 	return nil
 }
 

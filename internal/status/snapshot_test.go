@@ -16,21 +16,31 @@ func TestJSONIsTheContract(t *testing.T) {
 	}{
 		"empty status": {Status{}, `{"cluster":"","instance":"","version":"","observedAt":null,"stale":false,"ready":false,` +
 			`"draining":false,"store":{"kind":"","reachable":false,"error":""},"groups":[],"problems":[]}`},
-		"group": {Group{Name: "topics", Cap: ptr(20), Tasks: 100, Running: 98, Starting: 1, Unassigned: 1, Capacity: ptr(200), Headroom: ptr(80), Imbalance: 1},
+		"group": {
+			Group{Name: "topics", Cap: new(20), Tasks: 100, Running: 98, Starting: 1, Unassigned: 1, Capacity: new(200), Headroom: new(80), Imbalance: 1},
 			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,"unassigned":1,` +
-				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1}`},
+				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1}`,
+		},
 		"group without cap": {Group{}, `{"name":"","cap":null,"tasks":0,"waiting":0,"running":0,"starting":0,"stopping":0,"backoff":0,` +
 			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0}`},
-		"problem": {Problem{Reason: ProblemNoCapacity, Severity: SeverityError, Since: Time{epoch}},
-			`{"reason":"NoCapacity","severity":"error","message":"","group":"","task":"","instance":"","since":"2026-01-02T03:04:05.000Z"}`},
-		"tasks": {List[Task]{Items: []Task{{Key: "topics/topic-001", FencingToken: 7, OwnedSince: Millis(1500)}}},
+		"problem": {
+			Problem{Reason: ProblemNoCapacity, Severity: SeverityError, Since: Time{epoch}},
+			`{"reason":"NoCapacity","severity":"error","message":"","group":"","task":"","instance":"","since":"2026-01-02T03:04:05.000Z"}`,
+		},
+		"tasks": {
+			List[Task]{Items: []Task{{Key: "topics/topic-001", FencingToken: 7, OwnedSince: Millis(1500)}}},
 			`{"items":[{"key":"topics/topic-001","group":"","name":"","kind":"","labels":{},"state":"","instance":"","session":"","fencingToken":7,` +
-				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,"lastError":"","nextRunAt":null,"pinnedTo":""}],"continue":"","stale":false}`},
-		"instances": {List[Instance]{Items: []Instance{{Name: "a", State: Live, HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": 20}}}},
+				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,"lastError":"","nextRunAt":null,"pinnedTo":""}],"continue":"","stale":false}`,
+		},
+		"instances": {
+			List[Instance]{Items: []Instance{{Name: "a", State: Live, HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": 20}}}},
 			`{"items":[{"name":"a","session":"","state":"live","zone":"","labels":{},"version":"","revision":"","address":"","startedAt":null,` +
-				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{}}],"continue":"","stale":false}`},
-		"events": {List[Event]{Items: []Event{{ID: "1"}}, Continue: "x"},
-			`{"items":[{"id":"1","time":null,"type":"","reason":"","key":"","from":"","to":"","fencingToken":0,"by":"","message":""}],"continue":"x","stale":false}`},
+				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{}}],"continue":"","stale":false}`,
+		},
+		"events": {
+			List[Event]{Items: []Event{{ID: "1"}}, Continue: "x"},
+			`{"items":[{"id":"1","time":null,"type":"","reason":"","key":"","from":"","to":"","fencingToken":0,"by":"","message":""}],"continue":"x","stale":false}`,
+		},
 		"no locks": {List[Lock]{}, `{"items":[],"continue":"","stale":false}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,14 +107,14 @@ func TestRoom(t *testing.T) {
 		capacity, headroom *int
 		imbalance          int
 	}{
-		"ten of twenty":    {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), ptr(200), ptr(80), 0},
-		"to the brim":      {Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, ptr(80), ptr(-40), 0},
-		"largest is lost":  {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, ptr(40), ptr(5), 1},
-		"paused wait not":  {Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, ptr(10), ptr(4), 1},
+		"ten of twenty":    {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), new(200), new(80), 0},
+		"to the brim":      {Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, new(80), new(-40), 0},
+		"largest is lost":  {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, new(40), new(5), 1},
+		"paused wait not":  {Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, new(10), new(4), 1},
 		"no cap":           {Group{Running: 5}, []Place{{-1, 5}, {20, 0}}, nil, nil, 5},
 		"nobody, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
-		"nobody, with cap": {Group{Cap: ptr(20), Unassigned: 3}, nil, ptr(0), ptr(-3), 0},
-		"full is not idle": {Group{Running: 12}, []Place{{2, 2}, {20, 10}}, ptr(22), ptr(-10), 0},
+		"nobody, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
+		"full is not idle": {Group{Running: 12}, []Place{{2, 2}, {20, 10}}, new(22), new(-10), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := c.group
