@@ -121,11 +121,7 @@ func TestStopReachesWhatLeftTheGroup(t *testing.T) {
 func TestStopFindsHiddenDescendants(t *testing.T) {
 	r := newReplica(t, long)
 	r.start("a", `env -i /usr/bin/setsid sh -c 'echo $$; exec sleep 1000' & trap "" TERM; wait; sleep 1000`)
-	var hidden int
-	e := r.expectThat("a pid", func(e event) bool { return e.Event == "line" })
-	if _, err := fmt.Sscan(e.Text, &hidden); err != nil {
-		t.Fatal(err)
-	}
+	hidden := r.pidLine("a")
 	r.stop("a", syscall.SIGTERM, 50*time.Millisecond)
 	r.expect("gone", "a")
 	if exists(hidden) {
@@ -211,9 +207,12 @@ func TestGuardKilled(t *testing.T) {
 	direct := r.start("a", "exec sleep 1000")
 	r.start("b", leaver)
 	r.expectText("line", "ready")
+	r.start("c", `env -i sleep 1000 & echo $!; wait`) // known by its group alone
+	hidden := r.pidLine("c")
+	until(t, "the environment is hidden", func() bool { _, ok := marksOf(hidden); return !ok })
 	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
 	r.expect("lost", "")
-	until(t, "everything is gone", func() bool { return !exists(direct) && len(marked(r.session)) == 0 })
+	until(t, "everything is gone", func() bool { return !exists(direct) && !exists(hidden) && len(marked(r.session)) == 0 })
 	until(t, "the worker has exited", func() bool { return !exists(r.worker) })
 }
 

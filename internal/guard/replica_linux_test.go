@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -136,6 +137,16 @@ func (r *replica) expect(kind, name string) event {
 func (r *replica) expectText(kind, text string) {
 	r.t.Helper()
 	r.expectThat(kind+" "+text, func(e event) bool { return e.Event == kind && strings.HasPrefix(e.Text, text) })
+}
+
+// pidLine waits for a task's line of output that is a process id.
+func (r *replica) pidLine(name string) int {
+	r.t.Helper()
+	pid, err := strconv.Atoi(r.expect("line", name).Text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
 }
 
 func (r *replica) expectThat(what string, match func(event) bool) event {

@@ -59,3 +59,31 @@ func pids(list []proc) []int {
 	}
 	return out
 }
+
+func TestGoneNeedsCertaintyOrSeveralSurveys(t *testing.T) {
+	none, some := []proc(nil), []proc{{pid: 7}}
+	for _, c := range []struct {
+		name    string
+		reaped  bool
+		found   [][]proc
+		certain bool // the last survey; those before are not
+		want    bool
+	}{
+		{"it runs", false, [][]proc{none}, true, false},
+		{"found something", true, [][]proc{some}, true, false},
+		{"one certain survey", true, [][]proc{none}, true, true},
+		{"one survey", true, [][]proc{none}, false, false},
+		{"four", true, [][]proc{none, none, none, none}, false, false},
+		{"five", true, [][]proc{none, none, none, none, none}, false, true},
+		{"not in a row", true, [][]proc{none, none, none, some, none}, false, false},
+	} {
+		k, got := child{reaped: c.reaped}, false
+		for i, found := range c.found {
+			k.left = found
+			got = k.isGone(c.certain && i == len(c.found)-1)
+		}
+		if got != c.want {
+			t.Errorf("%s: gone %v, want %v", c.name, got, c.want)
+		}
+	}
+}
