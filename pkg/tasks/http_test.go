@@ -85,7 +85,7 @@ func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
 		s := far(t, f)
 		hold := newHold(httpTask())
 		stop, done := runTask(t, s, httpTask(), hold)
-		time.Sleep(15 * time.Second)
+		time.Sleep(25 * time.Second) // longer than the first grant
 		synctest.Wait()
 		if st := hold.Status().State; st != StateRunning {
 			t.Errorf("state %s", st)
@@ -94,12 +94,12 @@ func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
 		if err := <-done; !errors.Is(err, elect.ErrReleased) {
 			t.Errorf("Run returned %v", err)
 		}
-		if want := []string{"start@0", "renew@7", "renew@13", "stop@15"}; !slices.Equal(f.events(), want) {
+		if want := []string{"start@0", "renew@7", "renew@13", "renew@20", "stop@25"}; !slices.Equal(f.events(), want) {
 			t.Errorf("%v, want %v", f.events(), want)
 		}
-		for i, want := range []string{"g/n#7/start/1", "g/n#7/renew/2", "g/n#7/renew/3", "g/n#7/stop/4"} {
+		for i, want := range []string{"g/n#7/start/1", "g/n#7/renew/2", "g/n#7/renew/3", "g/n#7/renew/4", "g/n#7/stop/5"} {
 			validFor := "16"
-			if i == 3 {
+			if i == 4 {
 				validFor = "0"
 			}
 			h := f.headers[i]
