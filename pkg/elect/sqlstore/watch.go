@@ -12,14 +12,19 @@ import (
 // watchBuffer is how many hints wait for a slow reader before they are dropped for one Resync.
 const watchBuffer = 256
 
+// checkFileEvery is after how many looks a watch makes sure that its file is still the one that others open.
+const checkFileEvery = 25
+
 // watch is one Watch: a connection that looks whether another one has written, and where in the log of hints it is.
 type watch struct {
 	store   *Store
 	session string
 	conn    *sql.Conn
 	hints   chan elect.Hint
-	version int64 // PRAGMA data_version as last seen on conn
-	seq     int64 // the last line of the log that was told
+	looks   int
+	asks    *sql.Stmt // PRAGMA data_version on conn: prepared, since an idle watch does little else
+	version int64     // what it said last
+	seq     int64     // the last line of the log that was told
 }
 
 // Watch implements [elect.Store]. Hints come within the poll interval and carry the documents as they are when the hint is made.
@@ -67,15 +72,29 @@ func (w *watch) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&w.version); err != nil {
-		_ = conn.Close()
-		return err
-	}
 	w.conn = conn
-	return nil
+	w.asks, err = conn.PrepareContext(ctx, `PRAGMA data_version`)
+	if err == nil {
+		w.version, err = w.askVersion(ctx)
+	}
+	if err != nil {
+		w.disconnect()
+	}
+	return err
+}
+
+// askVersion returns a number that changes when another connection has written. It reads shared memory and does not wait, so it
+// is not worth the goroutine that would watch over a context.
+func (w *watch) askVersion(ctx context.Context) (version int64, err error) {
+	err = w.asks.QueryRowContext(context.WithoutCancel(ctx)).Scan(&version)
+	return version, err
 }
 
 func (w *watch) disconnect() {
+	if w.asks != nil {
+		_ = w.asks.Close()
+		w.asks = nil
+	}
 	if w.conn != nil {
 		_ = w.conn.Close()
 		w.conn = nil
@@ -106,9 +125,12 @@ func (w *watch) run(ctx context.Context) {
 
 // look tells what was written since the last look, if anything was.
 func (w *watch) look(ctx context.Context) error {
-	if err := w.store.checkFile(); err != nil {
-		return err
+	if w.looks%checkFileEvery == 0 {
+		if err := w.store.checkFile(); err != nil {
+			return err
+		}
 	}
+	w.looks++
 	if w.conn == nil {
 		if err := w.connect(ctx); err != nil {
 			return err
@@ -119,8 +141,8 @@ func (w *watch) look(ctx context.Context) error {
 		}
 		return err
 	}
-	var version int64
-	if err := w.conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version); err != nil || version == w.version {
+	version, err := w.askVersion(ctx)
+	if err != nil || version == w.version {
 		return err
 	}
 	if err := w.tell(ctx); err != nil {
