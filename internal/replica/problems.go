@@ -15,9 +15,9 @@ import (
 // problemBook keeps what is wrong and since when. Some problems are set and cleared by events; the rest are found anew
 // with each snapshot.
 type problemBook struct {
-	mu    sync.Mutex
-	marked  map[problemID]status.Problem
-	since map[problemID]time.Time // of those found with the last snapshots
+	mu     sync.Mutex
+	marked map[problemID]status.Problem
+	since  map[problemID]time.Time // of those found with the last snapshots
 }
 
 type problemID struct{ reason, group, task, instance string }

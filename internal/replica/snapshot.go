@@ -219,11 +219,11 @@ func (m material) group(g config.Group, shown []status.Task) status.Group {
 }
 
 func (m material) places(g config.Group, owned map[string]int) []status.Place {
-	if m.report == nil {
+	if m.view == nil {
 		return nil
 	}
 	var places []status.Place
-	for _, member := range m.report.View.Sessions {
+	for _, member := range m.view.Sessions {
 		if member.State != elect.Live || !member.Known || !selects(g.Selector, member.Member.Labels) {
 			continue
 		}

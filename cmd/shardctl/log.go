@@ -1,0 +1,96 @@
+package main
+
+import (
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// logs are the two ways to the log: the program's own lines, which are dropped and counted when the log is not read, so
+// that nothing on the lease's path waits for it; and the tasks' lines, of which none is dropped.
+type logs struct {
+	own   logr.Logger
+	tasks *zap.Logger
+	lossy *lossyWriter
+}
+
+func newLogs(s config.Log, to *os.File) *logs {
+	level := zap.NewAtomicLevelAt(zapcore.InfoLevel)
+	if err := level.UnmarshalText([]byte(s.Level)); err != nil {
+		level.SetLevel(zapcore.InfoLevel) // the configuration was checked: only an empty one comes here
+	}
+	steady := zapcore.Lock(to)
+	lossy := newLossyWriter(steady)
+	return &logs{
+		own:   zapr.NewLogger(zap.New(zapcore.NewCore(encoder(s.Format), lossy, level))),
+		tasks: zap.New(zapcore.NewCore(encoder(s.Format), steady, zapcore.InfoLevel)),
+		lossy: lossy,
+	}
+}
+
+func encoder(format string) zapcore.Encoder {
+	cfg := zap.NewProductionEncoderConfig()
+	cfg.TimeKey, cfg.EncodeTime = "ts", zapcore.ISO8601TimeEncoder
+	cfg.EncodeDuration = zapcore.StringDurationEncoder
+	if format == "console" {
+		cfg.EncodeLevel = zapcore.CapitalLevelEncoder
+		return zapcore.NewConsoleEncoder(cfg)
+	}
+	return zapcore.NewJSONEncoder(cfg)
+}
+
+// Line implements [tasks.Sink].
+func (l *logs) Line(key elect.Key, stream tasks.Stream, line string) {
+	l.tasks.Info(line, zap.String("key", string(key)), zap.String("stream", string(stream)))
+}
+
+// close writes what is queued.
+func (l *logs) close() { l.lossy.close() }
+
+// lossyWriter passes lines on in a goroutine of its own and drops what does not fit its queue.
+type lossyWriter struct {
+	lines   chan []byte
+	dropped atomic.Int64
+	done    chan struct{}
+}
+
+const ownLines = 4096 // queued at most
+
+func newLossyWriter(to io.Writer) *lossyWriter {
+	w := &lossyWriter{lines: make(chan []byte, ownLines), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for line := range w.lines {
+			_, _ = to.Write(line) // there is nowhere to tell that the log cannot be written
+		}
+	}()
+	return w
+}
+
+// Write implements zapcore.WriteSyncer and never blocks.
+func (w *lossyWriter) Write(line []byte) (int, error) {
+	select {
+	case w.lines <- append([]byte(nil), line...):
+	default:
+		w.dropped.Add(1)
+	}
+	return len(line), nil
+}
+
+// Sync implements zapcore.WriteSyncer.
+func (w *lossyWriter) Sync() error { return nil }
+
+// close ends the writer. Nobody may write afterwards.
+func (w *lossyWriter) close() {
+	close(w.lines)
+	<-w.done
+}

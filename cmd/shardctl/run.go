@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+type runOptions struct {
+	paths     []string
+	waitStore time.Duration
+	untilDone bool
+}
+
+func runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run --config PATH",
+		Short: "Run one replica",
+		Long: "Run one replica until it is told to stop. SIGTERM hands all tasks over and exits, a second signal stops hard, SIGHUP reads\n" +
+			"the configuration again.",
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(o.paths) == 0 {
+				return usage("--config: required, a file or a directory")
+			}
+			if o.waitStore < 0 {
+				return usage("--wait-store %v: must not be negative", o.waitStore)
+			}
+			if guard.Present() {
+				return runWorker(cmd.Context(), o)
+			}
+			return runGuard(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().StringArrayVar(&o.paths, "config", nil, "configuration file or directory; may be given several times")
+	cmd.Flags().DurationVar(&o.waitStore, "wait-store", 5*time.Minute, "how long to wait for the store at the start; 0: fail at once")
+	cmd.Flags().BoolVar(&o.untilDone, "until-done", false, "exit once every restart: never task is done: 0, or 1 if one failed")
+	return cmd
+}
+
+// load reads the configuration. Every error is told, one a line, and the exit code is 2.
+func load(paths []string) (*config.Settings, error) {
+	s, err := config.Load(paths, os.LookupEnv)
+	if err == nil {
+		return s, nil
+	}
+	var all config.Errors
+	if errors.As(err, &all) && len(all) > 1 {
+		for _, e := range all {
+			fmt.Fprintln(os.Stderr, e) //nolint:errcheck // nowhere else to tell
+		}
+		return nil, usage("%d errors in the configuration", len(all))
+	}
+	return nil, usage("%w", err)
+}
+
+// runGuard is the parent process: it starts the worker, and ends the tasks and marks their session dead should the worker
+// die.
+func runGuard(ctx context.Context, o runOptions) error {
+	s, err := load(o.paths)
+	if err != nil {
+		return err
+	}
+	out := newLogs(s.Log, os.Stderr)
+	defer out.close()
+	log := out.own.WithName("guard").WithValues("instance", s.Instance)
+	var mu sync.Mutex
+	var store elect.Store
+	open := func(ctx context.Context) (elect.Store, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if store != nil {
+			return store, nil
+		}
+		var err error
+		store, err = replica.OpenStore(ctx, s, log)
+		return store, err
+	}
+	code, err := guard.Run(ctx, guard.Config{
+		Log:     log,
+		Prepare: func(ctx context.Context) error { _, err := open(ctx); return err },
+		MarkDead: func(ctx context.Context, sessions []guard.Session) error {
+			store, err := open(ctx)
+			if err != nil {
+				return err
+			}
+			return markDead(ctx, store, sessions)
+		},
+	})
+	switch {
+	case code != 0 && err != nil:
+		return cli.Exit{Code: code, Err: err}
+	case code != 0:
+		os.Exit(code) // the worker has said why
+	}
+	return err
+}
+
+func markDead(ctx context.Context, store elect.Store, sessions []guard.Session) error {
+	var errs []error
+	for _, s := range sessions {
+		granted := make(map[elect.Key]int64, len(s.Granted))
+		for key, left := range s.Granted {
+			granted[key] = left.Milliseconds()
+		}
+		errs = append(errs, elect.MarkDead(ctx, store, s.UUID, granted))
+	}
+	return errors.Join(errs...)
+}

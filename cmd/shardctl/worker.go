@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// exitLeaseLost is EX_TEMPFAIL of sysexits.h.
+const exitLeaseLost = 75
+
+// worker is the process that does everything but starting and ending commands.
+type worker struct {
+	opts     runOptions
+	settings *config.Settings
+	out      *logs
+	log      logr.Logger
+	guard    *guard.Client
+	metrics  *status.Metrics
+	replica  *replica.Replica
+	watcher  *config.Watcher
+}
+
+func runWorker(ctx context.Context, o runOptions) error {
+	client, err := guard.Connect()
+	if err != nil {
+		return err
+	}
+	s, err := load(o.paths)
+	if err != nil {
+		return err
+	}
+	w := &worker{opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr), metrics: status.NewMetrics(s.Metrics.PerTask)}
+	defer w.out.close()
+	w.watcher = config.NewWatcher(o.paths, os.LookupEnv)
+	w.log = w.out.own.WithValues("instance", s.Instance)
+	if err := client.Hello(s.Lease.Duration, s.Shutdown.Timeout); err != nil {
+		return err
+	}
+	w.metrics.SetBuild(version, commit())
+	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
+	w.replica = replica.New(replica.Config{
+		Settings: s, Metrics: w.metrics, Guard: client, Output: w.out, Logger: w.log, OnStuck: w.stuck,
+		Version: version, Revision: binaryRevision(),
+	})
+	err = w.run(ctx)
+	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if byeErr := client.Close(bye); err == nil && byeErr != nil {
+		w.log.V(1).Info("Could not say goodbye to the guard", "error", byeErr.Error())
+	}
+	return err
+}
+
+// fingerprint is a hash of the task lists as written.
+func fingerprint(s *config.Settings) string {
+	sum := sha256.New()
+	for _, g := range s.Groups {
+		_, _ = io.WriteString(sum, g.Name+"\x00"+g.Hash+"\x00") // a hash takes everything
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// stuck is the hard deadline: callbacks still run although the lease is over. The guard ends what it started.
+func (w *worker) stuck(keys []elect.Key) {
+	w.log.Error(elect.ErrLeaseLost, "Runs outlived the lease: exiting", "keys", keys)
+	w.out.close()
+	os.Exit(exitLeaseLost)
+}
+
+var errDrained = errors.New("drained")
+
+// run serves status at once, waits for the store, and takes part until it is told to stop.
+func (w *worker) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	if err := w.serve(serving, group); err != nil {
+		return err
+	}
+	part, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	drained := make(chan error, 1)
+	group.Go(func() error { w.obey(part, leave, drained); return nil })
+	group.Go(func() error { return w.reload(part) })
+	if w.opts.untilDone {
+		group.Go(func() error { return w.untilDone(part, leave, drained) })
+	}
+	group.Go(func() error {
+		defer stopServing()
+		err := w.takePart(part)
+		leave(errDrained)
+		return err
+	})
+	err := group.Wait()
+	select {
+	case drainErr := <-drained:
+		return errors.Join(err, drainErr)
+	default:
+		return err
+	}
+}
+
+// takePart opens the store and runs the replica.
+func (w *worker) takePart(ctx context.Context) error {
+	open := func(ctx context.Context) (elect.Store, error) { return replica.OpenStore(ctx, w.settings, w.log) }
+	store, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
+		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
+		w.replica.StoreFailed(err)
+	})
+	switch {
+	case errors.Is(err, errDrained):
+		return nil
+	case errors.Is(err, elect.ErrInvalid), errors.Is(err, elect.ErrSchema):
+		return usage("store: %w", err)
+	case err != nil:
+		return fmt.Errorf("store: %w", err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = store.Close(closing) // everything that mattered is acknowledged
+	}()
+	w.log.Info("Taking part", "store", w.settings.Store.Masked())
+	return w.replica.Run(ctx, store)
+}
+
+// obey does what the guard orders.
+func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) {
+	draining := false
+	for {
+		select {
+		case order := <-w.guard.Orders():
+			switch order {
+			case guard.Drain:
+				if !draining {
+					draining = true
+					go w.drain(ctx, leave, drained)
+				}
+			case guard.HardStop:
+				w.log.Info("Stopping hard")
+				w.out.close()
+				os.Exit(1)
+			case guard.Reload:
+				w.watcher.Trigger()
+			}
+		case alarm := <-w.guard.Alarms():
+			w.log.Error(errors.New("SIGKILL has not helped"), "Processes do not die: their key stays held", "key", alarm.Key, "pids", alarm.PIDs)
+		case <-w.guard.Lost():
+			w.out.close()
+			os.Exit(1)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
+func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) {
+	w.log.Info("Handing all tasks over")
+	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout)
+	defer cancel()
+	if err := w.replica.Drain(limited); err != nil && ctx.Err() == nil {
+		w.log.Error(err, "The drain did not end in time: what is left is killed", "duration", w.settings.Shutdown.Timeout)
+		w.out.close()
+		os.Exit(cli.CodeNo)
+	}
+	leave(errDrained)
+}
+
+// reload takes up changed task lists.
+func (w *worker) reload(ctx context.Context) error {
+	w.watcher.Applied = func(s *config.Settings, restart []string) {
+		w.log.Info("The configuration was read again", "tasks", s.Tasks())
+		w.metrics.ConfigLoaded(fingerprint(s), time.Now())
+		w.replica.Apply(ctx, s, restart)
+	}
+	w.watcher.Refused = func(err error) {
+		w.log.Error(err, "The changed configuration is refused: the last good one stays")
+		w.metrics.ConfigRefused()
+		w.replica.Refuse(err)
+	}
+	w.watcher.Logger = w.log
+	if err := w.watcher.Run(ctx, w.settings); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+var errTaskFailed = errors.New("a task has failed")
+
+// untilDone leaves once every task that ends by itself has ended.
+func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
+	never := map[string]bool{}
+	for _, g := range w.settings.Groups {
+		for _, t := range g.Tasks {
+			if t.Restart == tasks.RestartNever {
+				never[string(t.Key())] = true
+			}
+		}
+	}
+	board := w.replica.Board()
+	for {
+		changed := board.Changed()
+		if over, failed := ended(board.Snapshot(), never); over {
+			if failed > 0 {
+				drained <- fmt.Errorf("%d of %d: %w", failed, len(never), errTaskFailed)
+			}
+			w.drain(ctx, leave, drained)
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ended says whether all of the tasks have ended, and how many failed.
+func ended(s *status.Snapshot, keys map[string]bool) (over bool, failed int) {
+	seen := 0
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if !keys[t.Key] {
+			continue
+		}
+		switch t.State {
+		case status.Done:
+			seen++
+		case status.Failed:
+			seen++
+			failed++
+		case status.Waiting, status.Running, status.Starting, status.Stopping, status.Backoff, status.Unassigned, status.Paused:
+			return false, 0
+		}
+	}
+	return seen == len(keys), failed
+}
+
+// serve opens both listeners.
+func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
+	board := w.replica.Board()
+	handler := status.New(status.Config{
+		Source: board, Events: w.replica, Logs: w.replica, Registry: status.NewRegistry(board, w.metrics), Logger: w.log.WithName("server"),
+		PeerScheme: scheme(w.settings.Server.TLS),
+	})
+	for _, l := range []struct {
+		field, address string
+		tls            config.TLS
+	}{
+		{"server.listen", w.settings.Server.Listen, w.settings.Server.TLS},
+		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS},
+	} {
+		if l.address == "" {
+			continue
+		}
+		listener, err := listen(ctx, l.address, l.tls)
+		if err != nil {
+			return usage("%s: %w", l.field, err)
+		}
+		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
+		group.Go(func() error { return status.Serve(ctx, listener, handler, time.Second, w.log.WithName("server")) })
+	}
+	return nil
+}
+
+func scheme(t config.TLS) string {
+	if t.Enabled() {
+		return "https"
+	}
+	return "http"
+}
+
+func listen(ctx context.Context, address string, t config.TLS) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil || !t.Enabled() {
+		return listener, err
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), nil
+}

@@ -1,0 +1,72 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a session
+// that died without being marked dead is shown as live.
+func Look(ctx context.Context, s *config.Settings, store elect.Store, version string) (*status.Snapshot, error) {
+	view := &elect.View{Loaded: true, Locks: map[elect.Key]elect.Lock{}}
+	if err := lookAtSessions(ctx, store, view); err != nil {
+		return nil, err
+	}
+	for _, g := range s.Groups {
+		res, err := store.List(ctx, elect.KindLock, elect.Query{Group: g.Name})
+		if err != nil {
+			return nil, fmt.Errorf("list the locks of group %s: %w", g.Name, err)
+		}
+		for _, d := range res.Docs {
+			if lock, err := elect.LockFrom(d); err == nil {
+				view.Locks[lock.Key] = lock
+			}
+		}
+	}
+	m := gather(s, view, nil)
+	snapshot := &status.Snapshot{Instances: m.instances(time.Time{}), Locks: m.locks()}
+	snapshot.Status = status.Status{
+		Cluster: s.Cluster, Version: version, ObservedAt: status.Millis(time.Now().UnixMilli()),
+		Store: status.Store{Kind: StoreKind(s.Store.URI), Reachable: true},
+	}
+	for _, g := range s.Groups {
+		first := len(snapshot.Tasks)
+		for i := range g.Tasks {
+			snapshot.Tasks = append(snapshot.Tasks, m.task(&g.Tasks[i]))
+		}
+		snapshot.Status.Groups = append(snapshot.Status.Groups, m.group(g, snapshot.Tasks[first:]))
+	}
+	snapshot.Sort()
+	return snapshot, nil
+}
+
+func lookAtSessions(ctx context.Context, store elect.Store, view *elect.View) error {
+	sessions, err := store.List(ctx, elect.KindSession, elect.Query{States: []string{string(elect.Live), string(elect.Draining)}})
+	if err != nil {
+		return fmt.Errorf("list the sessions: %w", err)
+	}
+	members, err := store.List(ctx, elect.KindMember, elect.Query{})
+	if err != nil {
+		return fmt.Errorf("list the members: %w", err)
+	}
+	known := map[string]elect.Member{}
+	for _, d := range members.Docs {
+		if m, err := elect.MemberFrom(d); err == nil {
+			known[d.ID] = m
+		}
+	}
+	for _, d := range sessions.Docs {
+		s, err := elect.SessionFrom(d)
+		if err != nil {
+			continue // written by hand to nonsense
+		}
+		m, ok := known[d.ID]
+		view.Sessions = append(view.Sessions, elect.SessionView{ID: d.ID, State: s.State, Member: m, Known: ok})
+	}
+	return nil
+}
