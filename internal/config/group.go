@@ -117,10 +117,8 @@ func (l *loader) taskNames(task *node, limit int) names {
 		return names{node: task}
 	}
 	if !n.settled {
-		expandOne(n, l.env, &l.problems) // a task's own variables are no part of its name: this tells so
-		if n.bad {
-			return names{node: task}
-		}
+		l.add(n, "%s holds one of the task's own variables, which depend on its name", n.quoted())
+		return names{node: task}
 	}
 	made, err := braceNames(n.text, max(limit, 0))
 	if err != nil {

@@ -129,7 +129,8 @@ func (n *node) value() any {
 	case void:
 		return nil
 	default:
-		return typed(n.schema, n.text, n.plain || variableOnly.MatchString(n.raw))
+		free := variableOnly.MatchString(n.raw) || n.plain && !strings.Contains(n.raw, "$(")
+		return typed(n.schema, n.text, free)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -32,30 +34,56 @@ func parse(file string, content []byte, p *problems) *node {
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		p.errs = append(p.errs, syntaxError(file, err))
+		p.errs = append(p.errs, syntaxError(file, content, err))
 		return nil
 	}
 	c := &converter{file: file, problems: p, open: map[*yaml.Node]bool{}}
 	root := c.convert(doc.Content[0], compiled(), &node{index: -1})
-	root.parent = nil
-	if root.kind == void {
+	if root.kind == void || c.aliased > maxAliased {
 		return nil
 	}
+	root.parent = nil
 	return root
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var (
+	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	// For these the reader counts lines from 0.
+	fromZero = regexp.MustCompile(`^did not find expected (key|'-' indicator|',' or)`)
+)
 
-// syntaxError is what the YAML reader says; it names a line but the first, and never a column.
-func syntaxError(file string, err error) Error {
-	text, line := err.Error(), 1
+// syntaxError is what the YAML reader says. It names no column, and no line where it is the first one or the bytes are no text.
+func syntaxError(file string, content []byte, err error) Error {
+	text, line, col := err.Error(), 1, 1
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		text = text[len(m[0]):]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n
+			if fromZero.MatchString(text) {
+				line++
+			}
 		}
 	}
-	return Error{File: file, Line: line, Col: 1, Message: "is not YAML: " + text}
+	if strings.Contains(text, "control characters") || strings.Contains(text, "UTF-8") {
+		line, col = firstNoText(content)
+	}
+	return Error{File: file, Line: line, Col: col, Message: "is not YAML: " + text}
+}
+
+// firstNoText is the place of the first character that no text holds.
+func firstNoText(content []byte) (line, col int) {
+	line, col = 1, 1
+	for len(content) > 0 {
+		r, size := utf8.DecodeRune(content)
+		if r == utf8.RuneError && size == 1 || unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) {
+			return line, col
+		}
+		if col++; r == '\n' {
+			line, col = line+1, 1
+		}
+		content = content[size:]
+	}
+	return 1, 1
 }
 
 // converter makes nodes of one file.

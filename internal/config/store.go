@@ -30,6 +30,8 @@ func (l *loader) store(root *node) Store {
 	database := root.at("store", "database")
 	s := Store{URI: uri, Database: l.text(database, "")}
 	switch {
+	case uri == "":
+		l.add(n, "is required: %s", storeSchemes)
 	case strings.HasPrefix(uri, "mongodb://"), strings.HasPrefix(uri, "mongodb+srv://"):
 		if wrong := mongoURI(uri); wrong != "" {
 			l.add(n, "%s", wrong)

@@ -1,0 +1,39 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/shardctl/shardctl/internal/config"
+)
+
+func ExampleLoad() {
+	settings, err := config.Load([]string{"../../config/topics.yaml"}, os.LookupEnv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	group := settings.Groups[0]
+	fmt.Fprintln(os.Stdout, group.Name, "has", len(group.Tasks), "tasks, cap", *group.Cap)
+	// Output: topics has 100 tasks, cap 20
+}
+
+func ExampleLoad_errors() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "a.yaml")
+	if err := os.WriteFile(path, []byte("store: {uri: 'sqlite:a.db'}\nmaxTask: 3\nlease: {duration: 20}\n"), 0o600); err != nil {
+		return
+	}
+	_, err = config.Load([]string{path}, os.LookupEnv)
+	for _, one := range err.(config.Errors) { //nolint:errorlint // Load's errors are of this type, not wrapped
+		fmt.Fprintf(os.Stdout, "line %d, column %d: %s: %.40s…\n", one.Line, one.Col, one.Field, one.Message)
+	}
+	// Output:
+	// line 2, column 1: maxTask: is not a field, did you mean maxTasks? a…
+	// line 3, column 19: lease.duration: is "20", must be a duration such as 20s,…
+}

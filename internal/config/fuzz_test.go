@@ -1,0 +1,77 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzLoad: whatever a file holds, Load takes it or says where it is wrong; and what it prints it takes again.
+func FuzzLoad(f *testing.F) {
+	for _, pattern := range []string{"../../config/*.yaml", "testdata/bad/*.txt"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			_, content, found := bytes.Cut(content, []byte(" --\n"))
+			if !found {
+				content, err = os.ReadFile(file)
+			}
+			content, _, _ = bytes.Cut(content, []byte("\n-- "))
+			f.Add(string(content))
+			if err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "file:") {
+			t.Skip("would read files of this machine")
+		}
+		path := filepath.Join(t.TempDir(), "a.yaml")
+		write(t, path, text)
+		s, err := Load([]string{path}, testEnv)
+		if err == nil {
+			printAgain(t, s)
+			return
+		}
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) == 0 {
+			t.Fatalf("error %v of type %T", err, err)
+		}
+		lines := strings.Count(text, "\n") + strings.Count(text, "\r") + strings.Count(text, "\u0085") +
+			strings.Count(text, "\u2028") + strings.Count(text, "\u2029") + 1
+		for _, e := range errs {
+			if e.File != path || e.Line < 1 || e.Line > lines+1 || e.Col < 1 || e.Message == "" {
+				t.Errorf("error without a place: %+v in %d lines", e, lines)
+			}
+		}
+	})
+}
+
+func printAgain(t *testing.T, s *Settings) {
+	t.Helper()
+	if s.Tasks() > 200 {
+		return
+	}
+	var b bytes.Buffer
+	if err := s.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "$(") {
+		return // what is printed may be a text with a variable in it, and that is another configuration
+	}
+	path := filepath.Join(t.TempDir(), "printed.yaml")
+	write(t, path, b.String())
+	if _, err := Load([]string{path}, testEnv); err != nil {
+		t.Errorf("Load of what Print wrote: %v\n%s", err, b.String())
+	}
+}

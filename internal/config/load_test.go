@@ -1,0 +1,378 @@
+package config
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// load loads texts as files a.yaml, b.yaml, … of a directory of their own.
+func load(t *testing.T, texts ...string) *Settings {
+	t.Helper()
+	s, err := tryLoad(t, texts...)
+	if err != nil {
+		t.Fatalf("Load:\n%v", err)
+	}
+	return s
+}
+
+func tryLoad(t *testing.T, texts ...string) (*Settings, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range texts {
+		write(t, filepath.Join(dir, string(rune('a'+i))+".yaml"), text)
+	}
+	return Load([]string{dir}, testEnv)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const minimal = "store: {uri: 'sqlite:a.db'}\n"
+
+// group is a configuration with one group g of the tasks given.
+func group(tasks string) string {
+	return minimal + "groups:\n  - name: g\n    tasks:\n" + tasks
+}
+
+func TestDefaults(t *testing.T) {
+	s := load(t, minimal)
+	if s.Cluster != "default" || s.Instance == "" || s.Zone != "" || s.MaxTasks != 0 || s.Revision != 0 {
+		t.Errorf("got %+v", s)
+	}
+	if want := (Lease{20 * time.Second, 15 * time.Second}); s.Lease != want {
+		t.Errorf("lease %+v, want %+v", s.Lease, want)
+	}
+	if want := (Rebalance{Settle: 10 * time.Second, OnRestart: OnRestartMove}); s.Rebalance != want {
+		t.Errorf("rebalance %+v, want %+v", s.Rebalance, want)
+	}
+	if s.Shutdown.Timeout != 25*time.Second || s.Metrics.PerTask {
+		t.Errorf("got %+v", s)
+	}
+	if want := (Server{Listen: ":8080", Advertise: "10.1.2.3:8080"}); s.Server != want {
+		t.Errorf("server %+v, want %+v, by $(POD_IP)", s.Server, want)
+	}
+	if want := (Admin{Listen: "127.0.0.1:8081"}); s.Admin != want {
+		t.Errorf("admin %+v, want %+v", s.Admin, want)
+	}
+	if want := (Log{"info", "json"}); s.Log != want {
+		t.Errorf("log %+v, want %+v", s.Log, want)
+	}
+}
+
+func TestRenewDeadlineFollowsDuration(t *testing.T) {
+	if s := load(t, minimal+"lease: {duration: 4s}\n"); s.Lease.RenewDeadline != 3*time.Second {
+		t.Errorf("renewDeadline %s, want 3s", s.Lease.RenewDeadline)
+	}
+}
+
+func TestVariablesTakeTheFieldsType(t *testing.T) {
+	s := load(t, `
+store: {uri: "mongodb://u:$(PASSWORD)@h1:27017,[::1]:27018/orders?w=1"}
+zone: $(NOT_SET:-eu-1)
+labels: {a: "$(TWENTY)", b: $(EMPTY), c: no}
+maxTasks: $(TWENTY)
+revision: "$(TWENTY)"
+lease: {duration: $(LONG)}
+metrics: {perTask: $(YES)}
+groups:
+  - name: g
+    cap: $(NOT_SET:-)
+    defaults: {callback: f}
+    tasks:
+      - name: t-{1..$(LAST)}
+        weight: $(TWENTY)
+        every: $(LONG)
+        labels: {n: $(SHARDCTL_TASK), i: "$(SHARDCTL_INDEX)", d: $(NO:-x)}
+`)
+	if s.Store.URI != "mongodb://u:hunter2@h1:27017,[::1]:27018/orders?w=1" || s.Store.Database != "orders" {
+		t.Errorf("store %+v", s.Store)
+	}
+	if s.Zone != "eu-1" || s.MaxTasks != 20 || s.Revision != 20 || s.Lease.Duration != time.Hour || !s.Metrics.PerTask {
+		t.Errorf("got %+v", s)
+	}
+	if want := map[string]string{"a": "20", "b": "", "c": "no"}; !maps.Equal(s.Labels, want) {
+		t.Errorf("labels %v, want %v", s.Labels, want)
+	}
+	g := s.Groups[0]
+	if g.Cap != nil {
+		t.Errorf("cap %d, want none: the variable is empty", *g.Cap)
+	}
+	if len(g.Tasks) != 3 {
+		t.Fatalf("%d tasks, want 3", len(g.Tasks))
+	}
+	last := g.Tasks[2]
+	if last.Weight != 20 || last.Every != time.Hour {
+		t.Errorf("got %+v", last)
+	}
+	if want := map[string]string{"n": "t-3", "i": "2", "d": "x"}; !maps.Equal(last.Labels, want) {
+		t.Errorf("labels %v, want %v", last.Labels, want)
+	}
+}
+
+func TestWhatComesInIsNotExpandedAgain(t *testing.T) {
+	s := load(t, group(`
+      - {name: a, callback: "$(DOLLAR)$(SHARDCTL_TASK)$$(X)"}
+      - {name: b, callback: "$(DOLLAR)$$(X)"}
+`))
+	if got, want := s.Groups[0].Tasks[0].Callback, "$(WORD)a$(X)"; got != want {
+		t.Errorf("callback %q, want %q", got, want)
+	}
+	if got, want := s.Groups[0].Tasks[1].Callback, "$(WORD)$(X)"; got != want {
+		t.Errorf("callback %q, want %q", got, want)
+	}
+}
+
+func TestTextIsTakenAsWritten(t *testing.T) {
+	s := load(t, group(`
+      - name: 007
+        labels: {a: 1.10, b: no, c: 0x1F, e: , f: 2026-01-01}
+        exec:
+          command: [1.0, yes, null, 1e3, 0o7]
+          env: {A: 1_000, B: , C: .inf, x-kept: on}
+`))
+	task := s.Groups[0].Tasks[0]
+	if task.Name != "007" {
+		t.Errorf("name %q, want 007", task.Name)
+	}
+	if want := []string{"1.0", "yes", "null", "1e3", "0o7"}; !slices.Equal(task.Exec.Command, want) {
+		t.Errorf("command %q, want %q", task.Exec.Command, want)
+	}
+	if want := map[string]string{"A": "1_000", "B": "", "C": ".inf", "x-kept": "on"}; !maps.Equal(task.Exec.Env, want) {
+		t.Errorf("env %q, want %q", task.Exec.Env, want)
+	}
+	if want := map[string]string{"a": "1.10", "b": "no", "c": "0x1F", "e": "", "f": "2026-01-01"}; !maps.Equal(task.Labels, want) {
+		t.Errorf("labels %q, want %q", task.Labels, want)
+	}
+}
+
+func TestRunnersStayAsWritten(t *testing.T) {
+	s := load(t, group(`
+      - name: t-{a,b}
+        exec:
+          command: [run, $(TWENTY), "$(SHARDCTL_INDEX)", $$(X)]
+          env: {SECRET: $(file:/not/there)}
+          dir: /srv/$(SHARDCTL_TASK)
+          ready: {delay: $(LONG)}
+      - name: h
+        http: {url: "http://$(WORD)/", body: $(file:/not/there), timeout: 1s}
+`))
+	e := s.Groups[0].Tasks[1].Exec
+	if want := []string{"run", "$(TWENTY)", "$(SHARDCTL_INDEX)", "$$(X)"}; !slices.Equal(e.Command, want) {
+		t.Errorf("command %q, want %q", e.Command, want)
+	}
+	if e.Env["SECRET"] != "$(file:/not/there)" || e.Dir != "/srv/$(SHARDCTL_TASK)" || e.Ready.Delay != time.Hour {
+		t.Errorf("got %+v", e)
+	}
+	if h := s.Groups[0].Tasks[2].HTTP; h.URL != "http://$(WORD)/" || h.Body != "$(file:/not/there)" {
+		t.Errorf("got %+v", h)
+	}
+}
+
+func TestGroupDefaults(t *testing.T) {
+	s := load(t, minimal+`
+groups:
+  - name: g
+    defaults:
+      labels: {team: core, tier: gold}
+      stop: {timeout: 30s}
+      restart: on-failure
+      backoff: {initial: 2s}
+      retry: {attempts: 5}
+      timeZone: Europe/Berlin
+      exec: {command: [a, b], env: {A: "1", B: "2"}}
+    tasks:
+      - name: keeps
+        labels: {tier: iron}
+        stop: {signal: SIGINT}
+        exec: {command: [c], env: {B: "3"}}
+      - {name: ticks, schedule: "@daily"}
+      - {name: every, every: 1m}
+      - {name: calls, http: {url: "http://a"}}
+`)
+	made := s.Groups[0].Tasks
+	keeps, ticks, every, calls := made[0], made[1], made[2], made[3]
+	if want := map[string]string{"team": "core", "tier": "iron"}; !maps.Equal(keeps.Labels, want) {
+		t.Errorf("labels %v, want %v: maps merge", keeps.Labels, want)
+	}
+	if want := (tasks.Stop{Signal: "SIGINT", Timeout: 30 * time.Second}); keeps.Stop != want {
+		t.Errorf("stop %v, want %v", keeps.Stop, want)
+	}
+	if want := []string{"c"}; !slices.Equal(keeps.Exec.Command, want) {
+		t.Errorf("command %v, want %v: lists replace", keeps.Exec.Command, want)
+	}
+	if want := map[string]string{"A": "1", "B": "3"}; !maps.Equal(keeps.Exec.Env, want) {
+		t.Errorf("env %v, want %v", keeps.Exec.Env, want)
+	}
+	if keeps.Restart != tasks.RestartOnFailure || keeps.Backoff.Initial != 2*time.Second || keeps.Retry.Attempts != 1 {
+		t.Errorf("got %+v", keeps)
+	}
+	if ticks.Restart != tasks.RestartAlways || ticks.Retry.Attempts != 5 || ticks.TimeZone != "Europe/Berlin" {
+		t.Errorf("got %+v: restart does not go with a schedule, retry does", ticks)
+	}
+	if every.TimeZone != "UTC" || every.Retry.Attempts != 5 {
+		t.Errorf("got %+v", every)
+	}
+	if calls.Exec != nil || calls.HTTP == nil || calls.HTTP.Timeout != 5*time.Second {
+		t.Errorf("got %+v: its own runner takes the place of the default one", calls)
+	}
+}
+
+func TestSeveralFilesJoin(t *testing.T) {
+	s := load(t, `
+version: 1
+store: {uri: "sqlite:a.db"}
+groups:
+  - name: g
+    defaults: {callback: f, weight: 3}
+    tasks: [{name: a}]
+  - name: h
+`, `
+version: 1
+lease: {duration: 8s}
+groups:
+  - name: g
+    cap: 0
+    instances: {selector: {pool: gpu}}
+    tasks: [{name: b}]
+`)
+	if len(s.Files) != 2 || s.Lease.Duration != 8*time.Second || s.Tasks() != 2 || len(s.Groups) != 2 {
+		t.Fatalf("got %+v", s)
+	}
+	g := s.Groups[0]
+	if g.Cap == nil || *g.Cap != 0 || g.Selector["pool"] != "gpu" {
+		t.Errorf("got %+v, want what the second file says", g)
+	}
+	if b := g.Tasks[1]; b.Name != "b" || b.Callback != "f" || b.Weight != 3 {
+		t.Errorf("got %+v, want the first file's defaults", b)
+	}
+}
+
+func TestFilesAreTakenOnce(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.yml"), "cluster: b\n")
+	write(t, filepath.Join(dir, "a.yaml"), minimal)
+	write(t, filepath.Join(dir, "c.yaml.bak"), "nonsense")
+	if err := os.Mkdir(filepath.Join(dir, "d.yaml"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load([]string{filepath.Join(dir, "b.yml"), dir, dir + "/./a.yaml"}, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(dir, "b.yml"), filepath.Join(dir, "a.yaml")}; !slices.Equal(s.Files, want) {
+		t.Errorf("files %v, want %v", s.Files, want)
+	}
+}
+
+func TestAnchorsAndKeysForPeople(t *testing.T) {
+	s := load(t, minimal+`
+x-anything: [1, {2: 3}]
+x-base: &base
+  x-note: ignored
+  exec: &run {command: [a]}
+  weight: 2
+x-twice: &twice {weight: 5, labels: {x-label: kept}}
+groups:
+  - name: g
+    x-why: because
+    tasks:
+      - {name: a, <<: *base, weight: 7}
+      - {name: b, exec: *run, x-note: {}}
+      - {name: c, <<: [*base, *twice]}
+`)
+	if got := s.Groups[0].Tasks; got[0].Weight != 7 || got[0].Exec.Command[0] != "a" || got[1].Exec.Command[0] != "a" ||
+		got[2].Weight != 2 || got[2].Labels["x-label"] != "kept" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestEmptyFieldsAreLeftOut(t *testing.T) {
+	s := load(t, minimal+"lease:\nlabels: ~\nmaxTasks:\nlog: {level: }\ngroups:\n  - name: g\n    cap:\n    defaults:\n    tasks:\n")
+	if s.Lease.Duration != 20*time.Second || s.Log.Level != "info" || s.Groups[0].Cap != nil {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestAdvertise(t *testing.T) {
+	for server, want := range map[string]string{
+		`{}`:                                     "10.1.2.3:8080",
+		`{listen: ":9090"}`:                      "10.1.2.3:9090",
+		`{listen: "0.0.0.0:9090"}`:               "10.1.2.3:9090",
+		`{listen: "[::]:9090"}`:                  "10.1.2.3:9090",
+		`{listen: "127.0.0.1:9090"}`:             "127.0.0.1:9090",
+		`{advertise: "a.example"}`:               "a.example:8080",
+		`{advertise: "a.example:1"}`:             "a.example:1",
+		`{advertise: "fd00::1", listen: ":70"}`:  "[fd00::1]:70",
+		`{advertise: "[fd00::1]:71"}`:            "[fd00::1]:71",
+		`{advertise: "$(POD_IP):$(NO:-82)"}`:     "10.1.2.3:82",
+		`{advertise: "$(EMPTY)", listen: "h:1"}`: "h:1",
+	} {
+		if got := load(t, minimal+"server: "+server+"\n").Server.Advertise; got != want {
+			t.Errorf("server %s is advertised as %s, want %s", server, got, want)
+		}
+	}
+}
+
+func TestAdminOnLoopbackNeedsNoTokens(t *testing.T) {
+	for listen, ok := range map[string]bool{
+		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "localhost:1": true,
+		":1": false, "10.0.0.1:1": false, "[::]:1": false, "host:1": false,
+	} {
+		_, err := tryLoad(t, minimal+"admin: {listen: '"+listen+"'}\n")
+		if (err == nil) != ok {
+			t.Errorf("admin.listen %s: %v, want it taken: %v", listen, err, ok)
+		}
+		load(t, minimal+"admin: {listen: '"+listen+"', tokensFile: tokens}\n")
+	}
+}
+
+func TestStoreURIs(t *testing.T) {
+	for uri, database := range map[string]string{
+		"mongodb://h":                                 "shardctl",
+		"mongodb://h/":                                "shardctl",
+		"mongodb://h:27017/a?replicaSet=rs":           "a",
+		"mongodb://u:p%40ss@h1,h2:2/a":                "a",
+		"mongodb+srv://u:p@cluster.example.net/b":     "b",
+		"mongodb+srv://cluster.example.net/?tls=true": "shardctl",
+		"mongodb://%2Ftmp%2Fmongodb-27017.sock/a":     "a",
+		"mongodb://[fd00::1]:27017,[fd00::2]":         "shardctl",
+		"sqlite:/var/lib/shardctl/x.db":               "",
+		"sqlite:x.db":                                 "",
+	} {
+		s := load(t, "store: {uri: '"+uri+"'}\n")
+		if s.Store.URI != uri || s.Store.Database != database {
+			t.Errorf("%s: got %+v, want database %q", uri, s.Store, database)
+		}
+	}
+	if s := load(t, "store: {uri: 'mongodb://h/a', database: b}\n"); s.Store.Database != "b" {
+		t.Errorf("database %q, want b: what is written wins", s.Store.Database)
+	}
+}
+
+func TestLimitOfNames(t *testing.T) {
+	s := load(t, group("      - {name: 'a{1..99999}', callback: f}\n      - {name: b, callback: f}\n"))
+	if n := s.Tasks(); n != 100_000 {
+		t.Errorf("%d tasks, want 100,000", n)
+	}
+	_, err := tryLoad(t, group("      - {name: 'a{1..99999}', callback: f}\n      - {name: 'b{1,2}', callback: f}\n"))
+	if err == nil || !strings.Contains(err.Error(), "a group has at most 100000") {
+		t.Errorf("error %v, want the limit", err)
+	}
+}
+
+func TestNoPath(t *testing.T) {
+	if _, err := Load(nil, testEnv); err == nil || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("error %v, want one that names --config", err)
+	}
+}

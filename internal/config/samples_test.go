@@ -1,0 +1,77 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestSamples(t *testing.T) {
+	counts := map[string]int{"topics.yaml": 100, "webhooks.yaml": 4, "schedules.yaml": 4, "jobs.yaml": 11, "full.yaml": 14}
+	files, err := filepath.Glob("../../config/*.yaml")
+	if err != nil || len(files) != len(counts) {
+		t.Fatalf("%v, %v: want %d samples", files, err, len(counts))
+	}
+	none := func(string) (string, bool) { return "", false }
+	for _, file := range files {
+		s, err := Load([]string{file}, none)
+		if err != nil {
+			t.Errorf("%s:\n%v", file, err)
+			continue
+		}
+		if want := counts[filepath.Base(file)]; s.Tasks() != want {
+			t.Errorf("%s has %d tasks, want %d", file, s.Tasks(), want)
+		}
+		if s.Store.URI != "sqlite:shardctl.db" {
+			t.Errorf("%s: store %s", file, s.Store.URI)
+		}
+		if g := s.Groups[0]; filepath.Base(file) == "topics.yaml" &&
+			(*g.Cap != 20 || g.Tasks[0].Name != "topic-001" || g.Tasks[99].Name != "topic-100") {
+			t.Errorf("topics.yaml: got %+v", g)
+		}
+	}
+}
+
+// TestFullSampleHasEveryField holds full.yaml to the schema: what is added to one is added to the other.
+func TestFullSampleHasEveryField(t *testing.T) {
+	content, err := os.ReadFile("../../config/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &problems{}
+	root := parse("full.yaml", content, p)
+	if len(p.errs) > 0 {
+		t.Fatal(p.errs)
+	}
+	shown := map[*jsonschema.Schema]map[string]bool{}
+	fieldsOf(root, shown)
+	// In defaults not every field of a task is shown again; notify is the alternative to delay.
+	elsewhere := slices.Concat(runners, triggers, restartFields, tickFields, []string{"weight", "timeZone", "notify"})
+	for schema, names := range shown {
+		_, isTask := schema.Properties["name"]
+		for name := range schema.Properties {
+			if !names[name] && (isTask || !slices.Contains(elsewhere, name)) {
+				t.Errorf("full.yaml does not show %s of %s", name, schema.Location)
+			}
+		}
+	}
+}
+
+// fieldsOf notes for each schema of a mapping which of its fields stand somewhere in n.
+func fieldsOf(n *node, shown map[*jsonschema.Schema]map[string]bool) {
+	if n.kind == mapping && len(n.schema.Properties) > 0 && shown[n.schema] == nil {
+		shown[n.schema] = map[string]bool{}
+	}
+	for _, e := range n.entries {
+		if len(n.schema.Properties) > 0 {
+			shown[n.schema][e.name] = true
+		}
+		fieldsOf(e.value, shown)
+	}
+	for _, item := range n.items {
+		fieldsOf(item, shown)
+	}
+}

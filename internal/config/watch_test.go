@@ -1,0 +1,260 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// applied is one call of Watcher.Applied.
+type applied struct {
+	settings *Settings
+	restart  []string
+}
+
+type watching struct {
+	*Watcher
+	applied chan applied
+	refused chan error
+}
+
+// watchOver runs a watcher until the test ends.
+func watchOver(t *testing.T, path string) watching {
+	t.Helper()
+	start, err := Load([]string{path}, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watching{NewWatcher([]string{path}, testEnv), make(chan applied, 100), make(chan error, 100)}
+	w.Applied = func(s *Settings, restart []string) { w.applied <- applied{s, restart} }
+	w.Refused = func(err error) { w.refused <- err }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx, start) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+func next[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("the watcher did not notice")
+		panic("unreachable")
+	}
+}
+
+func taskNamesOf(s *Settings) []string {
+	var names []string
+	for _, g := range s.Groups {
+		for _, task := range g.Tasks {
+			names = append(names, task.Name)
+		}
+	}
+	return names
+}
+
+func (w watching) expect(t *testing.T, names ...string) applied {
+	t.Helper()
+	got := next(t, w.applied)
+	if !slices.Equal(taskNamesOf(got.settings), names) {
+		t.Fatalf("applied %v, want %v", taskNamesOf(got.settings), names)
+	}
+	return got
+}
+
+func one(name string) string { return group("      - {name: " + name + ", callback: f}\n") }
+
+func TestWatchFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, one("a"))
+	w := watchOver(t, path)
+
+	write(t, path, one("b"))
+	w.expect(t, "b")
+
+	write(t, path, one("b")+"cap: 3\n")
+	var errs Errors
+	if err := next(t, w.refused); !errors.As(err, &errs) || errs[0].Field != "cap" {
+		t.Fatalf("refused with %v", err)
+	}
+
+	write(t, path, one("b"))
+	w.expect(t, "b") // as before, and good again
+
+	// As editors do it: another file in its place.
+	write(t, path+"~", one("c"))
+	if err := os.Rename(path+"~", path); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(t, "c")
+}
+
+func TestWatchTellsWhatNeedsARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, one("a"))
+	w := watchOver(t, path)
+	write(t, path, one("b")+"revision: 7\nlease: {duration: 8s}\nzone: z\n")
+	got := w.expect(t, "b")
+	if want := []string{"zone", "lease.duration", "lease.renewDeadline"}; !slices.Equal(got.restart, want) {
+		t.Errorf("restart for %v, want %v", got.restart, want)
+	}
+	if s := got.settings; s.Revision != 7 || s.Lease.Duration != 20*time.Second || s.Zone != "" {
+		t.Errorf("applied revision %d, lease %s, zone %q: only the task lists change", s.Revision, s.Lease.Duration, s.Zone)
+	}
+	// Still so after another change: the process has what it was started with.
+	write(t, path, one("c")+"lease: {duration: 8s}\n")
+	if got := w.expect(t, "c"); !slices.Contains(got.restart, "lease.duration") {
+		t.Errorf("restart for %v, want lease.duration", got.restart)
+	}
+	write(t, path, one("d"))
+	if got := w.expect(t, "d"); len(got.restart) > 0 {
+		t.Errorf("restart for %v, want none", got.restart)
+	}
+}
+
+func TestWatchDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), one("a"))
+	w := watchOver(t, dir)
+	write(t, filepath.Join(dir, "b.yml"), "groups: [{name: h, tasks: [{name: b, callback: f}]}]\n")
+	w.expect(t, "a", "b")
+	write(t, filepath.Join(dir, "notes.txt"), "not looked at")
+	if err := os.Remove(filepath.Join(dir, "b.yml")); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(t, "a")
+}
+
+// TestWatchConfigMap swaps files as the kubelet does: they are symlinks through ..data, and that is put in place anew.
+func TestWatchConfigMap(t *testing.T) {
+	for _, what := range []string{"file", "directory"} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			swap := func(version, text string) {
+				t.Helper()
+				if err := os.Mkdir(filepath.Join(dir, version), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				write(t, filepath.Join(dir, version, "config.yaml"), text)
+				if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			swap("..1", one("a"))
+			path := filepath.Join(dir, "config.yaml")
+			if err := os.Symlink(filepath.Join("..data", "config.yaml"), path); err != nil {
+				t.Fatal(err)
+			}
+			if what == "directory" {
+				path = dir
+			}
+			w := watchOver(t, path)
+			swap("..2", one("b"))
+			w.expect(t, "b")
+			if err := os.RemoveAll(filepath.Join(dir, "..1")); err != nil {
+				t.Fatal(err)
+			}
+			swap("..3", one("c"))
+			w.expect(t, "c")
+		})
+	}
+}
+
+func TestWatchFollowsSymlinkedFile(t *testing.T) {
+	real, link := t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
+	write(t, filepath.Join(real, "settings.yaml"), one("a"))
+	if err := os.Symlink(filepath.Join(real, "settings.yaml"), link); err != nil {
+		t.Fatal(err)
+	}
+	w := watchOver(t, link)
+	write(t, filepath.Join(real, "settings.yaml"), one("b"))
+	w.expect(t, "b")
+}
+
+func TestTriggerLoadsUnchanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, one("a"))
+	w := watchOver(t, path)
+	w.Trigger()
+	w.expect(t, "a")
+}
+
+func TestChangeBeforeRunIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, one("a"))
+	start, err := Load([]string{path}, testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, one("b"))
+	got := make(chan *Settings, 10)
+	w := NewWatcher([]string{path}, testEnv)
+	w.Applied = func(s *Settings, _ []string) { got <- s }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx, start) }()
+	if s := next(t, got); !slices.Equal(taskNamesOf(s), []string{"b"}) {
+		t.Errorf("applied %v, want b", taskNamesOf(s))
+	}
+	cancel()
+	<-done
+}
+
+func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
+	w := NewWatcher([]string{"dir/app.conf"}, testEnv)
+	for name, want := range map[string]bool{
+		"dir/app.conf": true, "dir/other.yaml": true, "dir/..data": true, "dir/shardctl.db": false, "dir/shardctl.db-wal": false,
+	} {
+		if got := w.concerns(name); got != want {
+			t.Errorf("%s concerns the configuration: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestChangedNamesFields changes fields in turn.
+func TestChangedNamesFields(t *testing.T) {
+	before := load(t, minimal)
+	for text, want := range map[string]string{
+		"cluster: b":                 "cluster",
+		"instance: b":                "instance",
+		"zone: b":                    "zone",
+		"labels: {a: b}":             "labels",
+		"maxTasks: 1":                "maxTasks",
+		"shutdown: {timeout: 1s}":    "shutdown.timeout",
+		"server: {listen: ':81'}":    "server.listen",
+		"admin: {tokensFile: b}":     "admin.tokensFile",
+		"metrics: {perTask: true}":   "metrics.perTask",
+		"log: {level: debug}":        "log.level",
+		"rebalance: {maxMoves: 2}":   "rebalance.maxMoves",
+		"lease: {renewDeadline: 9s}": "lease.renewDeadline",
+	} {
+		if got := Changed(before, load(t, minimal+text+"\n")); len(got) == 0 || got[0] != want {
+			t.Errorf("%s changes %v, want %s", text, got, want)
+		}
+	}
+	if got := Changed(before, load(t, one("a")+"revision: 3\n")); len(got) > 0 {
+		t.Errorf("the task lists change %v, want nothing", got)
+	}
+	if got := Changed(before, load(t, "store: {uri: 'sqlite:b.db'}\n")); !slices.Equal(got, []string{"store.uri"}) {
+		t.Errorf("another store changes %v", got)
+	}
+}
