@@ -20,7 +20,7 @@ type balance struct {
 	roster *roster
 	groups []*group // in order of names
 	place  []int    // by index in in.Groups: index in groups
-	load   []int    // by member: keys of all groups, as far as decided; else as held
+	load   []int    // by member: keys of all groups decided so far; never of what is held, which changes while keys move
 }
 
 func newBalance(in Input) *balance {
@@ -36,10 +36,6 @@ func newBalance(in Input) *balance {
 	for at, i := range byName {
 		b.place[i] = at
 		b.groups = append(b.groups, newGroup(&in.Groups[i], b.roster, work, in.Even))
-	}
-	for _, g := range b.groups {
-		g.countHomes()
-		b.addLoad(g, 1)
 	}
 	return b
 }
@@ -62,6 +58,7 @@ const rounds = 64
 func (b *balance) solve() {
 	for range rounds {
 		again := false
+		b.forget()
 		for _, g := range b.groups {
 			b.solveGroup(g)
 			again = again || g.weighted && len(g.classes) > 1
@@ -75,6 +72,14 @@ func (b *balance) solve() {
 	}
 	if b.roster.limited {
 		b.fit()
+	}
+}
+
+// forget takes back what was decided.
+func (b *balance) forget() {
+	clear(b.load)
+	for _, g := range b.groups {
+		clear(g.count)
 	}
 }
 

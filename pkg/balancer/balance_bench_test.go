@@ -24,6 +24,7 @@ func BenchmarkBalance(b *testing.B) {
 				in.Members[i].MaxTasks = 100
 			}
 		}},
+		{"1000 groups", 1000, 100_000, func(in *Input) { in.Members = in.Members[1:] }},
 		{"zones", 1, 100_000, func(in *Input) {
 			for i := range in.Members {
 				in.Members[i].Zone = fmt.Sprintf("z%d", i%3)

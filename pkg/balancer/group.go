@@ -165,16 +165,6 @@ func (g *group) findSettled() {
 	}
 }
 
-// countHomes sets the counts to what members hold now.
-func (g *group) countHomes() {
-	clear(g.count)
-	for _, i := range g.order {
-		if h := g.home[i]; h != none {
-			g.count[h]++
-		}
-	}
-}
-
 // assign gives a key to a member.
 func (g *group) assign(key, member int32) {
 	g.target[key] = member

@@ -33,11 +33,15 @@ func (b *balance) overfull() bool {
 
 // fit lowers the groups' limits until every member has at most MaxTasks, then fills what room that left.
 func (b *balance) fit() {
+	parts := make([]part, len(b.groups))
 	for b.overfull() {
 		dirty := make([]bool, len(b.groups))
+		for i, g := range b.groups {
+			parts[i] = g.part()
+		}
 		for m := range b.load {
 			if limit := b.roster.members[m].MaxTasks; limit > 0 && b.load[m] > limit {
-				b.shareLimit(m, limit, dirty)
+				b.shareLimit(m, limit, parts, dirty)
 			}
 		}
 		for i, g := range b.groups {
@@ -50,11 +54,11 @@ func (b *balance) fit() {
 }
 
 // shareLimit shares a member's places out over its groups: of equals the one with the smallest part of its keys placed goes
-// first. It keeps the groups' counts up to date, so that the next member favours another.
-func (b *balance) shareLimit(m, limit int, dirty []bool) {
+// first. It keeps the counts up to date, so that the next member favours another group.
+func (b *balance) shareLimit(m, limit int, parts []part, dirty []bool) {
 	slots := make([]slot, len(b.groups))
 	for i, g := range b.groups {
-		slots[i] = slot{member: int32(i), lo: g.must[m], hi: g.count[m], load: g.part()}
+		slots[i] = slot{member: int32(i), lo: g.must[m], hi: g.count[m], load: parts[i].millionths()}
 	}
 	if clampTotal(slots, limit) > limit {
 		for i := range slots {
@@ -65,23 +69,31 @@ func (b *balance) shareLimit(m, limit int, dirty []bool) {
 	for i, g := range b.groups {
 		if q := slots[i].quota; q < g.count[m] {
 			b.load[m] -= g.count[m] - q
+			parts[i].placed -= g.count[m] - q
 			g.count[m], g.upper[m] = q, q
 			dirty[i] = true
 		}
 	}
 }
 
-// part is how much of the group is placed, in millionths.
-func (g *group) part() int {
-	placed := 0
+// part is how much of a group is placed.
+type part struct{ placed, tasks int }
+
+func (g *group) part() part {
+	p := part{tasks: len(g.order)}
 	for _, m := range g.eligible {
-		placed += g.count[m]
+		p.placed += g.count[m]
 	}
-	return placed * 1_000_000 / max(len(g.order), 1)
+	return p
 }
+
+func (p part) millionths() int { return p.placed * 1_000_000 / max(p.tasks, 1) }
 
 // chain places keys that found no room by moving keys of other groups aside, along shortest chains.
 func (b *balance) chain() {
+	if !b.hasRoom() {
+		return
+	}
 	c := chains{balance: b, counts: make([][]int, len(b.groups)), loose: make([][]int, len(b.groups))}
 	total := slices.Clone(b.load)
 	for i, g := range b.groups {
@@ -100,6 +112,16 @@ func (b *balance) chain() {
 		copy(g.upper, c.counts[i])
 		b.solveGroup(g)
 	}
+}
+
+// hasRoom says whether any member is below its MaxTasks.
+func (b *balance) hasRoom() bool {
+	for m := range b.load {
+		if limit := b.roster.members[m].MaxTasks; limit <= 0 || b.load[m] < limit {
+			return true
+		}
+	}
+	return false
 }
 
 // looseKeys counts, by member, the keys that may go anywhere.

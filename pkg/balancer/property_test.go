@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // everything draws all that an input can hold.
@@ -282,4 +284,50 @@ func TestZonesAreEvenBeforeMembers(t *testing.T) {
 			t.Fatalf("the zones' counts are %v", sums)
 		}
 	})
+}
+
+// Replicas plan again all the time while keys are being handed over. They must come to what is left of the first plan, or keys
+// would move more often than they need to.
+func TestAPlanHalfCarriedOutIsStillThePlan(t *testing.T) {
+	for name, d := range map[string]drawing{
+		"counts": {groups: 3, caps: true, draining: true, paused: true, selectors: true},
+		"zones":  {groups: 3, caps: true, draining: true, zones: true},
+		"pins":   {groups: 2, caps: true, draining: true, pins: true},
+		"update": {groups: 2, caps: true, draining: true, revisions: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				in := drawInput(t, d)
+				in.Even = rapid.Bool().Draw(t, "even")
+				p := Balance(in)
+				half := apply(in, p)
+				var rest []Move
+				for _, m := range p.Moves {
+					if k := findKey(half, m.Key); rapid.Bool().Draw(t, "still to do") {
+						k.Owner = m.From
+						if from := findKey(in, m.Key); rapid.Bool().Draw(t, "reserved") {
+							k.Reserved = m.To
+						} else {
+							k.Owner, k.Reserved = from.Owner, from.Reserved
+						}
+						rest = append(rest, m)
+					}
+				}
+				if got := Balance(half).Moves; !slices.Equal(got, rest) {
+					t.Fatalf("left to do: %v, and the new plan is %v", rest, got)
+				}
+			})
+		})
+	}
+}
+
+func findKey(in Input, key elect.Key) *Key {
+	for gi := range in.Groups {
+		for ki := range in.Groups[gi].Keys {
+			if k := &in.Groups[gi].Keys[ki]; k.Key == key {
+				return k
+			}
+		}
+	}
+	return nil
 }

@@ -10,7 +10,7 @@ type slot struct {
 	member int32 // index of the member, or of the zone
 	lo, hi int   // it gets at least lo (it has them already) and at most hi; lo <= hi
 	held   int   // what it could keep without a move, lo included; may be above hi
-	load   int   // of all groups: of several equals the one with the least load goes first
+	load   int   // in the groups decided before: of several equals the one with the least load goes first
 	newer  bool  // it is of the newer of two revisions: of equals it goes first
 	zone   int32
 
@@ -83,12 +83,12 @@ func giveSingles(slots []slot, level, rest int) {
 }
 
 // compare orders slots by who gets one key above the level first. Whoever holds more than the level saves a move; how
-// many more must not count, or the quotas would change while the surplus is being handed over, and with them the moves.
+// many more must not count, nor how many fewer: else the quotas would change while keys are being handed over, and keys would move
+// that need not.
 func (s *slot) compare(t *slot, level int) int {
 	return cmp.Or(
 		-cmpBool(s.held > level, t.held > level),
 		-cmpBool(s.newer, t.newer),
-		-cmp.Compare(min(s.held, level+1), min(t.held, level+1)),
 		cmp.Compare(s.load, t.load),
 		cmp.Compare(s.member, t.member),
 	)
