@@ -18,8 +18,8 @@ func (l *loader) settings(root *node, files []*node) *Settings {
 		Instance: l.dns(root.get("instance"), hostName()),
 		Zone:     l.text(root.get("zone"), ""),
 		Labels:   l.labels(root.get("labels")),
-		Revision: l.number(root.get("revision"), 0),
-		MaxTasks: l.count(root.get("maxTasks"), 0),
+		Revision: l.number(root.get("revision")),
+		MaxTasks: l.count(root.get("maxTasks")),
 		Store:    l.store(root),
 		Lease:    l.lease(root.get("lease")),
 		Shutdown: Shutdown{Timeout: l.positive(root.at("shutdown", "timeout"), 25*time.Second, "")},
@@ -90,7 +90,7 @@ func (l *loader) lease(n *node) Lease {
 func (l *loader) rebalance(n *node) Rebalance {
 	r := Rebalance{
 		Settle:       l.duration(n.get("settle"), 10*time.Second),
-		MaxMoves:     l.count(n.get("maxMoves"), 0),
+		MaxMoves:     l.count(n.get("maxMoves")),
 		OnRestart:    OnRestart(l.text(n.get("onRestart"), string(OnRestartMove))),
 		RestartGrace: l.duration(n.get("restartGrace"), 0),
 	}

@@ -61,6 +61,12 @@ func (e Errors) Unwrap() []error {
 
 // ordered sorts by file, in the order of files, then by place, and drops what is said twice.
 func (e Errors) ordered(files []string) Errors {
+	seen := make(map[Error]bool, len(e))
+	e = slices.DeleteFunc(e, func(one Error) bool {
+		twice := seen[one]
+		seen[one] = true
+		return twice
+	})
 	slices.SortStableFunc(e, func(a, b Error) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)),
@@ -68,5 +74,5 @@ func (e Errors) ordered(files []string) Errors {
 			cmp.Compare(a.Col, b.Col),
 		)
 	})
-	return slices.Compact(e)
+	return e
 }

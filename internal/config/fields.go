@@ -38,20 +38,21 @@ func (l *loader) positive(n *node, unset time.Duration, instead string) time.Dur
 	return d
 }
 
-func (l *loader) number(n *node, unset int64) int64 {
+func (l *loader) number(n *node) int64 {
 	text, ok := l.value(n)
 	if !ok {
-		return unset
+		return 0
 	}
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		l.refuse(n, allowed(n.schema))
-		return unset
+		return 0
 	}
 	return i
 }
 
-func (l *loader) count(n *node, unset int) int { return int(l.number(n, int64(unset))) }
+// count is 0 where the field is left out.
+func (l *loader) count(n *node) int { return int(l.number(n)) }
 
 func (l *loader) truth(n *node) bool {
 	text, _ := l.value(n)

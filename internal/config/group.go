@@ -81,7 +81,7 @@ func (l *loader) fill(p *parts, n *node) {
 func (l *loader) group(p *parts, s *Settings) Group {
 	g := Group{Name: p.name, Selector: l.labels(p.selector)}
 	if n := p.cap; n != nil {
-		limit := l.count(n, 0)
+		limit := l.count(n)
 		g.Cap = &limit
 	}
 	var written []string

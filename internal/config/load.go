@@ -9,7 +9,7 @@ import "github.com/santhosh-tekuri/jsonschema/v6"
 func Load(paths []string, env func(name string) (value string, ok bool)) (*Settings, error) {
 	l := &loader{env: env, names: map[string]*node{}, sum: newSum()}
 	files, errs := findFiles(paths)
-	l.errs = errs
+	l.errs, l.partial = errs, len(errs) > 0
 	var roots []*node
 	for _, file := range files {
 		if root := l.read(file); root != nil {
@@ -37,17 +37,21 @@ type loader struct {
 	scope Lookup           // what a task's own variables hold, while one is built
 	names map[string]*node // where each key GROUP/NAME is written
 	sum   sum              // of what was read
+	// partial says that a file could not be read: what is missing may stand there.
+	partial bool
 }
 
 func (l *loader) read(file string) *node {
 	content, err := readFile(file)
 	l.sum.add(file, content, err)
 	if err != nil {
-		l.errs = append(l.errs, Error{File: file, Message: err.Error()})
+		l.errs, l.partial = append(l.errs, Error{File: file, Message: err.Error()}), true
 		return nil
 	}
+	before := len(l.errs)
 	root := parse(file, content, &l.problems)
 	if root == nil {
+		l.partial = l.partial || len(l.errs) > before
 		return nil
 	}
 	expandAll(root, l.env, &l.problems)

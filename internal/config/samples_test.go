@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -27,6 +28,16 @@ func TestSamples(t *testing.T) {
 		}
 		if s.Store.URI != "sqlite:shardctl.db" {
 			t.Errorf("%s: store %s", file, s.Store.URI)
+		}
+		for _, g := range s.Groups {
+			for _, task := range g.Tasks {
+				if task.Exec == nil {
+					continue
+				}
+				if _, err := exec.LookPath(task.Exec.Command[0]); err != nil {
+					t.Errorf("%s: task %s runs what not every machine has: %v", file, task.Name, err)
+				}
+			}
 		}
 		if g := s.Groups[0]; filepath.Base(file) == "topics.yaml" &&
 			(*g.Cap != 20 || g.Tasks[0].Name != "topic-001" || g.Tasks[99].Name != "topic-100") {

@@ -92,8 +92,7 @@ func readFile(path string) ([]byte, error) {
 
 // unreadable leaves the path out, since it stands before the message.
 func unreadable(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
 	return fmt.Errorf("cannot be read: %w", err)

@@ -20,7 +20,7 @@ func (l *loader) store(root *node) Store {
 			if store := root.get("store"); store != nil {
 				at = store
 			}
-			if at.bad {
+			if at.bad || l.partial {
 				return Store{}
 			}
 			l.addAt(at, "store.uri", "is required: %s", storeSchemes)

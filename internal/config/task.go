@@ -67,13 +67,13 @@ func variesByName(n *node) bool {
 func (l *loader) task(n *node, s *Settings) tasks.Task {
 	t := tasks.Task{
 		Labels:        l.labels(n.get("labels")),
-		Weight:        l.count(n.get("weight"), 0),
+		Weight:        l.count(n.get("weight")),
 		Exec:          l.exec(n.get("exec")),
 		Callback:      l.text(n.get("callback"), ""),
 		Stop:          tasks.Stop{Signal: l.text(n.at("stop", "signal"), "")},
 		Restart:       tasks.RestartPolicy(l.text(n.get("restart"), "")),
 		Backoff:       l.backoff(n.get("backoff")),
-		MaxRestarts:   l.count(n.get("maxRestarts"), 0),
+		MaxRestarts:   l.count(n.get("maxRestarts")),
 		Schedule:      l.text(n.get("schedule"), ""),
 		Every:         l.positive(n.get("every"), 0, ""),
 		TimeZone:      l.text(n.get("timeZone"), ""),
@@ -82,7 +82,7 @@ func (l *loader) task(n *node, s *Settings) tasks.Task {
 		CatchUpWindow: l.positive(n.get("catchUpWindow"), 0, ", or leave it out and set catchUp: none"),
 		Timeout:       l.duration(n.get("timeout"), 0),
 		Retry: tasks.Retry{
-			Attempts: l.count(n.at("retry", "attempts"), 0),
+			Attempts: l.count(n.at("retry", "attempts")),
 			Backoff:  l.backoff(n.at("retry", "backoff")),
 		},
 	}

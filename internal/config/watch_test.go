@@ -180,13 +180,13 @@ func TestWatchConfigMap(t *testing.T) {
 }
 
 func TestWatchFollowsSymlinkedFile(t *testing.T) {
-	real, link := t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
-	write(t, filepath.Join(real, "settings.yaml"), one("a"))
-	if err := os.Symlink(filepath.Join(real, "settings.yaml"), link); err != nil {
+	target, link := t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
+	write(t, filepath.Join(target, "settings.yaml"), one("a"))
+	if err := os.Symlink(filepath.Join(target, "settings.yaml"), link); err != nil {
 		t.Fatal(err)
 	}
 	w := watchOver(t, link)
-	write(t, filepath.Join(real, "settings.yaml"), one("b"))
+	write(t, filepath.Join(target, "settings.yaml"), one("b"))
 	w.expect(t, "b")
 }
 
@@ -216,7 +216,9 @@ func TestChangeBeforeRunIsNoticed(t *testing.T) {
 		t.Errorf("applied %v, want b", taskNamesOf(s))
 	}
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
 }
 
 func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
