@@ -165,6 +165,7 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc, draine
 		case alarm := <-w.guard.Alarms():
 			w.log.Error(errors.New("SIGKILL has not helped"), "Processes do not die: their key stays held", "key", alarm.Key, "pids", alarm.PIDs)
 		case <-w.guard.Lost():
+			w.log.Error(guard.ErrLost, "Exiting: without a guard nothing may run")
 			w.out.close()
 			os.Exit(1)
 		case <-ctx.Done():

@@ -51,6 +51,7 @@ func (g *keeper) greet(m message) {
 	}
 	if m.Lease > 0 {
 		g.lease = m.Lease
+		g.nextPing = Now() // the worker counts silence by this lease from now on
 	}
 	g.shutdown = m.Timeout
 	if !g.hello {

@@ -208,7 +208,7 @@ func (m material) locks() []status.Lock {
 
 // group counts a group's tasks, and its room on the live instances that may own them.
 func (m material) group(g config.Group, shown []status.Task) status.Group {
-	group := status.Group{Name: g.Name, Cap: g.Cap, Tasks: len(shown)}
+	group := status.Group{Name: g.Name, Cap: g.Cap}
 	owned := map[string]int{}
 	for i := range shown {
 		group.Count(shown[i].State)
