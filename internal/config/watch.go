@@ -66,7 +66,7 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 	watched := w.watch(notify, nil)
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	quiet := time.NewTimer(0) // at once: what changed between Load and now
+	quiet := time.NewTimer(settle) // soon: what changed between Load and now
 	defer quiet.Stop()
 	for {
 		select {

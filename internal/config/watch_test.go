@@ -80,36 +80,50 @@ func (w watching) expect(t *testing.T, names ...string) applied {
 
 func one(name string) string { return group("      - {name: " + name + ", callback: f}\n") }
 
+// put puts a file in its place as editors do: whole, in the place of the one before.
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	draft := filepath.Join(filepath.Dir(path), ".draft")
+	write(t, draft, text)
+	if err := os.Rename(draft, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWatchFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, one("a"))
+	put(t, path, one("a"))
 	w := watchOver(t, path)
 
-	write(t, path, one("b"))
+	put(t, path, one("b"))
 	w.expect(t, "b")
 
-	write(t, path, one("b")+"cap: 3\n")
+	put(t, path, one("b")+"cap: 3\n")
 	var errs Errors
 	if err := next(t, w.refused); !errors.As(err, &errs) || errs[0].Field != "cap" {
 		t.Fatalf("refused with %v", err)
 	}
 
-	write(t, path, one("b"))
+	put(t, path, one("b"))
 	w.expect(t, "b") // as before, and good again
 
-	// As editors do it: another file in its place.
-	write(t, path+"~", one("c"))
-	if err := os.Rename(path+"~", path); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, one("c"))
 	w.expect(t, "c")
+}
+
+func TestWatchFileWrittenInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	put(t, path, one("a"))
+	w := watchOver(t, path)
+	write(t, path, one("b")) // it may be seen half-way, and is refused then: that is not looked at here
+	w.expect(t, "b")
 }
 
 func TestWatchTellsWhatNeedsARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, one("a"))
+	put(t, path, one("a"))
 	w := watchOver(t, path)
-	write(t, path, one("b")+"revision: 7\nlease: {duration: 8s}\nzone: z\n")
+	put(t, path, one("b")+"revision: 7\nlease: {duration: 8s}\nzone: z\n")
 	got := w.expect(t, "b")
 	if want := []string{"zone", "lease.duration", "lease.renewDeadline"}; !slices.Equal(got.restart, want) {
 		t.Errorf("restart for %v, want %v", got.restart, want)
@@ -118,11 +132,11 @@ func TestWatchTellsWhatNeedsARestart(t *testing.T) {
 		t.Errorf("applied revision %d, lease %s, zone %q: only the task lists change", s.Revision, s.Lease.Duration, s.Zone)
 	}
 	// Still so after another change: the process has what it was started with.
-	write(t, path, one("c")+"lease: {duration: 8s}\n")
+	put(t, path, one("c")+"lease: {duration: 8s}\n")
 	if got := w.expect(t, "c"); !slices.Contains(got.restart, "lease.duration") {
 		t.Errorf("restart for %v, want lease.duration", got.restart)
 	}
-	write(t, path, one("d"))
+	put(t, path, one("d"))
 	if got := w.expect(t, "d"); len(got.restart) > 0 {
 		t.Errorf("restart for %v, want none", got.restart)
 	}
@@ -130,11 +144,11 @@ func TestWatchTellsWhatNeedsARestart(t *testing.T) {
 
 func TestWatchDirectory(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "a.yaml"), one("a"))
+	put(t, filepath.Join(dir, "a.yaml"), one("a"))
 	w := watchOver(t, dir)
-	write(t, filepath.Join(dir, "b.yml"), "groups: [{name: h, tasks: [{name: b, callback: f}]}]\n")
+	put(t, filepath.Join(dir, "b.yml"), "groups: [{name: h, tasks: [{name: b, callback: f}]}]\n")
 	w.expect(t, "a", "b")
-	write(t, filepath.Join(dir, "notes.txt"), "not looked at")
+	put(t, filepath.Join(dir, "notes.txt"), "not looked at")
 	if err := os.Remove(filepath.Join(dir, "b.yml")); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +165,7 @@ func TestWatchConfigMap(t *testing.T) {
 				if err := os.Mkdir(filepath.Join(dir, version), 0o750); err != nil {
 					t.Fatal(err)
 				}
-				write(t, filepath.Join(dir, version, "config.yaml"), text)
+				put(t, filepath.Join(dir, version, "config.yaml"), text)
 				if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
 					t.Fatal(err)
 				}
@@ -181,18 +195,18 @@ func TestWatchConfigMap(t *testing.T) {
 
 func TestWatchFollowsSymlinkedFile(t *testing.T) {
 	target, link := t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
-	write(t, filepath.Join(target, "settings.yaml"), one("a"))
+	put(t, filepath.Join(target, "settings.yaml"), one("a"))
 	if err := os.Symlink(filepath.Join(target, "settings.yaml"), link); err != nil {
 		t.Fatal(err)
 	}
 	w := watchOver(t, link)
-	write(t, filepath.Join(target, "settings.yaml"), one("b"))
+	put(t, filepath.Join(target, "settings.yaml"), one("b"))
 	w.expect(t, "b")
 }
 
 func TestTriggerLoadsUnchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, one("a"))
+	put(t, path, one("a"))
 	w := watchOver(t, path)
 	w.Trigger()
 	w.expect(t, "a")
@@ -200,12 +214,12 @@ func TestTriggerLoadsUnchanged(t *testing.T) {
 
 func TestChangeBeforeRunIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	write(t, path, one("a"))
+	put(t, path, one("a"))
 	start, err := Load([]string{path}, testEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, path, one("b"))
+	put(t, path, one("b"))
 	got := make(chan *Settings, 10)
 	w := NewWatcher([]string{path}, testEnv)
 	w.Applied = func(s *Settings, _ []string) { got <- s }
