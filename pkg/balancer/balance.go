@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Balance plans who should own which key. It may be called concurrently, and takes 10 to 60 ms for 100,000 keys and 1,000
-// members.
+// Balance plans who should own which key. It may be called concurrently. 100,000 keys of one group and 1,000 members take
+// about 10 ms, with differing weights 30 ms; several times as long where MaxTasks leaves too few places or there are a thousand groups.
 func Balance(in Input) Plan {
 	b := newBalance(in)
 	b.solve()

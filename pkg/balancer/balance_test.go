@@ -262,3 +262,18 @@ func FuzzBalance(f *testing.F) {
 		}
 	}))
 }
+
+func TestStrictPinsThatOverlapMoveAside(t *testing.T) {
+	// The first pattern's key goes to m0 by itself; only then does the second find nothing.
+	capped := func(n int) map[string]int { return map[string]int{"g": n} }
+	in := Input{
+		Members: []Member{{ID: "m0", Name: "m0", Caps: capped(1)}, {ID: "m1", Name: "m1", Caps: capped(1)}, {ID: "m2", Name: "m2", Caps: capped(0)}},
+		Groups: []Group{{Name: "g", Keys: []Key{
+			{Key: "g/1", Pin: "m[01]", Strict: true},
+			{Key: "g/2", Pin: "m[02]", Strict: true},
+		}}},
+	}
+	if got := Balance(in).Groups[0].Owners; !slices.Equal(got, []string{"m1", "m0"}) {
+		t.Errorf("owners %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -161,5 +162,25 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 			}
 			t.Logf("%d moves", c.moves)
 		})
+	}
+}
+
+func TestOrphansGoToTheNewerMemberUpToItsQuota(t *testing.T) {
+	keys := makeKeys("g", 12)
+	for i := range keys[:8] {
+		keys[i].Owner = "old-1"
+	}
+	keys[8].Owner, keys[9].Owner = "new", "new"
+	in := Input{
+		Members: []Member{
+			{ID: "old-1", Name: "old-1", Revision: "r1", Opened: 1},
+			{ID: "old-2", Name: "old-2", Revision: "r1", Opened: 2},
+			{ID: "new", Name: "new", Revision: "r2", Opened: 3},
+		},
+		Groups: []Group{{Name: "g", Keys: keys}},
+	}
+	// old-2 owns less, and yet what it got it would soon have to give away.
+	if n := owned(in, Balance(in)); !slices.Equal(n, []int{8, 0, 4}) {
+		t.Errorf("counts %v", n)
 	}
 }
