@@ -86,6 +86,10 @@ func (s situation) decide() decision {
 // quiet is how long the membership has been as it is.
 func (s situation) quiet() time.Duration { return s.now.Sub(s.history.since) }
 
+// rolloutOver is how long a membership of two revisions must have stood still to count as meant to stay: then it is
+// balanced like any other, instead of as a rolling update under way.
+const rolloutOver = 10 * time.Minute
+
 // settled says whether keys may move for balance: membership is stable and no outage of the store is fresh. Otherwise
 // it returns how long until they may.
 func (s situation) settled() (bool, time.Duration) {
@@ -130,7 +134,7 @@ func (s situation) differs() map[string][]string {
 // input is the snapshot as Balance wants it.
 func (s situation) input(differs map[string][]string) Input {
 	wishes := s.wishes()
-	in := Input{Members: s.members(wishes)}
+	in := Input{Members: s.members(wishes), Even: s.quiet() > rolloutOver}
 	settled, _ := s.settled()
 	for _, g := range s.declared.Groups {
 		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys))}

@@ -31,8 +31,8 @@ func (e *Elector) tickPeers(now protocol.Instant) {
 	if !l.looking && now.Reached(l.lastLook, e.p.Observe) {
 		e.look(now)
 	}
-	if now.HolderElapsed(l.lastRead) > e.p.Outage {
-		return // these ages are older than what can be known now: they start anew with the next reply
+	if e.away(now) {
+		return // these ages are older than what can be known now: they start anew with the next success
 	}
 	patience := e.longestLease()
 	for id, q := range l.peers {
@@ -221,6 +221,14 @@ func (e *Elector) freed(session string, key Key) bool {
 	}
 	granted := time.Duration(q.doc.Granted[key]) * time.Millisecond
 	return granted == 0 || e.clock.Now().KillerElapsed(q.m.DeadAt) >= granted
+}
+
+// away says whether own reads or beats have failed for longer than T/4: what is seen of others then says nothing about
+// them, for they may be as unable to write as this process is.
+func (e *Elector) away(now protocol.Instant) bool {
+	l := &e.loop
+	beating := l.session.m.Phase == protocol.Open
+	return now.HolderElapsed(l.lastRead) > e.p.Outage || beating && now.HolderElapsed(l.lastBeat) > e.p.Outage
 }
 
 // notOutage notes an own success. After failures for longer than T/4 all ages start anew: what was not seen is not

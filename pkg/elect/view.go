@@ -15,7 +15,7 @@ type View struct {
 	Open     bool // the session is acknowledged and the lease valid
 	Draining bool
 	Loaded   bool          // members and the locks of all tracked groups have been read at least once
-	Stale    bool          // the store has not answered for longer than T/4
+	Stale    bool          // own reads or beats have failed for longer than T/4
 	Now      int64         // the store's clock when the view was made, Unix ms
 	Outage   time.Duration // time since the last outage of the store ended; negative: none yet
 	Sessions []SessionView // in order of instance and session, this process's included
@@ -51,7 +51,7 @@ func (e *Elector) Changed() <-chan struct{} { return e.viewWake.wait() }
 // publish makes a new view when something changed.
 func (e *Elector) publish(now protocol.Instant) {
 	l := &e.loop
-	stale := now.HolderElapsed(l.lastRead) > e.p.Outage
+	stale := e.away(now)
 	if !l.viewDirty && stale == e.view.Load().Stale || !now.Reached(l.published, e.publishGap()) {
 		return
 	}

@@ -77,10 +77,7 @@ func (e *Elector) claimReason(h *holding) (Reason, string) {
 	was := h.lock
 	switch {
 	case was.Session != "" && was.Session != e.loop.session.id:
-		message := was.Instance + " died"
-		if q := e.loop.peers[was.Session]; q != nil {
-			message += ": no heartbeat for " + max(e.p.T, q.m.Lease).String()
-		}
+		message := was.Instance + " died: " + e.howDied(was.Session)
 		if was.Instance == e.loop.session.member.Instance {
 			return ReasonRestarted, message
 		}
@@ -95,6 +92,15 @@ func (e *Elector) claimReason(h *holding) (Reason, string) {
 		return was.Reason, h.opts.Message
 	}
 	return ReasonBalance, h.opts.Message
+}
+
+// howDied tells a session that fell silent from one whose guard, or whose own process, marked it dead.
+func (e *Elector) howDied(session string) string {
+	q := e.loop.peers[session]
+	if q == nil || q.m.DeadAt.KillerElapsed(q.last) < max(e.p.T, q.m.Lease) {
+		return "its tasks were ended and its session marked dead"
+	}
+	return "no heartbeat for " + max(e.p.T, q.m.Lease).String()
 }
 
 // flushWrites sends what is queued, in batches.
