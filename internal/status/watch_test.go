@@ -187,7 +187,6 @@ type eventStore struct {
 	mu     sync.Mutex
 	events []Event
 	err    error
-	asked  int
 }
 
 func (s *eventStore) add(ids ...string) {
@@ -199,10 +198,16 @@ func (s *eventStore) add(ids ...string) {
 	slices.SortFunc(s.events, func(a, b Event) int { return strings.Compare(a.ID, b.ID) })
 }
 
+// fail lets every reading fail from now on, or succeed again with nil.
+func (s *eventStore) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
 func (s *eventStore) Events(_ context.Context, q EventQuery) ([]Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -252,7 +257,7 @@ func TestEventsOfAStoreThatIsAway(t *testing.T) {
 	store.add("1", "2", "3")
 	h := New(Config{Source: boardWith(sample(1)), Events: store})
 	next := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2")).Continue
-	store.err = errors.New("away")
+	store.fail(errors.New("away"))
 	list := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2"))
 	if !list.Stale || len(list.Items) != 2 || list.Items[0].ID != "3" {
 		t.Errorf("got %+v", list)
@@ -280,10 +285,10 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 			time.Sleep(eventIdle + eventPace)
 			synctest.Wait()
 			expect(t, out.take(), `upsert {"id":"25"`, `upsert {"id":"40"`)
-			store.err = errors.New("away")
+			store.fail(errors.New("away"))
 			time.Sleep(10 * eventIdle)
 			store.add("50")
-			store.err = nil
+			store.fail(nil)
 			out.take() // comments
 			time.Sleep(2 * eventIdle)
 			synctest.Wait()
@@ -352,10 +357,19 @@ func TestServeEndsWithItsWatchers(t *testing.T) {
 	}()
 	<-begun
 	cancel()
-	if err := <-ended; err == nil {
-		t.Error("the watcher was not told")
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
+	limit := time.After(30 * time.Second)
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("the watcher was not told")
+			}
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-limit:
+			t.Fatal("the watcher holds up the shutdown")
+		}
 	}
 }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+func TestWait(t *testing.T) {
+	done := sample()
+	for i := range done.Tasks {
+		done.Tasks[i].State = status.Done
+	}
+	done.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Done: 5}, {Name: "jobs", Tasks: 1, Done: 1}}
+	failed := sample()
+	failed.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Done: 4, Failed: 1}}
+	stale := sample()
+	stale.Status.Stale = true
+	even := sample()
+	even.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 3, Backoff: 1, Paused: 1, Imbalance: 1}}
+	uneven := sample()
+	uneven.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 5, Imbalance: 4}}
+
+	for name, c := range map[string]struct {
+		snapshot *status.Snapshot
+		line     string
+		code     int
+		says     string
+	}{
+		"all done":               {done, "--for=done", 0, ""},
+		"done counts as running": {done, "--for=running", 0, ""},
+		"not done":               {sample(), "--for=done -g jobs", 1, "jobs: 1 waiting"},
+		"a group runs":           {sample(), "--for=running -g jobs", 0, ""},
+		"another does not":       {sample(), "--for=running", 1, "topics: 1 starting, 1 backoff, 1 unassigned"},
+		"a task runs":            {sample(), "--for=running topics/topic-001", 0, ""},
+		"by -g":                  {sample(), "--for=running -g topics topic-002", 0, ""},
+		"a pattern":              {sample(), "--for=running topics/topic-00[12]", 0, ""},
+		"a task does not":        {sample(), "--for=running topics/topic-005", 1, "1 unassigned"},
+		"an unknown task":        {sample(), "--for=running topics/none", 1, "no task topics/none is known yet"},
+		"an unknown group":       {sample(), "--for=balanced -g none", 1, "no group none is known yet"},
+		"failed never ends":      {failed, "--for=done --timeout=1h", 1, "1 failed"},
+		"stale says nothing":     {stale, "--for=running -g jobs", 1, "store is away"},
+		"balanced":               {even, "--for=balanced", 0, ""},
+		"uneven":                 {uneven, "--for=balanced", 1, "imbalance 4"},
+		"unassigned":             {sample(), "--for=balanced -g topics", 1, "1 starting, 1 unassigned"},
+		"nothing known yet":      {&status.Snapshot{}, "--for=balanced", 1, "no group is known yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"wait", "--timeout", "0"}, strings.Fields(c.line)...)
+			got := shardctl(t, globals(), append(args, "--server", replica(t, board(c.snapshot)))...)
+			if got.code != c.code || !strings.Contains(got.err, c.says) || got.out != "" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestWaitSeesItCome(t *testing.T) {
+	b := board(sample())
+	looks := 0
+	h := status.New(status.Config{Source: b})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if looks++; looks == 1 {
+			http.Error(w, "not yet", http.StatusServiceUnavailable) // a replica that is away is waited for as well
+			return
+		}
+		h.ServeHTTP(w, r)
+		next := sample()
+		next.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 5}}
+		b.Publish(next)
+	}))
+	defer server.Close()
+	got := shardctl(t, globals(), "wait", "--for=running", "--timeout=1m", "--server", server.URL)
+	if got.code != 0 || looks != 3 {
+		t.Errorf("after %d looks: %+v", looks, got)
+	}
+}

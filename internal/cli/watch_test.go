@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lines passes on what a command writes, line by line.
+type lines struct {
+	mu   sync.Mutex
+	rest string
+	ch   chan string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest += string(b)
+	for {
+		line, rest, found := strings.Cut(l.rest, "\n")
+		if !found {
+			return len(b), nil
+		}
+		l.rest = rest
+		l.ch <- line
+	}
+}
+
+func (l *lines) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case line := <-l.ch:
+		return line
+	case <-time.After(30 * time.Second):
+		t.Fatal("no line came")
+		return ""
+	}
+}
+
+func TestGetWatches(t *testing.T) {
+	b := board(sample())
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &lines{ch: make(chan string, 100)}, make(chan error, 1)
+	cmd := root0(globals())
+	cmd.SetArgs([]string{"get", "tasks", "topics/topic-00[15]", "-w", "--server", replica(t, b)})
+	cmd.SetOut(out)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	for _, want := range []string{"TASK", "topics/topic-001   running", "topics/topic-005   unassigned"} {
+		if got := out.next(t); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q", got)
+		}
+	}
+	next := sample()
+	next.Tasks[1].Restarts = 3 // topic-001
+	next.Tasks[2].Restarts = 3 // not asked for
+	next.Tasks = next.Tasks[:5]
+	b.Publish(next)
+	if got := out.next(t); !strings.HasPrefix(got, "topics/topic-001   running") || !strings.Contains(got, " 3 ") {
+		t.Errorf("got %q", got)
+	}
+	if got := out.next(t); !strings.HasPrefix(got, "topics/topic-005   removed") {
+		t.Errorf("got %q", got)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStatusWatches(t *testing.T) {
+	b := board(sample())
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &lines{ch: make(chan string, 1000)}, make(chan error, 1)
+	cmd := root0(globals())
+	cmd.SetArgs([]string{"status", "-w", "--server", replica(t, b)})
+	cmd.SetOut(out)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	until := func(want string) {
+		for !strings.Contains(out.next(t), want) {
+			continue
+		}
+	}
+	until("NoHeadroom")
+	next := sample()
+	next.Status.Problems[0].Message = "quite another thing"
+	b.Publish(next)
+	until("quite another thing")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
