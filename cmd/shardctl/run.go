@@ -59,7 +59,7 @@ func load(paths []string) (*config.Settings, error) {
 	var all config.Errors
 	if errors.As(err, &all) && len(all) > 1 {
 		for _, e := range all {
-			fmt.Fprintln(os.Stderr, e) //nolint:errcheck // nowhere else to tell
+			fmt.Fprintln(os.Stderr, e)
 		}
 		return nil, usage("%d errors in the configuration", len(all))
 	}
@@ -99,11 +99,8 @@ func runGuard(ctx context.Context, o runOptions) error {
 			return markDead(ctx, store, sessions)
 		},
 	})
-	switch {
-	case code != 0 && err != nil:
-		return cli.Exit{Code: code, Err: err}
-	case code != 0:
-		os.Exit(code) // the worker has said why
+	if code != 0 {
+		return cli.Exit{Code: code, Err: err} // without an error the worker has said why
 	}
 	return err
 }

@@ -99,7 +99,7 @@ func (w *worker) run(ctx context.Context) error {
 	part, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	drained := make(chan error, 1)
-	group.Go(func() error { w.obey(part, leave, drained); return nil })
+	group.Go(func() error { w.obey(part, leave); return nil })
 	group.Go(func() error { return w.reload(part) })
 	if w.opts.untilDone {
 		group.Go(func() error { return w.untilDone(part, leave, drained) })
@@ -144,7 +144,7 @@ func (w *worker) takePart(ctx context.Context) error {
 }
 
 // obey does what the guard orders.
-func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) {
+func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 	draining := false
 	for {
 		select {
@@ -153,7 +153,7 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc, draine
 			case guard.Drain:
 				if !draining {
 					draining = true
-					go w.drain(ctx, leave, drained)
+					go w.drain(ctx, leave)
 				}
 			case guard.HardStop:
 				w.log.Info("Stopping hard")
@@ -175,11 +175,12 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc, draine
 }
 
 // drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
-func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) {
+func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	w.log.Info("Handing all tasks over")
 	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout)
-	defer cancel()
-	if err := w.replica.Drain(limited); err != nil && ctx.Err() == nil {
+	err := w.replica.Drain(limited)
+	cancel()
+	if err != nil && ctx.Err() == nil {
 		w.log.Error(err, "The drain did not end in time: what is left is killed", "duration", w.settings.Shutdown.Timeout)
 		w.out.close()
 		os.Exit(cli.CodeNo)
@@ -225,7 +226,7 @@ func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, d
 			if failed > 0 {
 				drained <- fmt.Errorf("%d of %d: %w", failed, len(never), errTaskFailed)
 			}
-			w.drain(ctx, leave, drained)
+			w.drain(ctx, leave)
 			return nil
 		}
 		select {

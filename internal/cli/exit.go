@@ -24,7 +24,12 @@ type Exit struct {
 }
 
 // Error implements error.
-func (e Exit) Error() string { return e.Err.Error() }
+func (e Exit) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
 
 // Unwrap gives the error inside.
 func (e Exit) Unwrap() error { return e.Err }

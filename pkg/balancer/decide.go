@@ -13,7 +13,6 @@ import (
 type decision struct {
 	claim   []elect.Key
 	give    []elect.HandOver
-	decline []elect.Key
 	input   Input
 	plan    Plan
 	differs map[string][]string // group → instances whose list is another at the same revision
@@ -23,10 +22,9 @@ type decision struct {
 
 // history is what a decision needs to remember.
 type history struct {
-	members     []string // sessions, in order
-	since       time.Time
-	began       time.Time
-	firstIsOver bool
+	members []string // sessions, in order
+	since   time.Time
+	began   time.Time
 }
 
 // follow notes when the membership last changed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -257,9 +258,7 @@ func TestStoreOutageReshufflesNothing(t *testing.T) {
 		time.Sleep(lease)
 		before := map[elect.Key]string{}
 		c.mu.Lock()
-		for k, v := range c.owner {
-			before[k] = v
-		}
+		maps.Copy(before, c.owner)
 		c.mu.Unlock()
 		for _, r := range all {
 			r.crash()

@@ -234,7 +234,7 @@ func (e *Elector) off(h *holding, refused bool) {
 func (e *Elector) startHeld(h *holding, token int64) {
 	ctx, cancel := context.WithCancelCause(e.loop.ctx)
 	h.cancel = cancel
-	h.lease = newLease(e, h, token, ctx)
+	h.lease = newLease(ctx, e, h, token)
 	e.start(h, h.opts, h.run)
 	if h.started != nil {
 		h.started <- lockResult{true, nil}

@@ -26,7 +26,7 @@ type Lease struct {
 	status TaskStatus
 }
 
-func newLease(e *Elector, h *holding, token int64, ctx context.Context) *Lease {
+func newLease(ctx context.Context, e *Elector, h *holding, token int64) *Lease {
 	l := &Lease{e: e, h: h, key: h.key, session: e.loop.session.id, ctx: ctx, status: h.status}
 	l.token.Store(token)
 	return l
