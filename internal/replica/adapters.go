@@ -57,10 +57,13 @@ func grants(g *guard.Client, log logr.Logger) func(key elect.Key, session string
 // taskMetrics counts runs.
 type taskMetrics struct{ m *status.Metrics }
 
-func (t taskMetrics) TaskRestart(group string) { t.m.TaskRestart(group, "") }
+func (t taskMetrics) TaskRestart(key elect.Key) { t.m.TaskRestart(key.Group(), key.Name()) }
 
-func (t taskMetrics) RunDone(group string, result tasks.Result, took time.Duration) {
-	t.m.TaskRun(group, "", string(result), took)
+func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Duration) {
+	if result == tasks.ResultSkipped {
+		took = -1 // nothing ran
+	}
+	t.m.TaskRun(key.Group(), key.Name(), string(result), took)
 }
 
 func (r *Replica) hooks() elect.Hooks {

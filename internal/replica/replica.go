@@ -188,7 +188,9 @@ func (r *Replica) Apply(ctx context.Context, s *config.Settings, restart []strin
 	r.settings = s
 	running := r.elector != nil
 	r.mu.Unlock()
-	r.runs.set(s)
+	for _, gone := range r.runs.set(s) {
+		r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
+	}
 	r.problems.clear(status.ProblemConfigInvalid)
 	r.problems.clear(status.ProblemRestartRequired)
 	if len(restart) > 0 {

@@ -22,8 +22,8 @@ type runBook struct {
 	active map[elect.Key]context.CancelCauseFunc
 }
 
-// set takes new lists and ends the runs of tasks that have changed.
-func (b *runBook) set(s *config.Settings) {
+// set takes new lists, ends the runs of tasks that have changed, and returns those that are declared no more.
+func (b *runBook) set(s *config.Settings) (gone []elect.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next := make(map[elect.Key]tasks.Task, s.Tasks())
@@ -37,7 +37,13 @@ func (b *runBook) set(s *config.Settings) {
 			cancel(errChanged)
 		}
 	}
+	for key := range b.tasks {
+		if _, ok := next[key]; !ok {
+			gone = append(gone, key)
+		}
+	}
 	b.tasks = next
+	return gone
 }
 
 // begin notes that a run of the key begins, and returns the task as declared now and the run's context.

@@ -165,14 +165,16 @@ func (m *Metrics) TaskRestart(group, task string) {
 	m.restarts.WithLabelValues(m.taskLabels(group, task)...).Inc()
 }
 
-// TaskRun notes a run that ended; result is succeeded, failed or cancelled.
+// TaskRun notes a run that ended, and how long it took: below 0 when nothing ran. The result is one of package tasks.
 func (m *Metrics) TaskRun(group, task, result string, d time.Duration) {
 	labels := []string{group, result}
 	if m.perTask {
 		labels = append(labels, task)
 	}
 	m.runs.WithLabelValues(labels...).Inc()
-	m.runDuration.WithLabelValues(m.taskLabels(group, task)...).Observe(seconds(d))
+	if d >= 0 {
+		m.runDuration.WithLabelValues(m.taskLabels(group, task)...).Observe(seconds(d))
+	}
 }
 
 // ForgetTask drops the series of a task that is no longer declared, so that names that come and go do not pile up.

@@ -21,8 +21,8 @@ type Config struct {
 	LeaseDuration time.Duration // T; default 20 s, at least 1 s
 	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
 
-	Logger logr.Logger
-	Clock  Clock // default SystemClock
+	Logger logr.Logger // give it the instance as a value, where there are several
+	Clock  Clock       // default SystemClock
 
 	// Guard is told what a guard process must know; nil without one.
 	Guard Guard

@@ -83,7 +83,7 @@ func New(cfg Config) (*Elector, error) {
 	}
 	e := &Elector{
 		cfg: cfg, p: p, store: cfg.Store, clock: cfg.Clock,
-		log:   cfg.Logger.WithValues("instance", cfg.Member.Instance),
+		log:   cfg.Logger,
 		inbox: make(chan func(), 256),
 		over:  make(chan struct{}),
 	}

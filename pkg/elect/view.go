@@ -55,6 +55,9 @@ func (e *Elector) publish(now protocol.Instant) {
 	if !l.viewDirty && stale == e.view.Load().Stale || !now.Reached(l.published, e.publishGap()) {
 		return
 	}
+	if stale != e.view.Load().Stale {
+		e.log.Info("Whether the store answers has changed", "reachable", !stale)
+	}
 	l.viewDirty, l.published = false, now
 	v := &View{
 		Session: l.session.id, Instance: l.session.member.Instance,

@@ -61,9 +61,9 @@ type Sink interface {
 // Metrics is told about runs. Calls must not block.
 type Metrics interface {
 	// TaskRestart counts a start of a task without ticks after an earlier one ended by itself.
-	TaskRestart(group string)
+	TaskRestart(key elect.Key)
 	// RunDone counts a run that ended, and how long it took; for ResultSkipped that is 0.
-	RunDone(group string, result Result, took time.Duration)
+	RunDone(key elect.Key, result Result, took time.Duration)
 }
 
 // Result is how a run ended, as in the label of the metric.
@@ -81,7 +81,7 @@ const (
 
 type noMetrics struct{}
 
-func (noMetrics) TaskRestart(string)                    {}
-func (noMetrics) RunDone(string, Result, time.Duration) {}
+func (noMetrics) TaskRestart(elect.Key)                    {}
+func (noMetrics) RunDone(elect.Key, Result, time.Duration) {}
 
 const defaultStuckAfter = 5 * time.Second

@@ -122,13 +122,13 @@ type counts struct {
 	results  []Result
 }
 
-func (c *counts) TaskRestart(string) {
+func (c *counts) TaskRestart(elect.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.restarts++
 }
 
-func (c *counts) RunDone(_ string, result Result, _ time.Duration) {
+func (c *counts) RunDone(_ elect.Key, result Result, _ time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results = append(c.results, result)

@@ -21,7 +21,7 @@ func (r *running) keep(ctx context.Context) error {
 		began := time.Now()
 		end := r.once(ctx, start{token: token, attempt: attempt})
 		took := time.Since(began)
-		r.s.cfg.Metrics.RunDone(r.task.Group, keepResult(end), took)
+		r.s.cfg.Metrics.RunDone(r.task.Key(), keepResult(end), took)
 		if end.cut {
 			return context.Cause(ctx)
 		}
@@ -41,7 +41,7 @@ func (r *running) keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.s.cfg.Metrics.TaskRestart(r.task.Group)
+		r.s.cfg.Metrics.TaskRestart(r.task.Key())
 	}
 }
 

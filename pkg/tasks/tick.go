@@ -118,7 +118,7 @@ func (l *ticking) due(next, now time.Time) {
 		l.current.cancel(errReplaced)
 	default:
 		l.log.V(1).Info("tick skipped, the run before it still goes")
-		l.s.cfg.Metrics.RunDone(l.task.Group, ResultSkipped, 0)
+		l.s.cfg.Metrics.RunDone(l.task.Key(), ResultSkipped, 0)
 	}
 }
 
@@ -187,7 +187,7 @@ func (r *running) tryTick(ctx context.Context, st start) (last bool) {
 	end := r.once(try, st)
 	took := time.Since(began)
 	result, err := tickResult(end, context.Cause(try))
-	r.s.cfg.Metrics.RunDone(r.task.Group, result, took)
+	r.s.cfg.Metrics.RunDone(r.task.Key(), result, took)
 	if result == ResultStopped || result == ResultReplaced {
 		return true
 	}
