@@ -40,6 +40,8 @@ type worker struct {
 }
 
 func runWorker(ctx context.Context, o runOptions) error {
+	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name all the same.
+	_ = os.WriteFile("/proc/self/comm", []byte("shardctl"), 0) // only Linux has it
 	client, err := guard.Connect()
 	if err != nil {
 		return err
