@@ -321,6 +321,18 @@ func (e *Elector) mirrorDoc(d Doc) Lock {
 	return lock
 }
 
+// correct takes what a refused write found as the truth, also when that is a lower revision (a backup restored) or nothing
+// at all (deleted by hand): the same write would be refused again and again.
+func (e *Elector) correct(key Key, found *Doc) {
+	if g := e.loop.mirror.groups[key.Group()]; g != nil {
+		delete(g.locks, key)
+		e.loop.viewDirty = true
+	}
+	if found != nil {
+		e.mirrorDoc(*found)
+	}
+}
+
 func (e *Elector) mirrorLock(lock Lock) {
 	g := e.loop.mirror.groups[lock.Key.Group()]
 	if g == nil {

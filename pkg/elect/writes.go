@@ -171,8 +171,8 @@ func (e *Elector) answered(h *holding, change Change, out Outcome) {
 	}
 	if status == protocol.Applied {
 		e.acknowledged(h, op)
-	} else if out.Doc != nil {
-		e.mirrorDoc(*out.Doc)
+	} else if status == protocol.Refused {
+		e.correct(h.key, out.Doc)
 	}
 	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status})
 }
