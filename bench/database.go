@@ -1,0 +1,71 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+)
+
+// database is the MongoDB that everything is measured on, with a client of the program's own.
+type database struct {
+	set    *testmongo.ReplicaSet
+	client *mongo.Client
+	made   int
+}
+
+// appName tells this program's own commands from those that are measured.
+const appName = "shardctl-bench"
+
+func startDatabase(ctx context.Context) (*database, error) {
+	set, err := testmongo.Start(ctx, testmongo.Options{})
+	if err != nil {
+		return nil, err
+	}
+	journal := true
+	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()).SetAppName(appName).
+		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).SetReadConcern(readconcern.Majority()))
+	if err != nil {
+		_ = set.Close()
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return &database{set: set, client: client}, nil
+}
+
+func (d *database) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_ = d.client.Disconnect(ctx)
+	_ = d.set.Close()
+}
+
+// version is that of the server.
+func (d *database) version(ctx context.Context) string {
+	var info struct {
+		Version string `bson:"version"`
+	}
+	if err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+		return err.Error()
+	}
+	return info.Version
+}
+
+// fresh makes the name of a new database, and what drops it.
+func (d *database) fresh(ctx context.Context) (name, uri string, drop func()) {
+	d.made++
+	name = fmt.Sprintf("bench_%d_%d", time.Now().Unix(), d.made)
+	return name, testmongo.WithDatabase(d.set.URI(), name), func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		_ = d.client.Database(name).Drop(ctx) // the set goes anyway
+	}
+}

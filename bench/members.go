@@ -1,0 +1,163 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// group is the group of all keys of a crowd.
+const group = "bench"
+
+// crowd is many members in this process: each an elector and a balancer loop, with a store client of its own.
+type crowd struct {
+	uri      string
+	lease    time.Duration
+	declared balancer.Declared
+	runs     *runBook
+	members  []*member
+	drop     func()
+	done     sync.WaitGroup
+	cancel   context.CancelFunc
+	life     context.Context
+}
+
+// member is one of them.
+type member struct {
+	name    string
+	store   *mongostore.Store
+	elector *elect.Elector
+	loop    *balancer.Loop
+}
+
+// newCrowd makes a crowd without members on a database of its own.
+func (b *bench) newCrowd(ctx context.Context, lease time.Duration, keys int) *crowd {
+	_, uri, drop := b.db.fresh(ctx)
+	c := &crowd{uri: uri, lease: lease, runs: newRunBook(), drop: drop, declared: declare(keys)}
+	c.life, c.cancel = context.WithCancel(ctx)
+	return c
+}
+
+func declare(keys int) balancer.Declared {
+	g := balancer.DeclaredGroup{Name: group, Hash: "1"}
+	for i := range keys {
+		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: elect.Key(fmt.Sprintf("%s/task-%05d", group, i)), Weight: 1})
+	}
+	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
+}
+
+// prepare makes n more members that do not run yet, their stores open.
+func (c *crowd) prepare(n int) ([]*member, error) {
+	first := len(c.members)
+	c.members = append(c.members, make([]*member, n)...)
+	errs := make(chan error, n)
+	for i := first; i < first+n; i++ {
+		go func() {
+			m, err := c.newMember(fmt.Sprintf("m%02d", i+1))
+			c.members[i] = m
+			errs <- err
+		}()
+	}
+	var failure error
+	for range n {
+		if err := <-errs; err != nil {
+			failure = err
+		}
+	}
+	return c.members[first:], failure
+}
+
+func (c *crowd) newMember(name string) (*member, error) {
+	store, err := mongostore.Open(c.life, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{name: name, store: store}
+	m.elector, err = elect.New(elect.Config{
+		Store: store, LeaseDuration: c.lease,
+		Member:  elect.Member{Instance: name, ListHashes: map[string]string{group: "1"}},
+		OnStuck: func(keys []elect.Key) { c.runs.fault("%s: %d runs outlived the lease", name, len(keys)) },
+	})
+	if err != nil {
+		return m, err
+	}
+	m.loop, err = balancer.NewLoop(balancer.LoopConfig{
+		Elector: m.elector, Run: c.runs.run(name), Clock: time.Now,
+		Policy: balancer.Policy{Settle: settle, FirstQuiet: min(500*time.Millisecond, m.elector.Params().Beat)}, // as a replica has it
+	})
+	return m, err
+}
+
+// start lets a member take part.
+func (c *crowd) start(m *member) {
+	c.done.Go(func() {
+		if err := m.elector.Run(c.life); err != nil {
+			c.runs.fault("%s: %v", m.name, err)
+		}
+	})
+	c.done.Go(func() {
+		if err := m.loop.Run(context.WithoutCancel(c.life)); err != nil {
+			c.runs.fault("%s: %v", m.name, err)
+		}
+	})
+	c.done.Go(func() {
+		if err := m.loop.Declare(c.life, c.declared); err != nil && c.life.Err() == nil {
+			c.runs.fault("%s: %v", m.name, err)
+		}
+	})
+}
+
+// grow adds n members and waits until all keys run, evenly spread.
+func (c *crowd) grow(ctx context.Context, n int, limit time.Duration) error {
+	added, err := c.prepare(n)
+	if err != nil {
+		return err
+	}
+	for _, m := range added {
+		c.start(m)
+	}
+	return c.runs.even(ctx, limit, len(c.declared.Groups[0].Keys), len(c.members))
+}
+
+// live waits until the member's session is acknowledged, and tells when that was seen.
+func (m *member) live(ctx context.Context) (time.Time, error) {
+	for {
+		changed := m.elector.Changed()
+		if m.elector.View().Open {
+			return time.Now(), nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return time.Time{}, context.Cause(ctx)
+		}
+	}
+}
+
+// end stops all members in order, and tells what went wrong while they ran.
+func (c *crowd) end(r *report, name string) {
+	c.cancel()
+	c.done.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(c.life), 10*time.Second)
+	defer cancel()
+	for _, m := range c.members {
+		if m != nil && m.store != nil {
+			_ = m.store.Close(closing) // everything that mattered is acknowledged
+		}
+	}
+	c.drop()
+	for i, fault := range c.runs.faults {
+		if i == 5 {
+			r.broke(name, "and %d more", len(c.runs.faults)-i)
+			break
+		}
+		r.broke(name, "%s", fault)
+	}
+}

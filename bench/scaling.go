@@ -1,0 +1,129 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// scaleOuts measures what a joining member moves, and how long until all is in balance again.
+func (b *bench) scaleOuts(ctx context.Context) error {
+	for _, s := range []struct {
+		from, keys, moves int
+		limit             time.Duration
+	}{{4, 100, 20, 2 * time.Second}, {9, 1000, 100, 5 * time.Second}} {
+		name := fmt.Sprintf("scale-out %d→%d, %d keys", s.from, s.from+1, s.keys)
+		var took, gaps []time.Duration
+		exact := true
+		for range b.times(3, 1) {
+			o, err := b.scaleOut(ctx, name, s.from, s.keys)
+			if err != nil {
+				return err
+			}
+			took, gaps, exact = append(took, o.took), append(gaps, o.gaps...), exact && o.moves == s.moves && o.others == 0
+			b.note("  "+name, "%d moves, %d of them elsewhere, %s (%s since its start)", o.moves, o.others, ms(o.took), ms(o.sinceStart))
+		}
+		longest := history.Percentile(took, 100)
+		b.figure(name, exact && longest < s.limit, fmt.Sprintf("exactly %d moves, < %v", s.moves, s.limit), "%d rounds, longest %s = %s; gap of a key p99 %s",
+			len(took), ms(longest), b.base.times(longest), ms(history.Percentile(gaps, 99)))
+	}
+	return nil
+}
+
+type scaled struct {
+	moves, others    int           // starts since the member joined; those of them on other members
+	took, sinceStart time.Duration // until the last start, from its session's first acknowledgement and from its own start
+	gaps             []time.Duration
+}
+
+func (b *bench) scaleOut(ctx context.Context, name string, from, keys int) (scaled, error) {
+	c := b.newCrowd(ctx, defaultLease, keys)
+	defer c.end(b.report, name)
+	if err := c.grow(ctx, from, patience); err != nil {
+		return scaled{}, err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // events are written, counters raised
+		return scaled{}, err
+	}
+	added, err := c.prepare(1)
+	if err != nil {
+		return scaled{}, err
+	}
+	n, gaps := len(c.runs.since(0)), len(c.runs.gaps)
+	joined := added[0]
+	began := time.Now()
+	c.start(joined)
+	live, err := joined.live(ctx)
+	if err != nil {
+		return scaled{}, err
+	}
+	if err := c.runs.even(ctx, patience, keys, from+1); err != nil {
+		return scaled{}, err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // in balance, nothing more may move
+		return scaled{}, err
+	}
+	o := scaled{gaps: c.runs.gapsSince(gaps)}
+	for _, s := range c.runs.since(n) {
+		o.moves++
+		if s.member != joined.name {
+			o.others++
+		}
+		o.took, o.sinceStart = max(o.took, s.at.Sub(live)), max(o.sinceStart, s.at.Sub(began))
+	}
+	return o, nil
+}
+
+const (
+	coldMembers = 10
+	coldKeys    = 10_000
+	coldTarget  = 5 * time.Second
+)
+
+// coldStart measures how long members that start at once on an empty database take until every key runs.
+func (b *bench) coldStart(ctx context.Context) error {
+	name := fmt.Sprintf("cold start, %d replicas, %d keys", coldMembers, coldKeys)
+	var took []time.Duration
+	for range b.times(3, 1) {
+		d, err := b.coldOnce(ctx, name)
+		if err != nil {
+			return err
+		}
+		took = append(took, d)
+	}
+	longest := history.Percentile(took, 100)
+	b.figure(name, longest < coldTarget, "all running < 5 s", "%d rounds, p50 %s, longest %s = %s", len(took),
+		ms(history.Percentile(took, 50)), ms(longest), b.base.times(longest))
+	return nil
+}
+
+func (b *bench) coldOnce(ctx context.Context, name string) (time.Duration, error) {
+	c := b.newCrowd(ctx, defaultLease, coldKeys)
+	defer c.end(b.report, name)
+	empty := time.Now()
+	members, err := c.prepare(coldMembers)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for _, m := range members {
+		c.start(m)
+	}
+	if err := c.runs.running(ctx, patience, coldKeys); err != nil {
+		return 0, err
+	}
+	var last time.Time
+	for _, s := range c.runs.since(0) {
+		if s.at.After(last) {
+			last = s.at
+		}
+	}
+	evenErr := c.runs.even(ctx, patience, coldKeys, coldMembers)
+	b.note("  "+name, "%s; opening the stores, collections and indexes before that: %s; starts: %d; %v", ms(last.Sub(began)), ms(began.Sub(empty)),
+		len(c.runs.since(0)), c.runs.counts())
+	return last.Sub(began), evenErr
+}
