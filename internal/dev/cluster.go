@@ -1,0 +1,268 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// cluster is the processes. All methods may be called concurrently.
+type cluster struct {
+	opts    Options
+	program string // the executable
+	dir     string // of configurations, logs and the store
+	starter *starter
+
+	mu       sync.Mutex
+	replicas []*replica
+	closed   bool // nothing is started any more
+	running  sync.WaitGroup
+}
+
+type replica struct {
+	name    string
+	address string
+	cmd     *exec.Cmd
+	log     string
+	done    chan struct{} // closed once the process has been waited for
+
+	// Guarded by cluster.mu.
+	worker  int
+	stopped bool // told to stop in order
+	ended   time.Time
+	state   *os.ProcessState // nil: it runs
+}
+
+func newCluster(o Options, program, dir string) *cluster {
+	return &cluster{opts: o, program: program, dir: dir, starter: newStarter()}
+}
+
+var errClosed = errors.New("dev is about to end")
+
+// add starts one more replica. Names are never used twice: r1, r2 and so on.
+func (c *cluster) add(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	name := "r" + strconv.Itoa(len(c.replicas)+1)
+	r, err := c.prepare(ctx, name)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	log, err := os.Create(r.log)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = log.Close() }() // the process has its own
+	r.cmd.Stdout, r.cmd.Stderr = log, log
+	if err := c.starter.start(r.cmd); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	c.replicas = append(c.replicas, r)
+	c.running.Go(func() { c.wait(r) })
+	return nil
+}
+
+// prepare writes the replica's configuration and says how it is started.
+func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
+	ports, err := freePorts(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	content, err := configFile(c.opts, name, c.dir, ports[0], ports[1])
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(c.dir, name+".yaml")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return nil, err
+	}
+	// Not exec.CommandContext: replicas are ended one by one and in order, which a context cannot say.
+	cmd := exec.Command(c.program, "run", "--config", file) //nolint:gosec,noctx // G204: this very program; contexts: see above
+	cmd.SysProcAttr = ownGroup()
+	return &replica{name: name, address: ports[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{})}, nil
+}
+
+func (c *cluster) wait(r *replica) {
+	_ = r.cmd.Wait() // ProcessState says the same and more
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.ended, r.state = time.Now(), r.cmd.ProcessState
+	close(r.done)
+}
+
+// freePorts finds loopback addresses that nobody listens on. All are held until the last is found, so that none comes
+// twice.
+func freePorts(ctx context.Context, n int) ([]string, error) {
+	var addresses []string
+	var lc net.ListenConfig
+	for range n {
+		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer func() { _ = l.Close() }() // it was never used
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// list is how the processes are, in order of their numbers.
+func (c *cluster) list() []Replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.findWorkers()
+	all := make([]Replica, len(c.replicas))
+	for i, r := range c.replicas {
+		all[i] = r.shown()
+	}
+	return all
+}
+
+func (r *replica) shown() Replica {
+	s := Replica{Name: r.name, State: Starting, Guard: r.cmd.Process.Pid, Worker: r.worker, Address: r.address, Ended: r.ended}
+	switch {
+	case r.state == nil && r.stopped:
+		s.State = Leaving
+	case r.state == nil:
+	case r.state.Success():
+		s.State = Left
+	default:
+		s.State, s.Why = Dead, r.state.String()
+		if r.state.Exited() {
+			s.Why = lastWords(r.log, s.Why)
+		}
+	}
+	return s
+}
+
+// findWorkers looks for the workers that are not known. A replica has one for all its life.
+func (c *cluster) findWorkers() {
+	missing := map[int]*replica{}
+	for _, r := range c.replicas {
+		if r.state == nil && r.worker == 0 {
+			missing[r.cmd.Process.Pid] = r
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for guard, worker := range firstChildren() {
+		if r := missing[guard]; r != nil {
+			r.worker = worker
+		}
+	}
+}
+
+// addresses are where living replicas answer, in order of their numbers.
+func (c *cluster) addresses() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, r := range c.replicas {
+		if r.state == nil {
+			all = append(all, r.address)
+		}
+	}
+	return all
+}
+
+// find gives the running replica of that name.
+func (c *cluster) find(name string) (*replica, error) {
+	for _, r := range c.replicas {
+		if r.name == name && r.state == nil {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%s does not run", name)
+}
+
+// kill is kill -9 of the guard and the worker.
+func (c *cluster) kill(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	c.findWorkers()
+	err = r.cmd.Process.Kill()
+	if r.worker != 0 {
+		err = errors.Join(err, signalPID(r.worker, syscall.SIGKILL))
+	}
+	return err
+}
+
+// killWorker is kill -9 of the worker only.
+func (c *cluster) killWorker(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	c.findWorkers()
+	if r.worker == 0 {
+		return fmt.Errorf("the worker of %s is not known", name)
+	}
+	return signalPID(r.worker, syscall.SIGKILL)
+}
+
+// stop tells a replica to hand its tasks over and leave. A second time stops it hard.
+func (c *cluster) stop(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	r.stopped = true
+	return r.cmd.Process.Signal(syscall.SIGTERM)
+}
+
+// close stops all replicas in order, kills those that still run after the grace, and waits for all of them. It returns how
+// many had to be killed.
+func (c *cluster) close(grace time.Duration) (killed int) {
+	c.mu.Lock()
+	c.closed = true
+	all := slices.Clone(c.replicas)
+	c.mu.Unlock()
+	for _, r := range all {
+		_ = c.stop(r.name) // an error says that it has ended
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	for _, r := range all {
+		select {
+		case <-r.done:
+			continue
+		case <-timer.C:
+			timer.Reset(0) // the rest gets no more time either
+		}
+		if c.kill(r.name) == nil {
+			killed++
+		}
+	}
+	c.running.Wait()
+	c.starter.close()
+	return killed
+}
+
+// signalPID sends a signal to a process that may have ended.
+func signalPID(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", pid, err)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package dev
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Group is the name of the group that all tasks are in.
+const group = "topics"
+
+// configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and a
+// busy laptop loses leases by its own load.
+func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
+	type m = map[string]any
+	file := m{
+		"version":   1,
+		"instance":  name,
+		"store":     m{"uri": "sqlite:" + literal(filepath.Join(dir, "dev.db"))},
+		"lease":     m{"duration": "2s"},
+		"rebalance": m{"settle": "1s"},
+		"shutdown":  m{"timeout": "4s"},
+		"server":    m{"listen": server, "advertise": server},
+		"admin":     m{"listen": admin},
+		"log":       m{"format": "json"},
+		"groups": []m{{
+			"name": group,
+			"cap":  o.Cap,
+			"tasks": []m{{
+				"name": taskNames(o.Tasks),
+				// The sleep of macOS knows no infinity.
+				"exec": m{"command": []string{"sleep", "1000000"}},
+				"stop": m{"signal": "SIGTERM", "timeout": "2s"},
+			}},
+		}},
+	}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(file); err != nil {
+		return nil, fmt.Errorf("write the configuration of %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// taskNames are braces for n names of equal width.
+func taskNames(n int) string {
+	width := max(3, len(fmt.Sprint(n)))
+	return fmt.Sprintf("topic-{%0*d..%0*d}", width, 1, width, n)
+}
+
+// literal keeps a text from being taken for a variable.
+func literal(s string) string { return strings.ReplaceAll(s, "$(", "$$(") }

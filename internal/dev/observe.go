@@ -1,0 +1,188 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+const (
+	pollEvery = 200 * time.Millisecond
+	pollLimit = time.Second // of one replica's answers
+	// pollShare keeps the looking from being the load: at most one part in so many of the time goes into it.
+	pollShare = 5
+)
+
+// observer asks the replicas how the cluster is. It belongs to one goroutine.
+type observer struct {
+	cluster *cluster
+	http    *http.Client
+	base    View   // what does not change
+	asked   string // the address that answered last
+	last    *picture
+	tokens  map[string]Task
+}
+
+// picture is what one replica said.
+type picture struct {
+	status    *status.Status
+	instances []status.Instance
+	tasks     []status.Task
+}
+
+func newObserver(c *cluster, url string) *observer {
+	return &observer{
+		cluster: c, http: &http.Client{Transport: &http.Transport{}}, tokens: map[string]Task{},
+		base: View{Options: c.opts, URL: url, Logs: c.dir},
+	}
+}
+
+// run looks until ctx ends.
+func (o *observer) run(ctx context.Context, views chan<- *View) {
+	defer o.http.CloseIdleConnections()
+	for {
+		began := time.Now()
+		v := o.look(ctx)
+		select {
+		case views <- v:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(max(pollEvery, pollShare*time.Since(began))):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (o *observer) look(ctx context.Context) *View {
+	v := o.base
+	p, err := o.ask(ctx)
+	if err != nil {
+		v.Stale = err.Error()
+	} else {
+		o.last = p
+	}
+	// After the answers: who has ended is then known to have ended whatever they say.
+	v.Replicas = o.cluster.list()
+	v.Now = time.Now()
+	if p = o.last; p != nil {
+		v.Seen = true
+		v.Tasks = o.merge(p.tasks)
+		v.Problems = problems(p.status.Problems)
+		for i := range v.Replicas {
+			v.Replicas[i].State = seen(v.Replicas[i], p.instances)
+		}
+	}
+	return &v
+}
+
+var errNobody = errors.New("no replica answers")
+
+// ask asks the replica that answered last, then the others. One that is not ready is asked only when nobody else is there:
+// it may not know everything yet.
+func (o *observer) ask(ctx context.Context) (*picture, error) {
+	addresses := o.cluster.addresses()
+	for i, a := range addresses {
+		if a == o.asked {
+			addresses[0], addresses[i] = addresses[i], addresses[0]
+		}
+	}
+	var second *picture
+	err := errNobody
+	for _, a := range addresses {
+		p, askErr := o.askOne(ctx, a)
+		switch {
+		case askErr != nil:
+			err = fmt.Errorf("%w: %w", errNobody, askErr)
+		case p.status.Ready:
+			o.asked = a
+			return p, nil
+		case second == nil && len(p.tasks) > 0:
+			second = p
+		}
+	}
+	if second != nil {
+		return second, nil
+	}
+	return nil, err
+}
+
+func (o *observer) askOne(ctx context.Context, address string) (*picture, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollLimit)
+	defer cancel()
+	c := &status.Client{BaseURL: "http://" + address, HTTP: o.http}
+	var p picture
+	var err error
+	if p.status, err = c.Status(ctx); err != nil {
+		return nil, err
+	}
+	if p.instances, err = c.Instances(ctx, status.Filter{}); err != nil {
+		return nil, err
+	}
+	p.tasks, err = c.Tasks(ctx, status.Filter{Group: group})
+	return &p, err
+}
+
+// merge keeps what was known where this replica knows less: another one that answered before may have been ahead of it, and
+// tokens only rise.
+func (o *observer) merge(tasks []status.Task) []Task {
+	all := make([]Task, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
+		now := Task{Key: t.Key, Owner: t.Instance, State: t.State, Token: t.FencingToken}
+		if before := o.tokens[t.Key]; now.Token != 0 && now.Token < before.Token {
+			now = before
+		}
+		o.tokens[t.Key], all[i] = now, now
+	}
+	return all
+}
+
+// seen is the state of a replica whose process may run, by what the cluster says of it.
+func seen(r Replica, instances []status.Instance) State {
+	if r.State.Gone() {
+		return r.State
+	}
+	best := r.State
+	for i := range instances {
+		if instances[i].Name != r.Name {
+			continue
+		}
+		switch instances[i].State {
+		case status.Live:
+			if r.State == Leaving { // it was told, and has not said so yet
+				return Leaving
+			}
+			return Live
+		case status.Draining:
+			best = Leaving
+		case status.Dead:
+			if best == Starting {
+				best = Silent
+			}
+		}
+	}
+	return best
+}
+
+// problems counts those of each reason.
+func problems(all []status.Problem) []Problem {
+	var list []Problem
+	at := map[string]int{}
+	for i := range all {
+		reason := all[i].Reason
+		if j, ok := at[reason]; ok {
+			list[j].Count++
+			continue
+		}
+		at[reason] = len(list)
+		list = append(list, Problem{Reason: reason, Text: all[i].Message, Count: 1})
+	}
+	return list
+}

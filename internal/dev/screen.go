@@ -1,0 +1,203 @@
+package dev
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// size is that of the terminal, in columns and rows.
+type size struct{ width, height int }
+
+// event is something that was told.
+type event struct {
+	at   time.Time
+	text string
+}
+
+// screen is all that is drawn.
+type screen struct {
+	view   *View
+	events []event // oldest first
+	typed  int     // the number typed so far
+}
+
+const (
+	minBar, maxBar = 10, 40
+	fewEvents      = 3 // are kept on the screen however many replicas there are
+	maxProblems    = 3
+)
+
+// render draws the screen: exactly one text for it, lines ended by a line feed, none wider or more than fit.
+func (s *screen) render(at size, colour bool) string {
+	head, foot := s.head(), s.foot()
+	troubles := s.troubles()
+	// What is left after the fixed lines goes to the replicas first, but for a few events; the rest to events.
+	room := at.height - len(head) - len(foot) - len(troubles)
+	rows := s.rows(at, max(2, room-fewEvents-2))
+	events := s.last(room - len(rows))
+
+	var b strings.Builder
+	all := append(append(append(append(head, rows...), troubles...), events...), foot...)
+	for i, l := range all {
+		if i >= at.height {
+			break
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		l.paint(&b, at.width, colour)
+	}
+	return b.String()
+}
+
+func (s *screen) head() []line {
+	v := s.view
+	running := v.Running()
+	how := green
+	if running < v.Options.Tasks {
+		how = yellow
+	}
+	title := line{{bold, "shardctl dev"}, {plain, "   "}, {how, fmt.Sprintf("%d of %s running", running, tasks(v.Options.Tasks))}}
+	title = append(title, span{plain, fmt.Sprintf("   cap %d   ", v.Options.Cap)}, span{cyan, v.URL})
+	return []line{title, {}}
+}
+
+// rows are the table, at most so many lines. Of too many replicas those that run are shown first.
+func (s *screen) rows(at size, limit int) []line {
+	v := s.view
+	nameWidth := len("REPLICA")
+	lines := []line{{{faint, fmt.Sprintf(" %-*s  %-8s  %7s  %7s  %5s", nameWidth, "REPLICA", "STATE", "GUARD", "WORKER", "TASKS")}}}
+	left, skipped := limit-1, 0
+	gone := 0
+	for _, r := range v.Replicas {
+		if r.State.Gone() {
+			gone++
+		}
+	}
+	hide := max(0, len(v.Replicas)-left) // so many of the gone are left out
+	if hide > 0 {
+		left-- // for the line that says so
+		hide++
+	}
+	for _, r := range v.Replicas {
+		owned, running := v.Owned(r.Name)
+		if r.State.Gone() && owned == 0 && hide > 0 || left == 0 {
+			hide--
+			skipped++
+			continue
+		}
+		lines = append(lines, s.row(r, owned, running, at.width))
+		left--
+	}
+	if skipped > 0 {
+		lines = append(lines, line{{faint, fmt.Sprintf(" … and %d more, %d of all have ended", skipped, gone)}})
+	}
+	return lines
+}
+
+func (s *screen) row(r Replica, owned, running, width int) line {
+	worker := "?"
+	if r.Worker != 0 {
+		worker = fmt.Sprint(r.Worker)
+	}
+	l := line{
+		{bold, fmt.Sprintf(" %-7s", r.Name)},
+		{stateStyle(r.State), fmt.Sprintf("  %-8s", r.State)},
+		{plain, fmt.Sprintf("  %7d  %7s", r.Guard, worker)},
+	}
+	if r.State.Gone() {
+		l[0].style = faint
+		l[2] = span{faint, fmt.Sprintf("  %7s  %7s", "-", "-")}
+		if owned == 0 {
+			return append(l, span{faint, fmt.Sprintf("  %5s  %s", "-", r.Why)})
+		}
+		running = 0 // whatever the store still says
+	}
+	return append(append(l, span{plain, fmt.Sprintf("  %5d  ", owned)}), bar(owned, running, s.view.Options.Cap, width-len(" REPLICA  STATE     GUARD    WORKER  TASKS  ")-6)...)
+}
+
+// bar shows what runs, what is owned and does not run, and free places: one column a task where the cap is small enough.
+func bar(owned, running, limit, room int) line {
+	width := min(max(minBar, room), maxBar, limit)
+	at := func(n int) int { return min((n*width+limit-1)/limit, width) }
+	full, part := at(running), at(owned)
+	return line{
+		{green, strings.Repeat("█", full)},
+		{yellow, strings.Repeat("▒", max(0, part-full))},
+		{faint, strings.Repeat("·", width-max(full, part))},
+	}
+}
+
+func stateStyle(s State) style {
+	switch s {
+	case Live:
+		return green
+	case Starting, Leaving, Silent:
+		return yellow
+	case Dead:
+		return red
+	case Left:
+		return faint
+	}
+	return plain
+}
+
+func (s *screen) troubles() []line {
+	v := s.view
+	var lines []line
+	if v.Stale != "" {
+		text := " " + v.Stale
+		if v.Seen {
+			text += "; shown is how it was last"
+		}
+		lines = append(lines, line{{yellow, text}})
+	}
+	for i, p := range v.Problems {
+		if i == maxProblems {
+			lines = append(lines, line{{red, fmt.Sprintf(" and %d more problems", len(v.Problems)-i)}})
+			break
+		}
+		lines = append(lines, line{{red, " " + p.Reason}, {plain, strings.TrimPrefix(p.String(), p.Reason)}})
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return append([]line{{}}, lines...)
+}
+
+// last are the newest events, at most so many lines with the empty one before them.
+func (s *screen) last(limit int) []line {
+	n := min(limit-1, len(s.events))
+	if n <= 0 {
+		return nil
+	}
+	lines := []line{{}}
+	for _, e := range s.events[len(s.events)-n:] {
+		lines = append(lines, line{{faint, " " + e.at.Format(time.TimeOnly)}, {plain, "  " + e.text}})
+	}
+	return lines
+}
+
+func (s *screen) foot() []line {
+	on := target(s.view, s.typed)
+	if on == "" {
+		on = "none"
+	}
+	help := line{{plain, " "}}
+	for _, k := range []struct{ key, does string }{
+		{"k", " kill -9"}, {"w", " kill -9 its worker"}, {"s", " stop"}, {"a", " add"}, {"q", " quit"},
+	} {
+		help = append(help, span{bold, k.key}, span{plain, k.does + "  "})
+	}
+	hint := " (type a number first for another: 3k)"
+	if s.typed != 0 {
+		hint = ""
+	}
+	help = append(help, span{plain, " acts on "}, span{bold, on}, span{faint, hint})
+	return []line{
+		{},
+		help,
+		{{faint, " logs " + s.view.Logs + "   shardctl status --server " + s.view.URL}},
+	}
+}
