@@ -246,7 +246,7 @@ func (s situation) act(d *decision) {
 				}
 				giving++
 				d.give = append(d.give, elect.HandOver{Key: k.Key, Next: owner, Park: k.Paused, Reason: s.giveReason(k, owner)})
-			case isHeld || owner != me:
+			case isHeld || owner != me || s.alive(lock.Session):
 			case lock.Token == 0 && !seed:
 				d.again = sooner(d.again, seedIn)
 			default:
@@ -258,6 +258,19 @@ func (s situation) act(d *decision) {
 	if ok, in := s.settled(); !ok {
 		d.again = sooner(d.again, in)
 	}
+}
+
+// alive says whether the session is another's and not known to be dead: what it owns it gives up by itself.
+func (s situation) alive(session string) bool {
+	if session == "" || session == s.view.Session {
+		return false
+	}
+	for _, v := range s.view.Sessions {
+		if v.ID == session {
+			return v.State != elect.Dead
+		}
+	}
+	return false
 }
 
 // giving counts the hand-overs of a group that are under way here.
