@@ -261,10 +261,10 @@ func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
 		return k, nil
 	}
 	if k.Op != NoOp {
-		switch {
-		case ev.Kind != KeyTick && !k.Check:
-			return k, nil // a repeat waits for the tick
-		case k.Check:
+		if ev.Kind != KeyTick && (ev.Kind != KeyAnswer || !k.Check) {
+			return k, nil // a repeat, also of a read that failed, waits for the tick
+		}
+		if k.Check {
 			k.Reading = true
 			return k, []KeyAction{{Kind: ReadKey}}
 		}

@@ -53,6 +53,7 @@ type Session struct {
 	Acked    Instant // when the last acknowledged beat was sent; meaningful once Rev > 0
 	Drain    bool    // wanted: say draining, take no new keys
 	End      bool    // wanted: mark it dead once nothing runs
+	Off      bool    // and nothing runs any more: no further beat is begun
 	SaysDrn  bool    // the acknowledged document says draining
 	Write    SessionWrite
 	NotTill  Instant // no repeat before, after a failure
@@ -136,7 +137,7 @@ func (s Session) Step(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	}
 	s, more := s.deadlines(p, now)
 	acts = append(acts, more...)
-	s, more = s.send(p, now)
+	s, more = s.mayEnd().send(p, now)
 	return s, append(acts, more...)
 }
 
@@ -206,7 +207,19 @@ func (s Session) tasksOff() Session {
 	switch {
 	case s.Phase == Lost:
 		s.Phase, s.Write = Ending, SessionWrite{}
-	case s.Phase == Open && s.End && !s.Write.Under:
+	case s.Phase == Opening && s.End && !s.Write.Sent && !s.Reading:
+		// Whether it was ever created is not known: created as dead, it cannot be any more.
+		s.Phase, s.Write, s.Look, s.FoundRev = Ending, SessionWrite{}, false, 0
+	case s.Phase == Open && s.End:
+		s.Off = true
+	}
+	return s.mayEnd()
+}
+
+// mayEnd goes from the last answered beat to the end. Where each answer takes longer than the pause between two
+// beats there is no moment without one under way, so it is asked before another is begun.
+func (s Session) mayEnd() Session {
+	if s.Phase == Open && s.Off && !s.Write.Under {
 		s.Phase, s.FoundRev = Ending, s.Rev
 	}
 	return s
