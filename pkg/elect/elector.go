@@ -52,6 +52,7 @@ type loop struct {
 	events  eventWriter
 	closing bool
 	drain   bool
+	drainAt protocol.Instant // when it was asked for
 
 	groupWake map[string]*broadcast
 	viewDirty bool

@@ -233,10 +233,13 @@ func (e *Elector) close() {
 }
 
 // Drain says draining in the session's document, so that others take no notice of this instance when they spread keys,
-// and takes no new keys. What is held stays held until it is given up, one by one or by Close.
+// and takes no new keys. What is held stays held until it is given up, one by one or by Close. The View says Draining once
+// the document does, or after T/40 when the store does not answer.
 func (e *Elector) Drain(ctx context.Context) error {
 	return e.ask(ctx, func() {
-		e.loop.drain, e.loop.viewDirty = true, true
+		if l := &e.loop; !l.drain {
+			l.drain, l.drainAt = true, e.clock.Now()
+		}
 		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionSayDraining}, e.clock.Now())
 	})
 }

@@ -51,8 +51,9 @@ func (e *Elector) Changed() <-chan struct{} { return e.viewWake.wait() }
 // publish makes a new view when something changed.
 func (e *Elector) publish(now protocol.Instant) {
 	l := &e.loop
-	stale := e.away(now)
-	if !l.viewDirty && stale == e.view.Load().Stale || !now.Reached(l.published, e.publishGap()) {
+	stale, draining := e.away(now), e.draining(now)
+	last := e.view.Load()
+	if !l.viewDirty && stale == last.Stale && draining == last.Draining || !now.Reached(l.published, e.publishGap()) {
 		return
 	}
 	if stale != e.view.Load().Stale {
@@ -61,7 +62,7 @@ func (e *Elector) publish(now protocol.Instant) {
 	l.viewDirty, l.published = false, now
 	v := &View{
 		Session: l.session.id, Instance: l.session.member.Instance,
-		Open: l.session.m.Valid(e.p, now), Draining: l.closing || l.drain,
+		Open: l.session.m.Valid(e.p, now), Draining: draining,
 		Loaded: l.mirror.loaded, Stale: stale,
 		Now: e.storeNow(), Outage: -1,
 		Locks: e.lockViews(), Held: make(map[Key]Held, len(l.keys)),
@@ -75,6 +76,13 @@ func (e *Elector) publish(now protocol.Instant) {
 	}
 	e.view.Store(v)
 	e.viewWake.wake()
+}
+
+// draining says whether keys may be given away for a drain. Others must know of it first: to one that sees a key leave
+// and does not know why, the giver looks as if it had room. A store that does not take the word in time is not waited for.
+func (e *Elector) draining(now protocol.Instant) bool {
+	l := &e.loop
+	return l.closing || l.drain && (l.session.m.SaysDrn || now.Reached(l.drainAt, e.p.Retry))
 }
 
 // publishGap is the least time between two views: copying many locks is not free.
@@ -106,7 +114,7 @@ func (e *Elector) sessionViews(now protocol.Instant) []SessionView {
 	switch {
 	case l.session.m.Phase > protocol.Open:
 		own.State = Dead
-	case l.closing, l.drain:
+	case e.draining(now):
 		own.State = Draining
 	}
 	views := []SessionView{own}

@@ -1,0 +1,46 @@
+package elect_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// Whoever saw a key leave before it knows of the drain would take the giver for one that has room, and hand it keys.
+func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		verdict memstore.Verdict
+		after   time.Duration // from asking until the View says Draining
+	}{
+		{"once the document says so", memstore.Verdict{Delay: 20 * time.Millisecond}, 20 * time.Millisecond},
+		{"or soon, when the store is away", memstore.Verdict{Fault: memstore.Hang}, lease / 40},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				n := startNode(t, store, "a")
+				eventually(t, time.Second, "open", func() bool { return n.View().Open })
+				n.store.Fault(func(c memstore.Call) memstore.Verdict {
+					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindSession {
+						return test.verdict
+					}
+					return memstore.Verdict{}
+				})
+				if err := n.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				took := eventually(t, time.Second, "draining", func() bool { return n.View().Draining })
+				// The loop looks at the clock every T/50.
+				if took < test.after || took > test.after+lease/50+5*time.Millisecond {
+					t.Errorf("the View said Draining after %v, want %v", took, test.after)
+				}
+				n.store.Fault(nil)
+				n.stop()
+			})
+		})
+	}
+}
