@@ -96,6 +96,9 @@ func planMember(s *config.Settings) balancer.Member {
 
 // table says it at one glance: a verdict for each group first, then who owns how many.
 func (o planOptions) table(f balancer.Forecast) string {
+	if len(f.Groups) == 0 {
+		return "no tasks: the configuration has no groups\n"
+	}
 	var b strings.Builder
 	for i := range f.Groups {
 		g := &f.Groups[i]
@@ -147,6 +150,8 @@ func verdict(s balancer.Share, replicas int, limit *int, tasks int) string {
 	}
 	sum := fmt.Sprintf("%d × %d = %s", replicas, *limit, count(*s.Capacity, "place"))
 	switch {
+	case s.LeftOver > 0 && *s.Free > 0:
+		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", count(s.LeftOver, "task"), sum, each)
 	case s.LeftOver > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", count(s.LeftOver, "task"), sum, tasks, each)
 	case *s.Free == 0:

@@ -50,20 +50,14 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
-// load reads the configuration. Every error is told, one a line, and the exit code is 2.
+// load reads the configuration. Every error is told here, one a line as compilers do, and the exit code is 2.
 func load(paths []string) (*config.Settings, error) {
 	s, err := config.Load(paths, os.LookupEnv)
 	if err == nil {
 		return s, nil
 	}
-	var all config.Errors
-	if errors.As(err, &all) && len(all) > 1 {
-		for _, e := range all {
-			fmt.Fprintln(os.Stderr, e)
-		}
-		return nil, usage("%d errors in the configuration", len(all))
-	}
-	return nil, usage("%w", err)
+	fmt.Fprintln(os.Stderr, err)
+	return nil, cli.Exit{Code: cli.CodeUsage}
 }
 
 // runGuard is the parent process: it starts the worker, and ends the tasks and marks their session dead should the worker

@@ -34,10 +34,14 @@ func (e Exit) Error() string {
 // Unwrap gives the error inside.
 func (e Exit) Unwrap() error { return e.Err }
 
-// Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none.
+// Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none. An Exit
+// without an error writes nothing.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
+	}
+	if exit, ok := errors.AsType[Exit](err); ok && exit.Err == nil {
+		return exit.Code // what there was to say has been said
 	}
 	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // nowhere else to tell
 	if exit, ok := errors.AsType[Exit](err); ok {

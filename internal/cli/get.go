@@ -98,7 +98,7 @@ func (g *Globals) get(cmd *cobra.Command, kind string, names []string, o getOpti
 	default:
 		err = run(cmd.Context(), &r, locks())
 	}
-	return g.explain(client, err)
+	return g.explain(cmd, client, err)
 }
 
 func (o *getOptions) check(g *Globals, kind string, f format) error {

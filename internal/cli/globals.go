@@ -119,7 +119,7 @@ func (g *Globals) http() (*http.Client, error) {
 }
 
 // explain says what to do about an error of asking.
-func (g *Globals) explain(c *status.Client, err error) error {
+func (g *Globals) explain(cmd *cobra.Command, c *status.Client, err error) error {
 	var api *status.Error
 	var exit Exit
 	var unreached *url.Error
@@ -132,7 +132,7 @@ func (g *Globals) explain(c *status.Client, err error) error {
 		return fmt.Errorf("%s did not answer in time; try again, or another replica with --server", c.BaseURL)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &unreached):
 		advice := "start a replica, or name one with --server"
-		if g.Offline != nil {
+		if cmd.Flags().Lookup("config") != nil {
 			advice += ", or read the store with --config PATH"
 		}
 		return fmt.Errorf("no replica answers at %s (%w): %s", c.BaseURL, root(err), advice)

@@ -14,7 +14,7 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 		Use:   "healthcheck",
 		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.healthcheck(cmd.Context(), timeout); err != nil {
+			if err := g.healthcheck(cmd, timeout); err != nil {
 				return Exit{CodeNo, fmt.Errorf("not healthy: %w", err)}
 			}
 			return nil
@@ -28,12 +28,12 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	return cmd
 }
 
-func (g *Globals) healthcheck(ctx context.Context, timeout time.Duration) error {
-	client, err := g.Client(ctx)
+func (g *Globals) healthcheck(cmd *cobra.Command, timeout time.Duration) error {
+	client, err := g.Client(cmd.Context())
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	return g.explain(client, client.Livez(ctx))
+	return g.explain(cmd, client, client.Livez(ctx))
 }

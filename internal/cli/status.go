@@ -32,7 +32,7 @@ func statusCommand(g *Globals) *cobra.Command {
 			if watch {
 				show = g.followStatus
 			}
-			return g.explain(client, show(cmd.Context(), client, cmd.OutOrStdout()))
+			return g.explain(cmd, client, show(cmd.Context(), client, cmd.OutOrStdout()))
 		},
 	})
 	g.AddFlags(cmd)

@@ -88,7 +88,7 @@ func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
 		case errors.As(err, &api) && api.Status < 500:
 			return err
 		case err != nil: // a replica that is away now may be back in time
-			missing = g.explain(client, err).Error()
+			missing = g.explain(cmd, client, err).Error()
 		}
 		progress.show(missing)
 		if pause(ctx, waitPace) != nil {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,6 +60,9 @@ func mongoURI(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	hosts := rest[:endOfHosts(rest)]
 	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		if _, err := url.PathUnescape(hosts[:at]); err != nil {
+			return "has a user or password with a % that no two hexadecimal digits follow: write it as %25"
+		}
 		hosts = hosts[at+1:]
 	} else if strings.Contains(rest, "@") && strings.Contains(hosts, ":") && !hostsOK(hosts, scheme) {
 		return "has a user or password with a /, ? or @ in it: write these as %2F, %3F and %40"
