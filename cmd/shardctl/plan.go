@@ -150,7 +150,7 @@ func verdict(s balancer.Share, replicas int, limit *int, tasks int) string {
 	}
 	sum := fmt.Sprintf("%d × %d = %s", replicas, *limit, count(*s.Capacity, "place"))
 	switch {
-	case s.LeftOver > 0 && *s.Free > 0:
+	case s.LeftOver > 0 && tasks-s.LeftOver < *s.Capacity:
 		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", count(s.LeftOver, "task"), sum, each)
 	case s.LeftOver > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", count(s.LeftOver, "task"), sum, tasks, each)
