@@ -46,6 +46,14 @@ func (c *Cluster) Add(ctx context.Context, n int) error {
 
 // Start starts one replica with this name; args follow --config PATH. It does not wait until it works.
 func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Replica, error) {
+	return c.StartWith(ctx, name, func(server, admin string) (string, error) {
+		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
+		return string(text), err
+	}, args...)
+}
+
+// StartWith is Start with a configuration of the story's own, for listeners at these addresses.
+func (c *Cluster) StartWith(ctx context.Context, name string, configure func(server, admin string) (string, error), args ...string) (*Replica, error) {
 	server, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -56,11 +64,11 @@ func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Repl
 	}
 	file := fmt.Sprintf("%02d-%s", len(c.replicas)+1, name) // a name may come twice
 	config := filepath.Join(c.dir, file+".yaml")
-	text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
+	text, err := configure(server, admin)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	if err := os.WriteFile(config, text, 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	// The mark is also in the replica's own environment, so that Close finds all that is left.

@@ -1,0 +1,171 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+// own is a cluster whose story writes the configuration itself: what follows below is joined with a header that names the store, the
+// instance and free ports. Commands find a directory of the story in $(DIR).
+type own struct {
+	*harness.Cluster
+	dir    string
+	header map[string]any // of every replica; stories change it
+	body   string         // YAML: groups
+}
+
+const ownLease = 2 * time.Second
+
+// newOwn makes a cluster on a SQLite file with a lease of 2 s.
+func newOwn(name, body string) *own {
+	GinkgoHelper()
+	o := &own{Cluster: newCluster(name, harness.Options{Lease: ownLease}), body: body}
+	var err error
+	o.dir, err = os.MkdirTemp(work, name+"-files-")
+	Expect(err).NotTo(HaveOccurred())
+	o.header = map[string]any{
+		"version": 1, "cluster": "own",
+		"store":     map[string]any{"uri": sqliteURI()},
+		"lease":     map[string]any{"duration": ownLease.String()},
+		"rebalance": map[string]any{"settle": "300ms"},
+		"shutdown":  map[string]any{"timeout": "10s"},
+	}
+	DeferCleanup(func() { logsOnFailure(o.Cluster) })
+	return o
+}
+
+// text is a whole configuration.
+func (o *own) text(name, server, admin string, changes ...map[string]any) string {
+	GinkgoHelper()
+	header := map[string]any{
+		"instance": name,
+		"server":   map[string]any{"listen": server, "advertise": server},
+		"admin":    map[string]any{"listen": admin},
+	}
+	for _, change := range append([]map[string]any{o.header}, changes...) {
+		for field, value := range change {
+			header[field] = value
+		}
+	}
+	text, err := yaml.Marshal(header)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text) + strings.ReplaceAll(o.body, "$(DIR)", o.dir)
+}
+
+// start starts a replica; changes are fields of its header.
+func (o *own) start(ctx context.Context, name string, changes ...map[string]any) *harness.Replica {
+	GinkgoHelper()
+	return o.startWith(ctx, name, nil, changes...)
+}
+
+func (o *own) startWith(ctx context.Context, name string, args []string, changes ...map[string]any) *harness.Replica {
+	GinkgoHelper()
+	r, err := o.StartWith(ctx, name, func(server, admin string) (string, error) {
+		return o.text(name, server, admin, changes...), nil
+	}, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return r
+}
+
+// rewrite writes the configuration of a running replica anew, from the body as it is now.
+func (o *own) rewrite(r *harness.Replica, changes ...map[string]any) {
+	GinkgoHelper()
+	Expect(os.WriteFile(r.Config, []byte(o.text(r.Name, r.Client.Server, r.Client.Admin, changes...)), 0o600)).To(Succeed())
+}
+
+// lines are those of a file that commands wrote to, none when it is not there.
+func (o *own) lines(file string) []string {
+	data, err := os.ReadFile(filepath.Join(o.dir, file))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+}
+
+// task is what one replica says of a task.
+func task(ctx context.Context, r *harness.Replica, key string) (harness.Task, error) {
+	tasks, err := r.Client.Tasks(ctx)
+	if err != nil {
+		return harness.Task{}, err
+	}
+	for _, t := range tasks {
+		if t.Key == key {
+			return t, nil
+		}
+	}
+	return harness.Task{}, fmt.Errorf("%s does not know %s", r.Name, key)
+}
+
+// eventuallyTask waits until a replica says of a task what matches.
+func eventuallyTask(ctx context.Context, r *harness.Replica, key string, match OmegaMatcher) harness.Task {
+	GinkgoHelper()
+	var seen harness.Task
+	Eventually(func() (harness.Task, error) {
+		var err error
+		seen, err = task(ctx, r, key)
+		return seen, err
+	}).Should(match)
+	return seen
+}
+
+// eventuallyState is eventuallyTask for a state.
+func eventuallyState(ctx context.Context, r *harness.Replica, key, state string) harness.Task {
+	GinkgoHelper()
+	return eventuallyTask(ctx, r, key, HaveField("State", state))
+}
+
+// eventuallyProblem waits for a problem and returns it.
+func eventuallyProblem(ctx context.Context, r *harness.Replica, reason string) harness.Problem {
+	GinkgoHelper()
+	var found []harness.Problem
+	Eventually(func() ([]harness.Problem, error) {
+		status, err := r.Client.Status(ctx)
+		found = status.ProblemsOf(reason)
+		return found, err
+	}).ShouldNot(BeEmpty(), reason)
+	return found[0]
+}
+
+// eventuallyNoProblem waits until a problem is gone.
+func eventuallyNoProblem(ctx context.Context, r *harness.Replica, reason string) {
+	GinkgoHelper()
+	Eventually(func() ([]harness.Problem, error) {
+		status, err := r.Client.Status(ctx)
+		return status.ProblemsOf(reason), err
+	}).Should(BeEmpty(), reason)
+}
+
+// eventuallyReady waits until a replica takes part.
+func eventuallyReady(ctx context.Context, r *harness.Replica) {
+	GinkgoHelper()
+	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).Should(Equal(http.StatusOK))
+}
+
+// shardctl runs a command and waits for it.
+func shardctl(ctx context.Context, args ...string) harness.CommandResult {
+	GinkgoHelper()
+	result, err := harness.Command(ctx, bins.Shardctl, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+// exit waits for a replica to end and returns its code.
+func exit(ctx context.Context, r *harness.Replica) int {
+	GinkgoHelper()
+	ended, err := r.Wait(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return ended.ExitCode()
+}
