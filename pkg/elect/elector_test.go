@@ -468,3 +468,28 @@ func TestBadConfigurationNamesEveryField(t *testing.T) {
 		}
 	}
 }
+
+func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := startNode(t, store, "a")
+		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
+			done := elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, At: 1}}
+			if _, err := l.Advance(ctx, done); err != nil {
+				t.Error(err)
+			}
+			l.Park()
+			return nil
+		})
+		eventually(t, time.Second, "released", func() bool { return len(a.HoldingKeys()) == 0 })
+		a.stop()
+		res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+		if err != nil || len(res.Docs) != 1 {
+			t.Fatal(res, err)
+		}
+		l, err := elect.LockFrom(res.Docs[0])
+		if err != nil || !l.Parked || l.Session != "" || l.Status.Outcome == nil {
+			t.Errorf("after the release: %+v, %v", l, err)
+		}
+	})
+}

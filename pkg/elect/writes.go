@@ -196,7 +196,10 @@ func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
 			e.cfg.Hooks.Release(group, h.lock.Reason)
 		}
 		e.bump(group)
-	case protocol.Advance, protocol.Report:
+	case protocol.Advance:
+		h.status = h.lock.Status // the release keeps it: an outcome, the last tick
+		e.loop.bumps.quiet(group)
+	case protocol.Report:
 		e.loop.bumps.quiet(group)
 	case protocol.NoOp:
 	}
@@ -213,6 +216,9 @@ func (e *Elector) readKey(h *holding) {
 			}
 			ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: err == nil}
 			h.after = e.clock.Now().Add(e.p.Retry)
+			if err == nil && len(res.Docs) == 0 {
+				e.deleted(h)
+			}
 			if err == nil && len(res.Docs) > 0 {
 				lock := e.mirrorDoc(res.Docs[0])
 				ev.Rev, ev.Mine = lock.Rev, lock.Session == id
