@@ -156,16 +156,22 @@ func (c *changes) settledLosses(v *View) []string {
 	var lines []string
 	gone := v.gone()
 	c.losses = slices.DeleteFunc(c.losses, func(l *loss) bool {
-		run := 0
+		run, full := 0, 0
 		for _, t := range v.Tasks {
-			if l.keys[t.Key] && t.State == status.Running && t.Owner != l.name && !gone[t.Owner] {
+			switch {
+			case !l.keys[t.Key]:
+			case t.State == status.Running && t.Owner != l.name && !gone[t.Owner]:
 				run++
+			case t.Full:
+				full++
 			}
 		}
 		took := v.Now.Sub(l.since)
 		switch {
 		case run == len(l.keys):
 			lines = append(lines, fmt.Sprintf("%s of %s run elsewhere after %.1f s", tasks(run), l.name, took.Seconds()))
+		case run+full == len(l.keys) && c.still >= stillViews-1:
+			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, there is no room for %d", run, tasks(len(l.keys)), l.name, full))
 		case took > lossLimit:
 			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, the rest does not after %.0f s",
 				run, tasks(len(l.keys)), l.name, took.Seconds()))
@@ -281,9 +287,11 @@ func signed(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-func tasks(n int) string {
+func tasks(n int) string { return plural(n, "task") }
+
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 task"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d tasks", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

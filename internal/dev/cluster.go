@@ -140,7 +140,10 @@ func (r *replica) shown() Replica {
 		s.State = Left
 	default:
 		s.State, s.Why = Dead, r.state.String()
-		if r.state.Exited() {
+		// A guard ends as its worker did: 128 and the number of a signal.
+		if code := r.state.ExitCode(); code > 128 {
+			s.Why = "its worker: signal: " + syscall.Signal(code-128).String()
+		} else if r.state.Exited() {
 			s.Why = lastWords(r.log, s.Why)
 		}
 	}

@@ -156,7 +156,7 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 			if a == quit {
 				return nil
 			}
-			if err := d.act(ctx, a, target(s.view, number)); err != nil {
+			if err := d.act(ctx, a, s.view, number); err != nil {
 				tell(err.Error())
 			}
 			s.typed = k.number
@@ -170,9 +170,14 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 }
 
 // act does what a key asks for.
-func (d *session) act(ctx context.Context, a action, name string) error {
-	if name == "" && a != addReplica && a != nothing {
-		return errors.New("there is no such replica")
+func (d *session) act(ctx context.Context, a action, v *View, number int) error {
+	name := target(v, number)
+	switch {
+	case name != "" || a == addReplica || a == nothing:
+	case number == 0:
+		return errors.New("no replica runs: a adds one")
+	default:
+		return fmt.Errorf("there is no replica r%d", number)
 	}
 	switch a {
 	case killReplica:

@@ -135,7 +135,10 @@ func (o *observer) merge(tasks []status.Task) []Task {
 	all := make([]Task, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]
-		now := Task{Key: t.Key, Owner: t.Instance, State: t.State, Token: t.FencingToken}
+		now := Task{
+			Key: t.Key, Owner: t.Instance, State: t.State, Token: t.FencingToken,
+			Full: t.State == status.Unassigned && t.Reason == status.ProblemNoCapacity,
+		}
 		if before := o.tokens[t.Key]; now.Token != 0 && now.Token < before.Token {
 			now = before
 		}

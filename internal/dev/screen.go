@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,7 +32,7 @@ const (
 // render draws the screen: exactly one text for it, lines ended by a line feed, none wider or more than fit.
 func (s *screen) render(at size, colour bool) string {
 	head, foot := s.head(), s.foot()
-	troubles := s.troubles()
+	troubles := s.troubles(min(maxProblems, (at.height-len(head)-len(foot))/4))
 	// What is left after the fixed lines goes to the replicas first, but for a few events; the rest to events.
 	room := at.height - len(head) - len(foot) - len(troubles)
 	rows := s.rows(at, max(2, room-fewEvents-2))
@@ -58,42 +59,46 @@ func (s *screen) head() []line {
 	if running < v.Options.Tasks {
 		how = yellow
 	}
+	living := 0
+	for _, r := range v.Replicas {
+		if !r.State.Gone() {
+			living++
+		}
+	}
 	title := line{{bold, "shardctl dev"}, {plain, "   "}, {how, fmt.Sprintf("%d of %s running", running, tasks(v.Options.Tasks))}}
-	title = append(title, span{plain, fmt.Sprintf("   cap %d   ", v.Options.Cap)}, span{cyan, v.URL})
+	title = append(title, span{plain, fmt.Sprintf(" on %s, cap %d   ", plural(living, "replica"), v.Options.Cap)}, span{cyan, v.URL})
 	return []line{title, {}}
 }
 
-// rows are the table, at most so many lines. Of too many replicas those that run are shown first.
+// rows are the table, at most so many lines.
 func (s *screen) rows(at size, limit int) []line {
-	v := s.view
-	nameWidth := len("REPLICA")
-	lines := []line{{{faint, fmt.Sprintf(" %-*s  %-8s  %7s  %7s  %5s", nameWidth, "REPLICA", "STATE", "GUARD", "WORKER", "TASKS")}}}
-	left, skipped := limit-1, 0
-	gone := 0
-	for _, r := range v.Replicas {
-		if r.State.Gone() {
-			gone++
-		}
+	rows := []line{{{faint, fmt.Sprintf(" %-7s  %-8s  %7s  %7s  %5s", "REPLICA", "STATE", "GUARD", "WORKER", "TASKS")}}}
+	shown := chosen(s.view.Replicas, limit-1)
+	for _, r := range shown {
+		owned, running := s.view.Owned(r.Name)
+		rows = append(rows, s.row(r, owned, running, at.width))
 	}
-	hide := max(0, len(v.Replicas)-left) // so many of the gone are left out
-	if hide > 0 {
-		left-- // for the line that says so
-		hide++
+	if hidden := len(s.view.Replicas) - len(shown); hidden > 0 {
+		rows = append(rows, line{{faint, fmt.Sprintf(" and %d more", hidden)}})
 	}
-	for _, r := range v.Replicas {
-		owned, running := v.Owned(r.Name)
-		if r.State.Gone() && owned == 0 && hide > 0 || left == 0 {
+	return rows
+}
+
+// chosen are the replicas to show on so many lines: when not all of them fit, one line less, for the number of the others.
+// Those that run come before those that ended, of which the newest are kept.
+func chosen(all []Replica, lines int) []Replica {
+	if len(all) <= lines {
+		return all
+	}
+	hide := len(all) - max(0, lines-1)
+	shown := slices.DeleteFunc(slices.Clone(all), func(r Replica) bool {
+		if r.State.Gone() && hide > 0 {
 			hide--
-			skipped++
-			continue
+			return true
 		}
-		lines = append(lines, s.row(r, owned, running, at.width))
-		left--
-	}
-	if skipped > 0 {
-		lines = append(lines, line{{faint, fmt.Sprintf(" … and %d more, %d of all have ended", skipped, gone)}})
-	}
-	return lines
+		return false
+	})
+	return shown[:len(shown)-hide]
 }
 
 func (s *screen) row(r Replica, owned, running, width int) line {
@@ -143,7 +148,8 @@ func stateStyle(s State) style {
 	return plain
 }
 
-func (s *screen) troubles() []line {
+// troubles are at most so many problems, and what hinders the looking.
+func (s *screen) troubles(limit int) []line {
 	v := s.view
 	var lines []line
 	if v.Stale != "" {
@@ -154,8 +160,8 @@ func (s *screen) troubles() []line {
 		lines = append(lines, line{{yellow, text}})
 	}
 	for i, p := range v.Problems {
-		if i == maxProblems {
-			lines = append(lines, line{{red, fmt.Sprintf(" and %d more problems", len(v.Problems)-i)}})
+		if i == limit {
+			lines = append(lines, line{{red, fmt.Sprintf(" and %s", plural(len(v.Problems)-i, "more problem"))}})
 			break
 		}
 		lines = append(lines, line{{red, " " + p.Reason}, {plain, strings.TrimPrefix(p.String(), p.Reason)}})
@@ -186,12 +192,12 @@ func (s *screen) foot() []line {
 	}
 	help := line{{plain, " "}}
 	for _, k := range []struct{ key, does string }{
-		{"k", " kill -9"}, {"w", " kill -9 its worker"}, {"s", " stop"}, {"a", " add"}, {"q", " quit"},
+		{"k", " kill -9"}, {"w", " its worker only"}, {"s", " stop"}, {"a", " add"}, {"q", " quit"},
 	} {
 		help = append(help, span{bold, k.key}, span{plain, k.does + "  "})
 	}
-	hint := " (type a number first for another: 3k)"
-	if s.typed != 0 {
+	hint := ", 3k: on r3"
+	if s.typed != 0 || len(s.view.Replicas) == 0 {
 		hint = ""
 	}
 	help = append(help, span{plain, " acts on "}, span{bold, on}, span{faint, hint})

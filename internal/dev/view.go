@@ -59,6 +59,7 @@ type Task struct {
 	Owner string // name of a replica, or ""
 	State status.TaskState
 	Token int64
+	Full  bool // nobody runs it because nobody has room
 }
 
 // Owned counts what a replica owns, and how much of it runs.

@@ -1,0 +1,188 @@
+package dev
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// story makes views one after the other, 200 ms apart.
+type story struct {
+	t  *testing.T
+	c  *changes
+	v  View
+	at time.Duration
+}
+
+// begin is a cluster of three with six tasks, two on each, of which all was told.
+func begin(t *testing.T) *story {
+	t.Helper()
+	s := &story{t: t, c: newChanges(epoch), v: View{Options: Options{Replicas: 3, Tasks: 6, Cap: 3}}}
+	for i, name := range []string{"r1", "r2", "r3"} {
+		s.v.Replicas = append(s.v.Replicas, Replica{Name: name, State: Starting, Guard: 10 * (i + 1), Worker: 10*(i+1) + 1})
+	}
+	s.expect()
+	s.v.Seen = true
+	s.each(func(r *Replica) { r.State = Live })
+	s.owners("r1 r1 r2 r2 r3 r3", status.Starting)
+	s.expect("r1 started: guard 10, worker 11", "r2 started: guard 20, worker 21", "r3 started: guard 30, worker 31")
+	s.owners("r1 r1 r2 r2 r3 r3", status.Running)
+	s.expect()
+	s.expect("6 of 6 tasks run: r1 2, r2 2, r3 2 (0.8 s after the start)")
+	s.expect()
+	return s
+}
+
+func (s *story) each(change func(*Replica)) {
+	s.v.Replicas = slices.Clone(s.v.Replicas)
+	for i := range s.v.Replicas {
+		change(&s.v.Replicas[i])
+	}
+}
+
+func (s *story) state(name string, state State, why string) {
+	s.each(func(r *Replica) {
+		if r.Name == name {
+			r.State, r.Why = state, why
+			if state.Gone() {
+				r.Ended = epoch.Add(s.at)
+			}
+		}
+	})
+}
+
+// owners says who owns each task, "-" for nobody.
+func (s *story) owners(names string, state status.TaskState) {
+	s.v.Tasks = nil
+	for i, name := range strings.Fields(names) {
+		t := Task{Key: string(rune('a' + i)), Owner: name, State: state}
+		if name == "-" {
+			t.Owner, t.State, t.Full = "", status.Unassigned, true
+		}
+		s.v.Tasks = append(s.v.Tasks, t)
+	}
+}
+
+func (s *story) expect(want ...string) {
+	s.t.Helper()
+	s.at += 200 * time.Millisecond
+	v := s.v
+	v.Now = epoch.Add(s.at)
+	if got := s.c.step(&v); !slices.Equal(got, want) {
+		s.t.Errorf("at %v: got %q, want %q", s.at, got, want)
+	}
+}
+
+func TestChangesOfADeath(t *testing.T) {
+	s := begin(t)
+	s.state("r3", Dead, "signal: killed")
+	s.expect("r3 died: signal: killed")
+	s.expect() // the store does not know it yet: no spread to tell
+	s.owners("r1 r1 r2 r2 r1 r2", status.Starting)
+	s.expect()
+	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.expect("2 tasks of r3 run elsewhere after 0.8 s")
+	s.expect("6 of 6 tasks run: r1 3, r2 3")
+	s.expect()
+}
+
+func TestChangesOfADeathWithoutRoom(t *testing.T) {
+	s := begin(t)
+	s.state("r3", Dead, "signal: killed")
+	s.expect("r3 died: signal: killed")
+	s.owners("r1 r1 r2 r2 r1 -", status.Running)
+	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no room", Count: 2}}
+	s.expect()
+	s.expect("1 of 2 tasks of r3 run elsewhere, there is no room for 1", "5 of 6 tasks run: r1 3, r2 2")
+	for range 3 {
+		s.expect()
+	}
+	s.expect("problem NoCapacity: no room (and 1 more)")
+	s.v.Problems = nil
+	s.expect("no longer NoCapacity")
+}
+
+func TestChangesOfTasksThatDoNotCome(t *testing.T) {
+	s := begin(t)
+	s.state("r2", Dead, "it failed")
+	s.expect("r2 died: it failed")
+	s.owners("r1 r1 r1 r2 r3 r3", status.Running)
+	for s.at < 11*time.Second {
+		s.expect()
+	}
+	s.at = 12 * time.Second
+	s.expect("1 of 2 tasks of r2 run elsewhere, the rest does not after 11 s", "5 of 6 tasks run: r1 3, r3 2")
+}
+
+func TestChangesOfALeaving(t *testing.T) {
+	s := begin(t)
+	s.state("r3", Leaving, "")
+	s.expect("r3 hands its tasks over")
+	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
+	s.state("r3", Left, "")
+	s.expect("r3 left", "6 of 6 tasks run: r1 3, r2 3")
+}
+
+func TestChangesOfAFrozenReplica(t *testing.T) {
+	s := begin(t)
+	s.state("r3", Silent, "")
+	s.expect("r3 does not beat and is given up (guard 30, worker 31)")
+	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
+	s.state("r3", Live, "")
+	s.expect("r3 is back", "6 of 6 tasks run: r1 3, r2 3, r3 0")
+	s.owners("r1 r1 r2 r2 r3 r3", status.Running)
+	s.expect()
+	s.expect("2 tasks moved: r1 -1, r2 -1, r3 +2", "6 of 6 tasks run: r1 2, r2 2, r3 2")
+}
+
+func TestChangesOfOneMore(t *testing.T) {
+	s := begin(t)
+	s.v.Replicas = append(slices.Clone(s.v.Replicas), Replica{Name: "r4", State: Live, Guard: 40})
+	s.expect("r4 started: guard 40", "6 of 6 tasks run: r1 2, r2 2, r3 2, r4 0")
+	s.owners("r1 r1 r2 r2 r3 -", status.Running) // between two owners
+	s.expect()
+	s.owners("r1 r1 r2 r2 r3 r4", status.Starting)
+	s.expect()
+	s.expect() // nothing runs yet
+	s.owners("r1 r1 r2 r2 r3 r4", status.Running)
+	s.expect()
+	s.expect("1 task moved: r3 -1, r4 +1", "6 of 6 tasks run: r1 2, r2 2, r3 1, r4 1")
+}
+
+func TestChangesKeepQuietWhatPasses(t *testing.T) {
+	s := begin(t)
+	s.v.Problems = []Problem{{Reason: "NoHeadroom", Text: "tight", Count: 1}}
+	s.expect()
+	s.expect()
+	s.v.Problems = nil
+	s.expect()
+	s.v.Problems = []Problem{{Reason: "NoHeadroom", Text: "tight", Count: 1}}
+	for range 5 { // counted from its return
+		s.expect()
+	}
+	s.expect("problem NoHeadroom: tight")
+}
+
+func TestSpreadOfManyReplicas(t *testing.T) {
+	v := &View{Options: Options{Tasks: 23}}
+	for i := range 11 {
+		name := string(rune('a' + i))
+		v.Replicas = append(v.Replicas, Replica{Name: name, State: Live})
+		v.Tasks = append(v.Tasks, Task{Key: name + "1", Owner: name}, Task{Key: name + "2", Owner: name})
+	}
+	c := newChanges(epoch)
+	if got := c.spreadOf(v); got != "2 on each of 11 replicas" {
+		t.Errorf("got %q", got)
+	}
+	v.Tasks = append(v.Tasks, Task{Key: "x", Owner: "a"})
+	if got := c.spreadOf(v); got != "2 to 3 on each of 11 replicas" {
+		t.Errorf("got %q", got)
+	}
+}

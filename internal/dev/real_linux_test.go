@@ -1,0 +1,239 @@
+package dev
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is for what a loaded machine takes; nothing here waits for it to pass.
+const patience = 60 * time.Second
+
+// real is `shardctl dev` as a process, without a terminal.
+type real struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	tmp   string // what it and all that it starts have as TMPDIR
+	lines chan string
+	seen  []string
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real processes")
+	}
+	program := filepath.Join(t.TempDir(), "shardctl")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/shardctl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
+
+func startReal(t *testing.T, args ...string) *real {
+	t.Helper()
+	program := build(t)
+	r := &real{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
+	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{"dev"}, args...)...)
+	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
+	r.cmd.Stderr = os.Stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			r.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = r.cmd.Process.Kill() })
+	return r
+}
+
+// until reads lines up to one that matches and returns what its brackets hold.
+func (r *real) until(pattern string) []string {
+	r.t.Helper()
+	re := regexp.MustCompile(pattern)
+	limit := time.After(patience)
+	for {
+		select {
+		case line, ok := <-r.lines:
+			if !ok {
+				r.t.Fatalf("it ended before %q:\n%s", pattern, strings.Join(r.seen, "\n"))
+			}
+			r.seen = append(r.seen, line)
+			if m := re.FindStringSubmatch(line); m != nil {
+				return m[1:]
+			}
+		case <-limit:
+			r.t.Fatalf("no line like %q:\n%s", pattern, strings.Join(r.seen, "\n"))
+		}
+	}
+}
+
+// left lists the processes that dev started and that are there.
+func (r *real) left() []string {
+	r.t.Helper()
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var left []string
+	for _, file := range environs {
+		content, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(content, []byte("TMPDIR="+r.tmp)) {
+			pid := filepath.Base(filepath.Dir(file))
+			name, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+			left = append(left, pid+" "+string(bytes.ReplaceAll(name, []byte{0}, []byte{' '})))
+		}
+	}
+	return left
+}
+
+// sleeps are the processes of tasks.
+func (r *real) sleeps() int {
+	n := 0
+	for _, process := range r.left() {
+		if strings.Contains(process, "sleep 1000000") {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *real) eventually(what string, holds func() bool) {
+	r.t.Helper()
+	for limit := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			left := r.left()
+			_ = r.cmd.Process.Signal(syscall.SIGTERM) // so that its lines end
+			r.t.Fatalf("never: %s; left: %q\n%s", what, left, strings.Join(append(r.seen, r.drain()...), "\n"))
+		}
+	}
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestRealCluster(t *testing.T) {
+	r := startReal(t, "--replicas", "3", "--tasks", "12", "--cap", "9", "--port", "0")
+	url := r.until(`the page is on (http://\S+), logs`)[0]
+	pids := r.until(`r3 started: guard (\d+), worker (\d+)`)
+	r.until(`12 of 12 tasks run: r1 4, r2 4, r3 4`)
+	if n := r.sleeps(); n != 12 {
+		t.Errorf("%d tasks run", n)
+	}
+	code, page, _ := ask(t, "GET", url, "")
+	if code != 200 || !strings.Contains(page, "<html") {
+		t.Errorf("the page: %d %q", code, page)
+	}
+
+	for _, pid := range pids {
+		if err := syscall.Kill(number(t, pid), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(`r3 died: signal: killed`)
+	r.until(`4 tasks of r3 run elsewhere after`)
+	r.until(`12 of 12 tasks run: r1 6, r2 6`)
+	r.eventually("twelve processes of tasks", func() bool { return r.sleeps() == 12 })
+
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest := r.drain()
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v: %q", err, rest)
+	}
+	r.nothingLeft()
+}
+
+// drain reads to the end.
+func (r *real) drain() (rest []string) {
+	for line := range r.lines {
+		rest = append(rest, line)
+	}
+	return rest
+}
+
+func (r *real) nothingLeft() {
+	r.t.Helper()
+	if left := r.left(); len(left) > 0 {
+		r.t.Errorf("processes are left: %q", left)
+	}
+	if files, err := os.ReadDir(r.tmp); err != nil || len(files) > 0 {
+		r.t.Errorf("files are left: %v, %v", files, err)
+	}
+}
+
+// When dev itself is killed, its replicas and their tasks go too.
+func TestRealClusterKilled(t *testing.T) {
+	r := startReal(t, "--replicas", "2", "--tasks", "4", "--port", "0")
+	r.until(`4 of 4 tasks run`)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.drain()
+	_ = r.cmd.Wait() // killed
+	r.eventually("nothing is left", func() bool { return len(r.left()) == 0 })
+}
+
+func TestRealClusterOfNobody(t *testing.T) {
+	r := startReal(t, "--replicas", "1", "--tasks", "3", "--port", "0")
+	pids := r.until(`r1 started: guard (\d+), worker (\d+)`)
+	if err := syscall.Kill(number(t, pids[1]), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.until(`r1 died: its worker: signal: killed`)
+	r.drain()
+	var exit *exec.ExitError
+	if err := r.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("with no replica left it ended with %v", err)
+	}
+	r.nothingLeft()
+}
+
+func TestRealClusterRefusesATakenPort(t *testing.T) {
+	program := build(t)
+	taken, _ := backend(t, func(http.ResponseWriter, *http.Request) {})
+	port := taken[strings.LastIndexByte(taken, ':')+1:]
+	for flag, want := range map[string]string{
+		"--port=" + port:  fmt.Sprintf("error: --port %s: the page cannot listen: listen tcp 127.0.0.1:%s: bind: address already in use; choose another", port, port),
+		"--replicas=0":    "error: --replicas 0: want 1 to 50",
+		"--tasks=many":    "error: invalid argument \"many\" for \"--tasks\" flag",
+		"--port=70000":    "error: --port 70000: want 0 to 65535",
+		"--no-such-thing": "error: unknown flag: --no-such-thing",
+	} {
+		cmd := exec.CommandContext(t.Context(), program, "dev", flag)
+		var told bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.Discard, &told
+		var exit *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(told.String(), want) {
+			t.Errorf("%s: got %v, %q", flag, err, told.String())
+		}
+	}
+}
