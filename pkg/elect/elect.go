@@ -45,6 +45,8 @@ type LockOptions struct {
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.
 	adopt bool
+	// floor is what the token must exceed although the lock is not there.
+	floor int64
 }
 
 // Holder is who holds a key.

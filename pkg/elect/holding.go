@@ -33,6 +33,8 @@ type holding struct {
 	advance  *advanceRequest
 	dying    protocol.Instant // last beat seen of the dead owner, for the fail-over's duration
 	handedAt int64            // store's clock, Unix ms, when it was handed over to this session; else 0
+	floor    int64            // no revision below: of a lock that is not there, but once was
+	gone     bool             // its lock was deleted by hand
 }
 
 type lockResult struct {
@@ -76,6 +78,11 @@ func (e *Elector) claim(lock Lock, opts LockOptions, run RunFunc, started chan<-
 	}
 	if lock.Next == l.session.id {
 		h.handedAt = lock.Since
+	}
+	if h.floor = opts.floor; lock.Rev == 0 {
+		if g := l.mirror.groups[lock.Key.Group()]; g != nil {
+			h.floor = max(h.floor, g.maxRev+1) // it may have been there once
+		}
 	}
 	l.keys[lock.Key] = h
 	l.owned[lock.Key.Group()]++
@@ -150,7 +157,7 @@ func (e *Elector) tickKeys() {
 // stepKey feeds one key's machine and does what it says.
 func (e *Elector) stepKey(h *holding, ev protocol.KeyEvent) {
 	ev.Valid = e.loop.session.m.Valid(e.p, e.clock.Now())
-	ev.Clock = e.storeNow()
+	ev.Clock = max(e.storeNow(), h.floor)
 	var acts []protocol.KeyAction
 	before := h.m
 	h.m, acts = h.m.Step(ev)
@@ -227,6 +234,9 @@ func (e *Elector) off(h *holding, refused bool) {
 	}
 	for _, done := range h.stops {
 		close(done)
+	}
+	if h.gone {
+		e.restore(h.lock)
 	}
 }
 

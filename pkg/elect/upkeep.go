@@ -23,27 +23,32 @@ func (e *Elector) count(now protocol.Instant) {
 			if err != nil || l.session.id != id {
 				return
 			}
-			if int(res.Total) == e.countOwned() || len(l.writes.owner) > 0 || l.writes.flying > 0 {
+			owned, moving := e.countOwned()
+			if int(res.Total) == owned {
 				l.miscount = 0
 				return
 			}
+			if moving {
+				return // keys are changing hands: it proves nothing either way
+			}
 			if l.miscount++; l.miscount >= 2 {
-				l.miscount = 0
+				l.miscount = 1 // should this look fail, the next count that differs is enough for another
 				e.reconcile(id)
 			}
 		}, err
 	})
 }
 
-// countOwned is how many locks should name this session.
-func (e *Elector) countOwned() int {
-	n := 0
+// countOwned is how many locks should name this session. While moving that is not certain: claims or releases are
+// under way.
+func (e *Elector) countOwned() (n int, moving bool) {
 	for _, h := range e.loop.keys {
 		if h.m.Phase != protocol.Claiming && !h.m.Lost {
 			n++
 		}
+		moving = moving || h.m.Op == protocol.Claim || h.m.Op == protocol.Release
 	}
-	return n
+	return n, moving
 }
 
 // reconcile lists the locks that name this session: what is not held here is released (or claimed anew by whoever
@@ -91,12 +96,34 @@ func (e *Elector) verify(h *holding) {
 			if err != nil || e.loop.keys[h.key] != h || h.m.Op != protocol.NoOp {
 				return
 			}
-			if len(res.Docs) == 0 || res.Docs[0].Session != id {
-				e.loop.mirror.wantFull = true
-				e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyLose})
+			switch {
+			case len(res.Docs) == 0:
+				e.deleted(h)
+			case res.Docs[0].Session == id:
+				return
+			default:
+				e.correct(h.key, &res.Docs[0])
 			}
+			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyLose})
 		}, err
 	})
+}
+
+// deleted notes that the lock of a key held here is not there any more.
+func (e *Elector) deleted(h *holding) {
+	e.correct(h.key, nil)
+	h.gone = h.m.Token > 0
+}
+
+// restore creates a deleted lock again, owned by nobody, once nothing of it runs here. Others read what has changed, and an absent
+// lock is no change: they would leave the key for ever to an owner that no longer has it.
+func (e *Elector) restore(lock Lock) {
+	opts := LockOptions{AnyCap: true, floor: lock.Rev + 1}
+	lock.Rev, lock.Session, lock.Next, lock.Parked = 0, "", "", false
+	e.claim(lock, opts, func(context.Context, *Lease) error { return nil }, nil)
+	if h := e.loop.keys[lock.Key]; h != nil {
+		e.giveUp(h, "", false, "")
+	}
 }
 
 const (

@@ -1,0 +1,84 @@
+package elect_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// track makes a node know the locks of group g, and waits until it does.
+func (n *node) track(t *testing.T) {
+	t.Helper()
+	if err := n.Track(t.Context(), "g"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, lease, "open and loaded", func() bool { v := n.View(); return v.Open && v.Loaded })
+}
+
+func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
+	t.Helper()
+	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return run }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteLock(t *testing.T, store *memstore.Store, key elect.Key) {
+	t.Helper()
+	res, err := store.Read(t.Context(), elect.KindLock, string(key))
+	if err != nil || len(res.Docs) != 1 {
+		t.Fatal(res, err)
+	}
+	if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nothing tells the others that a lock was deleted: they would wait for its owner for ever.
+func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		deleteLock(t, store, "g/k")
+		eventually(t, lease, "b knows that a has it no more", func() bool {
+			l, ok := b.View().Locks["g/k"]
+			return ok && l.Session == ""
+		})
+		b.claim(t, "g/k", rec.hold("b"))
+		eventually(t, time.Second, "b runs it", func() bool { return rec.owner("g/k") == "b" })
+		a.stop()
+		b.stop()
+	})
+}
+
+// The token of a key rises although its lock was deleted and the store's clock was set back.
+func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Duration(0)
+		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-back) }))
+		rec := newRecorder(t)
+		a := startNode(t, store, "a")
+		a.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
+		before := rec.token("g/k")
+		back = time.Hour
+		time.Sleep(time.Second) // the new clock is learned
+		deleteLock(t, store, "g/k")
+		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
+		eventually(t, lease, "there again", func() bool { l, ok := a.View().Locks["g/k"]; return ok && l.Session == "" })
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
+		if got := rec.token("g/k"); got <= before {
+			t.Errorf("token %d after %d", got, before)
+		}
+		a.stop()
+	})
+}
