@@ -20,26 +20,25 @@ type traffic struct {
 	other    int // writes to any other
 	commands int // everything, writes included
 	returned int // documents
+	locks    int // of those, locks found by queries
 	by       []string
 }
 
 const (
+	// beat is the time between two beats at the default lease, T/10.
+	beat      = defaultLease / 10
 	idleBeats = 10
-	// calmAfter is how long nothing may have been written but beats before a crowd counts as idle.
+	// calmAfter is how long nothing may have been written but beats, and no lock have been read, before a crowd counts as idle.
 	calmAfter = 3 * time.Second
 )
 
 // idle measures what members ask of the database while nothing changes, and whether it grows with the number of keys.
 func (b *bench) idle(ctx context.Context) error {
-	lease := defaultLease
-	if b.quick {
-		lease = 5 * time.Second
-	}
-	few, err := b.idleTraffic(ctx, lease, 10, 1_000)
+	few, err := b.idleTraffic(ctx, 10, 1_000)
 	if err != nil {
 		return err
 	}
-	many, err := b.idleTraffic(ctx, lease, 10, 10_000)
+	many, err := b.idleTraffic(ctx, 10, 10_000)
 	if err != nil {
 		return err
 	}
@@ -49,31 +48,31 @@ func (b *bench) idle(ctx context.Context) error {
 		few.perSecond(few.commands), many.perSecond(many.commands))
 	b.figure("idle documents returned, 1,000 → 10,000", many.perSecond(many.returned) <= slack*few.perSecond(few.returned), "must not grow", "%.1f/s → %.1f/s",
 		few.perSecond(few.returned), many.perSecond(many.returned))
-	_, err = b.idleTraffic(ctx, lease, 50, 10_000)
+	_, err = b.idleTraffic(ctx, 50, 10_000)
 	return err
 }
 
 func (t traffic) perSecond(n int) float64 { return float64(n) / t.window.Seconds() }
 
-func (b *bench) idleTraffic(ctx context.Context, lease time.Duration, members, keys int) (traffic, error) {
+func (b *bench) idleTraffic(ctx context.Context, members, keys int) (traffic, error) {
 	name := fmt.Sprintf("idle, %d replicas, %d keys", members, keys)
-	c := b.newCrowd(ctx, lease, keys)
+	c := b.newCrowd(ctx, defaultLease, keys)
 	defer c.end(b.report, name)
-	if err := c.grow(ctx, members, 4*time.Minute); err != nil {
+	if err := c.gather(ctx, members, keys); err != nil {
 		return traffic{}, err
 	}
 	db := b.db.client.Database(databaseOf(c.uri))
 	if err := profileBig(ctx, db); err != nil {
 		return traffic{}, err
 	}
-	if err := calm(ctx, db, lease); err != nil {
+	if err := calm(ctx, db); err != nil {
 		return traffic{}, err
 	}
-	t, err := watchTraffic(ctx, db, idleBeats*lease/10)
+	t, err := watchTraffic(ctx, db, idleBeats*beat)
 	if err != nil {
 		return t, err
 	}
-	each := float64(t.beats) / float64(members) / (float64(t.window) / float64(lease/10))
+	each := float64(t.beats) / float64(members) / (float64(t.window) / float64(beat))
 	b.figure(name, t.other == 0 && each <= 1.02, "1 write per replica per heartbeat, nothing else",
 		"%.2f writes per replica per T/10, %d other writes; %.1f commands/s and %.1f documents/s per replica", each, t.other,
 		t.perSecond(t.commands)/float64(members), t.perSecond(t.returned)/float64(members))
@@ -105,11 +104,11 @@ func setProfile(ctx context.Context, db *mongo.Database, level int) error {
 	return nil
 }
 
-// calm waits until nothing but beats is written.
-func calm(ctx context.Context, db *mongo.Database, lease time.Duration) error {
-	return until(ctx, 10*lease, func() error {
+// calm waits until nothing but beats is written, and everybody has read what was.
+func calm(ctx context.Context, db *mongo.Database) error {
+	return until(ctx, patience, func() error {
 		t, err := watchTraffic(ctx, db, calmAfter)
-		if err == nil && t.other > 0 {
+		if err == nil && (t.other > 0 || t.locks > 0) {
 			err = fmt.Errorf("not idle: %s", strings.Join(t.by, "; "))
 		}
 		return err
@@ -164,6 +163,9 @@ func sum(groups []profiled, window time.Duration) traffic {
 		_, collection, _ := strings.Cut(g.ID.NS, ".")
 		t.commands += g.Count
 		t.returned += g.Returned
+		if g.ID.Op != "command" && strings.HasSuffix(collection, ".locks") {
+			t.locks += g.Returned
+		}
 		switch write := slices.Contains([]string{"insert", "update", "remove"}, g.ID.Op); {
 		case write && strings.HasSuffix(collection, ".sessions"):
 			t.beats += g.Count

@@ -16,6 +16,9 @@ import (
 // group is the group of all keys of a crowd.
 const group = "bench"
 
+// openLimit bounds the opening of a store: collections and indexes of an empty database take their time.
+const openLimit = 20 * time.Second
+
 // crowd is many members in this process: each an elector and a balancer loop, with a store client of its own.
 type crowd struct {
 	uri      string
@@ -75,7 +78,9 @@ func (c *crowd) prepare(n int) ([]*member, error) {
 }
 
 func (c *crowd) newMember(name string) (*member, error) {
-	store, err := mongostore.Open(c.life, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
+	ctx, cancel := context.WithTimeout(c.life, openLimit)
+	defer cancel()
+	store, err := mongostore.Open(ctx, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +129,38 @@ func (c *crowd) grow(ctx context.Context, n int, limit time.Duration) error {
 		c.start(m)
 	}
 	return c.runs.even(ctx, limit, len(c.declared.Groups[0].Keys), len(c.members))
+}
+
+// wave is how many keys are declared at once where many members take up many keys, and waveGap the time before the next: changes of
+// the last seconds are read by all members with every change, which is more than one machine can do for fifty of them.
+const (
+	wave    = 1_000
+	waveGap = 6 * time.Second
+)
+
+// gather starts n members with few keys, a few at a time, and declares more and more until there are total.
+func (c *crowd) gather(ctx context.Context, n, total int) error {
+	c.declared = declare(min(wave, total))
+	for len(c.members) < n {
+		if err := c.grow(ctx, min(10, n-len(c.members)), patience); err != nil {
+			return err
+		}
+	}
+	for keys := 2 * wave; keys <= total; keys += wave {
+		if err := pause(ctx, waveGap); err != nil {
+			return err
+		}
+		c.declared = declare(keys)
+		for _, m := range c.members {
+			if err := m.loop.Declare(ctx, c.declared); err != nil {
+				return err
+			}
+		}
+		if err := c.runs.even(ctx, patience, keys, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // live waits until the member's session is acknowledged, and tells when that was seen.
