@@ -194,10 +194,10 @@ func (c *changes) settled(v *View) []string {
 		}
 	}
 	var lines []string
-	if c.moved > 0 {
+	if c.moved > 0 && c.spread != "" { // at the start everything moves until all are there
 		lines = append(lines, fmt.Sprintf("%s moved: %s", tasks(c.moved), signed(c.moves)))
-		c.moves, c.moved = map[string]int{}, 0
 	}
+	c.moves, c.moved = map[string]int{}, 0
 	if spread := c.spreadOf(v); spread != c.spread && len(v.Tasks) > 0 {
 		c.spread = spread
 		line := fmt.Sprintf("%d of %s run: %s", v.Running(), tasks(v.Options.Tasks), spread)

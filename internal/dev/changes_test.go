@@ -2,7 +2,6 @@ package dev
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,9 +28,9 @@ func begin(t *testing.T) *story {
 	s.expect()
 	s.v.Seen = true
 	s.each(func(r *Replica) { r.State = Live })
-	s.owners("r1 r1 r2 r2 r3 r3", status.Starting)
+	s.owners("112233", status.Starting)
 	s.expect("r1 started: guard 10, worker 11", "r2 started: guard 20, worker 21", "r3 started: guard 30, worker 31")
-	s.owners("r1 r1 r2 r2 r3 r3", status.Running)
+	s.owners("112233", status.Running)
 	s.expect()
 	s.expect("6 of 6 tasks run: r1 2, r2 2, r3 2 (0.8 s after the start)")
 	s.expect()
@@ -56,12 +55,12 @@ func (s *story) state(name string, state State, why string) {
 	})
 }
 
-// owners says who owns each task, "-" for nobody.
-func (s *story) owners(names string, state status.TaskState) {
+// owners says by numbers who owns each task, "-" for nobody.
+func (s *story) owners(numbers string, state status.TaskState) {
 	s.v.Tasks = nil
-	for i, name := range strings.Fields(names) {
-		t := Task{Key: string(rune('a' + i)), Owner: name, State: state}
-		if name == "-" {
+	for i, number := range numbers {
+		t := Task{Key: string(rune('a' + i)), Owner: "r" + string(number), State: state}
+		if number == '-' {
 			t.Owner, t.State, t.Full = "", status.Unassigned, true
 		}
 		s.v.Tasks = append(s.v.Tasks, t)
@@ -83,9 +82,9 @@ func TestChangesOfADeath(t *testing.T) {
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
 	s.expect() // the store does not know it yet: no spread to tell
-	s.owners("r1 r1 r2 r2 r1 r2", status.Starting)
+	s.owners("112212", status.Starting)
 	s.expect()
-	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.owners("112212", status.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.8 s")
 	s.expect("6 of 6 tasks run: r1 3, r2 3")
 	s.expect()
@@ -95,7 +94,7 @@ func TestChangesOfADeathWithoutRoom(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
-	s.owners("r1 r1 r2 r2 r1 -", status.Running)
+	s.owners("11221-", status.Running)
 	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no room", Count: 2}}
 	s.expect()
 	s.expect("1 of 2 tasks of r3 run elsewhere, there is no room for 1", "5 of 6 tasks run: r1 3, r2 2")
@@ -111,7 +110,7 @@ func TestChangesOfTasksThatDoNotCome(t *testing.T) {
 	s := begin(t)
 	s.state("r2", Dead, "it failed")
 	s.expect("r2 died: it failed")
-	s.owners("r1 r1 r1 r2 r3 r3", status.Running)
+	s.owners("111233", status.Running)
 	for s.at < 11*time.Second {
 		s.expect()
 	}
@@ -123,7 +122,7 @@ func TestChangesOfALeaving(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Leaving, "")
 	s.expect("r3 hands its tasks over")
-	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.owners("112212", status.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
 	s.state("r3", Left, "")
 	s.expect("r3 left", "6 of 6 tasks run: r1 3, r2 3")
@@ -133,11 +132,11 @@ func TestChangesOfAFrozenReplica(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Silent, "")
 	s.expect("r3 does not beat and is given up (guard 30, worker 31)")
-	s.owners("r1 r1 r2 r2 r1 r2", status.Running)
+	s.owners("112212", status.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
 	s.state("r3", Live, "")
 	s.expect("r3 is back", "6 of 6 tasks run: r1 3, r2 3, r3 0")
-	s.owners("r1 r1 r2 r2 r3 r3", status.Running)
+	s.owners("112233", status.Running)
 	s.expect()
 	s.expect("2 tasks moved: r1 -1, r2 -1, r3 +2", "6 of 6 tasks run: r1 2, r2 2, r3 2")
 }
@@ -146,12 +145,12 @@ func TestChangesOfOneMore(t *testing.T) {
 	s := begin(t)
 	s.v.Replicas = append(slices.Clone(s.v.Replicas), Replica{Name: "r4", State: Live, Guard: 40})
 	s.expect("r4 started: guard 40", "6 of 6 tasks run: r1 2, r2 2, r3 2, r4 0")
-	s.owners("r1 r1 r2 r2 r3 -", status.Running) // between two owners
+	s.owners("11223-", status.Running) // between two owners
 	s.expect()
-	s.owners("r1 r1 r2 r2 r3 r4", status.Starting)
+	s.owners("112234", status.Starting)
 	s.expect()
 	s.expect() // nothing runs yet
-	s.owners("r1 r1 r2 r2 r3 r4", status.Running)
+	s.owners("112234", status.Running)
 	s.expect()
 	s.expect("1 task moved: r3 -1, r4 +1", "6 of 6 tasks run: r1 2, r2 2, r3 1, r4 1")
 }

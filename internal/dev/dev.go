@@ -84,7 +84,7 @@ func (d *session) run(ctx context.Context, out io.Writer, terminal *Terminal) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pressed := make(chan byte)
-	var to output = lines{out}
+	var to output = printer{out}
 	if terminal != nil {
 		r, err := newRaw(terminal)
 		if err != nil {

@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 		"\x1b[A\x1b[15~": nil,                // arrow up, F5
 		"\x1bOak":        {{killReplica, 0}}, // an arrow of another mode
 		"\x1bk":          {{killReplica, 0}},
-		"\r\n\x1a ":      nil,
+		"\r\n\x1a\t":     nil,
 	} {
 		var k keys
 		var got []pressed

@@ -16,16 +16,16 @@ type output interface {
 	close()
 }
 
-// lines prints each change as a line with its time.
-type lines struct{ to io.Writer }
+// printer prints each change as a line with its time.
+type printer struct{ to io.Writer }
 
-func (l lines) show(_ *screen, told []event) {
+func (p printer) show(_ *screen, told []event) {
 	for _, e := range told {
-		_, _ = fmt.Fprintf(l.to, "%s %s\n", e.at.Format(time.TimeOnly), e.text) // nowhere else to tell
+		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), e.text) // nowhere else to tell
 	}
 }
 
-func (lines) close() {}
+func (printer) close() {}
 
 // raw is a terminal without echo and line editing, on its other screen, so that what was there comes back.
 type raw struct {

@@ -22,8 +22,8 @@ import (
 // patience is for what a loaded machine takes; nothing here waits for it to pass.
 const patience = 60 * time.Second
 
-// real is `shardctl dev` as a process, without a terminal.
-type real struct {
+// devProcess is `shardctl dev` as a process, without a terminal.
+type devProcess struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	tmp   string // what it and all that it starts have as TMPDIR
@@ -44,10 +44,10 @@ func build(t *testing.T) string {
 	return program
 }
 
-func startReal(t *testing.T, args ...string) *real {
+func startReal(t *testing.T, args ...string) *devProcess {
 	t.Helper()
 	program := build(t)
-	r := &real{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
+	r := &devProcess{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
 	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{"dev"}, args...)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	r.cmd.Stderr = os.Stderr
@@ -69,7 +69,7 @@ func startReal(t *testing.T, args ...string) *real {
 }
 
 // until reads lines up to one that matches and returns what its brackets hold.
-func (r *real) until(pattern string) []string {
+func (r *devProcess) until(pattern string) []string {
 	r.t.Helper()
 	re := regexp.MustCompile(pattern)
 	limit := time.After(patience)
@@ -90,7 +90,7 @@ func (r *real) until(pattern string) []string {
 }
 
 // left lists the processes that dev started and that are there.
-func (r *real) left() []string {
+func (r *devProcess) left() []string {
 	r.t.Helper()
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *real) left() []string {
 }
 
 // sleeps are the processes of tasks.
-func (r *real) sleeps() int {
+func (r *devProcess) sleeps() int {
 	n := 0
 	for _, process := range r.left() {
 		if strings.Contains(process, "sleep 1000000") {
@@ -119,7 +119,7 @@ func (r *real) sleeps() int {
 	return n
 }
 
-func (r *real) eventually(what string, holds func() bool) {
+func (r *devProcess) eventually(what string, holds func() bool) {
 	r.t.Helper()
 	for limit := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
@@ -173,14 +173,14 @@ func TestRealCluster(t *testing.T) {
 }
 
 // drain reads to the end.
-func (r *real) drain() (rest []string) {
+func (r *devProcess) drain() (rest []string) {
 	for line := range r.lines {
 		rest = append(rest, line)
 	}
 	return rest
 }
 
-func (r *real) nothingLeft() {
+func (r *devProcess) nothingLeft() {
 	r.t.Helper()
 	if left := r.left(); len(left) > 0 {
 		r.t.Errorf("processes are left: %q", left)

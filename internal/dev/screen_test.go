@@ -158,7 +158,7 @@ func TestChosenReplicas(t *testing.T) {
 
 func TestLinesBeginWithTheTime(t *testing.T) {
 	var b strings.Builder
-	lines{&b}.show(nil, []event{{epoch, "r1 died"}, {epoch.Add(time.Second), "r2 left"}})
+	printer{&b}.show(nil, []event{{epoch, "r1 died"}, {epoch.Add(time.Second), "r2 left"}})
 	if b.String() != "03:04:05 r1 died\n03:04:06 r2 left\n" {
 		t.Errorf("got %q", b.String())
 	}
