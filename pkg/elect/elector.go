@@ -124,14 +124,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		select {
 		case do := <-e.inbox:
 			do()
-			for drained := false; !drained; {
-				select {
-				case do := <-e.inbox:
-					do()
-				default:
-					drained = true
-				}
-			}
+			e.doMore()
 		case <-timer.C:
 		case <-stop:
 			stop = nil
@@ -142,6 +135,18 @@ func (e *Elector) Run(ctx context.Context) error {
 			return nil
 		}
 		timer.Reset(e.untilNext())
+	}
+}
+
+// doMore does what else has come in, but not without end: however busy the callers are, deadlines are looked at.
+func (e *Elector) doMore() {
+	for range cap(e.inbox) {
+		select {
+		case do := <-e.inbox:
+			do()
+		default:
+			return
+		}
 	}
 }
 
@@ -184,15 +189,17 @@ func (e *Elector) untilNext() time.Duration {
 	sooner := func(since protocol.Instant, d time.Duration) {
 		wait = min(wait, d-now.HolderElapsed(since))
 	}
-	if l.session.m.Phase == protocol.Open && !l.session.m.Write.Sent {
-		sooner(l.session.m.Acked, e.p.Beat)
+	if m := l.session.m; m.Phase == protocol.Open && !m.Write.Sent && !m.Reading && now.HolderElapsed(m.NotTill) >= 0 {
+		sooner(m.Acked, e.p.Beat)
 	}
 	if !l.looking {
 		sooner(l.lastLook, e.p.Observe)
 	}
-	for _, q := range l.peers {
-		if q.m.Known && !q.m.Dead() && !q.m.Writing {
-			sooner(q.m.Seen, max(e.p.T, q.m.Lease))
+	if !e.away(now) {
+		for _, q := range l.peers {
+			if q.m.Known && !q.m.Dead() && !q.m.Writing && !q.m.Reading && !q.m.Gone && now.HolderElapsed(q.after) >= 0 {
+				sooner(q.m.Seen, max(e.p.T, q.m.Lease))
+			}
 		}
 	}
 	if l.viewDirty {
@@ -212,10 +219,16 @@ func (e *Elector) post(do func()) bool {
 	}
 }
 
-// ask runs do in the loop and waits for it.
+// ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless Run has ended.
 func (e *Elector) ask(ctx context.Context, do func()) error {
 	done := make(chan struct{})
-	wrapped := func() { do(); close(done) }
+	var taken atomic.Bool // by the loop, or by a caller who waits no longer
+	wrapped := func() {
+		if taken.CompareAndSwap(false, true) {
+			do()
+			close(done)
+		}
+	}
 	select {
 	case e.inbox <- wrapped:
 	case <-e.over:
@@ -223,11 +236,19 @@ func (e *Elector) ask(ctx context.Context, do func()) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	select {
-	case <-done:
-		return nil
-	case <-e.over:
-		return ErrClosed
+	gone := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-e.over:
+			return ErrClosed
+		case <-gone: // before Run nobody answers
+			if taken.CompareAndSwap(false, true) {
+				return context.Cause(ctx)
+			}
+			gone = nil
+		}
 	}
 }
 

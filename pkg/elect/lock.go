@@ -122,7 +122,7 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 	for {
 		changed := e.Changed()
 		var yes bool
-		if err := e.ask(ctx, func() { yes = ready(); e.loop.viewDirty = e.loop.viewDirty || !yes }); err != nil || yes {
+		if err := e.ask(ctx, func() { yes = ready() }); err != nil || yes {
 			return err
 		}
 		select {
@@ -164,6 +164,9 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 
 // HoldingKeys implements [Elect].
 func (e *Elector) HoldingKeys() []Key {
+	if !e.started.Load() {
+		return nil
+	}
 	var keys []Key
 	_ = e.ask(context.Background(), func() { // after the end nothing is held
 		for key, h := range e.loop.keys {

@@ -134,14 +134,15 @@ func (e *Elector) seePeer(d Doc, sure bool, arrived protocol.Instant) {
 	if q.m.Rev == d.Rev {
 		q.doc = doc
 	}
-	if q.m.State != before.State {
-		l.viewDirty = true
-	}
 }
 
 func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protocol.Instant) {
 	var acts []protocol.PeerAction
+	before := q.m
 	q.m, acts = q.m.Step(e.p, ev, now)
+	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
+		e.loop.viewDirty = true
+	}
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
