@@ -34,8 +34,19 @@
 // each key once. The price is that a new member owns nothing until the first old one goes. Where revisions are to live
 // side by side for good, or an update has stalled, set [Input].Even.
 //
+// # Acting on it
+//
+// [Loop] is the reconciliation loop of one replica. It looks at what its Elector knows, plans, claims what the plan gives this
+// replica and gives up what the plan takes from it. Keys that are reserved for this replica are claimed at once, before any plan;
+// orphans as soon as they are known; keys that nobody ever owned after a short rest ([Policy].FirstQuiet), so that replicas that
+// start together share them out; and keys move for balance alone only once membership has been stable for [Policy].Settle
+// and no outage of the store is fresh.
+//
+// Replicas with different task lists at one revision do not balance the group and remove nothing of it until they agree; a lower
+// revision gives way. A replica claims only keys that it knows.
+//
 // # Limits
 //
 // A plan is about keys that should be owned: a paused key has no owner in it, and it is up to whoever acts on the plan
-// to release it. Whether and when a move is made (now, after a settling time, when a run has ended) is decided there too.
+// to release it, as the Loop does. A view may be stale: what follows from it is a compare-and-set that may be refused.
 package balancer
