@@ -67,6 +67,9 @@ func runGuard(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.untilDone && len(jobs(s)) == 0 {
+		return usage("--until-done: no task has restart: never")
+	}
 	out := newLogs(s.Log, os.Stderr)
 	defer out.close()
 	log := out.own.WithName("guard").WithValues("instance", s.Instance)

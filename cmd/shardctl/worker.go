@@ -213,17 +213,10 @@ var errTaskFailed = errors.New("a task has failed")
 
 // untilDone leaves once every task that ends by itself has ended.
 func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
-	never := map[string]bool{}
-	for _, g := range w.settings.Groups {
-		for _, t := range g.Tasks {
-			if t.Restart == tasks.RestartNever {
-				never[string(t.Key())] = true
-			}
-		}
-	}
 	board := w.replica.Board()
 	for {
 		changed := board.Changed()
+		never := jobs(w.replica.Settings())
 		if over, failed := ended(board.Snapshot(), never); over {
 			if failed > 0 {
 				drained <- fmt.Errorf("%d of %d: %w", failed, len(never), errTaskFailed)
@@ -237,6 +230,19 @@ func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, d
 			return nil
 		}
 	}
+}
+
+// jobs are the keys of the tasks that end by themselves.
+func jobs(s *config.Settings) map[string]bool {
+	never := map[string]bool{}
+	for _, g := range s.Groups {
+		for _, t := range g.Tasks {
+			if t.Restart == tasks.RestartNever {
+				never[string(t.Key())] = true
+			}
+		}
+	}
+	return never
 }
 
 // ended says whether all of the tasks have ended, and how many failed.

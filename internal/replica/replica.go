@@ -96,14 +96,14 @@ func (r *Replica) Run(ctx context.Context, store elect.Store) error {
 	})
 	group.Go(func() error { return r.loop.Run(context.WithoutCancel(ctx)) })
 	group.Go(func() error { r.keepPublishing(publishing); return nil })
-	if err := r.declare(ctx, r.current()); err != nil && !errors.Is(err, elect.ErrClosed) {
+	if err := r.declare(ctx, r.Settings()); err != nil && !errors.Is(err, elect.ErrClosed) {
 		return err
 	}
 	return group.Wait()
 }
 
 func (r *Replica) build(store elect.Store) error {
-	s := r.current()
+	s := r.Settings()
 	log := r.log
 	cfg := elect.Config{
 		Store: store, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
@@ -206,7 +206,7 @@ func (r *Replica) Apply(ctx context.Context, s *config.Settings, restart []strin
 
 // Refuse notes a configuration that was refused: the last good one stays.
 func (r *Replica) Refuse(err error) {
-	r.problems.set(configInvalid(r.current().Instance, err))
+	r.problems.set(configInvalid(r.Settings().Instance, err))
 	r.publish()
 }
 
@@ -230,7 +230,8 @@ func declared(s *config.Settings) balancer.Declared {
 	return d
 }
 
-func (r *Replica) current() *config.Settings {
+// Settings are those in force: the task lists may have been read again.
+func (r *Replica) Settings() *config.Settings {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settings

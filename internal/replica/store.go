@@ -69,7 +69,9 @@ func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Co
 		case limit == 0 || !errors.Is(err, elect.ErrUnavailable):
 			return nil, err
 		}
-		failed(err, pause)
+		if ctx.Err() == nil {
+			failed(err, pause)
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

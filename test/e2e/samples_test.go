@@ -5,14 +5,10 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -154,68 +150,4 @@ func expectNoFailing(ctx context.Context, r *harness.Replica) {
 		Expect(t.State).NotTo(BeElementOf("failed", "backoff"), "%+v", t)
 		Expect(t.LastError).To(BeEmpty(), "%+v", t)
 	}
-}
-
-// call is one request that a far side got.
-type call struct {
-	Method, Path string
-	Header       http.Header
-	Body         string
-}
-
-// farSide is a service that tasks call. It answers 204, or what answer says.
-type farSide struct {
-	*httptest.Server
-	mu     sync.Mutex
-	calls  []call
-	answer func(call) int
-}
-
-func newFarSide() *farSide {
-	f := &farSide{}
-	f.Server = httptest.NewServer(f)
-	DeferCleanup(f.Close)
-	return f
-}
-
-// ServeHTTP implements http.Handler.
-func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	c := call{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: string(body)}
-	f.mu.Lock()
-	f.calls = append(f.calls, c)
-	answer := f.answer
-	f.mu.Unlock()
-	code := http.StatusNoContent
-	if answer != nil {
-		code = answer(c)
-	}
-	w.WriteHeader(code)
-}
-
-// of are the calls for a key, in order.
-func (f *farSide) of(key string) []call {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(f.calls), func(c call) bool { return c.Header.Get("Shardctl-Key") != key })
-}
-
-// events are those of the calls for a key, in order.
-func (f *farSide) events(key string) []string {
-	var events []string
-	for _, c := range f.of(key) {
-		events = append(events, c.Header.Get("Shardctl-Event"))
-	}
-	return events
-}
-
-// answering changes what it answers from now on.
-func (f *farSide) answering(answer func(call) int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answer = answer
 }

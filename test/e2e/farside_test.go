@@ -1,0 +1,101 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+)
+
+// call is one request that a far side got.
+type call struct {
+	Method, Path string
+	Header       http.Header
+	Body         string
+	At           time.Time
+}
+
+// event is start, renew, stop or tick.
+func (c call) event() string { return c.Header.Get("Shardctl-Event") }
+
+// token is the fencing token, 0 when there is none.
+func (c call) token() int64 {
+	token, err := strconv.ParseInt(c.Header.Get("Shardctl-Fencing-Token"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return token
+}
+
+// until is the last moment at which the far side may work for this call.
+func (c call) until() time.Time {
+	seconds, err := strconv.ParseFloat(c.Header.Get("Shardctl-Valid-For"), 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return c.At.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// farSide is a service that tasks call. It answers 204, or what answer says.
+type farSide struct {
+	*httptest.Server
+	mu     sync.Mutex
+	calls  []call
+	answer func(call) int
+}
+
+func newFarSide() *farSide {
+	f := &farSide{}
+	f.Server = httptest.NewServer(f)
+	DeferCleanup(f.Close)
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c := call{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: string(body), At: time.Now()}
+	f.mu.Lock()
+	f.calls = append(f.calls, c)
+	answer := f.answer
+	f.mu.Unlock()
+	code := http.StatusNoContent
+	if answer != nil {
+		code = answer(c)
+	}
+	w.WriteHeader(code)
+}
+
+// of are the calls for a key, in order.
+func (f *farSide) of(key string) []call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.calls), func(c call) bool { return c.Header.Get("Shardctl-Key") != key })
+}
+
+// events are those of the calls for a key, in order.
+func (f *farSide) events(key string) []string {
+	var events []string
+	for _, c := range f.of(key) {
+		events = append(events, c.event())
+	}
+	return events
+}
+
+// answering changes what it answers from now on.
+func (f *farSide) answering(answer func(call) int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answer = answer
+}
