@@ -94,5 +94,5 @@ func (c *Config) validate() (protocol.Params, error) {
 	if c.Member.MaxTasks < 0 {
 		err = errors.Join(err, fmt.Errorf("member.maxTasks = %d: must not be negative", c.Member.MaxTasks))
 	}
-	return p, err
+	return p, errors.Join(err, fits(c.Member))
 }

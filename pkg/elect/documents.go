@@ -126,6 +126,20 @@ type TaskStatus struct {
 	Settled bool `json:"settled,omitempty"`
 }
 
+// fits says whether a store will take the status: a text that is too long would hold up every later write of the key.
+func (s TaskStatus) fits() error {
+	texts := []string{s.State, s.LastError}
+	if s.Outcome != nil {
+		texts = append(texts, s.Outcome.Error)
+	}
+	for _, text := range texts {
+		if len(text) > MaxText {
+			return fmt.Errorf("status: a text of %d bytes: at most %d are allowed: %w", len(text), MaxText, ErrTooLarge)
+		}
+	}
+	return nil
+}
+
 // RunOutcome is how a task that ends by itself ended; it holds on every replica until a rerun.
 type RunOutcome struct {
 	Succeeded bool   `json:"succeeded"`

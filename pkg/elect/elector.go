@@ -3,6 +3,7 @@ package elect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,21 +52,23 @@ type loop struct {
 	mirror  mirror
 	events  eventWriter
 	closing bool
+	closeAt protocol.Instant
 	drain   bool
 	drainAt protocol.Instant // when it was asked for
 
-	groupWake map[string]*broadcast
-	viewDirty bool
-	published protocol.Instant
-	lastLook  protocol.Instant // start of the last look at the other sessions
-	looking   bool
-	lastRead  protocol.Instant // arrival of the last reply to such a look
-	lastBeat  protocol.Instant // of the last acknowledged beat
-	lastCount protocol.Instant
-	miscount  int
-	counting  bool
-	outageEnd protocol.Instant
-	cleaned   protocol.Instant
+	waiting    map[string]*waitRoom // by group
+	viewDirty  bool
+	locksDirty bool // since the last view
+	published  protocol.Instant
+	lastLook   protocol.Instant // start of the last look at the other sessions
+	looking    bool
+	lastRead   protocol.Instant // arrival of the last reply to such a look
+	lastBeat   protocol.Instant // of the last acknowledged beat
+	lastCount  protocol.Instant
+	miscount   int
+	counting   bool
+	outageEnd  protocol.Instant
+	cleaned    protocol.Instant
 }
 
 // validity is what leases need to know, readable without the loop.
@@ -102,7 +105,8 @@ func (e *Elector) Params() protocol.Params { return e.p }
 
 // Run keeps the session and serves all other methods until ctx ends; then it gives every key up, in order, ends the session and
 // returns. It may be called once. It returns nil after Close or the end of ctx; the context of the work under way
-// is cancelled with cause ErrReleased then.
+// is cancelled with cause ErrReleased then. When the store does not answer for the length of the lease, and nothing runs any more, it
+// returns an error that wraps ErrUnavailable: others free the keys.
 //
 // Giving up in order has no time limit here: a run that ignores its context is waited for. Whoever needs a limit ends
 // the process.
@@ -132,10 +136,24 @@ func (e *Elector) Run(ctx context.Context) error {
 		}
 		e.tick()
 		if e.loop.session.m.Phase == protocol.Ended && e.loop.closing {
+			e.lastBumps() //nolint:contextcheck // they go out although the caller's context has ended
 			return nil
+		}
+		if e.abandoned() {
+			return fmt.Errorf("end the session: nothing runs any more, but the store has not answered for %v: %w", e.p.T, ErrUnavailable)
 		}
 		timer.Reset(e.untilNext())
 	}
+}
+
+// abandoned says whether nothing is left to wait for: nothing runs, the lease is over, and the store does not answer.
+func (e *Elector) abandoned() bool {
+	l := &e.loop
+	if !l.closing || l.running > 0 {
+		return false
+	}
+	now := e.clock.Now()
+	return now.Reached(l.closeAt, e.p.T) && now.Reached(l.lastBeat, e.p.T)
 }
 
 // doMore does what else has come in, but not without end: however busy the callers are, deadlines are looked at.
@@ -157,7 +175,7 @@ func (e *Elector) begin(ctx context.Context) {
 	l.peers = map[string]*peer{}
 	l.keys = map[Key]*holding{}
 	l.owned = map[string]int{}
-	l.groupWake = map[string]*broadcast{}
+	l.waiting = map[string]*waitRoom{}
 	l.mirror.init()
 	l.lastRead, l.lastBeat, l.lastCount, l.cleaned = now, now, now, now
 	e.newSession()
@@ -254,9 +272,17 @@ func (e *Elector) ask(ctx context.Context, do func()) error {
 
 // beside runs do in a goroutine of its own with a context of one store operation's length, and its result in the loop.
 func (e *Elector) beside(op string, do func(ctx context.Context) (then func(), err error)) {
-	e.work.Go(func() {
-		ctx, cancel := context.WithTimeout(e.loop.ctx, e.p.Op)
+	e.besideLong(op, func(ctx context.Context) (func(), error) {
+		ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 		defer cancel()
+		return do(ctx)
+	})
+}
+
+// besideLong is beside for what takes many operations: do limits each of them.
+func (e *Elector) besideLong(op string, do func(ctx context.Context) (then func(), err error)) {
+	e.work.Go(func() {
+		ctx := e.loop.ctx
 		begin := e.clock.Now()
 		then, err := do(ctx)
 		if e.cfg.Hooks.StoreOp != nil {

@@ -91,7 +91,7 @@ func (e *Elector) claim(lock Lock, opts LockOptions, run RunFunc, started chan<-
 
 // claimHeld locks a key again that is held here already.
 func (e *Elector) claimHeld(h *holding, opts LockOptions, run RunFunc, tell func(bool, error)) {
-	if !opts.Reentrant || h.m.Phase != protocol.Running {
+	if !opts.Reentrant || h.m.Phase != protocol.Running || !e.loop.session.m.Valid(e.p, e.clock.Now()) {
 		tell(false, nil)
 		return
 	}
@@ -130,7 +130,8 @@ func (e *Elector) claimable(lock Lock) bool {
 	if lock.Next != "" && lock.Next != me && lock.Session == "" {
 		q := e.loop.peers[lock.Next]
 		dead := q != nil && q.m.Dead()
-		if !dead && e.storeNow()-lock.Since < holdOff.Milliseconds() {
+		since := e.storeNow() - lock.Since // far below zero where the store's clock was set back
+		if !dead && -holdOff.Milliseconds() < since && since < holdOff.Milliseconds() {
 			return false
 		}
 	}
@@ -189,7 +190,11 @@ func (e *Elector) actKey(h *holding, a protocol.KeyAction, before protocol.Key) 
 		h.stop(ErrLeaseLost)
 	case protocol.Advanced:
 		h.lease.token.Store(a.Token)
-		h.advance.finish(a.Token, nil)
+		if e.loop.session.m.Valid(e.p, e.clock.Now()) {
+			h.advance.finish(a.Token, nil)
+		} else {
+			h.advance.finish(0, ErrLeaseLost) // D has come: nothing may be started
+		}
 		h.advance = nil
 	case protocol.KeyOff:
 		e.off(h, a.Refused)
@@ -285,6 +290,7 @@ func (e *Elector) returned(h *holding) {
 	}
 	h.cancel(ErrReleased)
 	h.cancel = nil
+	h.lease.lost.Store(true) // whoever kept it must not take it for valid when another has the key
 	h.park = h.park || h.lease.park.Load()
 	if h.m.Expired && !h.opts.adopt {
 		e.giveUp(h, "", false, "")

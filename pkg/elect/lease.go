@@ -65,8 +65,13 @@ func (l *Lease) Status() TaskStatus {
 	return l.status
 }
 
-// Report notes a new status in the lock: soon, and at most the newest one. Nothing hangs on it.
+// Report notes a new status in the lock: soon, and at most the newest one. Nothing hangs on it. A status with a text
+// beyond MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
+	if err := status.fits(); err != nil {
+		l.e.log.Error(err, "A status is not noted", "key", l.key)
+		return
+	}
 	l.setStatus(status)
 	l.e.post(func() {
 		if l.current() {
@@ -77,8 +82,11 @@ func (l *Lease) Report(status TaskStatus) {
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
-// after the first does so before it runs anything. Errors: ErrLeaseLost, ErrReleased, or the context's cause.
+// after the first does so before it runs anything. Errors: ErrLeaseLost, ErrReleased, ErrTooLarge, or the context's cause.
 func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
+	if err := status.fits(); err != nil {
+		return 0, fmt.Errorf("advance %s: %w", l.key, err)
+	}
 	done := make(chan advanceResult, 1)
 	asked := l.e.post(func() {
 		h := l.h

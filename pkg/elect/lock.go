@@ -19,24 +19,34 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 // LockWith is Lock with options. Waiters are woken by a release where the store can tell, and look again with
 // growing pauses (50 ms to 1 s, with jitter) where it cannot. There is no order among waiters.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
-	if key == "" {
-		return false, errors.New("lock: key: must not be empty")
+	if err := checkClaim(key, opts); err != nil {
+		return false, fmt.Errorf("lock %.80q: %w", key, err)
 	}
+	outer := ctx
 	if opts.Wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
 		defer cancel()
 	}
 	pause := 50 * time.Millisecond
+	var room *waitRoom
+	if opts.Wait != 0 {
+		if err := e.ask(ctx, func() { room = e.enter(key.Group()) }); err != nil {
+			return false, err
+		}
+		defer e.post(func() { e.leave(room) })
+	}
 	for {
-		woken := e.wokenBy(ctx, key.Group())
+		woken := room.woken()
 		ok, err := e.tryLock(ctx, key, opts, run)
 		again := err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCapReached)
 		switch {
-		case ok, !again, opts.Wait == 0:
+		case ok, !again:
 			return ok, err
-		case ctx.Err() != nil:
-			return false, nil
+		case outer.Err() != nil:
+			return false, fmt.Errorf("lock %s: %w", key, context.Cause(outer))
+		case opts.Wait == 0, ctx.Err() != nil:
+			return false, err
 		}
 		timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // jitter, not a secret
 		select {
@@ -50,19 +60,36 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 }
 
-// wokenBy returns a channel that is closed when something of the group changed.
-func (e *Elector) wokenBy(ctx context.Context, group string) <-chan struct{} {
-	var woken <-chan struct{}
-	_ = e.ask(ctx, func() {
-		waiters := e.loop.groupWake[group]
-		if waiters == nil {
-			waiters = &broadcast{}
-			waiters.init()
-			e.loop.groupWake[group] = waiters
-		}
-		woken = waiters.wait()
-	})
-	return woken
+// waitRoom is where those wait who want a key of one group. It is there for as long as somebody waits.
+type waitRoom struct {
+	group string
+	wake  broadcast
+	n     int // touched by the loop only
+}
+
+// woken returns a channel that is closed when something of the group changes.
+func (r *waitRoom) woken() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return r.wake.wait()
+}
+
+func (e *Elector) enter(group string) *waitRoom {
+	room := e.loop.waiting[group]
+	if room == nil {
+		room = &waitRoom{group: group}
+		room.wake.init()
+		e.loop.waiting[group] = room
+	}
+	room.n++
+	return room
+}
+
+func (e *Elector) leave(room *waitRoom) {
+	if room.n--; room.n == 0 {
+		delete(e.loop.waiting, room.group)
+	}
 }
 
 // tryLock reads the lock and tries to claim it, once.
@@ -81,12 +108,41 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.ask(ctx, func() { e.claim(lock, opts, run, started) }); err != nil {
 		return false, err
 	}
-	select {
-	case res := <-started:
-		return res.ok, res.err
-	case <-e.over:
-		return false, ErrClosed
+	gone := ctx.Done()
+	for {
+		select {
+		case res := <-started:
+			return res.ok, res.err
+		case <-e.over:
+			return false, ErrClosed
+		case <-gone:
+			gone = nil
+			e.post(func() { e.abandon(key, started) })
+		}
 	}
+}
+
+// abandon gives up a claim that nobody waits for any more. One that has been sent is still seen through: its answer decides
+// whether there is something to release.
+func (e *Elector) abandon(key Key, started chan<- lockResult) {
+	h := e.loop.keys[key]
+	if h == nil || h.started != started {
+		return // answered
+	}
+	h.started = nil
+	started <- lockResult{}
+	e.giveUp(h, "", false, "")
+}
+
+// checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
+func checkClaim(key Key, opts LockOptions) error {
+	if key == "" {
+		return errors.New("key: must not be empty")
+	}
+	if len(opts.Message) > MaxText {
+		return fmt.Errorf("message: %d bytes: at most %d are allowed: %w", len(opts.Message), MaxText, ErrTooLarge)
+	}
+	return validateTexts(Doc{ID: string(key)})
 }
 
 func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
@@ -96,10 +152,15 @@ func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 	if err != nil {
 		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
+	e.learnClock(res.Now)
 	if len(res.Docs) == 0 {
 		return Lock{Key: key}, nil
 	}
-	return LockFrom(res.Docs[0])
+	lock, err := LockFrom(res.Docs[0])
+	if err != nil { // written by hand to nonsense: who owns it still counts, and the next claim mends the rest
+		e.log.V(1).Info("A lock's document cannot be read", "key", key, "error", err.Error())
+	}
+	return lock, nil
 }
 
 // waitOpen waits until the session is acknowledged and valid.
@@ -228,7 +289,7 @@ func (e *Elector) close() {
 	if l.closing {
 		return
 	}
-	l.closing, l.viewDirty = true, true
+	l.closing, l.closeAt, l.viewDirty = true, e.clock.Now(), true
 	e.stepSession(protocol.SessionEvent{Kind: protocol.SessionDrain}, e.clock.Now())
 	for _, h := range l.keys {
 		e.giveUp(h, "", false, ReasonShutdown)
@@ -251,6 +312,11 @@ func (e *Elector) Drain(ctx context.Context) error {
 // went shows in the View. Keys that are held already, or may not be claimed, are left out.
 func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) RunFunc) error {
 	opts.adopt = true
+	for _, key := range keys {
+		if err := checkClaim(key, opts); err != nil {
+			return fmt.Errorf("claim %.80q: %w", key, err)
+		}
+	}
 	return e.ask(ctx, func() {
 		for _, key := range keys {
 			lock := Lock{Key: key}

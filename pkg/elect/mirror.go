@@ -35,7 +35,8 @@ type mirror struct {
 type mirrorGroup struct {
 	locks   map[Key]Lock
 	maxRev  int64
-	count   int64 // as of the last reading of its locks
+	read    int64 // the store's clock at the last reading of its locks
+	count   int64 // as of then
 	loaded  bool
 	touched bool // something says that what is known is not the newest
 }
@@ -73,7 +74,7 @@ func (e *Elector) Track(ctx context.Context, groups ...string) error {
 			m.groups[name] = &mirrorGroup{locks: map[Key]Lock{}}
 			m.wantCounts = true
 		}
-		e.loop.viewDirty = true
+		e.loop.viewDirty, e.loop.locksDirty = true, true
 	})
 }
 
@@ -141,7 +142,7 @@ func (e *Elector) refresh(now protocol.Instant) {
 		known: maps.Clone(m.counts), groups: make(map[string]mirrorGroup, len(m.groups)),
 	}
 	for name, g := range m.groups {
-		plan.groups[name] = mirrorGroup{maxRev: g.maxRev, count: g.count, loaded: g.loaded, touched: g.touched}
+		plan.groups[name] = mirrorGroup{maxRev: g.maxRev, read: g.read, count: g.count, loaded: g.loaded, touched: g.touched}
 		g.touched = false
 	}
 	if m.wantSweep {
@@ -150,7 +151,7 @@ func (e *Elector) refresh(now protocol.Instant) {
 	again := *m
 	m.wantCounts, m.wantFull, m.wantMembers, m.wantWishes, m.wantSweep = false, false, false, false, false
 	m.busy, m.last = true, now
-	e.beside("refresh", func(ctx context.Context) (func(), error) {
+	e.besideLong("refresh", func(ctx context.Context) (func(), error) {
 		r, err := plan.read(ctx)
 		return func() {
 			done := e.clock.Now()
@@ -208,7 +209,8 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 		}
 		from := int64(0)
 		if !full {
-			from = g.maxRev - overlap
+			// Revisions may be ahead of the store's clock, where it was set back: then what was written since is below them.
+			from = min(g.maxRev, g.read, clock) - overlap
 		}
 		locks, err := p.e.listAll(ctx, Query{Group: name, MinRev: from})
 		if err != nil {
@@ -276,7 +278,7 @@ func (e *Elector) refreshed(r reading) {
 		}
 	}
 	for name, got := range r.locks {
-		e.refreshedGroup(name, got, r.counts[name])
+		e.refreshedGroup(name, got, r.counts[name], r.clock)
 	}
 	for _, d := range r.swept {
 		e.mirrorDoc(d)
@@ -291,12 +293,13 @@ func (e *Elector) refreshed(r reading) {
 	e.loop.viewDirty = true
 }
 
-func (e *Elector) refreshedGroup(name string, got groupReading, count int64) {
+func (e *Elector) refreshedGroup(name string, got groupReading, count, clock int64) {
 	g := e.loop.mirror.groups[name]
 	if g == nil {
 		return
 	}
 	if got.full {
+		e.loop.locksDirty = true
 		before := g.locks
 		g.locks = make(map[Key]Lock, len(got.docs))
 		for key := range e.loop.keys { // what is held here is known better than any list
@@ -305,7 +308,7 @@ func (e *Elector) refreshedGroup(name string, got groupReading, count int64) {
 			}
 		}
 	}
-	g.loaded, g.count = true, count
+	g.loaded, g.count, g.read = true, count, clock
 	for _, d := range got.docs {
 		e.mirrorDoc(d)
 	}
@@ -326,7 +329,7 @@ func (e *Elector) mirrorDoc(d Doc) Lock {
 func (e *Elector) correct(key Key, found *Doc) {
 	if g := e.loop.mirror.groups[key.Group()]; g != nil {
 		delete(g.locks, key)
-		e.loop.viewDirty = true
+		e.loop.viewDirty, e.loop.locksDirty = true, true
 	}
 	if found != nil {
 		e.mirrorDoc(*found)
@@ -343,7 +346,7 @@ func (e *Elector) mirrorLock(lock Lock) {
 	}
 	g.locks[lock.Key] = lock
 	g.maxRev = max(g.maxRev, lock.Rev)
-	e.loop.viewDirty = true
+	e.loop.viewDirty, e.loop.locksDirty = true, true
 	if lock.Session != "" && lock.Session != e.loop.session.id {
 		e.wantPeer(lock.Session)
 	}
@@ -351,9 +354,9 @@ func (e *Elector) mirrorLock(lock Lock) {
 
 // wakeGroups wakes those who wait for a key of a group whose counter has moved.
 func (e *Elector) wakeGroups(counts map[string]int64) {
-	for group, waiters := range e.loop.groupWake {
+	for group, room := range e.loop.waiting {
 		if counts[group] != e.loop.mirror.counts[group] {
-			waiters.wake()
+			room.wake.wake()
 		}
 	}
 }
@@ -370,7 +373,9 @@ func (e *Elector) watch() {
 				continue
 			}
 			ctx, cancel := context.WithCancel(e.loop.ctx)
+			slow := time.AfterFunc(e.p.Op, cancel) // opening it is a store operation as any other
 			hints, err := e.store.Watch(ctx, session)
+			slow.Stop()
 			if errors.Is(err, ErrCannotWatch) {
 				cancel()
 				return

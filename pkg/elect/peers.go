@@ -75,6 +75,8 @@ func (e *Elector) look(now protocol.Instant) {
 }
 
 func (e *Elector) list(ctx context.Context, kind Kind, q Query) ([]Doc, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	defer cancel()
 	res, err := e.store.List(ctx, kind, q)
 	return res.Docs, res.Now, err
 }
@@ -152,8 +154,8 @@ func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protoc
 		case protocol.PeerDied:
 			e.log.Info("Session is dead", "session", id, "peer", q.doc.Instance)
 			e.loop.viewDirty = true
-			for _, waiters := range e.loop.groupWake {
-				waiters.wake()
+			for _, room := range e.loop.waiting {
+				room.wake.wake()
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (e *Elector) newSession() {
 	*s = ownSession{id: uuid.NewString(), opened: opened, member: member, memberDirty: true}
 	s.member.Session, s.member.Rev = s.id, 0
 	s.member.LeaseMS = e.p.T.Milliseconds()
-	e.loop.drain = false
+	s.m.Drain = e.loop.drain // a drain outlives the session it was asked in
 	if e.cfg.Guard != nil {
 		e.cfg.Guard.SessionOpening(s.id)
 	}
@@ -60,12 +60,11 @@ func (e *Elector) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
 	}
 	if was.Phase != s.m.Phase || was.Acked != s.m.Acked {
 		e.lease.Store(&validity{session: s.id, open: s.m.Phase == protocol.Open, acked: s.m.Acked})
-		e.loop.viewDirty = true
 	}
 	valid := s.m.Valid(e.p, now)
+	e.loop.viewDirty = e.loop.viewDirty || was.Phase != s.m.Phase || valid != s.wasValid
 	if valid && !s.wasValid {
 		s.wasValid = true
-		e.loop.viewDirty = true
 		e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyResume})
 	}
 	s.wasValid = valid
@@ -116,6 +115,11 @@ func (e *Elector) sessionOver() {
 	}
 	e.bumpAll()
 	e.log.Info("Session ended", "session", s.id)
+	// It is as dead as any other now: what it owned can be taken at once.
+	e.loop.peers[s.id] = &peer{
+		m:   protocol.Peer{Known: true, State: protocol.Dead, Lease: e.p.T, DeadAt: e.clock.Now()},
+		doc: Session{ID: s.id, State: Dead, Lease: e.p.T, Instance: s.member.Instance}, last: s.m.Acked,
+	}
 	if !e.loop.closing {
 		e.newSession()
 	}

@@ -55,7 +55,7 @@ func (e *Elector) countOwned() (n int, moving bool) {
 // wants it), what runs and is not listed is looked at again.
 func (e *Elector) reconcile(id string) {
 	e.log.Info("The locks do not name what is held here: looking at each", "session", id)
-	e.beside("reconcile", func(ctx context.Context) (func(), error) {
+	e.besideLong("reconcile", func(ctx context.Context) (func(), error) {
 		docs, err := e.listAll(ctx, Query{Sessions: []string{id}})
 		return func() {
 			if err != nil || e.loop.session.id != id {
@@ -139,21 +139,29 @@ func (e *Elector) clean(now protocol.Instant) {
 		return
 	}
 	l.cleaned = now
+	e.forgetDead(now)
 	before := e.storeNow() - keepDead.Milliseconds()
-	e.beside("clean", func(ctx context.Context) (func(), error) {
+	e.besideLong("clean", func(ctx context.Context) (func(), error) {
 		removed, err := e.removeSessions(ctx, before)
 		if err == nil {
 			err = e.removeEvents(ctx)
 		}
 		return func() {
 			for _, id := range removed {
-				if q := l.peers[id]; q != nil && q.m.Dead() {
-					delete(l.peers, id)
-					delete(l.mirror.members, id)
-				}
+				delete(l.mirror.members, id)
 			}
 		}, err
 	})
+}
+
+// forgetDead forgets sessions that have been dead for long, whoever removes them from the store. One that a lock still
+// names is read again when somebody asks for it.
+func (e *Elector) forgetDead(now protocol.Instant) {
+	for id, q := range e.loop.peers {
+		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > keepDead {
+			delete(e.loop.peers, id)
+		}
+	}
 }
 
 // removeSessions removes the sessions that died before a moment and that no lock names any more.
@@ -168,34 +176,40 @@ func (e *Elector) removeSessions(ctx context.Context, before int64) ([]string, e
 		if err != nil || s.Died == 0 || s.Died > before {
 			continue
 		}
-		named, err := e.store.List(ctx, KindLock, Query{Sessions: []string{d.ID}, CountOnly: true})
+		gone, err := e.removeSession(ctx, d)
 		if err != nil {
 			return removed, err
 		}
-		if named.Total > 0 {
-			continue
+		if gone {
+			removed = append(removed, d.ID)
 		}
-		if err := e.remove(ctx, KindMember, d.ID); err != nil {
-			return removed, err
-		}
-		if _, err := e.store.Apply(ctx, Change{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindSession, ID: d.ID}}); err != nil {
-			return removed, err
-		}
-		removed = append(removed, d.ID)
 	}
 	return removed, nil
 }
 
-func (e *Elector) remove(ctx context.Context, kind Kind, id string) error {
-	res, err := e.store.Read(ctx, kind, id)
-	if err != nil || len(res.Docs) == 0 {
-		return err
+// removeSession removes one dead session and its member, unless a lock still names it.
+func (e *Elector) removeSession(ctx context.Context, d Doc) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	defer cancel()
+	named, err := e.store.List(ctx, KindLock, Query{Sessions: []string{d.ID}, CountOnly: true})
+	if err != nil || named.Total > 0 {
+		return false, err
 	}
-	_, err = e.store.Apply(ctx, Change{Op: Delete, IfRev: res.Docs[0].Rev, Doc: Doc{Kind: kind, ID: id}})
-	return err
+	member, err := e.store.Read(ctx, KindMember, d.ID)
+	if err != nil {
+		return false, err
+	}
+	changes := []Change{{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindSession, ID: d.ID}}}
+	for _, m := range member.Docs {
+		changes = append(changes, Change{Op: Delete, IfRev: m.Rev, Doc: Doc{Kind: KindMember, ID: d.ID}})
+	}
+	outs, err := e.store.Apply(ctx, changes...)
+	return err == nil, firstError(outs, err)
 }
 
 func (e *Elector) removeEvents(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	defer cancel()
 	res, err := e.store.List(ctx, KindEvent, Query{CountOnly: true})
 	if err != nil || res.Total <= keepEvents {
 		return err

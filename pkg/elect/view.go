@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -30,7 +31,7 @@ type SessionView struct {
 	State   SessionState
 	Member  Member        // zero until it has been read
 	Known   bool          // Member has been read
-	Age     time.Duration // since its newest beat was first seen here
+	Age     time.Duration // since its newest beat was first seen here, when the view was made: see [Elector.Ages]
 	Granted map[Key]int64
 }
 
@@ -47,6 +48,22 @@ func (e *Elector) View() *View { return e.view.Load() }
 
 // Changed returns a channel that is closed when a newer View than the present one is there.
 func (e *Elector) Changed() <-chan struct{} { return e.viewWake.wait() }
+
+// Ages tells how long ago each session's newest beat was first seen here. Beats alone make no new View.
+func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
+	ages := map[string]time.Duration{}
+	err := e.ask(ctx, func() {
+		now := e.clock.Now()
+		ages[e.loop.session.id] = now.HolderElapsed(e.loop.session.m.Acked)
+		for id, q := range e.loop.peers {
+			ages[id] = now.HolderElapsed(q.last)
+		}
+	})
+	if err != nil {
+		return nil, err // the loop may still be at it
+	}
+	return ages, nil
+}
 
 // publish makes a new view when something changed.
 func (e *Elector) publish(now protocol.Instant) {
@@ -94,7 +111,12 @@ func (e *Elector) publishGap() time.Duration {
 	return time.Millisecond + time.Duration(n)*2*time.Microsecond
 }
 
+// lockViews copies the locks for a view, or shares the last view's copy when none has changed since.
 func (e *Elector) lockViews() map[Key]Lock {
+	if !e.loop.locksDirty {
+		return e.view.Load().Locks
+	}
+	e.loop.locksDirty = false
 	groups := e.loop.mirror.groups
 	if len(groups) == 1 {
 		for _, g := range groups {

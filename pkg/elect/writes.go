@@ -299,11 +299,7 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 	if b.flying || len(b.due) == 0 || !now.Reached(b.last, bumpGap) {
 		return
 	}
-	changes := make([]Change, 0, len(b.due))
-	for group := range b.due {
-		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: group, Stamp: e.loop.session.stamp()}})
-	}
-	groups := b.due
+	changes, groups := e.dueBumps(), b.due
 	b.due, b.flying, b.last = nil, true, now
 	e.beside("bump", func(ctx context.Context) (func(), error) {
 		outs, err := e.store.Apply(ctx, changes...)
@@ -317,6 +313,26 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 			}
 		}, err
 	})
+}
+
+func (e *Elector) dueBumps() []Change {
+	changes := make([]Change, 0, len(e.loop.bumps.due))
+	for group := range e.loop.bumps.due {
+		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: group, Stamp: e.loop.session.stamp()}})
+	}
+	return changes
+}
+
+// lastBumps tells of what was released at the very end: there is no next turn of the loop that would.
+func (e *Elector) lastBumps() {
+	if len(e.loop.bumps.due) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.loop.ctx, e.p.Op)
+	defer cancel()
+	if outs, err := e.store.Apply(ctx, e.dueBumps()...); firstError(outs, err) != nil {
+		e.log.V(1).Info("Others were not told of the end of the session", "session", e.loop.session.id)
+	}
 }
 
 func (e *Elector) countClaim(group, result string) {

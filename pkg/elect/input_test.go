@@ -1,0 +1,111 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// What no store would take is refused where it is given: in a batch it would hold up every other key, for ever.
+func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a")
+		long := strings.Repeat("x", elect.MaxText+1)
+		for name, key := range map[string]elect.Key{"empty": "", "NUL": "g/\x00", "not UTF-8": "g/\xff", "too long": elect.NewKey("g", long)} {
+			if ok, err := a.Lock(t.Context(), key, rec.hold("a")); ok || err == nil {
+				t.Errorf("%s: Lock = %v, %v", name, ok, err)
+			}
+			if err := a.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return rec.hold("a") }); err == nil {
+				t.Errorf("%s: Claim took it", name)
+			}
+		}
+		if ok, err := a.LockWith(t.Context(), "g/k", elect.LockOptions{Message: long}, rec.hold("a")); ok || !errors.Is(err, elect.ErrTooLarge) {
+			t.Errorf("a long message: %v, %v", ok, err)
+		}
+		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
+			status := elect.TaskStatus{State: "running", LastError: long}
+			l.Report(status)
+			if _, err := l.Advance(ctx, status); !errors.Is(err, elect.ErrTooLarge) {
+				t.Errorf("Advance with a long text: %v", err)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		time.Sleep(lease)
+		if err := a.Unlock(t.Context(), "g/k"); err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+	})
+	_, err := elect.New(elect.Config{Store: memstore.New(), Member: elect.Member{
+		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", elect.MaxBody)},
+	}})
+	if !errors.Is(err, elect.ErrTooLarge) {
+		t.Errorf("a member too large for any store: %v", err)
+	}
+}
+
+func TestLockWrittenToNonsenseIsTakenAndMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		doc := elect.Doc{Kind: elect.KindLock, ID: "g/k", Group: "g", Rev: 3, Stamp: elect.Stamp{Session: "hand", Seq: 1}, Body: []byte(`{"token":"seven"}`)}
+		if _, err := store.Apply(t.Context(), elect.Change{Doc: doc}); err != nil {
+			t.Fatal(err)
+		}
+		a := startNode(t, store, "a")
+		mustLock(t, a, "g/k", rec.hold("a"))
+		a.stop()
+	})
+}
+
+// A context is honoured also while the answer to the claim is awaited; the claim itself is seen through.
+func TestLockGivesUpWithItsContext(t *testing.T) {
+	for name, test := range map[string]struct {
+		verdict memstore.Verdict
+		opts    elect.LockOptions
+	}{
+		"the claim hangs":               {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{}},
+		"its answer is lost":            {memstore.Verdict{Fault: memstore.LoseAnswer}, elect.LockOptions{}},
+		"it hangs and the wait is over": {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{Wait: 2 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, rec := memstore.New(), newRecorder(t)
+				a := startNode(t, store, "a")
+				eventually(t, lease, "open", func() bool { return a.View().Open })
+				a.store.Fault(func(c memstore.Call) memstore.Verdict {
+					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindLock {
+						return test.verdict
+					}
+					return memstore.Verdict{}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				begin := time.Now()
+				ok, err := a.LockWith(ctx, "g/k", test.opts, rec.hold("a"))
+				if ok || test.opts.Wait == 0 && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Lock = %v, %v", ok, err)
+				}
+				if took := time.Since(begin); took > 3100*time.Millisecond {
+					t.Errorf("returned after %v", took)
+				}
+				a.heal()
+				time.Sleep(lease)
+				if rec.started() != 0 {
+					t.Error("it ran although nobody waits for it")
+				}
+				if _, held, err := a.Holder(t.Context(), "g/k"); held || err != nil {
+					t.Errorf("still held: %v, %v", held, err)
+				}
+				a.stop()
+			})
+		})
+	}
+}

@@ -1,0 +1,244 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
+	for name, before := range map[string]time.Duration{"for a while": lease, "from the start": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, rec := memstore.New().Client(), newRecorder(t)
+				down := func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} }
+				if before == 0 {
+					store.Fault(down)
+				}
+				e, err := elect.New(elect.Config{
+					Store: store, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(), Clock: elect.GoClock(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- e.Run(ctx) }()
+				if before > 0 {
+					if ok, err := e.Lock(ctx, "g/k", rec.hold("a")); !ok || err != nil {
+						t.Fatal(ok, err)
+					}
+				}
+				time.Sleep(before)
+				store.Fault(down)
+				stop()
+				begin := time.Now()
+				if err := <-ended; !errors.Is(err, elect.ErrUnavailable) {
+					t.Errorf("Run = %v", err)
+				}
+				if took := time.Since(begin); took > lease+lease/10 {
+					t.Errorf("ended after %v", took)
+				}
+				if rec.owner("g/k") != "" {
+					t.Error("ended while a run goes on")
+				}
+			})
+		})
+	}
+}
+
+// Who was told to drain takes no keys in a new session either.
+func TestDrainOutlivesTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a")
+		a.track(t)
+		if err := a.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first := a.View().Session
+		if err := elect.MarkDead(t.Context(), store, first, nil); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, lease, "a new session", func() bool { v := a.View(); return v.Open && v.Session != first })
+		if ok, err := a.Lock(t.Context(), "g/k", rec.hold("a")); ok || !errors.Is(err, elect.ErrClosed) {
+			t.Errorf("Lock while draining = %v, %v", ok, err)
+		}
+		second := a.View().Session
+		eventually(t, lease, "the document says so", func() bool {
+			res, err := store.Read(t.Context(), elect.KindSession, second)
+			return err == nil && len(res.Docs) == 1 && res.Docs[0].State == string(elect.Draining)
+		})
+		a.stop()
+	})
+}
+
+// What is released last is told as well, though the session ends a moment later.
+func TestOthersAreToldOfTheLastRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a")
+		mustLock(t, a, "g/1", rec.hold("a"))
+		mustLock(t, a, "g/2", func(ctx context.Context, _ *elect.Lease) error {
+			<-ctx.Done()
+			time.Sleep(20 * time.Millisecond) // within the pause between two tellings
+			return nil
+		})
+		time.Sleep(lease)
+		var mu sync.Mutex
+		told := false
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, change := range c.Changes {
+				switch {
+				case change.Op == elect.Bump && change.Doc.ID == "g":
+					told = true
+				case change.Doc.Kind == elect.KindLock:
+					told = false
+				}
+			}
+			return memstore.Verdict{}
+		})
+		a.stop()
+		if !told {
+			t.Error("the last release was not told")
+		}
+	})
+}
+
+func TestWatchThatHangsIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		var tries atomic.Int64
+		a := startNode(t, store, "a")
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpWatch {
+				tries.Add(1)
+				return memstore.Verdict{Fault: memstore.Hang}
+			}
+			return memstore.Verdict{}
+		})
+		time.Sleep(2 * lease)
+		if n := tries.Load(); n < 3 || n > 2*40 {
+			t.Errorf("%d tries in two leases", n)
+		}
+		a.stop()
+	})
+}
+
+func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		kept := make(chan *elect.Lease, 1)
+		mustLock(t, a, "g/k", func(_ context.Context, l *elect.Lease) error {
+			if !l.Valid() || l.Deadline().IsZero() {
+				t.Error("not valid while it runs")
+			}
+			kept <- l
+			return nil
+		})
+		l := <-kept
+		eventually(t, time.Second, "released", func() bool { return len(a.HoldingKeys()) == 0 })
+		if l.Valid() || !l.Deadline().IsZero() {
+			t.Error("valid after the run has returned")
+		}
+		if err := l.Save(t.Context(), []byte("x")); !errors.Is(err, elect.ErrLeaseLost) {
+			t.Errorf("Save after the return: %v", err)
+		}
+		a.stop()
+	})
+}
+
+func TestReservationFromAClockThatWasSetBackHoldsNobodyOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		lock := elect.Lock{Key: "g/k", Rev: 5, Stamp: elect.Stamp{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
+		if _, err := store.Apply(t.Context(), elect.Change{Doc: lock.Doc()}); err != nil {
+			t.Fatal(err)
+		}
+		a := startNode(t, store, "a")
+		mustLock(t, a, "g/k", rec.hold("a"))
+		a.stop()
+	})
+}
+
+// A refresh is many operations: each has its own limit, not all of them one.
+func TestSlowStoreIsReadAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpList {
+				return memstore.Verdict{Delay: lease / 8}
+			}
+			return memstore.Verdict{}
+		})
+		if err := a.Track(t.Context(), "g", "h", "i"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 3*lease, "loaded", func() bool { return a.View().Loaded })
+		a.stop()
+	})
+}
+
+// Changes are read by revision, and revisions follow the store's clock: also one that was set back.
+func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Int64
+		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		rec := newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/1", rec.hold("a"))
+		eventually(t, time.Second, "b sees the first", func() bool { return b.View().Locks["g/1"].Session != "" })
+		back.Store(int64(time.Hour))
+		time.Sleep(time.Second)
+		mustLock(t, a, "g/2", rec.hold("a"))
+		eventually(t, time.Second, "b sees the second", func() bool { return b.View().Locks["g/2"].Session != "" })
+		a.stop()
+		b.stop()
+	})
+}
+
+// The dead are forgotten by everybody, not only by who removes them from the store.
+func TestTheDeadAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		slow := func(c *elect.Config) { c.LeaseDuration = 2 * time.Minute }
+		a, b, c := startNode(t, store, "a", slow), startNode(t, store, "b", slow), startNode(t, store, "c", slow)
+		time.Sleep(time.Minute)
+		b.stop()
+		time.Sleep(time.Minute)
+		for _, n := range []*node{a, c} {
+			if got := len(n.View().Sessions); got != 3 {
+				t.Errorf("%d sessions known, want 3", got)
+			}
+		}
+		time.Sleep(70 * time.Minute)
+		for _, n := range []*node{a, c} {
+			if got := len(n.View().Sessions); got != 2 {
+				t.Errorf("%d sessions known, want 2", got)
+			}
+		}
+		res, err := store.List(t.Context(), elect.KindSession, elect.Query{})
+		if err != nil || len(res.Docs) != 2 {
+			t.Errorf("%d sessions kept, want 2: %v", len(res.Docs), err)
+		}
+		members, err := store.List(t.Context(), elect.KindMember, elect.Query{})
+		if err != nil || len(members.Docs) != 2 {
+			t.Errorf("%d members kept, want 2: %v", len(members.Docs), err)
+		}
+		a.stop()
+		c.stop()
+	})
+}
