@@ -22,11 +22,11 @@ type call struct {
 	At           time.Time
 }
 
-// event is start, renew, stop or tick.
-func (c call) event() string { return c.Header.Get("Shardctl-Event") }
+// Event is start, renew, stop or tick.
+func (c call) Event() string { return c.Header.Get("Shardctl-Event") }
 
-// token is the fencing token, 0 when there is none.
-func (c call) token() int64 {
+// Token is the fencing token, 0 when there is none.
+func (c call) Token() int64 {
 	token, err := strconv.ParseInt(c.Header.Get("Shardctl-Fencing-Token"), 10, 64)
 	if err != nil {
 		return 0
@@ -34,8 +34,8 @@ func (c call) token() int64 {
 	return token
 }
 
-// until is the last moment at which the far side may work for this call.
-func (c call) until() time.Time {
+// Until is the last moment at which the far side may work for this call.
+func (c call) Until() time.Time {
 	seconds, err := strconv.ParseFloat(c.Header.Get("Shardctl-Valid-For"), 64)
 	if err != nil {
 		return time.Time{}
@@ -88,7 +88,7 @@ func (f *farSide) of(key string) []call {
 func (f *farSide) events(key string) []string {
 	var events []string
 	for _, c := range f.of(key) {
-		events = append(events, c.event())
+		events = append(events, c.Event())
 	}
 	return events
 }
