@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -73,6 +74,9 @@ func runGuard(ctx context.Context, o runOptions) error {
 	out := newLogs(s.Log, os.Stderr)
 	defer out.close()
 	log := out.own.WithName("guard").WithValues("instance", s.Instance)
+	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
+	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
+	frugal()
 	var mu sync.Mutex
 	var store elect.Store
 	open := func(ctx context.Context) (elect.Store, error) {
@@ -100,6 +104,13 @@ func runGuard(ctx context.Context, o runOptions) error {
 		return cli.Exit{Code: code, Err: err} // without an error the worker has said why
 	}
 	return err
+}
+
+// frugal gives back what reading the configuration took, and trades processor time for memory from here on: a replica
+// computes little, and there may be many on a machine.
+func frugal() {
+	debug.SetGCPercent(50)
+	debug.FreeOSMemory()
 }
 
 func markDead(ctx context.Context, store elect.Store, sessions []guard.Session) error {

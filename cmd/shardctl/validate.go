@@ -20,7 +20,7 @@ func validateCommand() *cobra.Command {
 			if printed {
 				return s.Print(cmd.OutOrStdout())
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: %d tasks in %d groups\n", s.Tasks(), len(s.Groups))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: %s in %s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"))
 			return err
 		},
 	}

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,6 +44,9 @@ type worker struct {
 func runWorker(ctx context.Context, o runOptions) error {
 	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name all the same.
 	_ = os.WriteFile("/proc/self/comm", []byte("shardctl"), 0) // only Linux has it
+	// Orders come over the guard's socket alone: a signal sent to the whole group, or to this process by mistake, must not
+	// end it before its tasks are handed over.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	client, err := guard.Connect()
 	if err != nil {
 		return err
@@ -63,6 +68,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Settings: s, Metrics: w.metrics, Guard: client, Output: w.out, Logger: w.log, OnStuck: w.stuck,
 		Version: version, Revision: binaryRevision(),
 	})
+	frugal()
 	err = w.run(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

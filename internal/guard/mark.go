@@ -34,7 +34,7 @@ func (g *keeper) startPreparing(ctx context.Context) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			g.note(func(log logr.Logger) { log.Error(err, "Could not prepare for the worker's death") })
+			g.note(func(log logr.Logger) { log.V(1).Info("Could not prepare for the worker's death", "error", err.Error()) })
 			select {
 			case <-time.After(preparePause):
 			case <-ctx.Done():

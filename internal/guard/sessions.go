@@ -172,7 +172,11 @@ func (g *keeper) workerEnds() {
 	g.purge = true
 	g.killKids()
 	g.lookSoon()
-	g.note(func(log logr.Logger) { log.Info("The worker has ended, all tasks are killed") })
+	if g.worker.bye {
+		g.note(func(log logr.Logger) { log.V(1).Info("The worker has ended in order") })
+		return
+	}
+	g.note(func(log logr.Logger) { log.Info("The worker has died, all tasks are killed") })
 }
 
 func (g *keeper) killWorker() {

@@ -170,7 +170,7 @@ func (m material) doubles(lease time.Duration) map[string]int {
 	}
 	counts := map[string]int{}
 	for _, v := range m.view.Sessions {
-		if v.State == elect.Live && v.Age < lease/3 {
+		if v.State == elect.Live && m.age(v) < lease/3 {
 			counts[v.Member.Instance]++
 		}
 	}

@@ -47,6 +47,10 @@ type Replica struct {
 	runs     runBook
 	beats    beatBook
 
+	showing sync.Mutex
+	shown   *bulk
+	fresh   time.Time // when the store last answered, as far as snapshots tell
+
 	mu       sync.Mutex
 	settings *config.Settings
 	store    elect.Store

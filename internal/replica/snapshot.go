@@ -23,6 +23,7 @@ type material struct {
 	live     map[string]string // session → instance, of those not dead
 	paused   map[elect.Key]bool
 	pins     map[elect.Key]string
+	ages     map[string]time.Duration // of sessions' newest beats, as of now
 }
 
 // leftOver says why keys are unassigned.
@@ -153,6 +154,14 @@ func (m material) noCapacity(g *status.Group, left int) string {
 	return fmt.Sprintf("%d of %d tasks have no owner: there are %s; raise the cap or add replicas", left, g.Demand(), places)
 }
 
+// age is how long ago the session's newest beat was seen.
+func (m material) age(v elect.SessionView) time.Duration {
+	if age, ok := m.ages[v.ID]; ok {
+		return age
+	}
+	return v.Age
+}
+
 // deadShown is how long a dead session is still shown.
 const deadShown = 5 * time.Minute
 
@@ -172,17 +181,21 @@ func (m material) instances(start time.Time) []status.Instance {
 	}
 	var list []status.Instance
 	for _, v := range m.view.Sessions {
-		if v.State == elect.Dead && v.Age > deadShown {
+		if v.State == elect.Dead && m.age(v) > deadShown {
 			continue
 		}
 		started := status.Millis(v.Member.Opened)
 		if v.ID == m.view.Session && v.Member.Opened == 0 {
 			started = status.Millis(start.UnixMilli())
 		}
+		held := owned[v.ID]
+		if v.State == elect.Dead {
+			held = nil // its orphans are nobody's
+		}
 		list = append(list, status.Instance{
 			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone, Labels: v.Member.Labels,
 			Version: v.Member.Version, Revision: v.Member.Revision, Address: v.Member.Address, StartedAt: started,
-			HeartbeatAgeSeconds: v.Age.Round(time.Millisecond).Seconds(), Owned: owned[v.ID], Caps: v.Member.Caps,
+			HeartbeatAgeSeconds: m.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
 		})
 	}
 	return list
@@ -261,6 +274,37 @@ func (m material) ownedElsewhere(session, group string) int {
 	return n
 }
 
+// bulk is the large part of a snapshot, in order. While nothing has changed it is shared from one to the next.
+type bulk struct {
+	settings *config.Settings
+	view     *elect.View
+	report   *balancer.Report
+
+	tasks  []status.Task
+	locks  []status.Lock
+	groups []status.Group
+}
+
+func (r *Replica) bulkOf(m material) *bulk {
+	r.showing.Lock()
+	defer r.showing.Unlock()
+	if b := r.shown; b != nil && b.settings == m.settings && b.view == m.view && b.report == m.report {
+		return b
+	}
+	s := status.Snapshot{Locks: m.locks(), Tasks: make([]status.Task, 0, m.settings.Tasks())}
+	for _, g := range m.settings.Groups {
+		first := len(s.Tasks)
+		for i := range g.Tasks {
+			s.Tasks = append(s.Tasks, m.task(&g.Tasks[i]))
+		}
+		s.Status.Groups = append(s.Status.Groups, m.group(g, s.Tasks[first:]))
+		r.showOwned(m, g)
+	}
+	s.Sort()
+	r.shown = &bulk{m.settings, m.view, m.report, s.Tasks, s.Locks, s.Status.Groups}
+	return r.shown
+}
+
 // publish makes a snapshot and shows it.
 func (r *Replica) publish() {
 	r.mu.Lock()
@@ -268,39 +312,46 @@ func (r *Replica) publish() {
 	r.mu.Unlock()
 	var view *elect.View
 	var report *balancer.Report
+	var ages map[string]time.Duration
 	if elector != nil {
 		view, report = elector.View(), loop.Report()
+		ages, _ = elector.Ages(context.Background()) // at the end there are none
 	}
 	now := time.Now()
 	m := gather(settings, view, report)
-	_, beatErr := r.beats.last()
-	s := &status.Snapshot{Instances: m.instances(r.start), Locks: m.locks()}
-	s.Status = status.Status{
-		Cluster: settings.Cluster, Instance: settings.Instance, Version: r.cfg.Version, ObservedAt: status.Millis(now.UnixMilli()),
-		Store: status.Store{Kind: StoreKind(settings.Store.URI)},
-	}
-	if view != nil {
-		s.Status.Stale = view.Stale
-		s.Status.Store.Reachable = !view.Stale && view.Session != ""
-		s.Status.Draining = view.Draining
-		s.Status.Ready = report != nil && !view.Draining
-	}
-	if !s.Status.Store.Reachable && beatErr != nil {
-		s.Status.Store.Error = beatErr.Error()
-	}
-	for i := range settings.Groups {
-		g := settings.Groups[i]
-		first := len(s.Tasks)
-		for j := range g.Tasks {
-			s.Tasks = append(s.Tasks, m.task(&g.Tasks[j]))
-		}
-		shown := m.group(g, s.Tasks[first:])
-		s.Status.Groups = append(s.Status.Groups, shown)
-		r.showOwned(m, g)
-	}
-	s.Status.Problems = r.problems.with(r.find(s, m), now)
+	m.ages = ages
+	s := &status.Snapshot{Instances: m.instances(r.start)}
+	s.Status = r.status(m, now)
 	s.Sort()
+	b := r.bulkOf(m)
+	s.Tasks, s.Locks, s.Status.Groups = b.tasks, b.locks, b.groups
+	s.Status.Problems = r.problems.with(r.find(s, m), now)
+	status.SortProblems(s.Status.Problems)
 	r.board.Publish(s)
+}
+
+// status is the head of a snapshot. While the store is away it is of when the store last answered.
+func (r *Replica) status(m material, now time.Time) status.Status {
+	head := status.Status{
+		Cluster: m.settings.Cluster, Instance: m.settings.Instance, Version: r.cfg.Version,
+		Store: status.Store{Kind: StoreKind(m.settings.Store.URI)},
+	}
+	if m.view != nil {
+		head.Stale = m.view.Stale
+		head.Store.Reachable = !m.view.Stale && m.view.Session != ""
+		head.Draining = m.view.Draining
+		head.Ready = m.report != nil && !m.view.Draining
+	}
+	if _, err := r.beats.last(); !head.Store.Reachable && err != nil {
+		head.Store.Error = err.Error()
+	}
+	r.showing.Lock()
+	defer r.showing.Unlock()
+	if !head.Stale || r.fresh.IsZero() {
+		r.fresh = now
+	}
+	head.ObservedAt = status.Millis(r.fresh.UnixMilli())
+	return head
 }
 
 func (r *Replica) showOwned(m material, g config.Group) {

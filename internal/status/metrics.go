@@ -121,7 +121,7 @@ func (m *Metrics) ForgetGroup(group string) {
 	m.limit.DeleteLabelValues(group)
 }
 
-// Claim counts n claims that ended alike; result is applied, refused, overtaken or unknown.
+// Claim counts n claims that ended alike; result is won or lost.
 func (m *Metrics) Claim(group, result string, n int) {
 	m.claims.WithLabelValues(group, result).Add(float64(max(n, 0)))
 }

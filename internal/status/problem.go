@@ -22,6 +22,8 @@ const (
 	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
 	ProblemStoreSlow         = "StoreSlow"         // the store answers late
 	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
+	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
+	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
 	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
 	ProblemStopStuck         = "StopStuck"         // a task does not stop when told to
 	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
@@ -34,7 +36,7 @@ const (
 func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow, ProblemStoreStandalone,
-		ProblemTaskFailing, ProblemStopStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired,
+		ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired,
 		ProblemDuplicateInstance,
 	}
 }
