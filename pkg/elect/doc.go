@@ -1,2 +1,81 @@
-// Package elect is the lock: one owner per key, over a store of small versioned documents.
+// Package elect is the lock: at most one owner per key in a cluster, over a database that is there anyway. It needs no leader and no
+// service of its own; all it asks of the database is a compare-and-set on small documents (see [Store]).
+//
+// # Before anything else
+//
+// When a lease is lost and a run ignores its cancelled context, the process EXITS with status 75 at 0.9 of the lease duration, before
+// anybody else may take the key: that is what the default of [Config.OnStuck] does. Whoever sets OnStuck to something that lets
+// the process go on gives up the promise of one run at a time for those keys.
+//
+// # How to use it
+//
+// Make an [Elector] with [New], run [Elector.Run] for as long as the process lives, and call [Elector.Lock] with the work as a function. The
+// function's context ends, with a cause, when the key is to be given up: [ErrReleased], [ErrLeaseLost] or [ErrMaxHold]. By returning
+// it says that nothing of the work is left; only then is the key released. [Elector.LockWith] can wait, re-enter and limit the time of
+// holding. [Elector.Track], [Elector.View], [Elector.Claim] and [Elector.GiveUp] are what package balancer is made of: many keys, spread over
+// many processes.
+//
+// Every start has a fencing token, [Lease.Token]. Tokens of a key rise for ever. Give the token to whatever the work changes, and let that
+// refuse a token smaller than the largest it has seen: the examples show one.
+//
+// # A session
+//
+// A process is in the cluster by one session: a document with a beat, renewed every tenth of the lease duration T, whatever the number of keys.
+//
+//	            created           draining, nothing runs
+//	 Opening ────────────▶ Open ─────────────────────────▶ Ending ────────▶ Ended
+//	                        │                                 ▲   known dead   │
+//	          ended by      │                                 │                │ a new
+//	          another       ▼        nothing runs any more    │                ▼ session
+//	                       Lost ──────────────────────────────┘             Opening
+//
+// All deadlines count from the moment at which the last acknowledged beat was SENT. Without another one tasks are cancelled at 0.75 T, killed
+// at 0.8 T, and at 0.9 T nothing of them is left. It takes the local clock alone to find that out. Others mark a session dead that has
+// shown them no new beat for T; only a document that says dead frees keys.
+//
+// # A key
+//
+//	                      acknowledged                 to be given up
+//	 Free ──▶ Claiming ─────────────────▶ Running ────────────────────▶ Stopping
+//	  ▲          │ ▲                         │                           │    │
+//	  │  refused │ │ valid again             │ returned by itself        │    │ returned; the
+//	  ├──────────┘ │                         ▼                           │    │ lease had run out
+//	  │            │                     Releasing ◀─────────────────────┘    │
+//	  │            │                         │          returned              ▼
+//	  │            └─────────────────────────┼────────────────────────────── Idle
+//	  │        acknowledged                  │
+//	  └──────────────────────────────────────┘
+//
+// A key that is lost, because its session was ended or its lock names somebody else, is stopped by force and forgotten; nothing more is
+// written for it. Package protocol holds both machines as pure values, and the argument why two processes never run one key at a time.
+//
+// # What is not guaranteed
+//
+//   - A whole process or machine that is frozen (SIGSTOP, a paused VM) and thaws after its lease may run for the moment until its
+//     own deadline is looked at. No lease can prevent that. Use the token.
+//   - So may work that a run has begun on another machine, or handed to a daemon, and processes that it has started and does not wait for.
+//   - `shardctl run` has a guard, a process of its own that ends the tasks when the worker cannot. A service that embeds this package
+//     has none: when it is killed, its children live on unless it sees to that, and its keys are free only after T.
+//   - The clocks of two machines may run at rates that differ by a ratio of at most 1.1. What time they show does not matter.
+//   - Somebody who deletes a lock by hand, or marks a live session dead, may cause two runs for up to T/2, longer while the store is failing. The
+//     tokens still rise.
+//   - [Lease.Valid] says what was true a moment ago. Between asking and acting anything can happen: use the token.
+//   - There is no order among those who wait for a key.
+//
+// # When things fail
+//
+// A write that was not answered may have happened. It is repeated, as the very same write, until the store says how it ended; nothing is
+// believed before. A store that is down costs nothing but time: beats are tried again every T/40, runs are cancelled at
+// 0.75 T, and claimed anew, under new tokens, once a beat is acknowledged (keys taken by [Elector.Claim]; those taken by [Elector.Lock] are
+// released). While the own reads or beats fail nobody is judged, and afterwards all ages start anew, so that an outage of the
+// store is not taken for the death of everybody. A run that panics ends with an error, and its key is released.
+//
+// At the end, [Elector.Run] gives up all keys and marks the session dead. When the store does not answer for T and nothing runs any more it
+// returns an error that wraps [ErrUnavailable]; others free the keys within T.
+//
+// # Concurrency
+//
+// All methods of [Elector] and [Lease] may be called concurrently. One goroutine takes all decisions and never waits for the store; hooks, [Guard] and
+// the function given to Claim are called by it and must not block. Runs have goroutines of their own. When Run has returned nothing is left of any
+// of them.
 package elect

@@ -29,7 +29,8 @@ type Session struct {
 	// Granted lists keys that a far side may still be working on, with the milliseconds left when the session was
 	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
 	Granted map[Key]int64
-	Died    int64 // store's clock, Unix ms, when it was marked dead; for cleaning up
+	Cause   string // why it is dead, for people
+	Died    int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
 }
 
 type sessionBody struct {
@@ -37,13 +38,14 @@ type sessionBody struct {
 	Instance string        `json:"instance,omitempty"`
 	Granted  map[Key]int64 `json:"granted,omitempty"`
 	Died     int64         `json:"died,omitempty"`
+	Cause    string        `json:"cause,omitempty"`
 }
 
 // Doc is s as a document.
 func (s Session) Doc() Doc {
 	return Doc{
 		Kind: KindSession, ID: s.ID, Rev: s.Rev, Stamp: s.Stamp, State: string(s.State), Count: s.Beat,
-		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died}),
+		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died, Cause: s.Cause}),
 	}
 }
 
@@ -54,7 +56,7 @@ func SessionFrom(d Doc) (Session, error) {
 	err := decode(d, &b)
 	return Session{
 		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
-		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died,
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died, Cause: b.Cause,
 	}, err
 }
 

@@ -203,10 +203,12 @@ func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 		eventually(t, time.Second, "b sees the first", func() bool { return b.View().Locks["g/1"].Session != "" })
 		back.Store(int64(time.Hour))
 		time.Sleep(time.Second)
-		mustLock(t, a, "g/2", rec.hold("a"))
+		c := startNode(t, store, "c") // knows nothing of the revisions before
+		mustLock(t, c, "g/2", rec.hold("c"))
 		eventually(t, time.Second, "b sees the second", func() bool { return b.View().Locks["g/2"].Session != "" })
 		a.stop()
 		b.stop()
+		c.stop()
 	})
 }
 

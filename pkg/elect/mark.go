@@ -27,6 +27,7 @@ func MarkDead(ctx context.Context, store Store, session string, granted map[Key]
 		}
 		ifRev := s.Rev
 		s.Rev, s.State, s.Granted, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
+		s.Cause = "its process died, and its guard ended its tasks"
 		s.Stamp = Stamp{Session: writer, Seq: seq}
 		outs, err := store.Apply(ctx, Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {

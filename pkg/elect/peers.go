@@ -15,6 +15,8 @@ type peer struct {
 	last protocol.Instant // when its newest beat was first seen here
 	kill *Change          // the kill under way: a repeat is the very same write
 
+	cause string // why it is being killed, for people
+
 	after protocol.Instant // no kill or read before, after a failure
 }
 
@@ -165,6 +167,8 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 	if q.kill == nil || q.kill.IfRev != ifRev {
 		doc := q.doc
 		doc.ID, doc.Rev, doc.Stamp, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
+		doc.Cause = "no heartbeat for " + max(e.p.T, q.m.Lease).String()
+		q.cause = doc.Cause
 		q.kill = &Change{IfRev: ifRev, Doc: doc.Doc()}
 		e.log.Info("No heartbeat: marking the session dead", "session", id, "peer", q.doc.Instance)
 	}
@@ -179,7 +183,8 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 			}
 			if status == protocol.Applied {
 				e.bumpAll()
-				e.note(Event{Type: "Died", From: q.doc.Instance, Message: "no heartbeat for " + max(e.p.T, q.m.Lease).String()})
+				q.doc.Cause = q.cause
+				e.note(Event{Type: "Died", From: q.doc.Instance, Message: q.cause})
 			}
 			e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, e.clock.Now())
 		}, err

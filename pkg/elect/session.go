@@ -158,7 +158,7 @@ func (e *Elector) sendBeat(a protocol.SessionAction) {
 			ID: s.id, Rev: a.IfRev + 1, Stamp: s.stamp(), Beat: a.Beat, State: stateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
 		}
 		if a.State == protocol.Dead {
-			doc.Died = e.storeNow()
+			doc.Died, doc.Cause = e.storeNow(), "it ended its session itself"
 		}
 		s.change = Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}

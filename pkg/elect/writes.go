@@ -94,13 +94,12 @@ func (e *Elector) claimReason(h *holding) (Reason, string) {
 	return ReasonBalance, h.opts.Message
 }
 
-// howDied tells a session that fell silent from one whose guard, or whose own process, marked it dead.
+// howDied is what the session's document says of its end, in words.
 func (e *Elector) howDied(session string) string {
-	q := e.loop.peers[session]
-	if q == nil || q.m.DeadAt.KillerElapsed(q.last) < max(e.p.T, q.m.Lease) {
-		return "its tasks were ended and its session marked dead"
+	if q := e.loop.peers[session]; q != nil && q.doc.Cause != "" {
+		return q.doc.Cause
 	}
-	return "no heartbeat for " + max(e.p.T, q.m.Lease).String()
+	return "its session was marked dead"
 }
 
 // flushWrites sends what is queued, in batches.
