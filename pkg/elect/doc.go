@@ -22,12 +22,12 @@
 //
 // A process is in the cluster by one session: a document with a beat, renewed every tenth of the lease duration T, whatever the number of keys.
 //
-//	            created           draining, nothing runs
-//	 Opening ────────────▶ Open ─────────────────────────▶ Ending ────────▶ Ended
-//	                        │                                 ▲   known dead   │
-//	          ended by      │                                 │                │ a new
-//	          another       ▼        nothing runs any more    │                ▼ session
-//	                       Lost ──────────────────────────────┘             Opening
+//	           created           draining, nothing runs
+//	Opening ────────────▶ Open ─────────────────────────▶ Ending ────────▶ Ended
+//	                       │                                 ▲   known dead   │
+//	         ended by      │                                 │                │ a new
+//	         another       ▼        nothing runs any more    │                ▼ session
+//	                      Lost ──────────────────────────────┘             Opening
 //
 // All deadlines count from the moment at which the last acknowledged beat was SENT. Without another one tasks are cancelled at 0.75 T, killed
 // at 0.8 T, and at 0.9 T nothing of them is left. It takes the local clock alone to find that out. Others mark a session dead that has
@@ -35,16 +35,16 @@
 //
 // # A key
 //
-//	                      acknowledged                 to be given up
-//	 Free ──▶ Claiming ─────────────────▶ Running ────────────────────▶ Stopping
-//	  ▲          │ ▲                         │                           │    │
-//	  │  refused │ │ valid again             │ returned by itself        │    │ returned; the
-//	  ├──────────┘ │                         ▼                           │    │ lease had run out
-//	  │            │                     Releasing ◀─────────────────────┘    │
-//	  │            │                         │          returned              ▼
-//	  │            └─────────────────────────┼────────────────────────────── Idle
-//	  │        acknowledged                  │
-//	  └──────────────────────────────────────┘
+//	                     acknowledged                 to be given up
+//	Free ──▶ Claiming ─────────────────▶ Running ────────────────────▶ Stopping
+//	 ▲          │ ▲                         │                           │    │
+//	 │  refused │ │ valid again             │ returned by itself        │    │ returned; the
+//	 ├──────────┘ │                         ▼                           │    │ lease had run out
+//	 │            │                     Releasing ◀─────────────────────┘    │
+//	 │            │                         │          returned              ▼
+//	 │            └─────────────────────────┼────────────────────────────── Idle
+//	 │        acknowledged                  │
+//	 └──────────────────────────────────────┘
 //
 // A key that is lost, because its session was ended or its lock names somebody else, is stopped by force and forgotten; nothing more is
 // written for it. Package protocol holds both machines as pure values, and the argument why two processes never run one key at a time.

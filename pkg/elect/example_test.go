@@ -1,0 +1,166 @@
+package elect_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// sink is what the work changes: it refuses whoever comes with a smaller token than it has seen.
+type sink struct {
+	mu     sync.Mutex
+	newest int64
+}
+
+func (s *sink) write(token int64, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token < s.newest {
+		return fmt.Errorf("%s: refused, a newer holder has written", text)
+	}
+	s.newest = token
+	return nil
+}
+
+// startExample runs an elector, as a service would for as long as it lives.
+func startExample(store elect.Store, name string) (e *elect.Elector, stop func()) {
+	e, err := elect.New(elect.Config{Store: store, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := e.Run(ctx); err != nil {
+			fmt.Println(err)
+		}
+	})
+	return e, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func ExampleNew() {
+	store := memstore.New() // mongostore or sqlstore in earnest
+	e, err := elect.New(elect.Config{
+		Store:  store,
+		Member: elect.Member{Instance: "pod-1"},
+		// By default the process EXITS when a run ignores its context until the lease is over. Whoever wants something else says so here.
+		OnStuck: func(keys []elect.Key) { fmt.Println("stuck:", keys) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx) }()
+
+	ok, err := e.Lock(ctx, "jobs/report", func(ctx context.Context, _ *elect.Lease) error {
+		<-ctx.Done() // work until the key is to be given up; then leave nothing of the work behind
+		return nil
+	})
+	fmt.Println(ok, err, e.HoldingKeys())
+
+	stop() // gives everything up, in order
+	fmt.Println(<-ended)
+	// Output:
+	// true <nil> [jobs/report]
+	// <nil>
+}
+
+// An old holder that was paused, machine and all, may wake and write once more. The token tells.
+func ExampleElector_Lock() {
+	store, target := memstore.New(), &sink{}
+	first, stopFirst := startExample(store, "first")
+	second, stopSecond := startExample(store, "second")
+	defer stopSecond()
+	ctx := context.Background()
+
+	tokens := make(chan int64, 2)
+	run := func(ctx context.Context, lease *elect.Lease) error {
+		token := lease.Token() // taken before the pause
+		if err := target.write(token, "in time"); err != nil {
+			return err
+		}
+		tokens <- token
+		<-ctx.Done()
+		return nil
+	}
+	ok, err := first.Lock(ctx, "jobs/report", run)
+	fmt.Println("first:", ok, err)
+	paused := <-tokens
+
+	ok, err = second.Lock(ctx, "jobs/report", run)
+	fmt.Println("second:", ok, err)
+
+	stopFirst()
+	ok, err = second.Lock(ctx, "jobs/report", run)
+	fmt.Println("second:", ok, err)
+	fmt.Println("larger:", <-tokens > paused)
+	fmt.Println(target.write(paused, "late"))
+	// Output:
+	// first: true <nil>
+	// second: false <nil>
+	// second: true <nil>
+	// larger: true
+	// late: refused, a newer holder has written
+}
+
+func ExampleElector_LockWith() {
+	store := memstore.New()
+	first, stopFirst := startExample(store, "first")
+	defer stopFirst()
+	second, stopSecond := startExample(store, "second")
+	defer stopSecond()
+	ctx := context.Background()
+
+	// Held for no longer than a moment, whatever the run does.
+	short := elect.LockOptions{MaxHold: 50 * time.Millisecond}
+	ok, err := first.LockWith(ctx, "jobs/report", short, func(ctx context.Context, _ *elect.Lease) error {
+		<-ctx.Done()
+		fmt.Println("first ends:", context.Cause(ctx))
+		return nil
+	})
+	fmt.Println("first:", ok, err)
+
+	patient := elect.LockOptions{Wait: time.Minute, Message: "asked for by hand"}
+	done := make(chan struct{})
+	ok, err = second.LockWith(ctx, "jobs/report", patient, func(context.Context, *elect.Lease) error {
+		close(done)
+		return nil
+	})
+	<-done
+	fmt.Println("second:", ok, err)
+	// Output:
+	// first: true <nil>
+	// first ends: longest holding time is over
+	// second: true <nil>
+}
+
+func ExampleLease_Save() {
+	e, stop := startExample(memstore.New(), "pod-1")
+	defer stop()
+	ctx := context.Background()
+	for range 2 {
+		done := make(chan struct{})
+		_, err := e.LockWith(ctx, "topics/orders", elect.LockOptions{Wait: time.Minute}, func(ctx context.Context, lease *elect.Lease) error {
+			defer close(done)
+			value, token, err := lease.Load(ctx)
+			fmt.Printf("goes on from %q, saved earlier: %v, %v\n", value, token != 0 && token < lease.Token(), err)
+			return lease.Save(ctx, []byte("offset 42"))
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+		<-done
+	}
+	// Output:
+	// goes on from "", saved earlier: false, <nil>
+	// goes on from "offset 42", saved earlier: true, <nil>
+}
