@@ -81,7 +81,7 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	case PeerUnread:
 		q.Reading = false
 	case PeerWanted:
-		if !q.Gone && !q.Reading {
+		if !q.Gone && !q.Reading && !q.Writing {
 			q.Reading = true
 			return q, []PeerAction{{Kind: ReadPeer}}
 		}
@@ -90,7 +90,7 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	case PeerAnew:
 		q.Seen = now
 	case PeerEnded:
-		if q.Known && !q.Gone && !q.Writing {
+		if q.Known && !q.Gone && !q.Writing && !q.Reading {
 			return q.kill(q.Rev)
 		}
 	case PeerTick:
