@@ -136,7 +136,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		}
 		e.tick()
 		if e.loop.session.m.Phase == protocol.Ended && e.loop.closing {
-			e.lastBumps() //nolint:contextcheck // they go out although the caller's context has ended
+			e.lastBumps()
 			return nil
 		}
 		if e.abandoned() {

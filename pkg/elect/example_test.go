@@ -36,7 +36,7 @@ func startExample(store elect.Store, name string) (e *elect.Elector, stop func()
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := e.Run(ctx); err != nil {
-			fmt.Println(err)
+			panic(err)
 		}
 	})
 	return e, func() {

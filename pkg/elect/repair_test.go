@@ -66,17 +66,17 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 		rec := newRecorder(t)
 		a := startNode(t, store, "a")
 		a.track(t)
-		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
-		before := rec.token("g/k")
+		a.claim(t, "g/rises", rec.hold("a"))
+		eventually(t, time.Second, "running", func() bool { return rec.owner("g/rises") == "a" })
+		before := rec.token("g/rises")
 		back = time.Hour
 		time.Sleep(time.Second) // the new clock is learned
-		deleteLock(t, store, "g/k")
-		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
-		eventually(t, lease, "there again", func() bool { l, ok := a.View().Locks["g/k"]; return ok && l.Session == "" })
-		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
-		if got := rec.token("g/k"); got <= before {
+		deleteLock(t, store, "g/rises")
+		eventually(t, lease, "stopped", func() bool { return rec.owner("g/rises") == "" })
+		eventually(t, lease, "there again", func() bool { l, ok := a.View().Locks["g/rises"]; return ok && l.Session == "" })
+		a.claim(t, "g/rises", rec.hold("a"))
+		eventually(t, time.Second, "running", func() bool { return rec.owner("g/rises") == "a" })
+		if got := rec.token("g/rises"); got <= before {
 			t.Errorf("token %d after %d", got, before)
 		}
 		a.stop()

@@ -76,7 +76,7 @@ func (c skewed) Now() protocol.Instant {
 func newSim(t *testing.T, seed uint64) *sim {
 	t.Helper()
 	s := &sim{
-		t: t, seed: seed, store: memstore.New(), rng: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // a simulation
+		t: t, seed: seed, store: memstore.New(), rng: rand.New(rand.NewPCG(seed, 1)),
 		active: map[elect.Key]map[string]int64{}, tokens: map[elect.Key]int64{}, touched: map[elect.Key]time.Time{},
 	}
 	for range simNodes {
@@ -94,9 +94,9 @@ func (s *sim) declared() balancer.Declared {
 }
 
 // start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1.
-func (s *sim) start() *simNode {
+func (s *sim) start() {
 	s.t.Helper()
-	n := &simNode{name: fmt.Sprint("n", s.next), store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2))} //nolint:gosec // a simulation
+	n := &simNode{name: fmt.Sprint("n", s.next), store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2))}
 	s.next++
 	n.store.Fault(n.verdict)
 	e, err := elect.New(elect.Config{
@@ -134,7 +134,6 @@ func (s *sim) start() *simNode {
 		s.t.Fatal(err)
 	}
 	s.nodes = append(s.nodes, n)
-	return n
 }
 
 // lockNowAndThen takes and leaves a few keys by Lock and Unlock.

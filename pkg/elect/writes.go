@@ -168,10 +168,12 @@ func (e *Elector) answered(h *holding, change Change, out Outcome) {
 	if status == protocol.Unknown {
 		h.after = e.clock.Now().Add(e.p.Retry)
 	}
-	if status == protocol.Applied {
+	switch status {
+	case protocol.Applied:
 		e.acknowledged(h, op)
-	} else if status == protocol.Refused {
+	case protocol.Refused:
 		e.correct(h.key, out.Doc)
+	case protocol.Unknown:
 	}
 	e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status})
 }

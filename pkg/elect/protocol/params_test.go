@@ -42,7 +42,8 @@ func TestParamsLimits(t *testing.T) {
 			if (err == nil) != c.ok {
 				t.Fatalf("error %v, want ok %v", err, c.ok)
 			}
-			if err == nil && !(p.Renew < p.Kill && p.Kill < p.Hard && p.Hard < p.T && p.Op < p.Renew && p.Wake < p.Hard-p.Kill) {
+			inOrder := p.Renew < p.Kill && p.Kill < p.Hard && p.Hard < p.T && p.Op < p.Renew && p.Wake < p.Hard-p.Kill
+			if err == nil && !inOrder {
 				t.Errorf("out of order: %+v", p)
 			}
 		})

@@ -10,11 +10,11 @@ import (
 
 const lease = 20 * time.Second
 
-func params(t testing.TB) protocol.Params {
-	t.Helper()
+func params(tb testing.TB) protocol.Params {
+	tb.Helper()
 	p, err := protocol.NewParams(lease, 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
