@@ -113,6 +113,22 @@ func frugal() {
 	debug.FreeOSMemory()
 }
 
+// trimEvery is how often memory that bursts have left behind is given back.
+const trimEvery = 30 * time.Second
+
+func trim(ctx context.Context) {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			debug.FreeOSMemory()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func markDead(ctx context.Context, store elect.Store, sessions []guard.Session) error {
 	var errs []error
 	for _, s := range sessions {

@@ -109,6 +109,7 @@ func (w *worker) run(ctx context.Context) error {
 	drained := make(chan error, 1)
 	group.Go(func() error { w.obey(part, leave); return nil })
 	group.Go(func() error { return w.reload(part) })
+	group.Go(func() error { trim(part); return nil })
 	if w.opts.untilDone {
 		group.Go(func() error { return w.untilDone(part, leave, drained) })
 	}
@@ -182,10 +183,14 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 	}
 }
 
+// afterKill is how long after shutdown.timeout, when the guard kills what is left, its keys may take to be handed over. The
+// guard itself gives the worker a second more.
+const afterKill = 2 * time.Second
+
 // drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
 func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	w.log.Info("Handing all tasks over")
-	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout)
+	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout+afterKill)
 	err := w.replica.Drain(limited)
 	cancel()
 	if err != nil && ctx.Err() == nil {

@@ -18,7 +18,7 @@ var errChanged = errors.New("the task has changed")
 // runBook knows the tasks as declared now, and which of them run.
 type runBook struct {
 	mu     sync.Mutex
-	tasks  map[elect.Key]tasks.Task
+	tasks  map[elect.Key]*tasks.Task // of the settings, which nobody changes
 	active map[elect.Key]context.CancelCauseFunc
 }
 
@@ -26,10 +26,10 @@ type runBook struct {
 func (b *runBook) set(s *config.Settings) (gone []elect.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	next := make(map[elect.Key]tasks.Task, s.Tasks())
+	next := make(map[elect.Key]*tasks.Task, s.Tasks())
 	for _, g := range s.Groups {
-		for _, t := range g.Tasks {
-			next[t.Key()] = t
+		for i := range g.Tasks {
+			next[g.Tasks[i].Key()] = &g.Tasks[i]
 		}
 	}
 	for key, cancel := range b.active {
@@ -52,14 +52,14 @@ func (b *runBook) begin(ctx context.Context, key elect.Key) (context.Context, ta
 	defer b.mu.Unlock()
 	t, ok := b.tasks[key]
 	if !ok {
-		return ctx, t, fmt.Errorf("task %s is not declared", key)
+		return ctx, tasks.Task{}, fmt.Errorf("task %s is not declared", key)
 	}
 	if b.active == nil {
 		b.active = map[elect.Key]context.CancelCauseFunc{}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.active[key] = cancel
-	return ctx, t, nil
+	return ctx, *t, nil
 }
 
 func (b *runBook) end(key elect.Key) {

@@ -46,7 +46,7 @@ func gather(s *config.Settings, view *elect.View, report *balancer.Report) mater
 		live: map[string]string{}, paused: map[elect.Key]bool{}, pins: map[elect.Key]string{},
 	}
 	if report != nil {
-		for _, u := range report.Plan.Unassigned {
+		for _, u := range report.Unassigned {
 			m.reasons[u.Key] = u.Reason
 		}
 	}

@@ -47,10 +47,8 @@ type Loop struct {
 
 // Report is what the last decision found, for status and metrics. Nobody changes it.
 type Report struct {
-	View     *elect.View
-	Declared Declared
-	Input    Input
-	Plan     Plan
+	// Unassigned lists, in order of keys, those that the plan gives to nobody, and why.
+	Unassigned []Unassigned
 	// Differs lists, by group, the instances whose list is another at the same revision.
 	Differs map[string][]string
 }
@@ -159,7 +157,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 		}
 	}
 	d := s.decide()
-	l.report.Store(&Report{View: s.view, Declared: s.declared, Input: d.input, Plan: d.plan, Differs: d.differs})
+	l.report.Store(&Report{Unassigned: d.plan.Unassigned, Differs: d.differs})
 	return d.again, s.history, l.act(ctx, d)
 }
 

@@ -237,7 +237,7 @@ func TestCapsLeaveKeysUnassigned(t *testing.T) {
 				t.Errorf("%s runs %d keys", name, n)
 			}
 		}
-		left := all[0].loop.Report().Plan.Unassigned
+		left := all[0].loop.Report().Unassigned
 		if len(left) != 20 || left[0].Reason != balancer.NoCapacity {
 			t.Errorf("unassigned: %v", left)
 		}
