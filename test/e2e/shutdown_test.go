@@ -1,0 +1,131 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+var _ = Describe("The end of a replica", Label("sqlite"), func() {
+	const stubborn = `
+groups:
+  - name: g
+    tasks:
+      - name: stubborn
+        stop: {timeout: 60s}
+        exec: {command: [sh, -c, 'trap "echo asked $SHARDCTL_INSTANCE >> $(DIR)/log" TERM; echo "started $SHARDCTL_INSTANCE" >> $(DIR)/log; while :; do sleep 0.05; done']}
+`
+	It("kills what has not stopped by shutdown.timeout, and its key goes on", func(ctx SpecContext) {
+		o := newOwn("overrun", stubborn)
+		o.header["shutdown"] = map[string]any{"timeout": "1s"}
+		a := o.start(ctx, "a")
+		eventuallyState(ctx, a, "g/stubborn", "running")
+		Eventually(func() []string { return o.lines("log") }).Should(Equal([]string{"started a"}))
+		b := o.start(ctx, "b")
+		eventuallyReady(ctx, b)
+
+		began := time.Now()
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		eventuallyState(ctx, b, "g/stubborn", "stopping")
+		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
+		Expect(time.Since(began)).To(BeNumerically(">=", 900*time.Millisecond))
+		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Shutdown")))
+		Expect(time.Since(began)).To(BeNumerically("<", 30*time.Second))
+		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
+	}, SpecTimeout(storyTimeout))
+
+	It("comes at once at the second SIGTERM, and takes its tasks with it", func(ctx SpecContext) {
+		o := newOwn("hardstop", stubborn)
+		a := o.start(ctx, "a")
+		eventuallyState(ctx, a, "g/stubborn", "running")
+		Eventually(func() []string { return o.lines("log") }).Should(HaveLen(1))
+		b := o.start(ctx, "b")
+		eventuallyReady(ctx, b)
+
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		Eventually(func() []string { return o.lines("log") }).Should(HaveLen(2))
+		procs := a.TaskProcs()
+		Expect(procs).To(HaveLen(1))
+		began := time.Now()
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		Expect(exit(ctx, a)).NotTo(BeZero())
+		Expect(time.Since(began)).To(BeNumerically("<", 8*time.Second), "the drain alone would take 10 s")
+		Expect(procs[0].Alive()).To(BeFalse())
+		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b")))
+		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
+	}, SpecTimeout(storyTimeout))
+
+	It("leaves its tasks waiting for it where rebalance.onRestart says so", func(ctx SpecContext) {
+		o := newOwn("grace", `
+groups:
+  - name: g
+    tasks: [{name: "t{1..4}", exec: {command: [sleep, "1000"]}}]
+`)
+		wait := func(grace string) map[string]any {
+			return map[string]any{"rebalance": map[string]any{"settle": "300ms", "onRestart": "wait", "restartGrace": grace}}
+		}
+		o.start(ctx, "a", wait("30s"))
+		o.start(ctx, "b", wait("30s"))
+		a, b := o.Live()[0], o.Live()[1]
+		both := Equal(map[string]int{"a": 2, "b": 2})
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(both)
+		before := tokens(ctx, b)
+
+		By("restarting it in order")
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		Expect(exit(ctx, a)).To(BeZero())
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 2}))
+		Consistently(func() (map[string]int, error) { return owned(ctx, b) }, "1s").Should(Equal(map[string]int{"b": 2}))
+		a = o.start(ctx, "a", wait("1s"))
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(both)
+		after := tokens(ctx, b)
+		for key, of := range before {
+			if of.Instance == "b" {
+				Expect(after[key]).To(Equal(of), "what the other runs is not touched")
+			} else {
+				Expect(after[key].Instance).To(Equal("a"))
+				Expect(after[key].FencingToken).To(BeNumerically(">", of.FencingToken))
+			}
+		}
+		Expect(b.Running()).To(BeTrue())
+	}, SpecTimeout(storyTimeout))
+
+	It("is waited for only for rebalance.restartGrace", func(ctx SpecContext) {
+		o := newOwn("graceover", `
+groups:
+  - name: g
+    tasks: [{name: "t{1..4}", exec: {command: [sleep, "1000"]}}]
+`)
+		o.header["rebalance"] = map[string]any{"settle": "300ms", "onRestart": "wait", "restartGrace": "2s"}
+		a, b := o.start(ctx, "a"), o.start(ctx, "b")
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"a": 2, "b": 2}))
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		Expect(exit(ctx, a)).To(BeZero())
+		gone := time.Now()
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 4}))
+		Expect(time.Since(gone)).To(BeNumerically(">", time.Second))
+	}, SpecTimeout(storyTimeout))
+})
+
+// owner is who runs a task, under which token.
+type owner struct {
+	Instance     string
+	FencingToken int64
+}
+
+func tokens(ctx SpecContext, r *harness.Replica) map[string]owner {
+	GinkgoHelper()
+	tasks, err := r.Client.Tasks(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	owners := map[string]owner{}
+	for _, t := range tasks {
+		owners[t.Key] = owner{t.Instance, t.FencingToken}
+	}
+	return owners
+}
