@@ -1,6 +1,7 @@
 package elect_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,15 +62,15 @@ func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 // The token of a key rises although its lock was deleted and the store's clock was set back.
 func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		back := time.Duration(0)
-		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-back) }))
+		var back atomic.Int64
+		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
 		a := startNode(t, store, "a")
 		a.track(t)
 		a.claim(t, "g/rises", rec.hold("a"))
 		eventually(t, time.Second, "running", func() bool { return rec.owner("g/rises") == "a" })
 		before := rec.token("g/rises")
-		back = time.Hour
+		back.Store(int64(time.Hour))
 		time.Sleep(time.Second) // the new clock is learned
 		deleteLock(t, store, "g/rises")
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/rises") == "" })
