@@ -92,11 +92,11 @@ func samePlan(in balancer.Input) bool {
 		Members: append([]balancer.Member(nil), in.Members...),
 		Groups:  []balancer.Group{{Name: group, Keys: append([]balancer.Key(nil), in.Groups[0].Keys...)}},
 	}
-	rand.Shuffle(len(shuffled.Members), func(i, j int) {
+	rand.Shuffle(len(shuffled.Members), func(i, j int) { //nolint:gosec // an order, not a secret
 		shuffled.Members[i], shuffled.Members[j] = shuffled.Members[j], shuffled.Members[i]
 	})
 	keys := shuffled.Groups[0].Keys
-	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] }) //nolint:gosec // likewise
 	for key, owner := range balancer.Balance(shuffled).Owners(shuffled) {
 		if want[key] != owner {
 			return false

@@ -5,13 +5,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"time"
 
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // baseline is what the machine and its MongoDB take for the two steps that everything is made of.
@@ -80,5 +82,48 @@ func measureBaseline(ctx context.Context, r *report, db *database) error {
 	r.note("change-stream delivery", "p50 %s, p99 %s from sending; p50 %s from the answer", ms(r.base.delivery),
 		ms(history.Percentile(deliveries, 99)), ms(history.Percentile(after, 50)))
 	r.note("write + delivery (p50)", "%s", ms(r.base.unit()))
+	return nil
+}
+
+// processStarts is how many bare starts of a task's command are measured.
+const processStarts = 20
+
+// measureProcess starts the command that tasks run without any replica: what a hand-over must take beside the database.
+func measureProcess(ctx context.Context, r *report, bins harness.Binaries, work string) error {
+	dir, err := os.MkdirTemp(work, "process-")
+	if err != nil {
+		return err
+	}
+	var began []history.Instant
+	for i := range processStarts {
+		key := harness.Key(i + 1)
+		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", stampEvery.String()) //nolint:gosec // built by this program
+		cmd.Env = append(os.Environ(), "RECORD_DIR="+dir, "SHARDCTL_KEY="+key, "SHARDCTL_FENCING_TOKEN=1", "SHARDCTL_SESSION=s", "SHARDCTL_INSTANCE=i")
+		began = append(began, history.Now())
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("start a process: %w", err)
+		}
+		err := until(ctx, func() error {
+			h, err := history.Load(dir)
+			if err == nil && len(h.Runs(key)) == 0 {
+				err = fmt.Errorf("%s does not stamp", key)
+			}
+			return err
+		})
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+		if err != nil {
+			return err
+		}
+	}
+	h, err := history.Load(dir)
+	if err != nil {
+		return err
+	}
+	var took []time.Duration
+	for i, at := range began {
+		took = append(took, h.Runs(harness.Key(i + 1))[0].Start.Sub(at))
+	}
+	r.note("start of a task's process", "p50 %s, p99 %s from fork to first stamp, without a replica", ms(history.Percentile(took, 50)), ms(history.Percentile(took, 99)))
 	return nil
 }

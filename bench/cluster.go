@@ -79,7 +79,7 @@ func (b *bench) sqliteURI() (string, error) {
 }
 
 func (r *rig) balanced(ctx context.Context) error {
-	return until(ctx, patience, func() error { return r.CheckSpread(ctx, r.Tasks) })
+	return until(ctx, func() error { return r.CheckSpread(ctx, r.Tasks) })
 }
 
 // loss is one replica that ended, and what came of its keys.
@@ -97,14 +97,14 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if err != nil {
 		return loss{}, err
 	}
-	if err := pause(ctx, rand.N(r.Lease/10)); err != nil {
+	if err := pause(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
 		return loss{}, err
 	}
 	at, err := leaving.Kill(part, sig)
 	if err != nil {
 		return loss{}, err
 	}
-	if err := until(ctx, patience, func() error { return r.CheckTaken(keys, at) }); err != nil {
+	if err := until(ctx, func() error { return r.CheckTaken(keys, at) }); err != nil {
 		return loss{}, fmt.Errorf("%s: %w", leaving.Name, err)
 	}
 	h, err := r.History()
@@ -149,6 +149,26 @@ func (l loss) gaps() []time.Duration {
 	return all
 }
 
+// phases splits the gaps at the moment when the new owner sent its claim. The token tells that moment, for it is the store's clock
+// in milliseconds, and the store is on this machine.
+func (l loss) phases() (stop, start []time.Duration) {
+	now, wall := history.Now(), time.Now().UnixMilli()
+	for _, key := range l.keys {
+		run, ok := l.next(key)
+		if !ok {
+			continue
+		}
+		claimed := now.Add(time.Duration(run.Token-wall) * time.Millisecond)
+		for i, other := range l.h.Runs(key) {
+			if i > 0 && other.Token == run.Token {
+				stop = append(stop, claimed.Sub(l.h.Runs(key)[i-1].End))
+				start = append(start, run.Start.Sub(claimed))
+			}
+		}
+	}
+	return stop, start
+}
+
 // next is the first run of a key after the signal.
 func (l loss) next(key string) (history.Run, bool) {
 	for _, run := range l.h.Runs(key) {
@@ -159,9 +179,9 @@ func (l loss) next(key string) (history.Run, bool) {
 	return history.Run{}, false
 }
 
-// until repeats check until it passes; its last error is returned when limit is over.
-func until(ctx context.Context, limit time.Duration, check func() error) error {
-	deadline := time.Now().Add(limit)
+// until repeats check until it passes; its last error is returned when patience is over.
+func until(ctx context.Context, check func() error) error {
+	deadline := time.Now().Add(patience)
 	for {
 		err := check()
 		if err == nil || time.Now().After(deadline) {

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testmongo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-
-	"github.com/shardctl/shardctl/internal/testmongo"
 )
 
 // database is the MongoDB that everything is measured on, with a client of the program's own.
@@ -35,7 +34,7 @@ func startDatabase(ctx context.Context) (*database, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()).SetAppName(appName).
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).SetReadConcern(readconcern.Majority()))
 	if err != nil {
-		_ = set.Close()
+		_ = set.Close() //nolint:contextcheck // it has a time limit of its own
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return &database{set: set, client: client}, nil
@@ -45,7 +44,7 @@ func (d *database) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	_ = d.client.Disconnect(ctx)
-	_ = d.set.Close()
+	_ = d.set.Close() //nolint:contextcheck // it has a time limit of its own
 }
 
 // version is that of the server.

@@ -50,17 +50,20 @@ func (b *bench) handovers(ctx context.Context) error {
 }
 
 func (b *bench) handover(ctx context.Context, name, uri string, tasks, rounds int) ([]time.Duration, error) {
-	var gaps []time.Duration
+	var gaps, stops, starts []time.Duration
 	err := b.withRig(ctx, name, harness.Options{StoreURI: uri, Lease: defaultLease, Tasks: tasks}, func(r *rig) error {
 		for range rounds {
 			l, err := r.lose(ctx, harness.Guard, syscall.SIGTERM)
 			if err != nil {
 				return err
 			}
-			gaps = append(gaps, l.gaps()...)
+			stop, start := l.phases()
+			gaps, stops, starts = append(gaps, l.gaps()...), append(stops, stop...), append(starts, start...)
 		}
 		return nil
 	})
+	b.note("  "+name, "last stamp → claim sent: p50 %s, p99 %s; claim sent → first stamp: p50 %s, p99 %s",
+		ms(history.Percentile(stops, 50)), ms(history.Percentile(stops, 99)), ms(history.Percentile(starts, 50)), ms(history.Percentile(starts, 99)))
 	return gaps, err
 }
 

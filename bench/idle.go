@@ -56,8 +56,8 @@ func (t traffic) perSecond(n int) float64 { return float64(n) / t.window.Seconds
 
 func (b *bench) idleTraffic(ctx context.Context, members, keys int) (traffic, error) {
 	name := fmt.Sprintf("idle, %d replicas, %d keys", members, keys)
-	c := b.newCrowd(ctx, defaultLease, keys)
-	defer c.end(b.report, name)
+	ctx, c := b.newCrowd(ctx, defaultLease, keys)
+	defer c.end(ctx, b.report, name)
 	if err := c.gather(ctx, members, keys); err != nil {
 		return traffic{}, err
 	}
@@ -106,7 +106,7 @@ func setProfile(ctx context.Context, db *mongo.Database, level int) error {
 
 // calm waits until nothing but beats is written, and everybody has read what was.
 func calm(ctx context.Context, db *mongo.Database) error {
-	return until(ctx, patience, func() error {
+	return until(ctx, func() error {
 		t, err := watchTraffic(ctx, db, calmAfter)
 		if err == nil && (t.other > 0 || t.locks > 0) {
 			err = fmt.Errorf("not idle: %s", strings.Join(t.by, "; "))

@@ -135,6 +135,9 @@ func (b *bench) all(ctx context.Context, chosen []measurement) error {
 	if err := measureBaseline(ctx, b.report, b.db); err != nil {
 		return err
 	}
+	if err := measureProcess(ctx, b.report, b.bins, b.work); err != nil {
+		return err
+	}
 	for _, m := range chosen {
 		begin := time.Now()
 		if err := m.run(b, ctx); err != nil {

@@ -29,7 +29,6 @@ type crowd struct {
 	drop     func()
 	done     sync.WaitGroup
 	cancel   context.CancelFunc
-	life     context.Context
 }
 
 // member is one of them.
@@ -40,12 +39,12 @@ type member struct {
 	loop    *balancer.Loop
 }
 
-// newCrowd makes a crowd without members on a database of its own.
-func (b *bench) newCrowd(ctx context.Context, lease time.Duration, keys int) *crowd {
+// newCrowd makes a crowd without members on a database of its own. Its members live for as long as the context that is returned.
+func (b *bench) newCrowd(ctx context.Context, lease time.Duration, keys int) (context.Context, *crowd) {
 	_, uri, drop := b.db.fresh(ctx)
 	c := &crowd{uri: uri, lease: lease, runs: newRunBook(), drop: drop, declared: declare(keys)}
-	c.life, c.cancel = context.WithCancel(ctx)
-	return c
+	ctx, c.cancel = context.WithCancel(ctx)
+	return ctx, c
 }
 
 func declare(keys int) balancer.Declared {
@@ -57,13 +56,13 @@ func declare(keys int) balancer.Declared {
 }
 
 // prepare makes n more members that do not run yet, their stores open.
-func (c *crowd) prepare(n int) ([]*member, error) {
+func (c *crowd) prepare(ctx context.Context, n int) ([]*member, error) {
 	first := len(c.members)
 	c.members = append(c.members, make([]*member, n)...)
 	errs := make(chan error, n)
 	for i := first; i < first+n; i++ {
 		go func() {
-			m, err := c.newMember(fmt.Sprintf("m%02d", i+1))
+			m, err := c.newMember(ctx, fmt.Sprintf("m%02d", i+1))
 			c.members[i] = m
 			errs <- err
 		}()
@@ -77,10 +76,10 @@ func (c *crowd) prepare(n int) ([]*member, error) {
 	return c.members[first:], failure
 }
 
-func (c *crowd) newMember(name string) (*member, error) {
-	ctx, cancel := context.WithTimeout(c.life, openLimit)
+func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
+	opening, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	store, err := mongostore.Open(ctx, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
+	store, err := mongostore.Open(opening, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +100,19 @@ func (c *crowd) newMember(name string) (*member, error) {
 }
 
 // start lets a member take part.
-func (c *crowd) start(m *member) {
+func (c *crowd) start(ctx context.Context, m *member) {
 	c.done.Go(func() {
-		if err := m.elector.Run(c.life); err != nil {
+		if err := m.elector.Run(ctx); err != nil {
 			c.runs.fault("%s: %v", m.name, err)
 		}
 	})
 	c.done.Go(func() {
-		if err := m.loop.Run(context.WithoutCancel(c.life)); err != nil {
+		if err := m.loop.Run(context.WithoutCancel(ctx)); err != nil {
 			c.runs.fault("%s: %v", m.name, err)
 		}
 	})
 	c.done.Go(func() {
-		if err := m.loop.Declare(c.life, c.declared); err != nil && c.life.Err() == nil {
+		if err := m.loop.Declare(ctx, c.declared); err != nil && ctx.Err() == nil {
 			c.runs.fault("%s: %v", m.name, err)
 		}
 	})
@@ -121,12 +120,12 @@ func (c *crowd) start(m *member) {
 
 // grow adds n members and waits until all keys run, evenly spread.
 func (c *crowd) grow(ctx context.Context, n int, limit time.Duration) error {
-	added, err := c.prepare(n)
+	added, err := c.prepare(ctx, n)
 	if err != nil {
 		return err
 	}
 	for _, m := range added {
-		c.start(m)
+		c.start(ctx, m)
 	}
 	return c.runs.even(ctx, limit, len(c.declared.Groups[0].Keys), len(c.members))
 }
@@ -140,6 +139,9 @@ const (
 
 // gather starts n members with few keys, a few at a time, and declares more and more until there are total.
 func (c *crowd) gather(ctx context.Context, n, total int) error {
+	if n <= coldMembers {
+		return c.grow(ctx, n, patience)
+	}
 	c.declared = declare(min(wave, total))
 	for len(c.members) < n {
 		if err := c.grow(ctx, min(10, n-len(c.members)), patience); err != nil {
@@ -179,10 +181,10 @@ func (m *member) live(ctx context.Context) (time.Time, error) {
 }
 
 // end stops all members in order, and tells what went wrong while they ran.
-func (c *crowd) end(r *report, name string) {
+func (c *crowd) end(ctx context.Context, r *report, name string) {
 	c.cancel()
 	c.done.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(c.life), 10*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for _, m := range c.members {
 		if m != nil && m.store != nil {

@@ -41,22 +41,22 @@ type scaled struct {
 }
 
 func (b *bench) scaleOut(ctx context.Context, name string, from, keys int) (scaled, error) {
-	c := b.newCrowd(ctx, defaultLease, keys)
-	defer c.end(b.report, name)
+	ctx, c := b.newCrowd(ctx, defaultLease, keys)
+	defer c.end(ctx, b.report, name)
 	if err := c.grow(ctx, from, patience); err != nil {
 		return scaled{}, err
 	}
 	if err := pause(ctx, 2*time.Second); err != nil { // events are written, counters raised
 		return scaled{}, err
 	}
-	added, err := c.prepare(1)
+	added, err := c.prepare(ctx, 1)
 	if err != nil {
 		return scaled{}, err
 	}
 	n, gaps := len(c.runs.since(0)), len(c.runs.gaps)
 	joined := added[0]
 	began := time.Now()
-	c.start(joined)
+	c.start(ctx, joined)
 	live, err := joined.live(ctx)
 	if err != nil {
 		return scaled{}, err
@@ -102,16 +102,16 @@ func (b *bench) coldStart(ctx context.Context) error {
 }
 
 func (b *bench) coldOnce(ctx context.Context, name string) (time.Duration, error) {
-	c := b.newCrowd(ctx, defaultLease, coldKeys)
-	defer c.end(b.report, name)
+	ctx, c := b.newCrowd(ctx, defaultLease, coldKeys)
+	defer c.end(ctx, b.report, name)
 	empty := time.Now()
-	members, err := c.prepare(coldMembers)
+	members, err := c.prepare(ctx, coldMembers)
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	for _, m := range members {
-		c.start(m)
+		c.start(ctx, m)
 	}
 	if err := c.runs.running(ctx, patience, coldKeys); err != nil {
 		return 0, err
