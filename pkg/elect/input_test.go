@@ -109,3 +109,27 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 		})
 	}
 }
+
+// However the end of a wait falls, that another holds the key is no error.
+func TestEndOfAWaitIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} })
+		b.store.Fault(func(memstore.Call) memstore.Verdict {
+			return memstore.Verdict{Delay: 20 * time.Millisecond, AnswerDelay: 20 * time.Millisecond}
+		})
+		mustLock(t, a, "g/k", rec.hold("a"))
+		eventually(t, lease, "open", func() bool { return b.View().Open })
+		_, _ = b.Lock(t.Context(), "g/k", rec.hold("b")) // b knows a's session from here on
+		for wait := 50 * time.Millisecond; wait < 500*time.Millisecond; wait += 7 * time.Millisecond {
+			if ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok || err != nil {
+				t.Errorf("after %v: %v, %v", wait, ok, err)
+			}
+			if ok, err := b.LockWith(t.Context(), "full/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok || !errors.Is(err, elect.ErrCapReached) {
+				t.Errorf("without room, after %v: %v, %v", wait, ok, err)
+			}
+		}
+		a.stop()
+		b.stop()
+	})
+}

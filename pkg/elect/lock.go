@@ -16,7 +16,8 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 	return e.LockWith(ctx, key, LockOptions{}, run)
 }
 
-// LockWith is Lock with options. Waiters are woken by a release where the store can tell, and look again with
+// LockWith is Lock with options. When the wait is over it returns false, with the reason if there was one beside another's holding the key
+// (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a release where the store can tell, and look again with
 // growing pauses (50 ms to 1 s, with jitter) where it cannot. There is no order among waiters.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {
@@ -36,23 +37,30 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		}
 		defer e.post(func() { e.leave(room) })
 	}
-	for {
+	for tried, last := false, error(nil); ; tried = true {
 		woken := room.woken()
 		ok, err := e.tryLock(ctx, key, opts, run)
 		again := err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCapReached)
 		switch {
-		case ok, !again:
-			return ok, err
+		case ok:
+			return true, nil
 		case outer.Err() != nil:
 			return false, fmt.Errorf("lock %s: %w", key, context.Cause(outer))
-		case opts.Wait == 0, ctx.Err() != nil:
+		case ctx.Err() != nil && tried:
+			return false, last // the wait ended in the middle of a try: the one before tells why
+		case !again, opts.Wait == 0, ctx.Err() != nil:
 			return false, err
 		}
+		last = err
 		timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // jitter, not a secret
 		select {
 		case <-woken:
 		case <-timer.C:
 		case <-ctx.Done():
+			timer.Stop()
+			if outer.Err() == nil {
+				return false, last
+			}
 		case <-e.over:
 		}
 		timer.Stop()
