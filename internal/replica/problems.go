@@ -120,8 +120,12 @@ func (r *Replica) find(s *status.Snapshot, m material) []finding {
 	lease := m.settings.Lease.Duration
 	took, err := r.beats.last()
 	switch {
-	case !s.Status.Store.Reachable && m.view != nil:
-		add(status.ProblemStoreUnreachable, status.SeverityError, 0, "", "", s.Status.Instance, "heartbeats fail: %v", err)
+	case !s.Status.Store.Reachable && m.view != nil && m.view.Loaded:
+		why := "it does not answer"
+		if err != nil {
+			why = "heartbeats fail: " + err.Error()
+		}
+		add(status.ProblemStoreUnreachable, status.SeverityError, 0, "", "", s.Status.Instance, "%s", why)
 	case took > lease/20:
 		add(status.ProblemStoreSlow, status.SeverityWarning, lease/2, "", "", s.Status.Instance,
 			"a heartbeat takes %v; more than %v, a twentieth of the lease, is slow", took.Round(time.Millisecond), lease/20)
@@ -130,14 +134,15 @@ func (r *Replica) find(s *status.Snapshot, m material) []finding {
 		g := &s.Status.Groups[i]
 		if left := m.reasons.count(g.Name); left > 0 {
 			add(status.ProblemNoCapacity, status.SeverityError, 0, g.Name, "", "", "%s", m.noCapacity(g, left))
-		} else if g.Headroom != nil && *g.Headroom < 0 {
+		} else if g.Headroom != nil && *g.Headroom < 0 && m.view != nil && m.view.Loaded {
 			add(status.ProblemNoHeadroom, status.SeverityWarning, lease/2, g.Name, "", "",
 				"%d tasks would have no owner if the largest instance were lost: %d places for %d tasks", -*g.Headroom, *g.Capacity, g.Demand())
 		}
 	}
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.State == status.Failed || t.State == status.Backoff && t.Restarts >= failingAfter {
-			add(status.ProblemTaskFailing, status.SeverityWarning, 0, t.Group, t.Key, t.Instance, "%s after %d restarts: %s", t.State, t.Restarts, t.LastError)
+		if message := failing(&s.Tasks[i]); message != "" {
+			t := &s.Tasks[i]
+			add(status.ProblemTaskFailing, status.SeverityWarning, 0, t.Group, t.Key, t.Instance, "%s", message)
 		}
 	}
 	for group, others := range m.differs() {
@@ -150,6 +155,18 @@ func (r *Replica) find(s *status.Snapshot, m material) []finding {
 			"%d live replicas are called %s: give each a name of its own", sessions, name)
 	}
 	return found
+}
+
+// failing says in what way a task fails, nothing when it does not.
+func failing(t *status.Task) string {
+	switch {
+	case t.State == status.Failed, t.State == status.Backoff && t.Restarts >= failingAfter:
+		return fmt.Sprintf("%s after %d restarts: %s", t.State, t.Restarts, t.LastError)
+	case t.State == status.Waiting && t.LastError != "":
+		return "its last run failed: " + t.LastError
+	default:
+		return ""
+	}
 }
 
 // failingAfter is from how many restarts on a task in backoff is a problem.

@@ -128,6 +128,9 @@ func (m material) freeState(key elect.Key, lock elect.Lock) status.TaskState {
 
 // whyUnassigned says in one word and one sentence why nobody owns the task now.
 func (m material) whyUnassigned(t *tasks.Task, lock elect.Lock) (reason, message string) {
+	if m.view == nil || !m.view.Loaded {
+		return status.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
+	}
 	switch reason := m.reasons[t.Key()]; reason {
 	case balancer.NoCapacity:
 		return reason, "every instance that may own it is full"

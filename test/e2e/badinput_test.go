@@ -76,7 +76,7 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 
 	DescribeTable("a listener's address that is taken ends the replica with code 2",
 		func(ctx SpecContext, field string) {
-			taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the story
+			taken, err := net.Listen("tcp", "127.0.0.1:0")
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(taken.Close)
 			o := newOwn("taken", "groups: [{name: a, tasks: [{name: b, exec: {command: [sleep, \"1000\"]}}]}]\n")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,9 +58,7 @@ func (o *own) text(name, server, admin string, changes ...map[string]any) string
 		"admin":    map[string]any{"listen": admin},
 	}
 	for _, change := range append([]map[string]any{o.header}, changes...) {
-		for field, value := range change {
-			header[field] = value
-		}
+		maps.Copy(header, change)
 	}
 	text, err := yaml.Marshal(header)
 	Expect(err).NotTo(HaveOccurred())

@@ -144,7 +144,7 @@ groups:
 		Expect(count("replace", "end")()).To(BeZero(), "each is ended by the next")
 		Expect(count("slow", "end")()).To(BeZero(), "each takes too long")
 		eventuallyTask(ctx, a, "g/slow", HaveField("LastError", ContainSubstring("longer than its timeout")))
-		Expect(o.Leftovers()).NotTo(BeEmpty())
+		Expect(eventuallyProblem(ctx, a, "TaskFailing").Message).To(ContainSubstring("its last run failed"))
 		for _, result := range []string{"skipped", "replaced", "timeout"} {
 			value, found, err := a.Client.Metric(ctx, "shardctl_task_runs_total", map[string]string{"group": "g", "result": result})
 			Expect(err).NotTo(HaveOccurred())

@@ -82,7 +82,7 @@ groups:
 		Expect(exit(ctx, a)).To(BeZero())
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 2}))
 		Consistently(func() (map[string]int, error) { return owned(ctx, b) }, "1s").Should(Equal(map[string]int{"b": 2}))
-		a = o.start(ctx, "a", wait("1s"))
+		o.start(ctx, "a", wait("30s"))
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(both)
 		after := tokens(ctx, b)
 		for key, of := range before {

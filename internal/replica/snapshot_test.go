@@ -1,0 +1,383 @@
+package replica
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// sample is the configuration of these tests.
+const sample = `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+lease: {duration: 20s}
+groups:
+  - name: g
+    cap: 2
+    tasks: [{name: "t{1..6}", exec: {command: [date]}}]
+  - name: free
+    tasks: [{name: u, exec: {command: [date]}}]
+`
+
+func settings(t *testing.T) *config.Settings {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(path, []byte(sample), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config.Load([]string{path}, os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// session is one of a view, with a cap of 2 in group g.
+func session(id, instance string, state elect.SessionState) elect.SessionView {
+	return elect.SessionView{
+		ID: id, State: state, Known: true,
+		Member: elect.Member{Session: id, Instance: instance, Caps: map[string]int{"g": 2}, Opened: 1000},
+	}
+}
+
+func lockOf(key elect.Key, owner, state string) elect.Lock {
+	return elect.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: elect.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
+}
+
+func viewOf(locks ...elect.Lock) *elect.View {
+	v := &elect.View{
+		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]elect.Lock{}, Held: map[elect.Key]elect.Held{},
+		Sessions: []elect.SessionView{session("A", "a", elect.Live), session("B", "b", elect.Live), session("C", "c", elect.Dead)},
+	}
+	for _, l := range locks {
+		v.Locks[l.Key] = l
+	}
+	return v
+}
+
+func TestTaskStates(t *testing.T) {
+	const key = elect.Key("g/t1")
+	failed, done := &elect.RunOutcome{Error: "exit status 3"}, &elect.RunOutcome{Succeeded: true}
+	parked := func(o *elect.RunOutcome) elect.Lock {
+		l := lockOf(key, "", "failed")
+		l.Parked, l.Status.Outcome = true, o
+		return l
+	}
+	given := lockOf(key, "", "")
+	given.From, given.Reason = "b", elect.ReasonDrain
+	for name, test := range map[string]struct {
+		lock    elect.Lock
+		change  func(*elect.View)
+		reason  string // of the plan, why the key is unassigned
+		want    status.TaskState
+		told    string // reason shown; empty: any
+		message string // part of it
+		owner   string
+	}{
+		"no lock yet":              {want: status.Unassigned, told: "Created", message: "first time"},
+		"no room":                  {reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full"},
+		"nobody may":               {reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g"},
+		"given up":                 {lock: given, want: status.Unassigned, told: "Drain", message: "given up by b"},
+		"owner dead":               {lock: lockOf(key, "C", "running"), want: status.Unassigned, told: "Orphaned", message: "iC is gone"},
+		"owner unknown":            {lock: lockOf(key, "Z", "running"), want: status.Unassigned, told: "Orphaned"},
+		"running":                  {lock: lockOf(key, "B", "running"), want: status.Running, told: "Created", owner: "b"},
+		"waiting":                  {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
+		"backoff":                  {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
+		"claimed, no word yet":     {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
+		"nonsense by hand":         {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
+		"stopping here":            {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Stopping), want: status.Stopping, owner: "a"},
+		"releasing here":           {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Releasing), want: status.Stopping, owner: "a"},
+		"running here":             {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Running), want: status.Running, owner: "a"},
+		"done":                     {lock: parked(done), want: status.Done},
+		"failed":                   {lock: parked(failed), want: status.Failed},
+		"parked without outcome":   {lock: parked(nil), want: status.Unassigned},
+		"paused":                   {lock: given, change: wish(elect.WishPause, key, ""), want: status.Paused},
+		"to be paused, still runs": {lock: lockOf(key, "B", "running"), change: wish(elect.WishPause, key, ""), want: status.Running, owner: "b"},
+		"pinned to nobody":         {change: wish(elect.WishPin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned, told: "PinUnavailable", message: "to x,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := viewOf()
+			if test.lock.Key != "" {
+				view.Locks[key] = test.lock
+			}
+			if test.change != nil {
+				test.change(view)
+			}
+			report := &balancer.Report{}
+			if test.reason != "" {
+				report.Unassigned = []balancer.Unassigned{{Key: key, Reason: test.reason}}
+			}
+			s := settings(t)
+			got := gather(s, view, report).task(&s.Groups[0].Tasks[0])
+			if got.State != test.want || got.Instance != test.owner || test.told != "" && got.Reason != test.told || !strings.Contains(got.Message, test.message) {
+				t.Errorf("got %+v", got)
+			}
+			if got.OwnedSince.IsZero() != (test.owner == "") || (got.Session == "") != (test.owner == "") {
+				t.Errorf("owner %q, but session %q since %v", test.owner, got.Session, got.OwnedSince)
+			}
+		})
+	}
+}
+
+func hold(key elect.Key, phase protocol.KeyPhase) func(*elect.View) {
+	return func(v *elect.View) { v.Held[key] = elect.Held{Phase: phase} }
+}
+
+func wish(kind elect.WishKind, key elect.Key, to string) func(*elect.View) {
+	return func(v *elect.View) { v.Wishes = append(v.Wishes, elect.Wish{Kind: kind, Name: string(key), To: to}) }
+}
+
+// TestCountsSumUp: whatever the view holds, a group's counts add up to its tasks, and so do the tasks that are shown.
+func TestCountsSumUp(t *testing.T) {
+	s := settings(t)
+	rapid.Check(t, func(t *rapid.T) {
+		view := viewOf()
+		for i := range s.Groups[0].Tasks {
+			key := s.Groups[0].Tasks[i].Key()
+			if rapid.Bool().Draw(t, "locked") {
+				l := lockOf(key, rapid.SampledFrom([]string{"", "A", "B", "C", "Z"}).Draw(t, "owner"),
+					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done", "failed", "paused", "?"}).Draw(t, "state"))
+				l.Parked = rapid.Bool().Draw(t, "parked")
+				if rapid.Bool().Draw(t, "ended") {
+					l.Status.Outcome = &elect.RunOutcome{Succeeded: rapid.Bool().Draw(t, "succeeded")}
+				}
+				view.Locks[key] = l
+			}
+			if rapid.Bool().Draw(t, "held") {
+				hold(key, protocol.KeyPhase(rapid.IntRange(0, int(protocol.Releasing)).Draw(t, "phase")))(view)
+			}
+			if rapid.Bool().Draw(t, "paused") {
+				wish(elect.WishPause, key, "")(view)
+			}
+		}
+		m := gather(s, view, &balancer.Report{})
+		var shown []status.Task
+		for i := range s.Groups[0].Tasks {
+			shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
+		}
+		g := m.group(s.Groups[0], shown)
+		if sum := g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff + g.Unassigned + g.Paused + g.Done + g.Failed; sum != 6 || g.Tasks != 6 {
+			t.Fatalf("%d in all states of %d tasks: %+v", sum, g.Tasks, g)
+		}
+		for _, task := range shown {
+			if !slices.Contains(status.TaskStates(), task.State) {
+				t.Fatalf("%s is in state %q", task.Key, task.State)
+			}
+		}
+	})
+}
+
+func TestRoom(t *testing.T) {
+	s := settings(t)
+	for name, test := range map[string]struct {
+		change             func(*elect.View)
+		capacity, headroom int
+	}{
+		"two with a cap of two": {func(*elect.View) {}, 4, 2 - 6},
+		"one drains":            {func(v *elect.View) { v.Sessions[1].State = elect.Draining }, 2, 0 - 6},
+		"one is not known yet":  {func(v *elect.View) { v.Sessions[1].Known = false }, 2, 0 - 6},
+		"one is filled by others": {func(v *elect.View) {
+			v.Sessions[1].Member.MaxTasks = 2
+			v.Locks["free/u"] = lockOf("free/u", "B", "running")
+		}, 3, 1 - 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := viewOf()
+			test.change(view)
+			m := gather(s, view, nil)
+			var shown []status.Task
+			for i := range s.Groups[0].Tasks {
+				shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
+			}
+			g := m.group(s.Groups[0], shown)
+			if g.Capacity == nil || *g.Capacity != test.capacity || g.Headroom == nil || *g.Headroom != test.headroom {
+				t.Errorf("got %+v", g)
+			}
+			if free := m.group(s.Groups[1], nil); free.Capacity != nil || free.Headroom != nil {
+				t.Errorf("a group without cap has no capacity: %+v", free)
+			}
+		})
+	}
+}
+
+func TestInstances(t *testing.T) {
+	view := viewOf(lockOf("g/t1", "A", "running"), lockOf("g/t2", "A", "running"), lockOf("free/u", "A", "running"), lockOf("g/t3", "", ""))
+	m := gather(settings(t), view, nil)
+	m.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
+	list := m.instances(time.Now())
+	if len(list) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	if a := list[0]; a.Name != "a" || a.State != status.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 || a.Owned["free"] != 1 {
+		t.Errorf("%+v", a)
+	}
+	if c := list[2]; c.State != status.Dead {
+		t.Errorf("%+v", c)
+	}
+	m.ages["C"] = deadShown + time.Second
+	if list := m.instances(time.Now()); len(list) != 2 {
+		t.Errorf("the dead are shown for a while only: %+v", list)
+	}
+}
+
+// problemsOf are the reasons that a snapshot of the view shows, after they have lasted as long as they must.
+func problemsOf(r *Replica, view *elect.View, report *balancer.Report, ages map[string]time.Duration) map[string]status.Problem {
+	m := gather(r.Settings(), view, report)
+	m.ages = ages
+	s := &status.Snapshot{Instances: m.instances(r.start)}
+	s.Status = r.status(m, time.Now())
+	b := r.bulkOf(m)
+	s.Tasks, s.Status.Groups = b.tasks, b.groups
+	now := time.Now()
+	r.problems.with(r.find(s, m), now)
+	found := map[string]status.Problem{}
+	for _, p := range r.problems.with(r.find(s, m), now.Add(time.Minute)) {
+		found[p.Reason] = p
+	}
+	return found
+}
+
+func TestProblems(t *testing.T) {
+	running := func() *elect.View {
+		v := viewOf(lockOf("free/u", "A", "running"))
+		v.Sessions[0].Member.Caps = map[string]int{"g": 20}
+		v.Sessions[1].Member.Caps = map[string]int{"g": 20}
+		for _, name := range []elect.Key{"g/t1", "g/t2", "g/t3", "g/t4", "g/t5", "g/t6"} {
+			v.Locks[name] = lockOf(name, "A", "running")
+		}
+		return v
+	}
+	short := running()
+	short.Sessions[0].Member.Caps["g"], short.Sessions[1].Member.Caps["g"] = 3, 3
+	stale := running()
+	stale.Stale = true
+	twins := running()
+	twins.Sessions[1].Member.Instance = "a"
+	looping, cron, young, ended := running(), running(), running(), running()
+	set := func(v *elect.View, state string, restarts int, lastError string) {
+		l := v.Locks["g/t1"]
+		l.Status.State, l.Status.Restarts, l.Status.LastError = state, restarts, lastError
+		v.Locks["g/t1"] = l
+	}
+	set(looping, "backoff", 3, "exit status 3")
+	set(young, "backoff", 2, "exit status 3")
+	set(cron, "waiting", 0, "exit status 4")
+	l := lockOf("g/t1", "", "failed")
+	l.Parked, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
+	ended.Locks["g/t1"] = l
+	empty := viewOf()
+	empty.Loaded, empty.Sessions = false, nil
+	empty.Session = ""
+
+	for name, test := range map[string]struct {
+		view   *elect.View
+		report balancer.Report
+		beat   error
+		took   time.Duration
+		want   []string // reasons
+		say    string   // in the message of the first
+	}{
+		"none":             {view: running()},
+		"nothing read yet": {view: empty},
+		"no room": {view: short, report: balancer.Report{Unassigned: []balancer.Unassigned{
+			{Key: "g/t5", Reason: balancer.NoCapacity}, {Key: "g/t6", Reason: balancer.NoCapacity},
+		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: there are 6 places"},
+		"no head-room":    {view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner"},
+		"store away":      {view: stale, beat: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable}, say: "heartbeats fail: dial: refused"},
+		"store not read":  {view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer"},
+		"store slow":      {view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s"},
+		"crash loop":      {view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3"},
+		"a few restarts":  {view: young},
+		"failed for good": {view: ended, want: []string{status.ProblemTaskFailing}, say: "failed after 5 restarts: exit status 5"},
+		"a run failed":    {view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4"},
+		"lists differ":    {view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}}, want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0"},
+		"one name twice":  {view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+			r.problems.clear(status.ProblemStoreUnreachable) // as once a store is open
+			r.beats.beat(test.took, test.beat)
+			found := problemsOf(r, test.view, &test.report, map[string]time.Duration{"A": time.Second, "B": time.Second})
+			var reasons []string
+			for reason := range found {
+				reasons = append(reasons, reason)
+			}
+			if !reflect.DeepEqual(reasons, test.want) {
+				t.Fatalf("got %+v, want %v", found, test.want)
+			}
+			if len(test.want) > 0 && !strings.Contains(found[test.want[0]].Message, test.say) {
+				t.Errorf("message %q, want %q in it", found[test.want[0]].Message, test.say)
+			}
+		})
+	}
+}
+
+func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
+	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r.StoreFailed(errors.New("no route to host"))
+	s := r.Board().Snapshot()
+	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != status.ProblemStoreUnreachable || s.Status.Problems[0].Message != "no route to host" {
+		t.Errorf("%+v", s.Status.Problems)
+	}
+	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks) != 7 || s.Status.Groups[1].Unassigned != 6 ||
+		s.Tasks[0].Reason != status.ProblemStoreUnreachable {
+		t.Errorf("%+v", s.Status)
+	}
+}
+
+func TestProblemsKeepTheirBeginning(t *testing.T) {
+	var b problemBook
+	b.init()
+	at := time.UnixMilli(1_000_000)
+	slow := finding{Problem: status.Problem{Reason: status.ProblemStoreSlow}, lasting: 10 * time.Second}
+	if got := b.with([]finding{slow}, at); len(got) != 0 {
+		t.Errorf("told before it has lasted: %+v", got)
+	}
+	got := b.with([]finding{slow}, at.Add(10*time.Second))
+	if len(got) != 1 || !reflect.DeepEqual(got[0].Since, status.Millis(at.UnixMilli())) {
+		t.Errorf("got %+v", got)
+	}
+	if got := b.with(nil, at.Add(11*time.Second)); len(got) != 0 {
+		t.Errorf("it is gone: %+v", got)
+	}
+	if got := b.with([]finding{slow}, at.Add(12*time.Second)); len(got) != 0 {
+		t.Errorf("it begins anew: %+v", got)
+	}
+}
+
+func TestReloadProblems(t *testing.T) {
+	s := settings(t)
+	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	has := func(reason, text string) bool {
+		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p status.Problem) bool {
+			return p.Reason == reason && p.Instance == "a" && strings.Contains(p.Message, text)
+		})
+	}
+	r.Refuse(config.Errors{{File: "x.yaml", Line: 3, Message: "is bad"}, {File: "x.yaml", Line: 4, Message: "too"}})
+	if !has(status.ProblemConfigInvalid, "x.yaml:3: is bad (and 1 more)") {
+		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
+	}
+	r.Apply(t.Context(), s, []string{"zone", "lease.duration"})
+	if has(status.ProblemConfigInvalid, "") || !has(status.ProblemRestartRequired, "zone, lease.duration") {
+		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
+	}
+	r.Apply(t.Context(), s, nil)
+	if has(status.ProblemRestartRequired, "") {
+		t.Error("it is as it was: no restart is needed")
+	}
+}

@@ -1,0 +1,92 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+func TestWaitForStore(t *testing.T) {
+	away := fmt.Errorf("dial: %w", elect.ErrUnavailable)
+	wrong := fmt.Errorf("log in: %w", elect.ErrInvalid)
+	for name, test := range map[string]struct {
+		limit  time.Duration
+		errs   []error // of the tries, in order; then it opens
+		want   error
+		tells  int
+		atMost time.Duration
+	}{
+		"there":                  {limit: time.Minute},
+		"there, no waiting":      {},
+		"away, no waiting":       {errs: []error{away}, want: elect.ErrUnavailable},
+		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, tells: 3, atMost: 2 * time.Second},
+		"away for too long":      {limit: 3 * time.Second, errs: slowly(away, 100), want: elect.ErrUnavailable, tells: 4, atMost: 3 * time.Second},
+		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: elect.ErrInvalid, tells: 1, atMost: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries, tells, began := 0, 0, time.Now()
+				store, err := WaitForStore(t.Context(), test.limit, func(context.Context) (elect.Store, error) {
+					tries++
+					if tries <= len(test.errs) {
+						return nil, test.errs[tries-1]
+					}
+					return memstore.New(), nil
+				}, func(err error, next time.Duration) {
+					tells++
+					if err == nil || next <= 0 || next > openPauses {
+						t.Errorf("told %v, next try in %v", err, next)
+					}
+				})
+				if !errors.Is(err, test.want) || (err == nil) != (store != nil) {
+					t.Errorf("got %v, %v", store, err)
+				}
+				if tells != test.tells || time.Since(began) > test.atMost {
+					t.Errorf("told %d times in %v, want %d times in at most %v", tells, time.Since(began), test.tells, test.atMost)
+				}
+			})
+		})
+	}
+}
+
+func slowly(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func TestWaitForStoreIsToldToLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaving := errors.New("leaving")
+		ctx, leave := context.WithCancelCause(t.Context())
+		_, err := WaitForStore(ctx, time.Minute, func(ctx context.Context) (elect.Store, error) {
+			leave(leaving)
+			return nil, fmt.Errorf("%w: %w", elect.ErrUnavailable, ctx.Err())
+		}, func(error, time.Duration) { t.Error("a try that was cut off says nothing of the store") })
+		if !errors.Is(err, leaving) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestOpenStoreRefusesWithoutThePassword(t *testing.T) {
+	for _, uri := range []string{"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none"} {
+		s := *settings(t)
+		s.Store.URI, s.Store.Database = uri, "x"
+		store, err := OpenStore(t.Context(), &s, logr.Discard())
+		if err == nil || store != nil || strings.Contains(err.Error(), "opensesame") {
+			t.Errorf("%s: got %v, %v", uri, store, err)
+		}
+	}
+}
