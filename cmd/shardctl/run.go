@@ -109,7 +109,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 // frugal gives back what reading the configuration took, and trades processor time for memory from here on: a replica
 // computes little, and there may be many on a machine.
 func frugal() {
-	debug.SetGCPercent(50)
+	debug.SetGCPercent(25)
 	debug.FreeOSMemory()
 }
 

@@ -59,6 +59,7 @@ type loop struct {
 	waiting    map[string]*waitRoom // by group
 	viewDirty  bool
 	locksDirty bool // since the last view
+	reports    bool // statuses wait to be noted
 	published  protocol.Instant
 	lastLook   protocol.Instant // start of the last look at the other sessions
 	looking    bool
@@ -222,6 +223,9 @@ func (e *Elector) untilNext() time.Duration {
 	}
 	if l.viewDirty {
 		sooner(l.published, e.publishGap())
+	}
+	if l.reports {
+		wait = min(wait, reportDelay)
 	}
 	wait = min(wait, e.bumpWait(now), e.mirrorWait(now))
 	return max(wait, time.Millisecond)

@@ -14,10 +14,14 @@ type holding struct {
 	m    protocol.Key
 	lock Lock // as last acknowledged, or as read before the claim
 
-	pending Lock             // what the write under way would make of it
-	change  Change           // that write: a repeat is the very same
-	from    string           // the session it was claimed from, empty when nobody's
-	after   protocol.Instant // no repeat before, after a failure
+	pending  Lock   // what the write under way would make of it
+	change   Change // that write: a repeat is the very same
+	made     bool   // change is what action asks for
+	action   protocol.KeyAction
+	from     string           // the session it was claimed from, empty when nobody's
+	after    protocol.Instant // no repeat before, after a failure
+	report   bool             // a status is to be noted
+	reportAt protocol.Instant
 
 	run      RunFunc
 	opts     LockOptions
@@ -148,10 +152,27 @@ func (e *Elector) stepKeys(ev protocol.KeyEvent) {
 // tickKeys repeats what was not answered.
 func (e *Elector) tickKeys() {
 	now := e.clock.Now()
+	e.loop.reports = false
 	for _, h := range e.loop.keys {
+		e.reportIfDue(h, now)
 		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle) && now.HolderElapsed(h.after) >= 0 {
 			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
+	}
+}
+
+// reportDelay is how long a status waits for a newer one: what starts and stops at once is told once, and the writes of
+// a hand-over are not held up by reports.
+const reportDelay = 100 * time.Millisecond
+
+func (e *Elector) reportIfDue(h *holding, now protocol.Instant) {
+	switch {
+	case !h.report:
+	case now.Reached(h.reportAt, reportDelay):
+		h.report = false
+		e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyReport})
+	default:
+		e.loop.reports = true
 	}
 }
 

@@ -76,7 +76,9 @@ func (l *Lease) Report(status TaskStatus) {
 	l.e.post(func() {
 		if l.current() {
 			l.h.status = status
-			l.e.stepKey(l.h, protocol.KeyEvent{Kind: protocol.KeyReport})
+			if !l.h.report {
+				l.h.report, l.h.reportAt = true, l.e.clock.Now()
+			}
 		}
 	})
 }

@@ -1,6 +1,8 @@
 package elect_test
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,6 +82,31 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 		if got := rec.token("g/rises"); got <= before {
 			t.Errorf("token %d after %d", got, before)
 		}
+		a.stop()
+	})
+}
+
+// While answers are lost a replica is seldom without a claim under way. It must find out all the same what was done by hand.
+func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a")
+		mustLock(t, a, "g/k", rec.hold("a"))
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpApply && c.Changes[0].Doc.ID == "g/busy" {
+				return memstore.Verdict{Fault: memstore.LoseRequest}
+			}
+			return memstore.Verdict{}
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var busy sync.WaitGroup
+		busy.Go(func() { _, _ = a.LockWith(ctx, "g/busy", elect.LockOptions{Wait: -1}, rec.hold("a")) })
+		time.Sleep(lease)
+		deleteLock(t, store, "g/k")
+		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
+		stop()
+		busy.Wait()
+		a.heal()
 		a.stop()
 	})
 }

@@ -15,7 +15,10 @@ func (e *Elector) count(now protocol.Instant) {
 		return
 	}
 	l.counting, l.lastCount = true, now
-	id := l.session.id
+	id, before := l.session.id, make(map[*holding]bool, len(l.keys))
+	for _, h := range l.keys {
+		before[h] = h.named()
+	}
 	e.beside("count", func(ctx context.Context) (func(), error) {
 		res, err := e.store.List(ctx, KindLock, Query{Sessions: []string{id}, CountOnly: true})
 		return func() {
@@ -23,13 +26,13 @@ func (e *Elector) count(now protocol.Instant) {
 			if err != nil || l.session.id != id {
 				return
 			}
-			owned, moving := e.countOwned()
-			if int(res.Total) == owned {
-				l.miscount = 0
-				return
-			}
-			if moving {
-				return // keys are changing hands: it proves nothing either way
+			total := int(res.Total)
+			least, most := e.bounds(before)
+			if least <= total && total <= most {
+				if least == most {
+					l.miscount = 0
+				}
+				return // where keys are changing hands it proves nothing either way
 			}
 			if l.miscount++; l.miscount >= 2 {
 				l.miscount = 1 // should this look fail, the next count that differs is enough for another
@@ -39,16 +42,33 @@ func (e *Elector) count(now protocol.Instant) {
 	})
 }
 
-// countOwned is how many locks should name this session. While moving that is not certain: claims or releases are
-// under way.
-func (e *Elector) countOwned() (n int, moving bool) {
+// bounds is how many locks may have named this session when they were counted: at least those that were sure to do so before and still
+// are, at most all that may have at either time. A replica is seldom without a claim or a release under way while answers are
+// lost, and must notice all the same.
+func (e *Elector) bounds(before map[*holding]bool) (least, most int) {
+	most = len(before)
 	for _, h := range e.loop.keys {
-		if h.m.Phase != protocol.Claiming && !h.m.Lost {
-			n++
+		sure, known := before[h]
+		switch {
+		case !known:
+			most++
+		case sure && h.named():
+			least++
 		}
-		moving = moving || h.m.Op == protocol.Claim || h.m.Op == protocol.Release
 	}
-	return n, moving
+	return least, most
+}
+
+// named says whether the key's lock is sure to name this session, unless somebody wrote it by hand.
+func (h *holding) named() bool {
+	switch h.m.Phase {
+	case protocol.Claiming, protocol.Idle:
+		return h.m.Token > 0
+	case protocol.Running, protocol.Stopping:
+		return !h.m.Lost
+	case protocol.Free, protocol.Releasing:
+	}
+	return false
 }
 
 // reconcile lists the locks that name this session: what is not held here is released (or claimed anew by whoever

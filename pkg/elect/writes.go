@@ -11,17 +11,17 @@ import (
 // together. Changes of ownership go before reports, which are for people.
 type writeQueue struct {
 	owner, report []*holding
-	flying        int
+	flying        int  // batches under way
+	reporting     bool // one of them is of reports
 }
 
 // writers is how many batches are under way at once.
 const writers = 4
 
-// writeKey puts a key's write into the queue. A repeat is the very same write.
+// writeKey puts a key's write into the queue. A repeat is the very same write; a new one is made when it is sent.
 func (e *Elector) writeKey(h *holding, a protocol.KeyAction) {
-	if h.change.IfRev != a.IfRev || h.change.Doc.Rev != a.NewRev || h.change.Doc.ID == "" {
-		h.pending = e.lockAfter(h, a)
-		h.change = Change{IfRev: a.IfRev, Doc: h.pending.Doc()}
+	if !h.made || h.change.IfRev != a.IfRev || h.change.Doc.Rev != a.NewRev {
+		h.made, h.action = false, a
 	}
 	q := &e.loop.writes
 	if a.Op == protocol.Report {
@@ -29,6 +29,19 @@ func (e *Elector) writeKey(h *holding, a protocol.KeyAction) {
 	} else {
 		q.owner = append(q.owner, h)
 	}
+}
+
+// make makes the write that is about to be sent for the first time. Its revision is of this moment: others read what has changed
+// lately by revisions, and a long queue must not make it look old.
+func (e *Elector) make(h *holding) {
+	if h.made {
+		return
+	}
+	h.m = h.m.Restamp(max(e.storeNow(), h.floor))
+	h.action.NewRev = h.m.NewRev
+	h.pending = e.lockAfter(h, h.action)
+	h.change = Change{IfRev: h.action.IfRev, Doc: h.pending.Doc()}
+	h.made = true
 }
 
 // lockAfter is the lock as the write would leave it.
@@ -106,26 +119,27 @@ func (e *Elector) howDied(session string) string {
 func (e *Elector) flushWrites() {
 	q := &e.loop.writes
 	for q.flying < writers && len(q.owner)+len(q.report) > 0 {
-		from := &q.owner
-		if len(q.owner) == 0 {
-			if q.flying > 0 {
-				return // reports wait: a batch of them at a time is enough
+		from, report := &q.owner, len(q.owner) == 0
+		if report {
+			if q.reporting {
+				return // a batch of them at a time is enough. They wait for nothing else: a release may wait for one of them
 			}
 			from = &q.report
 		}
 		n := min(len(*from), MaxBatch)
 		batch := (*from)[:n:n]
 		*from = (*from)[n:]
-		e.sendBatch(batch)
+		e.sendBatch(batch, report)
 	}
 }
 
-func (e *Elector) sendBatch(batch []*holding) {
+func (e *Elector) sendBatch(batch []*holding, report bool) {
 	id := e.loop.session.id
 	changes := make([]Change, 0, len(batch))
 	sent := make([]*holding, 0, len(batch))
 	for _, h := range batch {
 		if h.m.Sent && e.loop.keys[h.key] == h {
+			e.make(h)
 			changes = append(changes, h.change)
 			sent = append(sent, h)
 		}
@@ -134,10 +148,12 @@ func (e *Elector) sendBatch(batch []*holding) {
 		return
 	}
 	e.loop.writes.flying++
+	e.loop.writes.reporting = e.loop.writes.reporting || report
 	e.beside("apply", func(ctx context.Context) (func(), error) {
 		outs, err := e.store.Apply(ctx, changes...)
 		return func() {
 			e.loop.writes.flying--
+			e.loop.writes.reporting = e.loop.writes.reporting && !report
 			if err != nil {
 				e.log.Error(err, "The store cannot take these writes", "session", id)
 				outs = make([]Outcome, len(changes))

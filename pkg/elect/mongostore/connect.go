@@ -92,7 +92,7 @@ func (s *Store) clientOptions(uri string, parsed *connstring.ConnString, pool ui
 		SetServerSelectionTimeout(s.timeout).
 		SetConnectTimeout(max(s.timeout, minConnectTimeout)).
 		SetHeartbeatInterval(min(max(s.timeout/2, minHeartbeat), maxHeartbeat)).
-		SetMinPoolSize(1)
+		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
 	if !parsed.MaxPoolSizeSet || parsed.MaxPoolSize < pool && parsed.MaxPoolSize != 0 {
 		o.SetMaxPoolSize(pool)
 	}

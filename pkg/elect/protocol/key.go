@@ -99,6 +99,13 @@ type KeyAction struct {
 // milliseconds, so that tokens rise also over a lock that was deleted by hand.
 func NextRev(rev, clock int64) int64 { return max(rev+1, clock) }
 
+// Restamp gives the write under way the revision of this moment. Only its first copy may be given one, before it is sent:
+// a repeat is the very same write.
+func (k Key) Restamp(clock int64) Key {
+	k.NewRev = NextRev(k.IfRev, clock)
+	return k
+}
+
 // Step is one event.
 func (k Key) Step(ev KeyEvent) (Key, []KeyAction) {
 	var acts []KeyAction
