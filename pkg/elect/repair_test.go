@@ -2,6 +2,7 @@ package elect_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,6 +108,41 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 		stop()
 		busy.Wait()
 		a.heal()
+		a.stop()
+	})
+}
+
+// Nothing that other keys have under way, and no report, holds up a release.
+func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
+			<-ctx.Done()
+			l.Report(elect.TaskStatus{State: "stopping"})
+			return nil
+		})
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpApply && elect.Key(c.Changes[0].Doc.ID).Group() == "slow" {
+				return memstore.Verdict{Delay: lease / 8}
+			}
+			return memstore.Verdict{}
+		})
+		var others sync.WaitGroup
+		for i := range 3 { // one after the other, so that one is always under way
+			key := elect.NewKey("slow", strconv.Itoa(i))
+			others.Go(func() {
+				_, _ = a.Lock(t.Context(), key, func(context.Context, *elect.Lease) error { return nil })
+			})
+			time.Sleep(lease / 20)
+		}
+		begin := time.Now()
+		if err := a.Unlock(t.Context(), "g/k"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 50*time.Millisecond {
+			t.Errorf("released after %v", took)
+		}
+		others.Wait()
 		a.stop()
 	})
 }
