@@ -36,23 +36,6 @@ func (d Declared) Names() []string {
 	return names
 }
 
-// known picks those of the keys that are declared.
-func (d Declared) known(keys []elect.Key) []elect.Key {
-	want := make(map[elect.Key]bool, len(keys))
-	for _, key := range keys {
-		want[key] = true
-	}
-	var known []elect.Key
-	for _, g := range d.Groups {
-		for _, k := range g.Keys {
-			if want[k.Key] {
-				known = append(known, k.Key)
-			}
-		}
-	}
-	return known
-}
-
 // Policy says how eagerly keys move.
 type Policy struct {
 	// Settle is how long membership must have been stable before keys move for balance alone.

@@ -19,6 +19,7 @@ type Elector interface {
 	Done() <-chan struct{}
 	Track(ctx context.Context, groups ...string) error
 	Claim(ctx context.Context, keys []elect.Key, opts elect.LockOptions, run func(elect.Key) elect.RunFunc) error
+	TakeReserved(ctx context.Context, run func(elect.Key) elect.RunFunc) error
 	GiveUp(ctx context.Context, moves ...elect.HandOver) error
 	Decline(ctx context.Context, keys ...elect.Key) error
 }
@@ -40,6 +41,7 @@ type Loop struct {
 	cfg      LoopConfig
 	mu       sync.Mutex
 	declared Declared
+	known    map[elect.Key]bool // what is declared
 	policy   Policy
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
@@ -70,10 +72,19 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 
 // Declare replaces the task lists. Removed keys are given up, new ones claimed.
 func (l *Loop) Declare(ctx context.Context, d Declared) error {
+	known := map[elect.Key]bool{}
+	for _, g := range d.Groups {
+		for _, k := range g.Keys {
+			known[k.Key] = true
+		}
+	}
 	l.mu.Lock()
-	l.declared = d
+	l.declared, l.known = d, known
 	l.mu.Unlock()
 	if err := l.cfg.Elector.Track(ctx, d.Names()...); err != nil {
+		return err
+	}
+	if err := l.cfg.Elector.TakeReserved(ctx, l.runKnown); err != nil {
 		return err
 	}
 	select {
@@ -81,6 +92,17 @@ func (l *Loop) Declare(ctx context.Context, d Declared) error {
 	default:
 	}
 	return nil
+}
+
+// runKnown is the work of a key that is declared, else nil.
+func (l *Loop) runKnown(key elect.Key) elect.RunFunc {
+	l.mu.Lock()
+	known := l.known[key]
+	l.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return l.cfg.Run(key)
 }
 
 // Report returns what the last decision found; nil before the first.
@@ -152,7 +174,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	}
 	s.history = past.follow(s.view, now)
 	if keys := s.reservedForMe(); len(keys) > 0 && !s.view.Draining {
-		if err := l.take(ctx, s.declared, keys); err != nil {
+		if err := l.take(ctx, keys); err != nil {
 			return 0, s.history, err
 		}
 	}
@@ -161,9 +183,16 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	return d.again, s.history, l.act(ctx, d)
 }
 
-// take claims what was handed over to this instance, and declines what it does not know or has no room for.
-func (l *Loop) take(ctx context.Context, declared Declared, keys []elect.Key) error {
-	if err := l.cfg.Elector.Claim(ctx, declared.known(keys), elect.LockOptions{}, l.cfg.Run); err != nil {
+// take claims what was handed over to this instance and not taken at once, and declines what it does not know or has no room
+// for.
+func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
+	var known []elect.Key
+	for _, key := range keys {
+		if l.runKnown(key) != nil {
+			known = append(known, key)
+		}
+	}
+	if err := l.cfg.Elector.Claim(ctx, known, elect.LockOptions{}, l.cfg.Run); err != nil {
 		return err
 	}
 	// Claim has taken every key that the caps have room for: Decline leaves those out.

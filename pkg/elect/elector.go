@@ -58,8 +58,10 @@ type loop struct {
 
 	waiting    map[string]*waitRoom // by group
 	viewDirty  bool
-	locksDirty bool // since the last view
-	reports    bool // statuses wait to be noted
+	locksDirty bool  // since the last view
+	reports    bool  // statuses wait to be noted
+	reserved   []Key // handed over to this session, as was just seen
+	takes      func(Key) RunFunc
 	published  protocol.Instant
 	lastLook   protocol.Instant // start of the last look at the other sessions
 	looking    bool
@@ -192,6 +194,7 @@ func (e *Elector) tick() {
 	e.tickKeys()
 	e.flushMember()
 	e.tickMirror(now)
+	e.takeReserved()
 	e.flushWrites()
 	e.flushBumps(now)
 	e.flushEvents()

@@ -338,6 +338,36 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 	})
 }
 
+// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without anybody asking:
+// the giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not
+// block, and returns nil for a key that this instance does not know.
+func (e *Elector) TakeReserved(ctx context.Context, run func(Key) RunFunc) error {
+	return e.ask(ctx, func() { e.loop.takes = run })
+}
+
+// takeReserved claims what was handed over. What the caps have no room for is left to whoever declines it.
+func (e *Elector) takeReserved() {
+	l := &e.loop
+	keys := l.reserved
+	l.reserved = nil
+	if l.takes == nil {
+		return
+	}
+	for _, key := range keys {
+		g := l.mirror.groups[key.Group()]
+		if g == nil {
+			continue
+		}
+		lock := g.locks[key]
+		if lock.Session != "" || lock.Next != l.session.id || l.keys[key] != nil {
+			continue
+		}
+		if run := l.takes(key); run != nil {
+			e.claim(lock, LockOptions{adopt: true}, run, nil)
+		}
+	}
+}
+
 // HandOver is one key given up on purpose.
 type HandOver struct {
 	Key    Key

@@ -344,6 +344,9 @@ func (e *Elector) mirrorLock(lock Lock) {
 		return
 	}
 	g.locks[lock.Key] = lock
+	if lock.Session == "" && lock.Next == e.loop.session.id {
+		e.loop.reserved = append(e.loop.reserved, lock.Key)
+	}
 	g.maxRev = max(g.maxRev, lock.Rev)
 	e.loop.viewDirty, e.loop.locksDirty = true, true
 	if lock.Session != "" && lock.Session != e.loop.session.id {

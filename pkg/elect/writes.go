@@ -202,6 +202,7 @@ func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
 	group := h.key.Group()
 	switch op {
 	case protocol.Claim:
+		e.log.V(1).Info("Claimed", "key", h.key, "token", h.lock.Token, "reason", h.lock.Reason)
 		e.countClaim(group, "won")
 		if e.cfg.Hooks.Move != nil && was.Session != h.lock.Session {
 			e.cfg.Hooks.Move(group, h.lock.Reason)
@@ -209,6 +210,7 @@ func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
 		e.noteClaim(was, h.lock)
 		e.bump(group)
 	case protocol.Release:
+		e.log.V(1).Info("Released", "key", h.key, "token", h.lock.Token, "reason", h.lock.Reason)
 		if e.cfg.Hooks.Release != nil {
 			e.cfg.Hooks.Release(group, h.lock.Reason)
 		}
