@@ -3,6 +3,7 @@ package elect
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
@@ -10,14 +11,16 @@ import (
 // eventWriter writes events beside everything else: for people, best effort, bounded.
 type eventWriter struct {
 	queue  []Event
+	since  protocol.Instant // when the first of the queue came up
 	flying bool
 	seq    int64
 }
 
 const (
-	maxEvents    = 1_000 // waiting to be written; more are dropped
-	eachEvent    = 50    // first claims waiting beyond this are told in one event, not each
-	keepEvents   = 5_000 // in the store; older ones are removed
+	eventDelay   = 250 * time.Millisecond // writing them must not hold up what they tell of
+	maxEvents    = 1_000                  // waiting to be written; more are dropped
+	eachEvent    = 50                     // first claims waiting beyond this are told in one event, not each
+	keepEvents   = 5_000                  // in the store; older ones are removed
 	eventBatch   = 100
 	eventIDWidth = 13 // digits of a Unix time in ms until the year 2286
 )
@@ -29,6 +32,9 @@ func (e *Elector) note(ev Event) {
 	w := &e.loop.events
 	if len(w.queue) >= maxEvents {
 		return
+	}
+	if len(w.queue) == 0 {
+		w.since = e.clock.Now()
 	}
 	w.seq++
 	ev.Time = e.storeNow()
@@ -52,7 +58,7 @@ func (e *Elector) noteClaim(was, is Lock) {
 
 func (e *Elector) flushEvents() {
 	w := &e.loop.events
-	if w.flying || len(w.queue) == 0 || e.loop.session.m.Phase != protocol.Open || len(e.loop.writes.owner) > 0 {
+	if w.flying || len(w.queue) == 0 || !e.clock.Now().Reached(w.since, eventDelay) || e.loop.session.m.Phase != protocol.Open || len(e.loop.writes.owner) > 0 {
 		return
 	}
 	n := min(len(w.queue), eventBatch)

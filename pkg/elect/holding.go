@@ -163,7 +163,7 @@ func (e *Elector) tickKeys() {
 
 // reportDelay is how long a status waits for a newer one: what starts and stops at once is told once, and the writes of
 // a hand-over are not held up by reports.
-const reportDelay = 100 * time.Millisecond
+const reportDelay = 200 * time.Millisecond
 
 func (e *Elector) reportIfDue(h *holding, now protocol.Instant) {
 	switch {

@@ -82,7 +82,7 @@ func (m *mirror) wanted() bool {
 }
 
 // gap is the least time between two refreshes: short when reading is cheap.
-func (m *mirror) gap() time.Duration { return max(10*time.Millisecond, 3*m.took) }
+func (m *mirror) gap() time.Duration { return max(50*time.Millisecond, 3*m.took) }
 
 func (e *Elector) mirrorWait(now protocol.Instant) time.Duration {
 	m := &e.loop.mirror

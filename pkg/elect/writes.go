@@ -15,8 +15,8 @@ type writeQueue struct {
 	reporting     bool // one of them is of reports
 }
 
-// writers is how many batches are under way at once.
-const writers = 4
+// writers is how many batches are under way at once: few, since a database answers one batch of many sooner than many of one.
+const writers = 2
 
 // writeKey puts a key's write into the queue. A repeat is the very same write; a new one is made when it is sent.
 func (e *Elector) writeKey(h *holding, a protocol.KeyAction) {
@@ -253,9 +253,10 @@ func (e *Elector) readKey(h *holding) {
 	})
 }
 
-// bumper raises the groups' counters: once after each batch of changes, and at most once in bumpGap.
+// bumper raises the groups' counters: soon after each batch of changes, and at most once in bumpGap.
 type bumper struct {
 	due    map[string]bool
+	since  protocol.Instant // when the first of due came up
 	last   protocol.Instant
 	flying bool
 	late   map[string]bool // changes for people only: raised less often
@@ -264,7 +265,10 @@ type bumper struct {
 
 const (
 	bumpGap = 100 * time.Millisecond
-	lateGap = time.Second
+	// bumpDelay lets a hand-over go first: whoever is to take the keys is told by their locks, and every replica that looks
+	// because of a bump takes time from them.
+	bumpDelay = 40 * time.Millisecond
+	lateGap   = time.Second
 	// groupMembers and groupWishes are counters for what belongs to no group. Their names cannot be a group's.
 	groupMembers = "~members"
 	groupWishes  = "~wishes"
@@ -281,7 +285,7 @@ func (b *bumper) quiet(group string) {
 func (e *Elector) bump(group string) {
 	b := &e.loop.bumps
 	if b.due == nil {
-		b.due = map[string]bool{}
+		b.due, b.since = map[string]bool{}, e.clock.Now()
 	}
 	b.due[group] = true
 }
@@ -299,7 +303,7 @@ func (e *Elector) bumpWait(now protocol.Instant) time.Duration {
 	switch {
 	case b.flying:
 	case len(b.due) > 0:
-		return bumpGap - now.HolderElapsed(b.last)
+		return max(bumpGap-now.HolderElapsed(b.last), bumpDelay-now.HolderElapsed(b.since))
 	case len(b.late) > 0:
 		return lateGap - now.HolderElapsed(b.lateAt)
 	}
@@ -315,7 +319,7 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 		}
 		b.late = nil
 	}
-	if b.flying || len(b.due) == 0 || !now.Reached(b.last, bumpGap) {
+	if b.flying || len(b.due) == 0 || !now.Reached(b.last, bumpGap) || !now.Reached(b.since, bumpDelay) {
 		return
 	}
 	changes, groups := e.dueBumps(), b.due
