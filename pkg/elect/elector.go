@@ -230,7 +230,7 @@ func (e *Elector) untilNext() time.Duration {
 	if l.reports {
 		wait = min(wait, reportDelay)
 	}
-	wait = min(wait, e.bumpWait(now), e.mirrorWait(now))
+	wait = min(wait, e.bumpWait(now), e.mirrorWait(now), e.gatherWait())
 	return max(wait, time.Millisecond)
 }
 

@@ -11,12 +11,16 @@ import (
 // together. Changes of ownership go before reports, which are for people.
 type writeQueue struct {
 	owner, report []*holding
-	flying        int  // batches under way
-	reporting     bool // one of them is of reports
+	flying        int              // batches under way
+	reporting     bool             // one of them is of reports
+	sent          protocol.Instant // when the last batch went out
 }
 
-// writers is how many batches are under way at once: few, since a database answers one batch of many sooner than many of one.
-const writers = 2
+// writers is how many batches are under way at once. A database answers one batch of many sooner than many of one.
+const writers = 4
+
+// gather is how long what comes up while two batches are under way waits for more of its kind.
+const gather = 5 * time.Millisecond
 
 // writeKey puts a key's write into the queue. A repeat is the very same write; a new one is made when it is sent.
 func (e *Elector) writeKey(h *holding, a protocol.KeyAction) {
@@ -118,7 +122,7 @@ func (e *Elector) howDied(session string) string {
 // flushWrites sends what is queued, in batches.
 func (e *Elector) flushWrites() {
 	q := &e.loop.writes
-	for q.flying < writers && len(q.owner)+len(q.report) > 0 {
+	for q.flying < writers && len(q.owner)+len(q.report) > 0 && e.gatherWait() <= 0 {
 		from, report := &q.owner, len(q.owner) == 0
 		if report {
 			if q.reporting {
@@ -133,7 +137,20 @@ func (e *Elector) flushWrites() {
 	}
 }
 
+// gatherWait is how long what is queued waits yet.
+func (e *Elector) gatherWait() time.Duration {
+	q := &e.loop.writes
+	switch {
+	case q.flying >= writers || len(q.owner)+len(q.report) == 0 || len(q.owner) == 0 && q.reporting:
+		return time.Hour // an answer, or something to write, comes first
+	case q.flying < 2:
+		return 0
+	}
+	return gather - e.clock.Now().HolderElapsed(q.sent)
+}
+
 func (e *Elector) sendBatch(batch []*holding, report bool) {
+	e.loop.writes.sent = e.clock.Now()
 	id := e.loop.session.id
 	changes := make([]Change, 0, len(batch))
 	sent := make([]*holding, 0, len(batch))
