@@ -180,7 +180,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	}
 	d := s.decide()
 	l.report.Store(&Report{Unassigned: d.plan.Unassigned, Differs: d.differs})
-	return d.again, s.history, l.act(ctx, d)
+	return d.again, s.history, l.act(ctx, d, s.view)
 }
 
 // take claims what was handed over to this instance and not taken at once, and declines what it does not know or has no room
@@ -199,7 +199,7 @@ func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 	return l.cfg.Elector.Decline(ctx, keys...)
 }
 
-func (l *Loop) act(ctx context.Context, d decision) error {
+func (l *Loop) act(ctx context.Context, d decision, seen *elect.View) error {
 	if len(d.give) > 0 {
 		l.cfg.Logger.V(1).Info("Giving keys up", "keys", len(d.give))
 		if err := l.cfg.Elector.GiveUp(ctx, d.give...); err != nil {
@@ -210,5 +210,5 @@ func (l *Loop) act(ctx context.Context, d decision) error {
 		return nil
 	}
 	l.cfg.Logger.V(1).Info("Claiming keys", "keys", len(d.claim))
-	return l.cfg.Elector.Claim(ctx, d.claim, elect.LockOptions{}, l.cfg.Run)
+	return l.cfg.Elector.Claim(ctx, d.claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
 }

@@ -42,6 +42,9 @@ type LockOptions struct {
 	Message string
 	// AnyCap lets the key pass the caps.
 	AnyCap bool
+	// Seen is the view by which [Elector.Claim] was decided: a key whose lock has changed since is left out, since what changed
+	// may speak against it. Nil: the keys are claimed as they are now.
+	Seen *View
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.
 	adopt bool

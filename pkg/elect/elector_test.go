@@ -493,3 +493,36 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 		}
 	})
 }
+
+func TestClaimLeavesOutWhatChangedSinceItWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a")
+		if err := a.Track(t.Context(), "g"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, lease, "loaded", func() bool { return a.View().Loaded && a.View().Open })
+		seen := a.View()
+		mustLock(t, a, "g/k", rec.hold("a"))
+		if err := a.Unlock(t.Context(), "g/k"); err != nil {
+			t.Fatal(err)
+		}
+		claim := func(seen *elect.View) {
+			opts := elect.LockOptions{Seen: seen}
+			run := func(elect.Key) elect.RunFunc { return rec.hold("a") }
+			if err := a.Claim(t.Context(), []elect.Key{"g/k"}, opts, run); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(lease)
+		}
+		claim(seen)
+		if got := rec.started(); got != 1 {
+			t.Errorf("%d starts after a claim decided on an old view, want the first one alone", got)
+		}
+		claim(a.View())
+		if got := rec.started(); got != 2 {
+			t.Errorf("%d starts after a claim decided on the present view, want 2", got)
+		}
+		a.stop()
+	})
+}

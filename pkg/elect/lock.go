@@ -319,7 +319,8 @@ func (e *Elector) Drain(ctx context.Context) error {
 // Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
 // went shows in the View. Keys that are held already, or may not be claimed, are left out.
 func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) RunFunc) error {
-	opts.adopt = true
+	seen := opts.Seen
+	opts.Seen, opts.adopt = nil, true // a key that is held must not keep an old view in memory
 	for _, key := range keys {
 		if err := checkClaim(key, opts); err != nil {
 			return fmt.Errorf("claim %.80q: %w", key, err)
@@ -332,6 +333,9 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 				if known, ok := g.locks[key]; ok {
 					lock = known
 				}
+			}
+			if seen != nil && seen.Locks[key].Rev != lock.Rev {
+				continue // a new view is on its way, and wakes whoever decides
 			}
 			e.claim(lock, opts, run(key), nil)
 		}
