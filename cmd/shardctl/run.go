@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -106,16 +107,18 @@ func runGuard(ctx context.Context, o runOptions) error {
 	return err
 }
 
-// frugal gives back what reading the configuration took, and trades processor time for memory from here on: a replica
-// computes little, and there may be many on a machine.
-func frugal() {
-	debug.SetGCPercent(25)
-	debug.FreeOSMemory()
-}
+// frugal gives back what reading the configuration took.
+func frugal() { debug.FreeOSMemory() }
 
-// trimEvery is how often memory that bursts have left behind is given back.
-const trimEvery = 30 * time.Second
+const (
+	// trimEvery is how often memory that bursts have left behind is given back.
+	trimEvery = 30 * time.Second
+	// leastLimit is what the collector may always use before it works harder to stay within.
+	leastLimit = 40 << 20
+)
 
+// trim gives memory back now and then, and from then on has the collector keep to a quarter more than what was in use: a
+// replica computes little, and there may be many on a machine. A burst may pass the limit, at the price of processor time.
 func trim(ctx context.Context) {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
@@ -123,6 +126,10 @@ func trim(ctx context.Context) {
 		select {
 		case <-tick.C:
 			debug.FreeOSMemory()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			used := int64(m.Sys - m.HeapReleased) //nolint:gosec // far below 2^63
+			debug.SetMemoryLimit(max(leastLimit, used*5/4))
 		case <-ctx.Done():
 			return
 		}
