@@ -25,6 +25,8 @@ type history struct {
 	members []string // sessions, in order
 	since   time.Time
 	began   time.Time
+	wave    int       // keys that a drain gives up at once; 0: none has begun
+	waveAt  time.Time // when the last of them were
 }
 
 // follow notes when the membership last changed.
@@ -359,6 +361,32 @@ func (s situation) drain(d *decision) {
 		d.give = append(d.give, move)
 	}
 	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return compareKeys(a.Key, b.Key) })
+}
+
+const (
+	wavePause = 60 * time.Millisecond
+	waveLeast = 4
+	waves     = 10
+)
+
+// pace spreads a drain over a moment: four keys at once, or a tenth of all, each 60 ms, whether those before have ended or not.
+// All at once they would wait for each other on their way through the store, and each for longer.
+func (h history) pace(d *decision, draining bool, now time.Time) history {
+	if !draining || len(d.give) == 0 {
+		return h
+	}
+	if h.wave == 0 {
+		h.wave = max(waveLeast, (len(d.give)+waves-1)/waves)
+	}
+	if rest := wavePause - now.Sub(h.waveAt); rest > 0 {
+		d.give, d.again = nil, rest
+		return h
+	}
+	h.waveAt = now
+	if len(d.give) > h.wave {
+		d.give, d.again = d.give[:h.wave], wavePause
+	}
+	return h
 }
 
 // sooner is the smaller of two waits, 0 meaning none.

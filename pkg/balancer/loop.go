@@ -179,6 +179,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 		}
 	}
 	d := s.decide()
+	s.history = s.history.pace(&d, s.view.Draining, now)
 	l.report.Store(&Report{Unassigned: d.plan.Unassigned, Differs: d.differs})
 	return d.again, s.history, l.act(ctx, d, s.view)
 }

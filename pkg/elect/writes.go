@@ -281,10 +281,10 @@ type bumper struct {
 }
 
 const (
-	bumpGap = 100 * time.Millisecond
+	bumpGap = 250 * time.Millisecond
 	// bumpDelay lets a hand-over go first: whoever is to take the keys is told by their locks, and every replica that looks
 	// because of a bump takes time from them.
-	bumpDelay = 40 * time.Millisecond
+	bumpDelay = 100 * time.Millisecond
 	lateGap   = time.Second
 	// groupMembers and groupWishes are counters for what belongs to no group. Their names cannot be a group's.
 	groupMembers = "~members"
