@@ -111,25 +111,32 @@ func runGuard(ctx context.Context, o runOptions) error {
 func frugal() { debug.FreeOSMemory() }
 
 const (
-	// trimEvery is how often memory that bursts have left behind is given back.
+	// trimFirst and trimEvery are when memory that bursts have left behind is given back: after the start, and now and then.
+	trimFirst = 5 * time.Second
 	trimEvery = 30 * time.Second
 	// leastLimit is what the collector may always use before it works harder to stay within.
-	leastLimit = 40 << 20
+	leastLimit = 32 << 20
+	// largeHeap is from where on garbage is not left to grow to as much as what is in use.
+	largeHeap = 16 << 20
 )
 
 // trim gives memory back now and then, and from then on has the collector keep to a quarter more than what was in use: a
 // replica computes little, and there may be many on a machine. A burst may pass the limit, at the price of processor time.
 func trim(ctx context.Context) {
-	tick := time.NewTicker(trimEvery)
+	tick := time.NewTicker(trimFirst)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
+			tick.Reset(trimEvery)
 			debug.FreeOSMemory()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			used := int64(m.Sys - m.HeapReleased) //nolint:gosec // far below 2^63
 			debug.SetMemoryLimit(max(leastLimit, used*5/4))
+			if m.HeapAlloc > largeHeap { // a small one would be collected all the time
+				debug.SetGCPercent(25)
+			}
 		case <-ctx.Done():
 			return
 		}
