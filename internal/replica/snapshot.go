@@ -108,6 +108,9 @@ func (m material) ownedState(key elect.Key, lock elect.Lock) status.TaskState {
 		return status.Stopping
 	}
 	state := status.TaskState(lock.Status.State)
+	if state == status.Done || state == status.Failed {
+		return status.Stopping // its outcome is written, its key not given up yet
+	}
 	if !slices.Contains(status.TaskStates(), state) || state == status.Unassigned || state == status.Paused {
 		return status.Starting
 	}
