@@ -29,7 +29,7 @@ func TestWaitForStore(t *testing.T) {
 		"there, no waiting":      {},
 		"away, no waiting":       {errs: []error{away}, want: elect.ErrUnavailable},
 		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, tells: 3, atMost: 2 * time.Second},
-		"away for too long":      {limit: 3 * time.Second, errs: slowly(away, 100), want: elect.ErrUnavailable, tells: 4, atMost: 3 * time.Second},
+		"away for too long":      {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, tells: 4, atMost: 2500 * time.Millisecond},
 		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: elect.ErrInvalid, tells: 1, atMost: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
