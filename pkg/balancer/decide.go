@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -223,12 +224,17 @@ func (s situation) closeToStrangers(in *Input, g DeclaredGroup) {
 }
 
 func (s situation) hashOf(session, group string) string {
+	return s.session(session).Member.ListHashes[group]
+}
+
+// session is what is known of a session: one that is not in the view is dead and has said nothing.
+func (s situation) session(id string) elect.SessionView {
 	for _, v := range s.view.Sessions {
-		if v.ID == session {
-			return v.Member.ListHashes[group]
+		if v.ID == id {
+			return v
 		}
 	}
-	return ""
+	return elect.SessionView{State: elect.Dead}
 }
 
 // act picks what this replica claims and gives up.
@@ -267,12 +273,7 @@ func (s situation) alive(session string) bool {
 	if session == "" || session == s.view.Session {
 		return false
 	}
-	for _, v := range s.view.Sessions {
-		if v.ID == session {
-			return v.State != elect.Dead
-		}
-	}
-	return false
+	return s.session(session).State != elect.Dead
 }
 
 // giving counts the hand-overs of a group that are under way here.
@@ -305,12 +306,7 @@ func (s situation) giveReason(k Key, owner string) elect.Reason {
 }
 
 func (s situation) revisionOf(session string) string {
-	for _, v := range s.view.Sessions {
-		if v.ID == session {
-			return v.Member.Revision
-		}
-	}
-	return ""
+	return s.session(session).Member.Revision
 }
 
 // giveRemoved gives up what is held and no longer declared, unless replicas of the same revision disagree about it.
@@ -334,17 +330,7 @@ func (s situation) giveRemoved(d *decision) {
 		}
 		d.give = append(d.give, elect.HandOver{Key: key, Park: true, Reason: elect.ReasonRemoved})
 	}
-	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return compareKeys(a.Key, b.Key) })
-}
-
-func compareKeys(a, b elect.Key) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 // drain gives everything up, each key to whom the plan gives it.
@@ -360,7 +346,7 @@ func (s situation) drain(d *decision) {
 		}
 		d.give = append(d.give, move)
 	}
-	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return compareKeys(a.Key, b.Key) })
+	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 const (
