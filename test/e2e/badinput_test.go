@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // secret is a password that nothing may ever show.
@@ -28,7 +29,7 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 
 	DescribeTable("in a configuration is told with its place, by run and by validate, and ends with code 2",
 		func(ctx SpecContext, text string, want ...string) {
-			dir, err := os.MkdirTemp(work, "bad-")
+			dir, err := os.MkdirTemp(Work, "bad-")
 			Expect(err).NotTo(HaveOccurred())
 			file := filepath.Join(dir, "a.yaml")
 			if text != "" {
@@ -137,7 +138,7 @@ groups:
 			}
 			return owners, err
 		}).Should(ConsistOf("a", "a", "b", "b"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered, func() {
@@ -159,7 +160,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		r := o.start(ctx, "r1")
 		Expect(exit(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
 		Expect(r.Log()).To(And(ContainSubstring("uthentication failed"), Not(ContainSubstring(secret)), Not(ContainSubstring("goroutine "))))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("works with the right one, which is shown nowhere", func(ctx SpecContext) {
 		o := newOwn("password", "groups: [{name: a, tasks: [{name: b, exec: {command: [env]}, restart: never}]}]\n")
@@ -186,7 +187,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		}).ShouldNot(BeEmpty())
 		Expect(o.Scale(ctx, 0)).To(Succeed())
 		Expect(r.Log()).NotTo(ContainSubstring(secret))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // withUser is a set's URI with a user and password.

@@ -10,17 +10,18 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("More tasks than the caps have room for", func() {
-	eachStore("A hundred on four replicas with a cap of 20", func(store string, uri func() string) {
+	EachStore("A hundred on four replicas with a cap of 20", func(store string, uri func() string) {
 		const tasks, running, left = 100, 80, 20
 		var c *harness.Cluster
 
-		AfterEach(func() { logsOnFailure(c) })
+		AfterEach(func() { LogsOnFailure(c) })
 
 		It("run as far as there is room, and the rest is reported everywhere as NoCapacity", func(ctx SpecContext) {
-			c = newCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 20, Tasks: tasks})
+			c = NewCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 20, Tasks: tasks})
 			Expect(c.Add(ctx, 4)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(running).Should(Succeed())
 
@@ -46,14 +47,14 @@ var _ = Describe("More tasks than the caps have room for", func() {
 
 			By("asking the command line")
 			server := c.Live()[0].Client.AdminURL()
-			status, err := harness.Command(ctx, bins.Shardctl, "status", "--server", server)
+			status, err := harness.Command(ctx, Bins.Shardctl, "status", "--server", server)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(status.Stdout).To(ContainSubstring("NoCapacity"), fmt.Sprint(status))
-			got, err := harness.Command(ctx, bins.Shardctl, "get", "tasks", "--server", server, "-o", "json")
+			got, err := harness.Command(ctx, Bins.Shardctl, "get", "tasks", "--server", server, "-o", "json")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got.Code).To(Equal(0), got.Stderr)
 			Expect(unassigned([]byte(got.Stdout))).To(Equal(left))
-			waited, err := harness.Command(ctx, bins.Shardctl, "wait", "--for=running", "-g", harness.Group, "--timeout", "1s", "--server", server)
+			waited, err := harness.Command(ctx, Bins.Shardctl, "wait", "--for=running", "-g", harness.Group, "--timeout", "1s", "--server", server)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(waited.Code).To(Equal(1), "not all run: %v", waited)
 
@@ -64,8 +65,8 @@ var _ = Describe("More tasks than the caps have room for", func() {
 				status, err := c.Live()[0].Client.Status(ctx)
 				return status.ProblemsOf("NoCapacity"), err
 			}).Should(BeEmpty())
-			expectOneRunEach(c)
-		}, SpecTimeout(storyTimeout))
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
 	})
 })
 

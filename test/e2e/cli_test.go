@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("The command line", Label("sqlite"), Ordered, func() {
@@ -57,7 +58,7 @@ groups:
 			Expect(got.Stderr).To(HavePrefix("error: not "))
 			Expect(strings.Count(got.Stderr, "\n")).To(Equal(1))
 		}
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("gets lists in each format", func(ctx SpecContext) {
 		get := func(args ...string) string {
@@ -94,14 +95,14 @@ groups:
 		none := shardctl(ctx, "get", "--server", server, "tasks", "g/none")
 		Expect(none.Code).To(Equal(1))
 		Expect(none.Stderr).To(ContainSubstring("g/none"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("shows the status", func(ctx SpecContext) {
 		got := shardctl(ctx, "status", "--server", server)
 		Expect(got.Code).To(BeZero(), got.Stderr)
 		Expect(got.Stdout).To(And(ContainSubstring("own"), MatchRegexp(`(?m)^ *g +`), MatchRegexp(`(?m)^ *b +live`)))
 		Expect(shardctl(ctx, "healthcheck", "--server", server)).To(Equal(harness.CommandResult{}))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("reads the store itself when no replica is up", func(ctx SpecContext) {
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
@@ -139,5 +140,5 @@ groups:
 		Expect(missing.Code).To(Equal(1), missing.Stdout)
 		Expect(missing.Stderr).To(Equal("error: no replica has made this store yet: stat " + o.dir + "/none.db: no such file or directory\n"))
 		Expect(filepath.Join(o.dir, "none.db")).NotTo(BeAnExistingFile())
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })

@@ -11,17 +11,18 @@ import (
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Two replicas with one instance name", func() {
-	eachStore("Twins", func(store string, uri func() string) {
+	EachStore("Twins", func(store string, uri func() string) {
 		const tasks = 10
 		var c *harness.Cluster
 
-		AfterEach(func() { logsOnFailure(c) })
+		AfterEach(func() { LogsOnFailure(c) })
 
 		It("are told of, and both keep working", func(ctx SpecContext) {
-			c = newCluster("twins-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
+			c = NewCluster("twins-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
 			for range 2 {
 				_, err := c.Start(ctx, "twin")
 				Expect(err).NotTo(HaveOccurred())
@@ -34,8 +35,8 @@ var _ = Describe("Two replicas with one instance name", func() {
 				}).Should(ContainElement(HaveField("Instance", "twin")))
 			}
 			Expect(c.Live()).To(HaveLen(2))
-			expectOneRunEach(c)
-		}, SpecTimeout(storyTimeout))
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
 	})
 })
 

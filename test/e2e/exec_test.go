@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // notifyEnv makes this test program a command that says READY=1 once the file it names is there, and then sleeps.
@@ -96,7 +97,7 @@ groups:
 		Expect(task(ctx, b, "g/third-time-lucky")).To(HaveField("State", "done"))
 		Expect(o.lines("crash")).To(HaveLen(4))
 		Expect(o.lines("lucky")).To(HaveLen(3))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("are starting until they are ready", func(ctx SpecContext) {
 		self, err := os.Executable()
@@ -119,7 +120,7 @@ groups:
 		Expect(os.WriteFile(filepath.Join(o.dir, "go"), nil, 0o600)).To(Succeed())
 		eventuallyState(ctx, a, "g/notifies", "running")
 		Expect(task(ctx, a, "g/never-says")).To(HaveField("State", "starting"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("write to the log line by line, and any replica gives their last lines", func(ctx SpecContext) {
 		o := newOwn("output", `
@@ -154,7 +155,7 @@ groups:
 		By("losing the owner")
 		Expect(a.Kill(harness.Worker, 9)).Error().NotTo(HaveOccurred())
 		Eventually(func() (string, error) { return get(ctx, b, "/api/v1/tasks/g/t/logs") }).Should(ContainSubstring("I am g/t on b"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // expectRising says that these are n tokens, each larger than the one before; -1: any number.

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Tasks that call a URL", Label("sqlite"), func() {
@@ -71,7 +72,7 @@ groups:
 		Expect(tries[2].Header.Get("Idempotency-Key")).NotTo(Equal(tries[1].Header.Get("Idempotency-Key")))
 		Expect(tries[1].Token()).To(BeNumerically(">", tries[0].Token()))
 		eventuallyTask(ctx, a, "g/broken", HaveField("LastError", "tick: status 500 Internal Server Error"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("are told start, renew and stop, and never to two at once", func(ctx SpecContext) {
 		far := newFarSide()
@@ -128,7 +129,7 @@ groups:
 			}
 		}
 		Expect(began).To(BeTemporally(">=", granted), "b began before what a was granted was over")
-		figure("sqlite", "worker of an http task killed: started elsewhere %v after its grant was over", began.Sub(granted).Round(time.Millisecond))
+		Figure("sqlite", "worker of an http task killed: started elsewhere %v after its grant was over", began.Sub(granted).Round(time.Millisecond))
 
 		By("draining: the far side is told to stop")
 		c := o.start(ctx, "c")
@@ -166,7 +167,7 @@ groups:
 			}
 		}
 		expectUnique(calls())
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 func countEvent(calls []call, event string) int {

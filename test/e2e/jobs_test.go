@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Jobs, which are done once", Label("sqlite"), func() {
@@ -56,7 +57,7 @@ groups:
 		expectRising(o.lines("long"), 3)
 		Expect(o.lines("ended")).To(HaveLen(1))
 		Expect(o.lines("quick")).To(HaveLen(1))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("end the program with code 1 when one has failed", func(ctx SpecContext) {
 		o := newOwn("failed", `
@@ -73,7 +74,7 @@ groups:
 			expectOneError(r.Log(), "error: 1 of 2: a task has failed")
 		}
 		Expect(o.Leftovers()).To(BeEmpty())
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("are waited for by all replicas, whoever runs them", func(ctx SpecContext) {
 		o := newOwn("together", `
@@ -86,7 +87,7 @@ groups:
 		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(exit(ctx, b)).To(BeZero(), b.LogTail(20))
 		Expect(o.lines("ran")).To(And(HaveLen(8), ContainElements("a", "b")))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("make no sense to wait for where there are none", func(ctx SpecContext) {
 		o := newOwn("nojobs", `
@@ -95,5 +96,5 @@ groups: [{name: g, tasks: [{name: t, exec: {command: [sleep, "1000"]}}]}]
 		r := o.startWith(ctx, "r", []string{"--until-done"})
 		Expect(exit(ctx, r)).To(Equal(2), r.Log())
 		expectOneError(r.Log(), "error: --until-done: no task has restart: never")
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })

@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // outage is a store that a story can take away and give back.
@@ -30,7 +31,7 @@ var _ = Describe("A store that is away", func() {
 	Describe("SQLite", Label("sqlite"), func() { outageStories("sqlite", sqliteOutage) })
 
 	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
-		c := newCluster("nowait", harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1})
+		c := NewCluster("nowait", harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1})
 		began := time.Now()
 		r, err := c.Start(ctx, "r1", "--wait-store", "0")
 		Expect(err).NotTo(HaveOccurred())
@@ -41,19 +42,19 @@ var _ = Describe("A store that is away", func() {
 		Expect(r.Log()).To(ContainSubstring("127.0.0.1:9"), "the message names the store")
 		Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 func outageStories(store string, take func(SpecContext) outage) {
 	const tasks = 12
 	var c *harness.Cluster
 
-	AfterEach(func() { logsOnFailure(c) })
+	AfterEach(func() { LogsOnFailure(c) })
 
 	It("is waited for at the start, and everything runs once it is there", func(ctx SpecContext) {
 		s := take(ctx)
 		back := s.absent(ctx)
-		c = newCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+		c = NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
 		Expect(c.Add(ctx, 2)).To(Succeed())
 		for _, r := range c.Live() {
 			Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
@@ -70,32 +71,32 @@ func outageStories(store string, take func(SpecContext) outage) {
 				Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
 		}
 		Expect(c.Live()).To(HaveLen(2), "nobody gave up")
-		expectOneRunEach(c)
-	}, SpecTimeout(storyTimeout))
+		ExpectOneRunEach(c)
+	}, SpecTimeout(StoryTimeout))
 
 	It("costs nothing when it is away for less than the renewal deadline, and all tasks stop when it is away for longer", func(ctx SpecContext) {
 		s := take(ctx)
-		c = newCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+		c = NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
 		Expect(c.Add(ctx, 3)).To(Succeed())
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
 		By("freezing it for a quarter of the lease")
 		began := history.Now()
 		back := s.freeze(ctx)
-		waitUntil(ctx, began.Add(lease/4))
+		WaitUntil(ctx, began.Add(Lease/4))
 		back(ctx)
-		waitUntil(ctx, began.Add(2*lease)) // had anybody lost a lease, it would show by now
-		h := load(c)
+		WaitUntil(ctx, began.Add(2*Lease)) // had anybody lost a lease, it would show by now
+		h := Load(c)
 		Expect(h.Started(began, history.Now())).To(BeEmpty(), "no task restarted")
 		Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
 
 		By("freezing it for twice the lease")
 		began = history.Now()
 		back = s.freeze(ctx)
-		waitUntil(ctx, began.Add(2*lease))
-		h = load(c)
+		WaitUntil(ctx, began.Add(2*Lease))
+		h = Load(c)
 		for _, r := range c.Live() {
-			Expect(h.AliveAfter(r.Name, began.Add(hardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
+			Expect(h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
 			status, err := r.Client.Status(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(status.Store.Reachable).To(BeFalse())
@@ -105,11 +106,11 @@ func outageStories(store string, take func(SpecContext) outage) {
 		returned := history.Now()
 		back(ctx)
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		figure(store, "store back after an outage of 2 T: all tasks run again within %v",
-			lastStart(load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
+		Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
+			lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
 		Expect(c.Live()).To(HaveLen(3), "nobody crashed")
-		expectOneRunEach(c)
-	}, SpecTimeout(storyTimeout))
+		ExpectOneRunEach(c)
+	}, SpecTimeout(StoryTimeout))
 }
 
 // mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other stories.
@@ -133,7 +134,7 @@ func mongoOutage(SpecContext) outage {
 // sqliteOutage is a database file whose write lock somebody else takes and does not give back.
 func sqliteOutage(SpecContext) outage {
 	GinkgoHelper()
-	uri := sqliteURI()
+	uri := SQLiteURI()
 	hold := func(ctx context.Context) func(context.Context) {
 		path := strings.TrimPrefix(uri, "sqlite:")
 		db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)")
@@ -150,14 +151,4 @@ func sqliteOutage(SpecContext) outage {
 		}
 	}
 	return outage{uri: uri, absent: hold, freeze: hold}
-}
-
-// waitUntil lets time pass: outages are measured in it.
-func waitUntil(ctx context.Context, t history.Instant) {
-	GinkgoHelper()
-	select {
-	case <-time.After(t.Sub(history.Now())):
-	case <-ctx.Done():
-		Fail("the story took too long")
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // own is a cluster whose story writes the configuration itself: what follows below is joined with a header that names the store, the
@@ -34,18 +35,18 @@ const ownLease = 2 * time.Second
 // newOwn makes a cluster on a SQLite file with a lease of 2 s.
 func newOwn(name, body string) *own {
 	GinkgoHelper()
-	o := &own{Cluster: newCluster(name, harness.Options{Lease: ownLease}), body: body}
+	o := &own{Cluster: NewCluster(name, harness.Options{Lease: ownLease}), body: body}
 	var err error
-	o.dir, err = os.MkdirTemp(work, name+"-files-")
+	o.dir, err = os.MkdirTemp(Work, name+"-files-")
 	Expect(err).NotTo(HaveOccurred())
 	o.header = map[string]any{
 		"version": 1, "cluster": "own",
-		"store":     map[string]any{"uri": sqliteURI()},
+		"store":     map[string]any{"uri": SQLiteURI()},
 		"lease":     map[string]any{"duration": ownLease.String()},
 		"rebalance": map[string]any{"settle": "300ms"},
 		"shutdown":  map[string]any{"timeout": "10s"},
 	}
-	DeferCleanup(func() { logsOnFailure(o.Cluster) })
+	DeferCleanup(func() { LogsOnFailure(o.Cluster) })
 	return o
 }
 
@@ -181,7 +182,7 @@ func ask(ctx context.Context, address, path string) (code int, body string, err 
 // shardctl runs a command and waits for it.
 func shardctl(ctx context.Context, args ...string) harness.CommandResult {
 	GinkgoHelper()
-	result, err := harness.Command(ctx, bins.Shardctl, args...)
+	result, err := harness.Command(ctx, Bins.Shardctl, args...)
 	Expect(err).NotTo(HaveOccurred())
 	return result
 }

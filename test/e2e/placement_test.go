@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Where tasks may run", Label("sqlite"), func() {
@@ -53,7 +54,7 @@ groups:
 		lost := eventuallyTask(ctx, a, "gpu/g1", And(HaveField("State", "unassigned"), HaveField("Reason", "NoInstance")))
 		Expect(lost.Message).To(ContainSubstring("no live instance may own"))
 		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 2, "b": 2}))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("stays below maxTasks, over all groups", func(ctx SpecContext) {
 		o := newOwn("maxtasks", `
@@ -78,7 +79,7 @@ groups:
 			}
 		}
 		eventuallyNoProblem(ctx, a, "NoCapacity")
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // keyGroup is the group of a key.

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("A configuration that changes", Label("sqlite"), func() {
@@ -52,7 +53,7 @@ groups:
 		removed := o.lines("removed")
 		expectRising([]string{strings.TrimPrefix(removed[0], "started "), strings.TrimPrefix(removed[2], "started ")}, 2)
 		Expect(o.lines("kept")).To(HaveLen(1))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("is refused when it is bad, and the last good one stays", func(ctx SpecContext) {
 		o := newOwn("refused", first)
@@ -91,7 +92,7 @@ groups:
 		reload(1)
 		eventuallyState(ctx, a, "g/added", "running")
 		Expect(task(ctx, a, "g/kept")).To(And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("is read again at SIGHUP, and tells what needs a restart", func(ctx SpecContext) {
 		o := newOwn("hup", first)
@@ -112,5 +113,5 @@ groups:
 		o.rewrite(a)
 		eventuallyNoProblem(ctx, a, "RestartRequired")
 		Expect(o.lines("kept")).To(HaveLen(1))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // samples are the configurations that people begin with.
@@ -32,9 +33,9 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		far = newFarSide()
 		GinkgoT().Setenv("WEBHOOK_URL", far.URL)
 		for name, n := range map[string]int{"topics": 2, "webhooks": 1, "schedules": 1, "jobs": 1, "full": 1} {
-			stores[name] = sqliteURI()
+			stores[name] = SQLiteURI()
 			GinkgoT().Setenv("SHARDCTL_STORE_URI", stores[name])
-			c := newCluster("sample-"+name, harness.Options{})
+			c := NewCluster("sample-"+name, harness.Options{})
 			clusters[name] = c
 			for i := range n {
 				var args []string
@@ -47,7 +48,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 	})
 	AfterEach(func() {
 		for _, name := range CurrentSpecReport().Labels() {
-			logsOnFailure(clusters[name])
+			LogsOnFailure(clusters[name])
 		}
 	})
 	AfterAll(func(ctx SpecContext) {
@@ -70,7 +71,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		name := strings.TrimPrefix(running.Key, "topics/")
 		Eventually(func() (string, error) { return get(ctx, r, "/api/v1/tasks/"+running.Key+"/logs") }).
 			Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("webhooks.yaml tells the far side what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
 		r := replicas["webhooks"][0]
@@ -85,7 +86,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 			Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
 		}
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("schedules.yaml runs the probes at their ticks", Label("schedules"), func(ctx SpecContext) {
 		r := replicas["schedules"][0]
@@ -94,7 +95,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			Eventually(r.Log).Should(ContainSubstring("probing for " + name))
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("jobs.yaml is done once, and stays done", Label("jobs"), func(ctx SpecContext) {
 		r := replicas["jobs"][0]
@@ -106,7 +107,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		again := startSample(ctx, clusters["jobs"], "r2", "jobs", "--until-done")
 		Expect(exit(ctx, again)).To(BeZero())
 		Expect(again.Log()).NotTo(ContainSubstring("is done"))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("full.yaml runs without a failing task", Label("full"), func(ctx SpecContext) {
 		r := replicas["full"][0]
@@ -117,7 +118,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			eventuallyState(ctx, r, key, state)
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // startSample starts a replica with the sample of that name; listeners and name are in a file beside it, or take the place of the sample's.

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Scheduled tasks", Label("sqlite"), func() {
@@ -66,9 +67,9 @@ groups:
 			}
 			// T until its owner counts as dead; the newest of what was missed meanwhile is caught up.
 			Expect(missing).To(BeNumerically("<=", int(ownLease/time.Second)+4), "%s: %v", name, runs)
-			figure("sqlite", "every: 1s, owner killed (T = %v): %d ticks missed", ownLease, missing)
+			Figure("sqlite", "every: 1s, owner killed (T = %v): %d ticks missed", ownLease, missing)
 		}
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("wait for their next tick, and tell when that is", func(ctx SpecContext) {
 		o := newOwn("cron", `
@@ -117,7 +118,7 @@ groups:
 		Expect(named.Weekday()).To(BeElementOf(time.Monday, time.Sunday))
 		Expect(next("daily")).To(BeTemporally("==", now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)))
 		Expect(next("hourly")).To(BeTemporally("~", now.Add(30*time.Minute), 31*time.Minute))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("do as overlap, timeout and retry say", func(ctx SpecContext) {
 		o := newOwn("overlap", `
@@ -151,7 +152,7 @@ groups:
 			Expect(found).To(BeTrue(), result)
 			Expect(value).To(BeNumerically(">=", 2), result)
 		}
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // owned counts the tasks of each instance, by one replica.

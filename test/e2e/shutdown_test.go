@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("The end of a replica", Label("sqlite"), func() {
@@ -38,7 +39,7 @@ groups:
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Shutdown")))
 		Expect(time.Since(began)).To(BeNumerically("<", 30*time.Second))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("comes at once at the second SIGTERM, and takes its tasks with it", func(ctx SpecContext) {
 		o := newOwn("hardstop", stubborn)
@@ -59,7 +60,7 @@ groups:
 		Expect(procs[0].Alive()).To(BeFalse())
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b")))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("leaves its tasks waiting for it where rebalance.onRestart says so", func(ctx SpecContext) {
 		o := newOwn("grace", `
@@ -94,7 +95,7 @@ groups:
 			}
 		}
 		Expect(b.Running()).To(BeTrue())
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 
 	It("is waited for only for rebalance.restartGrace", func(ctx SpecContext) {
 		o := newOwn("graceover", `
@@ -110,7 +111,7 @@ groups:
 		gone := time.Now()
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 4}))
 		Expect(time.Since(gone)).To(BeNumerically(">", time.Second))
-	}, SpecTimeout(storyTimeout))
+	}, SpecTimeout(StoryTimeout))
 })
 
 // owner is who runs a task, under which token.

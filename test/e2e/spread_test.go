@@ -11,40 +11,41 @@ import (
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // One cluster goes through all of these stories. Each first brings it to five replicas in balance, so each can be run alone.
 var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
-	eachStore("One cluster", func(store string, uri func() string) {
+	EachStore("One cluster", func(store string, uri func() string) {
 		const tasks = 100
 		var c *harness.Cluster
 
 		BeforeAll(func() {
-			c = newCluster("spread-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
+			c = NewCluster("spread-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
 		})
 
 		BeforeEach(func(ctx SpecContext) {
 			Expect(c.Scale(ctx, 5)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		}, NodeTimeout(storyTimeout))
+		}, NodeTimeout(StoryTimeout))
 
 		AfterEach(func() {
 			if c == nil {
 				return // BeforeAll has failed
 			}
-			logsOnFailure(c)
-			expectOneRunEach(c)
+			LogsOnFailure(c)
+			ExpectOneRunEach(c)
 		})
 
 		It("spreads them, 20 each", func(ctx SpecContext) {
-			h := load(c)
+			h := Load(c)
 			Expect(h.Keys()).To(Equal(c.Keys()))
 			counts := history.ByInstance(h.OwnersAt(history.Now()))
 			Expect(counts).To(HaveLen(5))
 			for name, n := range counts {
 				Expect(n).To(Equal(20), name)
 			}
-		}, SpecTimeout(storyTimeout))
+		}, SpecTimeout(StoryTimeout))
 
 		It("moves exactly 16 when a sixth replica joins", func(ctx SpecContext) {
 			before := history.Now()
@@ -52,7 +53,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			after := history.Now()
 
-			h := load(c)
+			h := Load(c)
 			joined := c.Live()[5].Name
 			moves := h.Moves(before, after)
 			Expect(moves).To(HaveLen(16))
@@ -60,9 +61,9 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 				Expect(move.To).To(Equal(joined), "%v", move)
 			}
 			Expect(h.Started(before, after)).To(HaveLen(16), "every start is a move: nothing restarts in its place")
-			figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
+			Figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
 				lastStart(h, before, after).Sub(before).Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(before, after))))
-		}, SpecTimeout(storyTimeout))
+		}, SpecTimeout(StoryTimeout))
 
 		It("hands all tasks over on SIGTERM", func(ctx SpecContext) {
 			leaving := c.Live()[0]
@@ -76,13 +77,13 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
-			h := load(c)
+			h := Load(c)
 			gaps := h.Gaps(at, history.Now())
 			Expect(gapKeys(gaps)).To(ContainElements(keys))
 			Expect(h.AliveAfter(leaving.Name, gone)).To(BeEmpty(), "tasks that outlived their replica")
-			figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
+			Figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
 				lastStart(h, at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
-		}, SpecTimeout(storyTimeout))
+		}, SpecTimeout(StoryTimeout))
 
 		It("takes all tasks over after kill -9 of guard and worker", func(ctx SpecContext) {
 			dying := c.Live()[0]
@@ -94,16 +95,16 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
-			h := load(c)
+			h := Load(c)
 			last := lastStartOf(h, keys, at).Sub(at)
-			figure(store, "kill -9 of guard and worker: %d tasks elsewhere within %v (T + 1 s is %v)", len(keys),
-				last.Round(time.Millisecond), lease+time.Second)
-			Expect(last).To(BeNumerically("<", lease+5*time.Second))
-			Expect(h.AliveAfter(dying.Name, at.Add(hardDeadline))).To(BeEmpty(), "nothing of the dead outlives the hard deadline")
+			Figure(store, "kill -9 of guard and worker: %d tasks elsewhere within %v (T + 1 s is %v)", len(keys),
+				last.Round(time.Millisecond), Lease+time.Second)
+			Expect(last).To(BeNumerically("<", Lease+5*time.Second))
+			Expect(h.AliveAfter(dying.Name, at.Add(HardDeadline))).To(BeEmpty(), "nothing of the dead outlives the hard deadline")
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "task process %d of the dead still lives", p.PID)
 			}
-		}, SpecTimeout(storyTimeout))
+		}, SpecTimeout(StoryTimeout))
 
 		It("takes all tasks over at once after kill -9 of the worker alone", func(ctx SpecContext) {
 			dying := c.Live()[0]
@@ -116,12 +117,12 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Expect(ended.ExitCode()).NotTo(Equal(0), "the guard tells its worker's end")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
-			h := load(c)
+			h := Load(c)
 			last := lastStartOf(h, keys, at).Sub(at)
-			figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
+			Figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
 				last.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
 			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: nobody waits for T")
-		}, SpecTimeout(storyTimeout))
+		}, SpecTimeout(StoryTimeout))
 
 		It("stops everything in order at last", func(ctx SpecContext) {
 			live := c.Live()
@@ -132,10 +133,10 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 				Expect(ended.ExitCode()).To(Equal(0), r.Name)
 			}
 			Expect(c.Leftovers()).To(BeEmpty(), "processes that outlived their replica")
-			h := load(c)
+			h := Load(c)
 			starts := len(h.Started(0, history.Now()))
-			figure(store, "%d starts of %d keys in all, none twice at once, tokens rising", starts, len(h.Keys()))
-		}, SpecTimeout(storyTimeout))
+			Figure(store, "%d starts of %d keys in all, none twice at once, tokens rising", starts, len(h.Keys()))
+		}, SpecTimeout(StoryTimeout))
 	}, Ordered, ContinueOnFailure)
 })
 

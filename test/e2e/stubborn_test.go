@@ -11,23 +11,24 @@ import (
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
-	eachStore("Stubborn tasks", func(store string, uri func() string) {
+	EachStore("Stubborn tasks", func(store string, uri func() string) {
 		const tasks = 12
 		var c *harness.Cluster
 
-		AfterEach(func() { logsOnFailure(c) })
+		AfterEach(func() { LogsOnFailure(c) })
 
 		It("are ended whole before they run elsewhere", func(ctx SpecContext) {
-			c = newCluster("stubborn-"+store, harness.Options{
+			c = NewCluster("stubborn-"+store, harness.Options{
 				StoreURI: uri(), Tasks: tasks, StopTimeout: time.Second, Recorder: []string{"--ignore-term", "--fork"},
 			})
 			Expect(c.Scale(ctx, 3)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			for _, key := range c.Keys() {
-				Eventually(func() []history.Run { return load(c).Runs(key) }).Should(ContainElement(HaveField("Children", Not(BeEmpty()))))
+				Eventually(func() []history.Run { return Load(c).Runs(key) }).Should(ContainElement(HaveField("Children", Not(BeEmpty()))))
 			}
 
 			By("draining one")
@@ -38,7 +39,7 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			_, err = leaving.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			expectOneRunEach(c)
+			ExpectOneRunEach(c)
 
 			By("killing the worker of another, whose guard ends the children as well")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -47,12 +48,12 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			at, err = dying.Kill(harness.Worker, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
-			expectOneRunEach(c)
+			ExpectOneRunEach(c)
 
 			By("stopping the last")
 			Expect(c.Scale(ctx, 0)).To(Succeed())
 			Expect(c.Leftovers()).To(BeEmpty())
-			expectOneRunEach(c)
-		}, SpecTimeout(storyTimeout))
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
 	})
 })

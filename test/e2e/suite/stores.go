@@ -1,6 +1,6 @@
 //go:build linux
 
-package e2e_test
+package suite
 
 import (
 	. "github.com/onsi/ginkgo/v2"
@@ -8,11 +8,11 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 )
 
-// eachStore tells the same stories once for each store. uri makes a fresh, empty store; call it from BeforeAll or a story.
-func eachStore(what string, tell func(store string, uri func() string), args ...any) {
+// EachStore tells the same stories once for each store. uri makes a fresh, empty store; call it from BeforeAll or a story.
+func EachStore(what string, tell func(store string, uri func() string), args ...any) {
 	stores := map[string]func() string{
 		"mongodb": func() string { return testmongo.Shared(GinkgoTB()) },
-		"sqlite":  sqliteURI,
+		"sqlite":  SQLiteURI,
 	}
 	for _, store := range []string{"mongodb", "sqlite"} {
 		args := append([]any{Label(store)}, args...)

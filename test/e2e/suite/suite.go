@@ -1,0 +1,155 @@
+//go:build linux
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/term"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+const (
+	// Lease is T of a story that does not choose its own.
+	Lease = 4 * time.Second
+	// HardDeadline is X for it: nothing of a task may be alive so long after the last beat of its session.
+	HardDeadline = Lease * 9 / 10
+	// Settle is how long membership rests before keys move for balance.
+	Settle = 500 * time.Millisecond
+	// Patience bounds every wait. It is no figure: those are measured from the records and printed.
+	Patience = 60 * time.Second
+	// StoryTimeout bounds one story, so that one that hangs leaves the logs of its replicas.
+	StoryTimeout = 3 * time.Minute
+	// suiteTimeout is below that of `go test`, whose end kills without cleaning up.
+	suiteTimeout = 14 * time.Minute
+)
+
+var (
+	// Bins are the programs under test, once the suite has begun.
+	Bins harness.Binaries
+	// Work holds the files of all clusters. It is left behind when a story failed.
+	Work string
+)
+
+// Run tells all stories of the calling package. Call it from its only test.
+func Run(t *testing.T, name string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the stories take minutes; -short was given")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(Patience)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	suite, reporter := GinkgoConfiguration()
+	suite.Timeout = suiteTimeout
+	reporter.NoColor = reporter.NoColor || !term.IsTerminal(int(os.Stdout.Fd()))
+	RunSpecs(t, name, suite, reporter)
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	Work, err = os.MkdirTemp("", "shardctl-e2e-")
+	Expect(err).NotTo(HaveOccurred())
+	Bins, err = harness.Build(ctx, Work)
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(5*time.Minute))
+
+var _ = ReportAfterSuite("figures", func(report Report) {
+	figures.Lock()
+	defer figures.Unlock()
+	for _, line := range figures.lines {
+		fmt.Fprintln(os.Stdout, "figure:", line)
+	}
+	if !report.SuiteSucceeded {
+		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)
+		return
+	}
+	if err := os.RemoveAll(Work); err != nil {
+		fmt.Fprintln(os.Stdout, err)
+	}
+})
+
+// figures are what the stories measured, printed at the end. Stories assert order and completeness; how fast is for people and
+// benchmarks, since a test machine may be busy.
+var figures struct {
+	sync.Mutex
+	lines []string
+}
+
+// Figure notes what a story measured; store (or another subject) comes first in its line.
+func Figure(store, format string, args ...any) {
+	line := store + ": " + fmt.Sprintf(format, args...)
+	AddReportEntry("figure", line)
+	figures.Lock()
+	defer figures.Unlock()
+	figures.lines = append(figures.lines, line)
+}
+
+// NewCluster makes a cluster without replicas. Its processes die at the end of the container or story that called it.
+func NewCluster(name string, o harness.Options) *harness.Cluster {
+	GinkgoHelper()
+	if o.Lease == 0 {
+		o.Lease = Lease
+	}
+	if o.Settle == 0 {
+		o.Settle = Settle
+	}
+	dir, err := os.MkdirTemp(Work, name+"-")
+	Expect(err).NotTo(HaveOccurred())
+	c, err := harness.NewCluster(Bins, dir, o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(c.Close)
+	return c
+}
+
+// LogsOnFailure shows what the replicas wrote when the story that ends now has failed.
+func LogsOnFailure(c *harness.Cluster) {
+	if c != nil && CurrentSpecReport().Failed() {
+		AddReportEntry("logs", c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
+	}
+}
+
+// ExpectOneRunEach holds the whole history to what must be so at any time: never two runs of a key at once, and tokens that strictly
+// increase.
+func ExpectOneRunEach(c *harness.Cluster) {
+	GinkgoHelper()
+	h := Load(c)
+	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once")
+	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+}
+
+// Load reads what ran so far in a cluster.
+func Load(c *harness.Cluster) *history.History {
+	GinkgoHelper()
+	h, err := c.History()
+	Expect(err).NotTo(HaveOccurred())
+	return h
+}
+
+// SQLiteURI is the URI of a database file that does not exist yet.
+func SQLiteURI() string {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp(Work, "sqlite-")
+	Expect(err).NotTo(HaveOccurred())
+	return "sqlite:" + filepath.Join(dir, "locks.db")
+}
+
+// WaitUntil lets time pass: outages are measured in it.
+func WaitUntil(ctx context.Context, t history.Instant) {
+	GinkgoHelper()
+	select {
+	case <-time.After(t.Sub(history.Now())):
+	case <-ctx.Done():
+		Fail("the story took too long")
+	}
+}
