@@ -20,8 +20,10 @@ E2E_LABELS ?=
 FUZZTIME   ?= 10s
 DEV_FLAGS  ?=
 
+# Packages of stories with real processes. They mostly wait, so they run beside each other.
+STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 # Packages of this module with Go files; the end-to-end stories have a target of their own.
-UNIT = $$(go list ./... | grep -v '/test/e2e$$')
+UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm)?$$')
 # bench is a module of its own.
 BENCH_MODULE := $(wildcard bench/go.mod)
 
@@ -50,7 +52,7 @@ unit: ## All tests but the end-to-end stories
 
 .PHONY: e2e
 e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
-	go test -v -count=1 -timeout 15m ./test/e2e $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
+	go test -v -count=1 -timeout 15m -p 4 $(STORIES) $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
 
 .PHONY: bench
 bench: ## Print the figures of this machine
