@@ -29,6 +29,7 @@ type mirror struct {
 	lastAllSessions protocol.Instant
 	watching        bool
 	loaded          bool
+	membersRead     bool
 }
 
 type mirrorGroup struct {
@@ -259,6 +260,7 @@ func (e *Elector) refreshed(r reading) {
 	e.wakeGroups(r.counts)
 	m.counts = r.counts
 	if r.didMembers {
+		m.membersRead = true
 		m.members = make(map[string]Member, len(r.members))
 		for _, d := range r.members {
 			member, err := MemberFrom(d)

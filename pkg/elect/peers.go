@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -224,41 +225,43 @@ func (e *Elector) wantPeer(id string) *peer {
 // freed says whether a lock that names the session may be claimed: it is known to be dead and no far side holds a grant.
 func (e *Elector) freed(session string, key Key) bool {
 	q := e.wantPeer(session)
-	if !q.m.Dead() {
-		return false
-	}
-	granted := time.Duration(q.doc.Granted[key]) * time.Millisecond
-	return granted == 0 || e.clock.Now().KillerElapsed(q.m.DeadAt) >= granted
+	return q.m.Freed(time.Duration(q.doc.Granted[key])*time.Millisecond, e.clock.Now())
 }
 
 // away says whether own reads or beats have failed for longer than T/4: what is seen of others then says nothing about
 // them, for they may be as unable to write as this process is.
 func (e *Elector) away(now protocol.Instant) bool {
-	l := &e.loop
-	beating := l.session.m.Phase == protocol.Open
-	return now.HolderElapsed(l.lastRead) > e.p.Outage || beating && now.HolderElapsed(l.lastBeat) > e.p.Outage
+	return e.loop.session.m.Away(e.p, e.loop.lastRead, e.loop.lastBeat, now)
 }
 
 // notOutage notes an own success. After failures for longer than T/4 all ages start anew: what was not seen is not
 // known to be silent.
 func (e *Elector) notOutage(last *protocol.Instant, now protocol.Instant) {
-	gap := now.HolderElapsed(*last)
+	before := *last
 	*last = now
-	if gap <= e.p.Outage {
+	if !e.p.OutageSince(before, now) {
 		return
 	}
 	e.loop.outageEnd = now
 	e.loop.viewDirty = true
-	e.log.Info("The store answers again: all ages start anew", "duration", gap)
+	e.log.Info("The store answers again: all ages start anew", "duration", now.HolderElapsed(before))
 	for id, q := range e.loop.peers {
 		e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerAnew}, now)
 	}
 }
 
+// longestLease is the largest T of all members known. A session whose document is missing may be anybody's, also one
+// that was never seen here: as long as the members have not been read it may be of any length.
 func (e *Elector) longestLease() time.Duration {
+	if !e.loop.mirror.membersRead {
+		return math.MaxInt64
+	}
 	longest := e.p.T
 	for _, q := range e.loop.peers {
 		longest = max(longest, q.m.Lease)
+	}
+	for _, m := range e.loop.mirror.members {
+		longest = max(longest, time.Duration(m.LeaseMS)*time.Millisecond)
 	}
 	return longest
 }

@@ -146,3 +146,35 @@ func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 		a.stop()
 	})
 }
+
+// Whoever starts after a session was deleted has never seen how long its lease is, and must not take its keys by its own, shorter one.
+func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long = 4 * lease
+		store, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, store, "a", func(c *elect.Config) { c.LeaseDuration = long })
+		a.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		a.cut()
+		res, err := store.Read(t.Context(), elect.KindSession, a.View().Session)
+		if err != nil || len(res.Docs) != 1 {
+			t.Fatal(res, err)
+		}
+		if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+			t.Fatal(err)
+		}
+		b := startNode(t, store, "b")
+		b.track(t)
+		mustLock(t, b, "g/other", rec.hold("b"))
+		eventually(t, 3*long, "b runs it, after a's lease", func() bool { // the recorder fails when two run at once
+			if rec.owner("g/k") != "b" {
+				_, _ = b.LockWith(t.Context(), "g/k", elect.LockOptions{}, rec.hold("b"))
+			}
+			return rec.owner("g/k") == "b"
+		})
+		a.heal()
+		a.stop()
+		b.stop()
+	})
+}

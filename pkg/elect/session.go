@@ -83,16 +83,17 @@ func (e *Elector) actSession(a protocol.SessionAction, now protocol.Instant) {
 		if e.loop.running > 0 {
 			e.log.Info("Cannot renew the lease: cancelling tasks", "session", s.id)
 		}
-		e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyDeadline})
 	case protocol.KillTasks:
 		if s.m.Phase == protocol.Lost {
 			e.log.Info("The session was ended by another", "session", s.id)
-			e.stepKeys(protocol.KeyEvent{Kind: protocol.KeyLose})
 		}
 	case protocol.HardStop:
 		e.hardStop()
 	case protocol.SessionOver:
 		e.sessionOver()
+	}
+	if kind, ok := s.m.ForKeys(a.Kind); ok {
+		e.stepKeys(protocol.KeyEvent{Kind: kind})
 	}
 }
 
@@ -128,10 +129,7 @@ func (e *Elector) sessionOver() {
 // tasksOff tells the session when nothing runs any more: then it may end, if it is to.
 func (e *Elector) tasksOff(now protocol.Instant) {
 	l := &e.loop
-	if l.running > 0 {
-		return
-	}
-	if l.session.m.Phase == protocol.Lost || l.session.m.End && len(l.keys) == 0 {
+	if l.session.m.TasksOff(l.running, len(l.keys)) {
 		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, now)
 	}
 }
