@@ -257,9 +257,9 @@ func (e *Elector) readKey(h *holding) {
 			}
 			if err == nil && len(res.Docs) > 0 {
 				lock := e.mirrorDoc(res.Docs[0])
-				ev.Rev, ev.Mine = lock.Rev, lock.Session == id
+				ev.Rev, ev.Mine, ev.Ours = lock.Rev, lock.Session == id, h.made && lock.Stamp == h.change.Doc.Stamp
 				if ev.Mine {
-					if h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
+					if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 						e.acknowledged(h, h.m.Op)
 					}
 					h.lock = lock

@@ -67,6 +67,7 @@ type KeyEvent struct {
 	Status Status
 	OK     bool  // KeyRead: the read succeeded
 	Mine   bool  // KeyRead: the lock names this session
+	Ours   bool  // KeyRead: and it is as the write under way left it, by the stamp
 	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
 	Clock  int64 // the store's time in ms, for new revisions
 	Valid  bool  // whether the lease is valid now
@@ -197,7 +198,7 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 	}
 	k.Check = false
 	switch {
-	case ev.Mine && k.Op != NoOp && ev.Rev == k.NewRev:
+	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
 		return k.applied(ev.Valid)
 	case ev.Mine:
 		// Somebody wrote it by hand; it still says me. The same again, on what is there now.

@@ -49,7 +49,7 @@ func (k *aKey) answer(s protocol.Status) []protocol.KeyAction {
 }
 
 func (k *aKey) found(rev int64, mine bool) []protocol.KeyAction {
-	return k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: rev, Mine: mine})
+	return k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: rev, Mine: mine, Ours: mine && rev == k.NewRev})
 }
 
 func (k *aKey) wants(got []protocol.KeyAction, kinds ...protocol.KeyActionKind) {
@@ -252,6 +252,10 @@ func TestKeyRefusalIsUnderstoodByARead(t *testing.T) {
 	t.Run("written by hand, still mine: again on what is there", func(t *testing.T) {
 		k := refused(t, protocol.KeyAdvance)
 		k.op(k.found(1500, true), protocol.Advance, 1500, 1501)
+	})
+	t.Run("written by hand at the very revision the write would have had", func(t *testing.T) {
+		k := refused(t, protocol.KeyAdvance)
+		k.op(k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: 1001, Mine: true}), protocol.Advance, 1001, 1002)
 	})
 	t.Run("another's: the run is killed", func(t *testing.T) {
 		k := refused(t, protocol.KeyReport)

@@ -305,7 +305,7 @@ func TestPropertyKey(t *testing.T) {
 				ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: rapid.Bool().Draw(t, "ok")}
 				if ev.OK {
 					pending = false
-					ev.Rev, ev.Mine = store.rev, store.mine
+					ev.Rev, ev.Mine, ev.Ours = store.rev, store.mine, store.mine
 				}
 				step(ev)
 			},
