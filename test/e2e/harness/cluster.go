@@ -54,31 +54,51 @@ func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Repl
 
 // StartWith is Start with a configuration of the story's own, for listeners at these addresses.
 func (c *Cluster) StartWith(ctx context.Context, name string, configure func(server, admin string) (string, error), args ...string) (*Replica, error) {
-	server, err := freeAddr(ctx)
+	f, err := c.prepare(ctx, name, configure)
 	if err != nil {
 		return nil, err
+	}
+	r, err := startReplica(c.bins.Shardctl, f.config, f.log, c.mark(), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c.joined(r, name, f), nil
+}
+
+// files are what a replica needs before it can be started.
+type files struct {
+	config, log   string
+	server, admin string
+}
+
+func (c *Cluster) prepare(ctx context.Context, name string, configure func(server, admin string) (string, error)) (files, error) {
+	server, err := freeAddr(ctx)
+	if err != nil {
+		return files{}, err
 	}
 	admin, err := freeAddr(ctx)
 	if err != nil {
-		return nil, err
+		return files{}, err
 	}
-	file := fmt.Sprintf("%02d-%s", len(c.replicas)+1, name) // a name may come twice
-	config := filepath.Join(c.dir, file+".yaml")
+	file := filepath.Join(c.dir, fmt.Sprintf("%02d-%s", len(c.replicas)+1, name)) // a name may come twice
+	f := files{config: file + ".yaml", log: file + ".log", server: server, admin: admin}
 	text, err := configure(server, admin)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return f, fmt.Errorf("configuration: %w", err)
 	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+	if err := os.WriteFile(f.config, []byte(text), 0o600); err != nil {
+		return f, fmt.Errorf("configuration: %w", err)
 	}
-	// The mark is also in the replica's own environment, so that Close finds all that is left.
-	r, err := startReplica(c.bins.Shardctl, config, filepath.Join(c.dir, file+".log"), []string{recordEnv + "=" + c.records()}, args...)
-	if err != nil {
-		return nil, err
-	}
-	r.Name, r.Client = name, newClient(server, admin)
+	return f, nil
+}
+
+// mark is also in the environment of replicas, so that Close finds all that is left.
+func (c *Cluster) mark() []string { return []string{recordEnv + "=" + c.records()} }
+
+func (c *Cluster) joined(r *Replica, name string, f files) *Replica {
+	r.Name, r.Client = name, newClient(f.server, f.admin)
 	c.replicas = append(c.replicas, r)
-	return r, nil
+	return r
 }
 
 // Live are the replicas whose process has not ended, in order of their start.

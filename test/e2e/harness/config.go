@@ -4,6 +4,7 @@ package harness
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -22,6 +23,15 @@ type Options struct {
 	StopTimeout time.Duration
 	// Recorder are further arguments of each task: --ignore-term, --fork.
 	Recorder []string
+	// Odd are further tasks of the group, each with recorder arguments of its own. Checks that count tasks count them too.
+	Odd []OddTask
+}
+
+// OddTask is a task that differs from the others of its cluster.
+type OddTask struct {
+	Name     string
+	Recorder []string
+	Fields   map[string]any // further fields of the task, as in the configuration
 }
 
 // Group is the group of all tasks of a cluster.
@@ -38,17 +48,25 @@ func (o Options) config(name, server, admin, recorder, records string) ([]byte, 
 	if o.Database != "" {
 		store["database"] = o.Database
 	}
-	task := object{
-		"name": fmt.Sprintf("topic-{%03d..%03d}", 1, o.Tasks),
-		"exec": object{
-			"command": append([]string{recorder}, o.Recorder...),
-			"env":     object{recordEnv: records},
-		},
+	record := func(name string, args []string, fields object) object {
+		task := object{
+			"name": name,
+			"exec": object{
+				"command": append([]string{recorder}, args...),
+				"env":     object{recordEnv: records},
+			},
+		}
+		if o.StopTimeout > 0 {
+			task["stop"] = object{"timeout": o.StopTimeout.String()}
+		}
+		maps.Copy(task, fields)
+		return task
 	}
-	if o.StopTimeout > 0 {
-		task["stop"] = object{"timeout": o.StopTimeout.String()}
+	tasks := []object{record(fmt.Sprintf("topic-{%03d..%03d}", 1, o.Tasks), o.Recorder, nil)}
+	for _, odd := range o.Odd {
+		tasks = append(tasks, record(odd.Name, odd.Recorder, odd.Fields))
 	}
-	group := object{"name": Group, "tasks": []object{task}}
+	group := object{"name": Group, "tasks": tasks}
 	if o.Cap > 0 {
 		group["cap"] = o.Cap
 	}

@@ -4,7 +4,9 @@
 // afterwards package history can tell what ran where and when.
 //
 // It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a child
-// that stamps as well, and so shows whether a stopped task leaves processes behind.
+// that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a session of its own,
+// out of reach of signals to the task's process group. With --flood it writes so many bytes to its standard output and says "flooded" when
+// they are written; stamps go on meanwhile. With --crash-after it ends by itself, with the status of --exit.
 package main
 
 import (
@@ -40,6 +42,10 @@ func main() {
 func run() error {
 	ignoreTerm := flag.Bool("ignore-term", false, "ignore SIGTERM")
 	fork := flag.Bool("fork", false, "start a child that stamps too")
+	escape := flag.Bool("escape", false, "start a child that stamps too, in a session of its own")
+	flood := flag.Int64("flood", 0, "bytes to write to the standard output")
+	crashAfter := flag.Duration("crash-after", 0, "time to live; 0: no limit")
+	exit := flag.Int("exit", 3, "exit status after --crash-after")
 	period := flag.Duration("period", 20*time.Millisecond, "time between two stamps")
 	flag.Parse()
 
@@ -55,13 +61,19 @@ func run() error {
 		return err
 	}
 	fmt.Printf("recording %s with token %d\n", header.Key, header.Token) //nolint:forbidigo // a task's output goes to its standard output
-	if *fork && header.Parent == 0 {
-		if err := startChild(); err != nil {
+	if header.Parent == 0 {
+		if err := startChildren(*fork, *escape); err != nil {
 			return err
 		}
+		if *flood > 0 {
+			go floodOutput(*flood)
+		}
 	}
-	for {
+	for began := time.Now(); ; {
 		time.Sleep(*period)
+		if *crashAfter > 0 && time.Since(began) >= *crashAfter {
+			os.Exit(*exit)
+		}
 		if err := w.Stamp(stamp()); err != nil {
 			return fmt.Errorf("stamp: %w", err)
 		}
@@ -94,15 +106,28 @@ func headerFromEnv() (history.Header, error) {
 	return h, nil
 }
 
-// startChild starts this program again with the same arguments. The child is not waited for: it ends with the process group, or is
+func startChildren(fork, escape bool) error {
+	if fork {
+		if err := startChild(nil); err != nil {
+			return err
+		}
+	}
+	if escape {
+		return startChild(&syscall.SysProcAttr{Setsid: true})
+	}
+	return nil
+}
+
+// startChild starts this program again with the same arguments. The child is not waited for: it ends with the task, or is
 // found to have outlived it.
-func startChild() error {
+func startChild(attr *syscall.SysProcAttr) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
 	cmd := exec.CommandContext(context.Background(), self, os.Args[1:]...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", parentEnv, os.Getpid()))
+	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("fork: %w", err)
 	}
