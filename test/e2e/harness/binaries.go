@@ -23,11 +23,10 @@ type Binaries struct {
 
 // Build builds both programs into dir, from the module of the working directory.
 func Build(ctx context.Context, dir string) (Binaries, error) {
-	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	root, err := moduleRoot(ctx)
 	if err != nil {
-		return Binaries{}, fmt.Errorf("find the module: %w", err)
+		return Binaries{}, err
 	}
-	root := filepath.Dir(strings.TrimSpace(string(mod)))
 	bins := Binaries{Shardctl: os.Getenv(EnvBinary), Recorder: filepath.Join(dir, "recorder")}
 	if err := build(ctx, root, bins.Recorder, "./test/e2e/recorder"); err != nil {
 		return Binaries{}, err
@@ -37,6 +36,24 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 	}
 	bins.Shardctl = filepath.Join(dir, "shardctl")
 	return bins, build(ctx, root, bins.Shardctl, "./cmd/shardctl")
+}
+
+// BuildProgram builds one package of the module of the working directory, ./…, into dir and returns the program's path.
+func BuildProgram(ctx context.Context, dir, pkg string) (string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(dir, filepath.Base(pkg))
+	return to, build(ctx, root, to, pkg)
+}
+
+func moduleRoot(ctx context.Context) (string, error) {
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(mod))), nil
 }
 
 func build(ctx context.Context, root, to, pkg string) error {

@@ -101,6 +101,17 @@ func (c *Cluster) joined(r *Replica, name string, f files) *Replica {
 	return r
 }
 
+// StartProgram starts another program as a member of the cluster: a service of somebody's own that embeds the packages. It is one
+// process (the guard, as far as signals go), finds the directory for its records in RECORD_DIR, and has no HTTP interface to ask.
+func (c *Cluster) StartProgram(name, program string, args ...string) (*Replica, error) {
+	log := filepath.Join(c.dir, fmt.Sprintf("%02d-%s.log", len(c.replicas)+1, name))
+	r, err := startProgram(program, log, c.mark(), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c.joined(r, name, files{log: log}), nil
+}
+
 // Live are the replicas whose process has not ended, in order of their start.
 func (c *Cluster) Live() []*Replica {
 	return slices.DeleteFunc(slices.Clone(c.replicas), func(r *Replica) bool { return !r.Running() })

@@ -40,18 +40,28 @@ const (
 
 // startReplica starts the program and returns as soon as the process is there. args come after --config PATH.
 func startReplica(program, config, logFile string, env []string, args ...string) (*Replica, error) {
-	log, err := os.Create(logFile)
+	r, err := startProgram(program, logFile, env, append([]string{"run", "--config", config}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	r.Config = config
+	return r, nil
+}
+
+func startProgram(program, logFile string, env []string, args ...string) (*Replica, error) {
+	// Appending, so that a story may cut a log short that has grown large.
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	defer func() { _ = log.Close() }()                                                    // the process has its own
-	cmd := exec.Command(program, append([]string{"run", "--config", config}, args...)...) //nolint:noctx // its life is the story's: spawn ties it to the test process
+	defer func() { _ = log.Close() }()    // the process has its own
+	cmd := exec.Command(program, args...) //nolint:noctx // its life is the story's: spawn ties it to the test process
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), env...)
 	if err := spawn(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
-	r := &Replica{LogFile: logFile, Config: config, cmd: cmd, exited: make(chan struct{})}
+	r := &Replica{LogFile: logFile, cmd: cmd, exited: make(chan struct{})}
 	r.guard, err = procOf(cmd.Process.Pid) // not reaped yet, so it is there
 	go func() {
 		_ = cmd.Wait() // how it ended is in ProcessState

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"time"
 )
 
 // floodLine is about as long as lines of programs that write too much are.
@@ -13,7 +14,13 @@ const floodLine = 1 << 10
 
 // floodOutput writes size bytes in lines, as fast as somebody reads them. It runs beside the stamps: a pipe that is full holds up
 // this goroutine alone.
-func floodOutput(size int64) {
+func floodOutput(size int64, when string) {
+	for when != "" {
+		if _, err := os.Stat(when); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	line := append(bytes.Repeat([]byte("flood "), floodLine/6), '\n')
 	chunk := bytes.Repeat(line, 64)
 	for written := int64(0); written < size; {

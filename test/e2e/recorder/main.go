@@ -6,7 +6,7 @@
 // It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a child
 // that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a session of its own,
 // out of reach of signals to the task's process group. With --flood it writes so many bytes to its standard output and says "flooded" when
-// they are written; stamps go on meanwhile. With --crash-after it ends by itself, with the status of --exit.
+// they are written, once the file of --flood-when is there; stamps go on meanwhile. With --crash-after it ends by itself, with the status of --exit.
 package main
 
 import (
@@ -44,6 +44,7 @@ func run() error {
 	fork := flag.Bool("fork", false, "start a child that stamps too")
 	escape := flag.Bool("escape", false, "start a child that stamps too, in a session of its own")
 	flood := flag.Int64("flood", 0, "bytes to write to the standard output")
+	floodWhen := flag.String("flood-when", "", "file to wait for before --flood")
 	crashAfter := flag.Duration("crash-after", 0, "time to live; 0: no limit")
 	exit := flag.Int("exit", 3, "exit status after --crash-after")
 	period := flag.Duration("period", 20*time.Millisecond, "time between two stamps")
@@ -66,7 +67,7 @@ func run() error {
 			return err
 		}
 		if *flood > 0 {
-			go floodOutput(*flood)
+			go floodOutput(*flood, *floodWhen)
 		}
 	}
 	for began := time.Now(); ; {

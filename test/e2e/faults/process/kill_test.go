@@ -1,0 +1,113 @@
+//go:build linux
+
+package process_test
+
+import (
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+var _ = Describe("kill -9 of a part of a replica whose tasks have children, in their group and out of it", func() {
+	EachStore("Killing", func(store string, uri func() string) {
+		const (
+			tasks    = 12
+			replicas = 3
+			children = 2 // of each task: --fork, --escape
+		)
+		var c *harness.Cluster
+
+		BeforeAll(func() {
+			c = NewCluster("kill-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}})
+		})
+		BeforeEach(func(ctx SpecContext) { balanced(ctx, c, replicas) }, NodeTimeout(StoryTimeout))
+		AfterEach(func() { LogsOnFailure(c) })
+
+		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot know that everything is
+		// gone; so the others wait the lease out.
+		It("the guard alone: the worker ends all tasks and itself, and nobody takes a key before the lease is over", func(ctx SpecContext) {
+			dying := c.Live()[0]
+			keys := keysOf(c, dying)
+			eventuallyChildren(c, dying, children)
+			worker, err := dying.WorkerProc()
+			Expect(err).NotTo(HaveOccurred())
+			procs, err := dying.TaskTree()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(procs).To(HaveLen(len(keys) * (1 + children)))
+
+			at, err := dying.Kill(harness.Guard, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
+			for _, p := range procs {
+				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
+			}
+			last := eventuallyTaken(c, keys, at)
+			h := Load(c)
+			first, _ := startsOf(h, keys, at)
+			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v; elsewhere from %v to %v after (T + 1 s is %v)", len(keys),
+				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second)
+			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session dead")
+			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
+
+		It("the worker alone: the guard ends the children too, marks the session dead, and nobody waits", func(ctx SpecContext) {
+			dying := c.Live()[0]
+			keys := keysOf(c, dying)
+			eventuallyChildren(c, dying, children)
+			at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			last := eventuallyTaken(c, keys, at)
+			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard tells its worker's end")
+			h := Load(c)
+			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after %v (P11: 1 s)", len(keys),
+				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(last.Sub(at)))
+			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "sooner than by waiting the lease out")
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
+
+		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about it (a container, or
+		// KillMode=control-group). The commands themselves die by their death signal, and the token tells the old from the new.
+		It("both: the commands die at once, only what they started may live on, under the smaller token", func(ctx SpecContext) {
+			dying := c.Live()[0]
+			keys := keysOf(c, dying)
+			eventuallyChildren(c, dying, children)
+			procs := dying.TaskProcs()
+			at, err := dying.Kill(harness.Both, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			last := eventuallyTaken(c, keys, at)
+			for _, p := range procs {
+				Expect(p.Alive()).To(BeFalse(), "command %d outlived its guard", p.PID)
+			}
+			h := Load(c)
+			var mainEnd history.Instant
+			alive := 0
+			for _, run := range oldRuns(h, dying.Name, at) {
+				mainEnd = max(mainEnd, run.MainEnd)
+				for _, child := range run.Children {
+					if child.Last.At > last {
+						alive++
+					}
+				}
+			}
+			first, _ := startsOf(h, keys, at)
+			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is %v); %d of their %d children live on, as documented",
+				len(keys), ms(mainEnd.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive, children*len(keys))
+			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
+			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
+			Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+			for _, o := range h.Overlaps() {
+				Expect(o.Earlier.Instance).To(Equal(dying.Name), "only what the dead left may overlap: %v", o)
+				Expect(o.Earlier.MainEnd).To(BeNumerically("<", o.Later.Start), "only its children may: %v", o)
+			}
+		}, SpecTimeout(StoryTimeout))
+	}, Ordered, ContinueOnFailure)
+})

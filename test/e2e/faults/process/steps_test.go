@@ -1,0 +1,102 @@
+//go:build linux
+
+package process_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// balanced brings a cluster to n replicas that share all of its tasks evenly, by what each of them says and by the records.
+func balanced(ctx context.Context, c *harness.Cluster, n int) {
+	GinkgoHelper()
+	Expect(c.Scale(ctx, n)).To(Succeed())
+	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks + len(c.Odd)).Should(Succeed())
+}
+
+// eventuallyTaken waits until these keys were started after since and run, and returns when the last of them was started first.
+func eventuallyTaken(c *harness.Cluster, keys []string, since history.Instant) history.Instant {
+	GinkgoHelper()
+	Eventually(c.CheckTaken).WithArguments(keys, since).Should(Succeed())
+	_, last := startsOf(Load(c), keys, since)
+	return last
+}
+
+// startsOf is when the first and the last of these keys were started for the first time after since.
+func startsOf(h *history.History, keys []string, since history.Instant) (first, last history.Instant) {
+	for _, key := range keys {
+		for _, run := range h.Runs(key) {
+			if run.Start < since {
+				continue
+			}
+			if first == 0 || run.Start < first {
+				first = run.Start
+			}
+			last = max(last, run.Start)
+			break
+		}
+	}
+	return first, last
+}
+
+// oldRuns are the runs of an instance that began before t.
+func oldRuns(h *history.History, instance string, t history.Instant) []history.Run {
+	var old []history.Run
+	for _, key := range h.Keys() {
+		for _, run := range h.Runs(key) {
+			if run.Instance == instance && run.Start < t {
+				old = append(old, run)
+			}
+		}
+	}
+	return old
+}
+
+// lastSign is the last sign of life of any of these runs.
+func lastSign(runs []history.Run) history.Instant {
+	var last history.Instant
+	for _, run := range runs {
+		last = max(last, run.End)
+	}
+	return last
+}
+
+func keysOf(c *harness.Cluster, r *harness.Replica) []string {
+	GinkgoHelper()
+	keys, err := c.KeysOf(r.Name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keys).NotTo(BeEmpty())
+	return keys
+}
+
+// eventuallyChildren waits until every task that runs on a replica now has so many children that stamp.
+func eventuallyChildren(c *harness.Cluster, r *harness.Replica, children int) {
+	GinkgoHelper()
+	Eventually(func() []history.Run {
+		var lacking []history.Run
+		for _, run := range Load(c).OwnersAt(history.Now()) {
+			if run.Instance == r.Name && len(run.Children) < children {
+				lacking = append(lacking, run)
+			}
+		}
+		return lacking
+	}).Should(BeEmpty(), "tasks whose children do not stamp yet")
+}
+
+// exit waits for a replica to end and returns its status.
+func exit(ctx context.Context, r *harness.Replica) int {
+	GinkgoHelper()
+	ended, err := r.Wait(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return ended.ExitCode()
+}
+
+// ms is a duration as figures show it.
+func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
