@@ -32,7 +32,7 @@ func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.
 		if err != nil {
 			return nil, err
 		}
-		store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster})
+		store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
 		if err != nil {
 			return nil, err // not the nil *Store: an interface that holds it is not nil
 		}

@@ -18,7 +18,7 @@ type Config struct {
 	// defaults to the host name.
 	Member Member
 
-	LeaseDuration time.Duration // T; default 20 s, at least 1 s
+	LeaseDuration time.Duration // T; default 20 s, from 1 s to 24 h
 	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
 
 	Logger logr.Logger // give it the instance as a value, where there are several
@@ -80,6 +80,9 @@ const exitLeaseLost = 75
 
 func (c *Config) validate() (protocol.Params, error) {
 	p, err := protocol.NewParams(c.LeaseDuration, c.RenewDeadline)
+	if c.LeaseDuration > maxLease {
+		err = errors.Join(err, fmt.Errorf("lease duration %v: must be at most %v", c.LeaseDuration, maxLease))
+	}
 	if c.Store == nil {
 		err = errors.Join(err, errors.New("store: required"))
 	}

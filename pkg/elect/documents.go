@@ -54,10 +54,34 @@ func (s Session) Doc() Doc {
 func SessionFrom(d Doc) (Session, error) {
 	var b sessionBody
 	err := decode(d, &b)
+	var m mender
+	m.number("leaseMs", &b.LeaseMS, maxLease.Milliseconds())
+	mendText(&m, "instance", &b.Instance)
+	mendText(&m, "cause", &b.Cause)
+	m.moment("died", &b.Died)
+	m.granted(&b)
 	return Session{
 		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
 		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died, Cause: b.Cause,
-	}, err
+	}, m.err(d, err)
+}
+
+// granted bounds grants by the lease, where it is known: none is ever longer.
+func (m *mender) granted(b *sessionBody) {
+	most := maxLease.Milliseconds()
+	if b.LeaseMS > 0 {
+		most = b.LeaseMS
+	}
+	for key, left := range b.Granted {
+		if left < 0 || left > most {
+			m.bad("granted", "%.80q for %d ms: want 0 to %d", key, left, most)
+			b.Granted[key] = min(max(left, 0), most)
+		}
+	}
+	if size := len(mustJSON(*b)); size > MaxBody {
+		m.bad("granted", "%d bytes, want at most %d", size, MaxBody)
+		b.Granted = nil
+	}
 }
 
 // Member is what a session says of itself. Its document is beside the session's, under the same ID, because it is
@@ -88,12 +112,27 @@ func (m Member) Doc(s Stamp) Doc {
 	return Doc{Kind: KindMember, ID: m.Session, Rev: m.Rev, Stamp: s, Body: mustJSON(m)}
 }
 
-// MemberFrom reads a member from its document.
+// MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps are none.
 func MemberFrom(d Doc) (Member, error) {
 	var m Member
 	err := decode(d, &m)
 	m.Session, m.Rev = d.ID, d.Rev
-	return m, err
+	var mend mender
+	mendText(&mend, "instance", &m.Instance)
+	mend.number("leaseMs", &m.LeaseMS, maxLease.Milliseconds())
+	mend.moment("opened", &m.Opened)
+	if m.MaxTasks < 0 {
+		mend.bad("maxTasks", "%d: must not be negative", m.MaxTasks)
+	}
+	for group, limit := range m.Caps {
+		if limit < 0 {
+			mend.bad("caps", "%.80q: %d: must not be negative", group, limit)
+		}
+	}
+	if m.Instance == "" && len(mend.errs) == 0 {
+		mend.bad("instance", "missing")
+	}
+	return m, mend.err(d, err)
 }
 
 // Lock says who owns a key. Locks are never deleted, so their revisions, and with them the tokens, rise for ever.
@@ -170,15 +209,39 @@ func (l Lock) Doc() Doc {
 	}
 }
 
-// LockFrom reads a lock from its document.
+// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest: who owns it
+// still counts.
 func LockFrom(d Doc) (Lock, error) {
 	var b lockBody
 	err := decode(d, &b)
+	var m mender
+	m.session("session", &d.Session)
+	m.session("next", &d.Next)
+	mendText(&m, "instance", &b.Instance)
+	mendText(&m, "from", &b.From)
+	mendText(&m, "reason", &b.Reason)
+	mendText(&m, "message", &b.Message)
+	m.number("token", &b.Token, MaxRev)
+	m.moment("since", &b.Since)
+	m.status(&b.Status)
 	return Lock{
 		Key: Key(d.ID), Rev: d.Rev, Stamp: d.Stamp, Session: d.Session, Next: d.Next, Parked: d.Parked,
 		Token: b.Token, Instance: b.Instance, From: b.From, Reason: b.Reason, Message: b.Message, Since: b.Since,
 		Status: b.Status,
-	}, err
+	}, m.err(d, err)
+}
+
+func (m *mender) status(s *TaskStatus) {
+	mendText(m, "status.state", &s.State)
+	mendText(m, "status.lastError", &s.LastError)
+	m.moment("status.since", &s.Since)
+	m.moment("status.nextRunAt", &s.NextRunAt)
+	m.moment("status.lastTick", &s.LastTick)
+	m.moment("status.firstSeen", &s.FirstSeen)
+	if o := s.Outcome; o != nil {
+		mendText(m, "status.outcome.error", &o.Error)
+		m.moment("status.outcome.at", &o.At)
+	}
 }
 
 // WishKind is what an operator asks for.
@@ -209,13 +272,18 @@ func (w Wish) Doc(s Stamp) Doc {
 	return Doc{Kind: KindWish, ID: string(w.Kind) + "/" + w.Name, Rev: w.Rev, Stamp: s, State: string(w.Kind), Body: mustJSON(w)}
 }
 
-// WishFrom reads a wish from its document.
+// WishFrom reads a wish from its document. What it is for is in its ID and counts also when the body cannot be read.
 func WishFrom(d Doc) (Wish, error) {
 	var w Wish
 	err := decode(d, &w)
 	kind, name, _ := strings.Cut(d.ID, "/")
 	w.Kind, w.Name, w.Rev = WishKind(kind), name, d.Rev
-	return w, err
+	var m mender
+	mendText(&m, "to", &w.To)
+	mendText(&m, "by", &w.By)
+	mendText(&m, "reason", &w.Reason)
+	m.moment("at", &w.At)
+	return w, m.err(d, err)
 }
 
 // Event is something that happened to a key, an instance or a configuration.
@@ -242,17 +310,16 @@ func EventFrom(d Doc) (Event, error) {
 	var e Event
 	err := decode(d, &e)
 	e.ID = d.ID
-	return e, err
+	var m mender
+	m.moment("time", &e.Time)
+	return e, m.err(d, err)
 }
 
 func decode(d Doc, into any) error {
 	if len(d.Body) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(d.Body, into); err != nil {
-		return fmt.Errorf("%s %q: body: %w", d.Kind, d.ID, err)
-	}
-	return nil
+	return json.Unmarshal(d.Body, into)
 }
 
 // mustJSON marshals the plain structs of this file, which cannot fail: they hold no interfaces, channels or floats.

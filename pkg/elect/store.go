@@ -126,6 +126,7 @@ type Result struct {
 type Query struct {
 	Group    string   // only this group; empty: any
 	Sessions []string // only documents whose Session is one of these ("" is a valid member: unowned)
+	Others   []string // only documents whose Session is none of these
 	States   []string // only documents whose State is one of these
 	MinRev   int64    // only documents with Rev >= MinRev
 	Unparked bool     // only documents that are not parked

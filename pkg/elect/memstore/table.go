@@ -136,6 +136,14 @@ func (t *table) candidates(q elect.Query) ([]*elect.Doc, bool) {
 		}
 		return found, true
 	}
+	if t.locks && len(q.Others) > 0 {
+		for session, set := range t.sessions {
+			if !slices.Contains(q.Others, session) {
+				found = appendSet(found, set)
+			}
+		}
+		return found, true
+	}
 	if q.Group == "" {
 		return nil, false
 	}
@@ -178,6 +186,7 @@ func appendSet(to []*elect.Doc, set docSet) []*elect.Doc {
 func matches(d *elect.Doc, q elect.Query) bool {
 	return (q.Group == "" || d.Group == q.Group) &&
 		(len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
+		(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
 		(len(q.States) == 0 || slices.Contains(q.States, d.State)) &&
 		d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
 		d.ID >= q.From && (q.To == "" || d.ID < q.To)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -66,13 +67,40 @@ func (s *Store) write(ctx context.Context, coll *mongo.Collection, c elect.Chang
 }
 
 // bump raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
+// Who still does not then finds nonsense in its place.
 func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c elect.Change) error {
 	for first := true; ; first = false {
-		_, err := coll.UpdateOne(ctx, byID(c), raise(), options.UpdateOne().SetUpsert(true))
-		if !first || !isDuplicate(err) {
+		_, err := coll.UpdateOne(ctx, countable(c), raise(), options.UpdateOne().SetUpsert(true))
+		switch {
+		case !isDuplicate(err):
 			return err
+		case first:
+			continue
 		}
+		return s.recount(ctx, coll, c)
 	}
+}
+
+// recount puts a counter in the place of one that cannot be raised. It begins at the time, so that it is no number that
+// anybody knows it at.
+func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c elect.Change) error {
+	nonsense := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
+	now := s.clock.now(time.Now())
+	_, err := coll.ReplaceOne(ctx, nonsense, encode(elect.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
+	return err
+}
+
+// countable is a counter that can be raised: whole numbers in range, a counter that was never raised among them.
+func countable(c elect.Change) bson.D {
+	within := func(field string, least int64) bson.D {
+		return bson.D{{Key: field, Value: bson.D{
+			{Key: "$type", Value: bson.A{"int", "long"}},
+			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, // of which the other conditions ask the elements
+			{Key: "$gte", Value: least}, {Key: "$lt", Value: int64(elect.MaxRev)},
+		}}}
+	}
+	never := bson.D{{Key: fieldCount, Value: bson.D{{Key: "$exists", Value: false}}}}
+	return append(bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}}, within(fieldRev, 1)...)
 }
 
 // raise is what a Bump does. The stamp goes: this write is nobody's.
@@ -82,8 +110,6 @@ func raise() bson.D {
 		{Key: "$unset", Value: bson.D{{Key: fieldStamp, Value: ""}}},
 	}
 }
-
-func byID(c elect.Change) bson.D { return bson.D{{Key: fieldID, Value: c.Doc.ID}} }
 
 // atRev is the condition of a change.
 func atRev(c elect.Change) bson.D {
@@ -129,8 +155,7 @@ func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error)
 		out, holds := elect.Judge(c, found[c.Doc.ID])
 		switch {
 		case holds && answered && c.IfRev == 0:
-			// The document existed, and is gone or nonsense now: nothing of this change is on its way.
-			out = elect.Outcome{Status: elect.Overtaken}
+			out = s.overNonsense(ctx, c)
 		case holds:
 			out = s.unknown(1, cause)[0]
 		}

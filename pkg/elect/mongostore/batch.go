@@ -85,7 +85,7 @@ func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) []elect.
 func model(c elect.Change) mongo.WriteModel {
 	switch {
 	case c.Op == elect.Bump:
-		return mongo.NewUpdateOneModel().SetFilter(byID(c)).SetUpdate(raise()).SetUpsert(true)
+		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise()).SetUpsert(true)
 	case c.Op == elect.Delete:
 		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
 	case c.IfRev == 0:

@@ -63,7 +63,10 @@ func TestNonsenseByHand(t *testing.T) {
 	for _, id := range []string{"g/int", "g/double", "g/null", "g/odd"} {
 		apply(t, s, patient, elect.Applied, w.put(lock(id), 5))
 	}
-	apply(t, s, patient, elect.Overtaken, w.put(lock("g/rev"), 0)) // nobody owns it, until somebody repairs it
+	for _, id := range []string{"g/no-rev", "g/rev"} { // what is no document gives way to one
+		apply(t, s, patient, elect.Applied, w.put(lock(id), 0))
+		apply(t, s, patient, elect.Refused, w.put(lock(id), 0))
+	}
 	_, err = locks.InsertOne(t.Context(), bson.M{"_id": "g/missing", "rev": 1})
 	must(t, err)
 	res, err := s.List(t.Context(), elect.KindLock, elect.Query{Sessions: []string{""}, Unparked: true, From: "g/missing", To: "g/n"})

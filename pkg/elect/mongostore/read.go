@@ -112,6 +112,9 @@ func filter(q elect.Query) bson.D {
 	if len(q.Sessions) > 0 {
 		add(fieldSession, "$in", orMissing(q.Sessions))
 	}
+	if len(q.Others) > 0 {
+		add(fieldSession, "$nin", orMissing(q.Others))
+	}
 	if len(q.States) > 0 {
 		add(fieldState, "$in", orMissing(q.States))
 	}

@@ -3,6 +3,7 @@ package mongostore
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -57,7 +58,7 @@ func encode(d elect.Doc) record {
 }
 
 // decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
-// _id or rev there is no document (ok is false), since nobody could change it by compare-and-set.
+// _id or rev there is no document (ok is false): see [elect.CheckFound].
 func decode(kind elect.Kind, raw bson.Raw) (d elect.Doc, ok bool, err error) {
 	f := fields{raw: raw}
 	d = elect.Doc{
@@ -69,7 +70,11 @@ func decode(kind elect.Kind, raw bson.Raw) (d elect.Doc, ok bool, err error) {
 	if body := f.text(fieldBody); body != "" {
 		d.Body = []byte(body)
 	}
-	return d, d.ID != "" && d.Rev > 0, errors.Join(f.bad...)
+	if err := elect.CheckFound(d); err != nil {
+		f.bad = append(f.bad, err)
+		return d, false, errors.Join(f.bad...)
+	}
+	return d, true, errors.Join(f.bad...)
 }
 
 // fields reads fields of a document that anybody may have edited.
@@ -93,9 +98,20 @@ func (f *fields) number(path ...string) int64 {
 	if err != nil || v.Type == bson.TypeNull {
 		return 0
 	}
-	n, ok := v.AsInt64OK()
+	n, ok := whole(v)
 	f.check(ok, path, v)
 	return n
+}
+
+// whole reads a whole number. A shell writes all numbers as doubles; those that are not whole, or too large to be exact, are none.
+func whole(v bson.RawValue) (int64, bool) {
+	if f, ok := v.DoubleOK(); ok {
+		if f != math.Trunc(f) || math.Abs(f) > elect.MaxRev {
+			return 0, false
+		}
+		return int64(f), true
+	}
+	return v.AsInt64OK()
 }
 
 func (f *fields) truth(path ...string) bool {

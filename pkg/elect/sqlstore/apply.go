@@ -61,6 +61,9 @@ func (s *Store) applyOne(ctx context.Context, w *writer, c elect.Change) (elect.
 	if err != nil {
 		return elect.Outcome{}, err
 	}
+	if old != nil && !s.usable(*old) {
+		old = nil // written by hand: whatever is created takes its place
+	}
 	out, write := elect.Judge(c, old)
 	if !write {
 		return out, nil
@@ -86,6 +89,9 @@ func bumped(named elect.Doc, old *elect.Doc) *elect.Doc {
 	d := elect.Doc{Kind: named.Kind, ID: named.ID}
 	if old != nil {
 		d = *old
+	}
+	if d.Rev == elect.MaxRev || d.Count < 0 || d.Count >= elect.MaxRev {
+		d.Rev, d.Count = nowMS(), nowMS() // by hand; now it is no number that anybody knows it at
 	}
 	d.Rev, d.Count, d.Stamp = d.Rev+1, d.Count+1, elect.Stamp{}
 	return &d

@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect
 		if q.CountOnly {
 			err = s.db.QueryRowContext(ctx, text, args...).Scan(&res.Total)
 		} else {
-			res.Docs, err = queryDocs(ctx, s.db, kind, text, args...)
+			res.Docs, err = s.queryDocs(ctx, s.db, kind, text, args...)
 		}
 		return res, err
 	})
@@ -80,7 +80,7 @@ type querier interface {
 
 func (s *Store) byID(ctx context.Context, from querier, kind elect.Kind, ids []string) ([]elect.Doc, error) {
 	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) + `) ORDER BY id`
-	return queryDocs(ctx, from, kind, text, anys(ids)...)
+	return s.queryDocs(ctx, from, kind, text, anys(ids)...)
 }
 
 // query is the statement of a List.
@@ -95,6 +95,9 @@ func (st kindStatements) query(q elect.Query) (text string, args []any) {
 	}
 	if len(q.Sessions) > 0 {
 		add(`session IN (`+marks(len(q.Sessions))+`)`, anys(q.Sessions)...)
+	}
+	if len(q.Others) > 0 {
+		add(`session NOT IN (`+marks(len(q.Others))+`)`, anys(q.Others)...)
 	}
 	if len(q.States) > 0 {
 		add(`state IN (`+marks(len(q.States))+`)`, anys(q.States)...)
@@ -140,7 +143,7 @@ func selected(q elect.Query) string {
 	return columns
 }
 
-func queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, args ...any) ([]elect.Doc, error) {
+func (s *Store) queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, args ...any) ([]elect.Doc, error) {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -152,7 +155,9 @@ func queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, 
 		if err != nil {
 			return nil, err
 		}
-		docs = append(docs, d)
+		if s.usable(d) {
+			docs = append(docs, d)
+		}
 	}
 	return docs, rows.Err()
 }
@@ -160,9 +165,11 @@ func queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, 
 // scan reads a row whose columns are those of the constant.
 func scan(kind elect.Kind, from interface{ Scan(into ...any) error }) (elect.Doc, error) {
 	d := elect.Doc{Kind: kind}
+	var parked int64 // by hand it may be any number
 	err := from.Scan(
-		&d.ID, &d.Rev, &d.Stamp.Session, &d.Stamp.Seq, &d.Group, &d.Session, &d.Next, &d.Parked, &d.State, &d.Count, &d.Body,
+		&d.ID, &d.Rev, &d.Stamp.Session, &d.Stamp.Seq, &d.Group, &d.Session, &d.Next, &parked, &d.State, &d.Count, &d.Body,
 	)
+	d.Parked = parked != 0
 	if len(d.Body) == 0 {
 		d.Body = nil
 	}

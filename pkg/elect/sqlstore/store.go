@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"modernc.org/sqlite"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -23,6 +24,8 @@ type Options struct {
 	Cluster string
 	// PollInterval is how often a watch looks whether the file has changed. Default: 20 ms.
 	PollInterval time.Duration
+	// Logger is told of rows that somebody has edited into nonsense. The zero value logs nothing.
+	Logger logr.Logger
 }
 
 // Store is one client of a SQLite file. It implements [elect.Store]; its methods may be called concurrently.
@@ -44,6 +47,9 @@ type Store struct {
 	once    sync.Once
 	ended   chan struct{} // closed when Close has let go of everything
 	endErr  error
+
+	log  logr.Logger
+	told map[string]struct{} // rows that were logged; guarded by mu
 }
 
 // readers is how many calls of one store read at once; more wait.
@@ -73,6 +79,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{
 		path: abs, file: file, poll: o.PollInterval, sql: newStatements(o.Cluster),
 		db: sql.OpenDB(connector), writer: make(chan *writer, 1), reading: make(chan struct{}, readers), ended: make(chan struct{}),
+		log: o.Logger, told: map[string]struct{}{},
 	}
 	// Not limited here: the writer and each watch keep a connection, and readers must not wait for those.
 	s.db.SetMaxOpenConns(0)

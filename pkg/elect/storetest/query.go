@@ -68,6 +68,9 @@ func queries() []elect.Query {
 		{Sessions: []string{""}},
 		{Sessions: []string{"s1", "", "s1", "nobody"}},
 		{Sessions: []string{"nobody"}},
+		{Others: []string{"s1"}},
+		{Others: []string{"", "s2", "nobody"}, Unparked: true},
+		{Others: []string{"s1", "s2", "s3"}, Group: "g"},
 		{States: []string{"live", "dead"}},
 		{States: []string{""}},
 		{MinRev: 20},
@@ -132,6 +135,7 @@ func byHand(docs []elect.Doc, q elect.Query) []elect.Doc {
 	var found []elect.Doc
 	for _, d := range docs {
 		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
+			(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
 			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
 			d.ID >= q.From && (q.To == "" || d.ID < q.To) {
 			found = append(found, d)

@@ -87,7 +87,7 @@ func testFields(b *bench) {
 	for _, kind := range elect.Kinds() {
 		full.Kind = kind
 		change := b.put(full, 0)
-		change.Doc.Rev = 1 << 53
+		change.Doc.Rev = elect.MaxRev - 1
 		must(t, s, change)
 		wantStored(t, other, change.Doc)
 		docs := b.list(t, other, kind, elect.Query{}, 1)

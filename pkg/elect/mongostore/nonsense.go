@@ -1,0 +1,50 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// overNonsense puts the document of a creation in the place of one that is there and is none, which somebody wrote by hand:
+// nobody could ever change or create it otherwise. The server tells that something is there; nothing of the change is on its way.
+func (s *Store) overNonsense(ctx context.Context, c elect.Change) elect.Outcome {
+	coll := s.collection(c.Doc.Kind)
+	raw, err := coll.FindOne(ctx, bson.D{{Key: fieldID, Value: c.Doc.ID}}).Raw()
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return elect.Outcome{Status: elect.Overtaken} // it existed, and is gone by now
+	case err != nil:
+		return s.unknown(1, fmt.Errorf("read %s: %w", c.Doc.Kind, err))[0]
+	}
+	if d, ok, _ := decode(c.Doc.Kind, raw); ok {
+		out, holds := elect.Judge(c, &d)
+		if holds { // cannot be: a document that is there does not meet the condition of a creation
+			return elect.Outcome{Status: elect.Overtaken}
+		}
+		return out
+	}
+	res, err := coll.ReplaceOne(ctx, asFound(c.Doc.ID, raw), encode(c.Doc))
+	switch {
+	case err != nil:
+		return s.unknown(1, fmt.Errorf("write %s in the place of nonsense: %w", c.Doc.Kind, err))[0]
+	case res.MatchedCount == 0:
+		return elect.Outcome{Status: elect.Overtaken} // somebody was faster
+	}
+	s.log.Info("Wrote in the place of an unreadable document", "key", string(c.Doc.Kind)+" "+c.Doc.ID)
+	return elect.Outcome{Status: elect.Applied}
+}
+
+// asFound is the condition that nothing has been written since: a compare-and-set on whatever stands where the revision should.
+func asFound(id string, raw bson.Raw) bson.D {
+	there := bson.D{{Key: "$exists", Value: false}}
+	if rev, err := raw.LookupErr(fieldRev); err == nil {
+		there = bson.D{{Key: "$eq", Value: rev}, {Key: "$exists", Value: true}}
+	}
+	return bson.D{{Key: fieldID, Value: id}, {Key: fieldRev, Value: there}}
+}

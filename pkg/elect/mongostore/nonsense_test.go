@@ -1,0 +1,74 @@
+package mongostore_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// nonsense is what people have been seen to write where a number belongs.
+func nonsense() []any {
+	return []any{
+		"one", "", nil, int64(0), int64(-5), int64(math.MaxInt64), math.NaN(), math.Inf(1), 5.5, 1e300, true,
+		bson.A{int64(1)}, bson.M{"a": 1}, bson.DateTime(0), bson.Regex{Pattern: "x"},
+	}
+}
+
+// A document whose revision makes no sense could never be changed by compare-and-set: it is as if it were not there, and a
+// creation takes its place. Of two creations one wins.
+func TestCreationTakesThePlaceOfNonsense(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	var w writer
+	locks := rawDatabase(t, uri).Collection("default.locks")
+	for i, rev := range nonsense() {
+		id := fmt.Sprintf("g/%d", i)
+		_, err := locks.InsertOne(t.Context(), bson.M{"_id": id, "rev": rev, "session": "s"})
+		must(t, err)
+		res, err := s.Read(t.Context(), elect.KindLock, id)
+		if must(t, err); len(res.Docs) != 0 {
+			t.Errorf("rev %v: read %+v", rev, res.Docs)
+		}
+		first := w.put(lock(id), 0)
+		apply(t, s, patient, elect.Applied, first)
+		apply(t, s, patient, elect.Applied, first) // the very same once more
+		apply(t, s, patient, elect.Refused, w.put(lock(id), 0))
+		apply(t, s, patient, elect.Applied, w.put(lock(id), first.Doc.Rev))
+	}
+}
+
+// A counter that was edited into nonsense goes on, alone and in a batch, and is never found as it was.
+func TestBumpOverNonsense(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	groups := rawDatabase(t, uri).Collection("default.groups")
+	bump := func(id string) elect.Change {
+		return elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: id}}
+	}
+	for _, field := range []string{"rev", "count"} {
+		for i, value := range nonsense() {
+			id := fmt.Sprintf("%s-%d", field, i)
+			_, err := groups.InsertOne(t.Context(), bson.M{"_id": id, "rev": int64(1), "count": int64(1)})
+			must(t, err)
+			_, err = groups.UpdateOne(t.Context(), bson.M{"_id": id}, bson.M{"$set": bson.M{field: value}})
+			must(t, err)
+			last := int64(-1)
+			for range 3 {
+				apply(t, s, patient, elect.Applied, bump(id), bump("other"))
+				apply(t, s, patient, elect.Applied, bump(id))
+				res, err := s.Read(t.Context(), elect.KindGroup, id)
+				must(t, err)
+				if len(res.Docs) != 1 || res.Docs[0].Count == last {
+					t.Fatalf("%s %v: found %+v after count %d", field, value, res.Docs, last)
+				}
+				last = res.Docs[0].Count
+			}
+		}
+	}
+}

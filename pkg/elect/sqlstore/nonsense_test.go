@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// What people write into the tables by hand never hides the rows beside it, and gives way to what is created in its place.
+func TestNonsenseByHand(t *testing.T) {
+	var log []string
+	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), Options{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	var seq int64
+	apply := func(want elect.Status, c elect.Change) {
+		t.Helper()
+		seq++
+		c.Doc.Stamp = elect.Stamp{Session: "s", Seq: seq}
+		outs, err := s.Apply(t.Context(), c)
+		if err != nil || outs[0].Status != want {
+			t.Fatalf("%+v: %+v, %v; want status %d", c, outs, err, want)
+		}
+	}
+	put := func(id string, ifRev int64) elect.Change {
+		return elect.Change{IfRev: ifRev, Doc: elect.Doc{Kind: elect.KindLock, ID: id, Group: "g", Rev: ifRev + 1}}
+	}
+	apply(elect.Applied, put("g/good", 0))
+	for i, edit := range []string{
+		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
+		"parked = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'nobody'", // odd, and readable
+	} {
+		id := fmt.Sprint("g/", i)
+		apply(elect.Applied, put(id, 0))
+		exec(t, s, `UPDATE "default_lock" SET `+edit+` WHERE id = '`+id+`'`)
+	}
+	exec(t, s, `INSERT INTO "default_lock" SELECT '', 1, '', 0, grp, session, next, parked, state, count, body FROM "default_lock" WHERE id = 'g/good'`)
+	for range 2 {
+		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		var ids []string
+		for _, d := range res.Docs {
+			ids = append(ids, d.ID)
+		}
+		if got := strings.Join(ids, " "); err != nil || got != "g/3 g/4 g/5 g/6 g/good" {
+			t.Fatalf("found %s, %v", got, err)
+		}
+	}
+	if len(log) != 4 {
+		t.Errorf("%d lines of log, want one for each of four:\n%s", len(log), strings.Join(log, "\n"))
+	}
+	for i := range 3 {
+		apply(elect.Applied, put(fmt.Sprint("g/", i), 0))
+		apply(elect.Refused, put(fmt.Sprint("g/", i), 0))
+	}
+	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	for _, edit := range []string{"count = -7", "count = 9223372036854775807", "rev = 9007199254740992", "rev = -1"} {
+		apply(elect.Applied, bump)
+		exec(t, s, `UPDATE "default_group" SET `+edit)
+		apply(elect.Applied, bump)
+		if res, err := s.Read(t.Context(), elect.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
+			t.Errorf("after %s: %+v, %v", edit, res, err)
+		}
+	}
+}
+
+func exec(t *testing.T, s *Store, text string) {
+	t.Helper()
+	if _, err := s.db.ExecContext(t.Context(), text); err != nil {
+		t.Fatal(err)
+	}
+}
