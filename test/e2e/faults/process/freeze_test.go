@@ -1,0 +1,233 @@
+//go:build linux
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// afterThaw is how long old runs may live once their guard is awake, with room for a busy machine: the figure is what counts, and is
+// to be below 250 ms.
+const afterThaw = 2 * time.Second
+
+// freeze is one replica stopped for a while.
+type freeze struct {
+	c       *harness.Cluster
+	replica *harness.Replica
+	keys    []string
+	tasks   []harness.Proc // stopped with it
+	began   history.Instant
+	woken   history.Instant // just before its guard was told to go on; without a stopped guard, its worker
+}
+
+// stop stops a part of a replica, and its tasks too if so asked.
+func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
+	GinkgoHelper()
+	f := &freeze{c: c, replica: c.Live()[0]}
+	eventuallyChildren(c, f.replica, 1)
+	f.keys = keysOf(c, f.replica)
+	if andTasks {
+		var err error
+		f.tasks, err = f.replica.TaskTree()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f.tasks).To(HaveLen(2*len(f.keys)), "a child each")
+	}
+	var err error
+	f.began, err = f.replica.Kill(part, syscall.SIGSTOP)
+	Expect(err).NotTo(HaveOccurred())
+	f.signalTasks(syscall.SIGSTOP)
+	return f
+}
+
+// last waits until so much time has passed since the stop.
+func (f *freeze) last(ctx context.Context, d time.Duration) { WaitUntil(ctx, f.began.Add(d)) }
+
+// thaw continues what was stopped in the worst order: first the tasks, which go on under a lease that is another's by now, and have
+// stamped again before anybody could end them; then the worker, the guard last.
+func (f *freeze) thaw(part harness.Part) {
+	GinkgoHelper()
+	if len(f.tasks) > 0 {
+		at := history.Now()
+		f.signalTasks(syscall.SIGCONT)
+		Eventually(func() []history.Run { return Load(f.c).AliveAfter(f.replica.Name, at) }).
+			WithPolling(5*time.Millisecond).Should(HaveLen(len(f.keys)), "old runs that stamp again")
+	}
+	parts := []harness.Part{part}
+	if part == harness.Both {
+		parts = []harness.Part{harness.Worker, harness.Guard}
+	}
+	for _, p := range parts {
+		var err error
+		f.woken, err = f.replica.Kill(p, syscall.SIGCONT)
+		if !errors.Is(err, os.ErrProcessDone) { // the worker has ended for its guard's sake
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}
+}
+
+func (f *freeze) signalTasks(sig syscall.Signal) {
+	for _, p := range f.tasks {
+		_ = p.Signal(sig) // it may have been killed meanwhile
+	}
+}
+
+// old are the runs that were frozen or orphaned.
+func (f *freeze) old() []history.Run { return oldRuns(Load(f.c), f.replica.Name, f.began) }
+
+// expectUntouched waits for a lease's length after the thaw: had anybody lost a lease, it would show by then.
+func (f *freeze) expectUntouched(ctx context.Context, what string) {
+	GinkgoHelper()
+	WaitUntil(ctx, f.woken.Add(Lease))
+	h := Load(f.c)
+	Expect(h.Started(f.began, history.Now())).To(BeEmpty(), "%s: no task restarts", what)
+	Expect(h.OwnersAt(history.Now())).To(HaveLen(f.c.Tasks), what)
+	Expect(f.replica.Running()).To(BeTrue(), what)
+}
+
+// expectOldRunsOver holds a thawed replica to what is promised of it: its old runs end when its guard acts, and everybody who ran
+// beside them has the larger token.
+func (f *freeze) expectOldRunsOver(store, what string) {
+	GinkgoHelper()
+	h := Load(f.c)
+	gone := lastSign(f.old())
+	first, _ := startsOf(h, f.keys, f.began)
+	beside := time.Duration(0)
+	for _, o := range h.Overlaps() {
+		if o.Later.Start > f.began {
+			beside = max(beside, o.For)
+		}
+	}
+	Figure(store, "%s: the first of %d keys elsewhere %v after the stop, old runs gone %v after the guard woke (to be below 250 ms), by their records up to %v beside the new",
+		what, len(f.keys), ms(first.Sub(f.began)), ms(max(0, gone.Sub(f.woken))), ms(beside))
+	Expect(gone.Sub(f.woken)).To(BeNumerically("<", afterThaw), what)
+	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	for _, o := range h.Overlaps() {
+		if o.Later.Start < f.began {
+			continue // an earlier freeze's
+		}
+		Expect(o.Earlier.Instance).To(Equal(f.replica.Name), "only the frozen may overlap: %v", o)
+		Expect(o.Earlier.Start).To(BeNumerically("<", f.began), "only what it ran before: %v", o)
+		Expect(o.Later.Token).To(BeNumerically(">", o.Earlier.Token), "%v", o)
+	}
+}
+
+var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
+	EachStore("Stopped", func(store string, uri func() string) {
+		const (
+			tasks    = 12
+			replicas = 3
+			short    = Lease / 2
+			long     = Lease * 5 / 2
+		)
+		var c *harness.Cluster
+
+		start := func(ctx context.Context, name string) {
+			c = NewCluster(name+"-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork"}})
+			balanced(ctx, c, replicas)
+		}
+		again := func(ctx context.Context) { balanced(ctx, c, replicas) }
+		AfterEach(func() { LogsOnFailure(c) })
+
+		It("the worker: its guard ends the tasks at the deadline, and nobody ever runs beside them", func(ctx SpecContext) {
+			start(ctx, "worker")
+			By("for half a lease: nothing happens")
+			f := stop(c, harness.Worker, false)
+			f.last(ctx, short)
+			f.thaw(harness.Worker)
+			f.expectUntouched(ctx, "worker stopped for T/2")
+
+			for _, d := range []time.Duration{Lease, long} {
+				By("for " + d.String())
+				again(ctx)
+				f = stop(c, harness.Worker, false)
+				f.last(ctx, d)
+				if d > Lease {
+					last := eventuallyTaken(c, f.keys, f.began)
+					Figure(store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere after %v", d,
+						ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
+				}
+				f.thaw(harness.Worker)
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				ExpectOneRunEach(c)
+			}
+		}, SpecTimeout(StoryTimeout))
+
+		It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
+			start(ctx, "guard")
+			for _, d := range []time.Duration{short, Lease, long} {
+				By("for " + d.String())
+				again(ctx)
+				f := stop(c, harness.Guard, false)
+				worker, err := f.replica.WorkerProc()
+				Expect(err).NotTo(HaveOccurred())
+				Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
+				ended := history.Now()
+				for _, run := range f.old() {
+					Expect(run.End).To(BeNumerically("<=", ended), "%v outlived its worker", run)
+				}
+				f.last(ctx, d)
+				f.thaw(harness.Guard)
+				Expect(exit(ctx, f.replica)).NotTo(BeZero())
+				last := eventuallyTaken(c, f.keys, f.began)
+				Figure(store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere after %v", d,
+					ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				ExpectOneRunEach(c)
+			}
+		}, SpecTimeout(StoryTimeout))
+
+		// Whoever could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps. What remains is the token,
+		// and that the guard acts the moment it wakes.
+		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
+			start(ctx, "both")
+			By("for half a lease: nothing happens")
+			f := stop(c, harness.Both, false)
+			f.last(ctx, short)
+			f.thaw(harness.Both)
+			f.expectUntouched(ctx, "guard and worker stopped for T/2")
+
+			for _, d := range []time.Duration{Lease, long} {
+				By("for " + d.String())
+				again(ctx)
+				f = stop(c, harness.Both, false)
+				f.last(ctx, d)
+				f.thaw(harness.Both)
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				f.expectOldRunsOver(store, "guard and worker stopped for "+d.String())
+			}
+		}, SpecTimeout(StoryTimeout))
+
+		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the smaller token", func(ctx SpecContext) {
+			start(ctx, "whole")
+			By("for half a lease: nothing happens")
+			f := stop(c, harness.Both, true)
+			f.last(ctx, short)
+			f.thaw(harness.Both)
+			f.expectUntouched(ctx, "replica frozen for T/2")
+
+			for _, d := range []time.Duration{Lease, 3 * Lease} {
+				By("for " + d.String())
+				again(ctx)
+				f = stop(c, harness.Both, true)
+				f.last(ctx, d)
+				if d > Lease {
+					eventuallyTaken(c, f.keys, f.began)
+				}
+				f.thaw(harness.Both)
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				f.expectOldRunsOver(store, "replica frozen for "+d.String())
+			}
+		}, SpecTimeout(StoryTimeout))
+	})
+})
