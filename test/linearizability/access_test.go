@@ -1,0 +1,205 @@
+package linearizability
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// forever is the end of what may happen at any time from now on.
+const forever = math.MaxInt64
+
+// verb is what a client asked of a document.
+type verb string
+
+const (
+	reads verb = "read"
+	lists verb = "list"
+	puts  verb = "put"
+	drops verb = "delete"
+	bumps verb = "bump"
+)
+
+// access is one thing that one client did with one document, and what it was told. A write that was repeated because its
+// outcome was unknown is one access, from the first try to the last, except creations: each try of those may happen by itself,
+// where documents are deleted.
+type access struct {
+	client          int
+	verb            verb
+	call, last, end int64 // of the first try, of the last one, and the last reply
+	tries           int
+	change          elect.Change // of puts and drops
+	status          elect.Status // of puts, drops and bumps
+	found           *elect.Doc   // as shown; nil: absent
+	shown           bool         // found was shown
+}
+
+// problem is what contradicts the store's contract in this access alone.
+func (a access) problem() string {
+	c := a.change
+	condition := step{ifRev: c.IfRev}
+	switch {
+	case a.verb != puts && a.verb != drops:
+		return ""
+	case a.status == elect.Refused && condition.holds(versionOf(a.found)):
+		return "refused, and the document as found meets the condition"
+	case a.status == elect.Refused && a.found == nil:
+		return "refused, and no document as found"
+	case a.status == elect.Refused && a.found.Stamp == c.Doc.Stamp:
+		return "refused, and the document as found is what it wrote"
+	case a.status == elect.Overtaken && a.verb == puts && a.found != nil && a.found.Rev <= c.Doc.Rev:
+		return "overtaken, and the document as found cannot have come after it"
+	}
+	return ""
+}
+
+// written is what the access would make of the document.
+func (a access) written() version { return versionOf(&a.change.Doc) }
+
+func (a access) String() string {
+	text := string(a.verb)
+	switch a.verb {
+	case puts:
+		text += fmt.Sprintf(" at rev %d %v", a.change.IfRev, a.written())
+	case drops:
+		text += fmt.Sprintf(" at rev %d", a.change.IfRev)
+	case reads, lists, bumps:
+	}
+	if a.tries > 1 {
+		text += fmt.Sprintf(" in %d tries, the last at %s", a.tries, moment(a.last))
+	}
+	if a.verb != reads && a.verb != lists {
+		text += ": " + statusName(a.status)
+	}
+	switch {
+	case !a.shown:
+	case a.found != nil && a.found.Kind == elect.KindGroup:
+		text += fmt.Sprintf(", shows %d", a.found.Count)
+	default:
+		text += ", shows " + versionOf(a.found).String()
+	}
+	return text
+}
+
+func statusName(s elect.Status) string {
+	switch s {
+	case elect.Applied:
+		return "applied"
+	case elect.Refused:
+		return "refused"
+	case elect.Overtaken:
+		return "overtaken"
+	default:
+		return "unknown"
+	}
+}
+
+// documentSteps is what a history of one document says happened, for porcupine. freshLists says that lists are never stale.
+func documentSteps(history []access, freshLists bool) []porcupine.Operation {
+	var ops []porcupine.Operation
+	seen := firstSeen(history)
+	for _, a := range history {
+		add := func(call, end int64, s step) {
+			ops = append(ops, porcupine.Operation{ClientId: a.client, Input: s, Call: call, Return: end})
+		}
+		if a.shown && (a.verb != lists || freshLists) {
+			add(a.last, a.end, step{act: shows, version: versionOf(a.found)})
+		}
+		s := step{ifRev: a.change.IfRev, version: a.written()}
+		switch a.verb {
+		case puts:
+			if call, end, act, happened := a.writing(seen); happened {
+				s.act = act
+				add(call, end, s)
+			}
+		case drops:
+			s.version = absent
+			switch a.status {
+			case elect.Applied:
+				s.act = removes
+				add(a.call, a.end, s)
+			case elect.Unknown:
+				s.act = mayRemove
+				add(a.call, forever, s)
+			case elect.Overtaken:
+				s.act = mayRemove
+				add(a.call, a.end, s)
+			case elect.Refused:
+				if a.tries > 1 { // an earlier try may have removed it, before somebody else created it again
+					s.act = mayRemove
+					add(a.call, a.end, s)
+				}
+			}
+		case reads, lists, bumps:
+		}
+	}
+	return ops
+}
+
+// writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by anybody has no
+// consequence. Revisions of one document never come again, so that a write at a revision happens once at most.
+func (a access) writing(seen map[elect.Stamp]int64) (call, end int64, act act, happened bool) {
+	first, ever := seen[a.change.Doc.Stamp]
+	creates := a.change.IfRev == 0
+	switch a.status {
+	case elect.Applied:
+		if creates {
+			return a.call, a.end, repeats, true
+		}
+		return a.call, a.end, writes, true
+	case elect.Overtaken, elect.Unknown:
+		if creates {
+			return a.call, forever, mayWrite, ever
+		}
+		return a.call, max(first, a.call), writes, ever
+	case elect.Refused:
+	}
+	return 0, 0, 0, false
+}
+
+// firstSeen is when the first reply came that shows each write's version.
+func firstSeen(history []access) map[elect.Stamp]int64 {
+	seen := map[elect.Stamp]int64{}
+	note := func(s elect.Stamp, at int64) {
+		if first, ok := seen[s]; !ok || at < first {
+			seen[s] = at
+		}
+	}
+	for _, a := range history {
+		if a.shown && a.found != nil {
+			note(a.found.Stamp, a.end)
+		}
+		if a.verb == puts && a.status == elect.Applied {
+			note(a.change.Doc.Stamp, a.end)
+		}
+	}
+	return seen
+}
+
+// counterSteps is what a history of a group's counter says happened.
+func counterSteps(history []access, freshLists bool) []porcupine.Operation {
+	var ops []porcupine.Operation
+	for _, a := range history {
+		op := porcupine.Operation{ClientId: a.client, Call: a.call, Return: a.end}
+		switch {
+		case a.verb == bumps:
+			op.Input = counterStep{raise: true}
+			if a.status != elect.Applied {
+				op.Return = forever
+			}
+		case a.verb == lists && !freshLists:
+			continue
+		default:
+			s := counterStep{}
+			if a.found != nil {
+				s.count = a.found.Count
+			}
+			op.Input = s
+		}
+		ops = append(ops, op)
+	}
+	return ops
+}

@@ -1,0 +1,120 @@
+package linearizability
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// memoryDatabase is a store without any faults of its own, so that those of these tests are the only ones.
+func memoryDatabase(spoil func(elect.Store) elect.Store) database {
+	db := memstore.New()
+	return database{name: "memory", freshLists: true, open: func(context.Context) (elect.Store, error) {
+		return spoil(db.Client()), nil
+	}}
+}
+
+// careless writes whatever the revision is.
+type careless struct{ elect.Store }
+
+func (s careless) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	changes = append([]elect.Change(nil), changes...)
+	for i, c := range changes {
+		if c.Op != elect.Put {
+			continue
+		}
+		res, err := s.Read(ctx, c.Doc.Kind, c.Doc.ID)
+		if err == nil && len(res.Docs) == 1 && res.Docs[0].Rev < c.Doc.Rev {
+			changes[i].IfRev = res.Docs[0].Rev
+		}
+	}
+	return s.Store.Apply(ctx, changes...)
+}
+
+// forgetful answers some reads from what it saw before.
+type forgetful struct {
+	elect.Store
+	mu   sync.Mutex
+	seen map[string]elect.Doc
+}
+
+func (s *forgetful) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+	res, err := s.Store.Read(ctx, kind, ids...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, d := range res.Docs {
+		if old, ok := s.seen[d.ID]; ok && rand.IntN(20) == 0 {
+			res.Docs[i] = old
+		} else {
+			s.seen[d.ID] = d
+		}
+	}
+	return res, err
+}
+
+// hopeful takes an unknown outcome for a good one.
+type hopeful struct{ elect.Store }
+
+func (s hopeful) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	outs, err := s.Store.Apply(ctx, changes...)
+	for i := range outs {
+		if outs[i].Status == elect.Unknown {
+			outs[i] = elect.Outcome{Status: elect.Applied}
+		}
+	}
+	return outs, err
+}
+
+// gloomy says that what is unknown was refused.
+type gloomy struct{ elect.Store }
+
+func (s gloomy) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	outs, err := s.Store.Apply(ctx, changes...)
+	for i, c := range changes {
+		if len(outs) == 0 || outs[i].Status != elect.Unknown || c.Op != elect.Put {
+			continue
+		}
+		res, err := s.Read(context.WithoutCancel(ctx), c.Doc.Kind, c.Doc.ID)
+		if err == nil && len(res.Docs) == 1 && res.Docs[0].Rev != c.IfRev {
+			outs[i] = elect.Outcome{Status: elect.Refused, Doc: &res.Docs[0]}
+		}
+	}
+	return outs, err
+}
+
+// Stores that are broken, each in its own way, are found out by a recorded run; the one that is not, is not.
+func TestBrokenStores(t *testing.T) {
+	t.Parallel()
+	// The faults come from below, so that what is broken has something to get wrong.
+	faulty := func(s elect.Store) elect.Store {
+		return newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond}, &injected{})
+	}
+	for name, tc := range map[string]struct {
+		spoil  func(elect.Store) elect.Store
+		broken bool
+	}{
+		"sound":                            {faulty, false},
+		"ignores the revision":             {func(s elect.Store) elect.Store { return careless{faulty(s)} }, true},
+		"reads from a stale cache":         {func(s elect.Store) elect.Store { return &forgetful{Store: faulty(s), seen: map[string]elect.Doc{}} }, true},
+		"says applied for what is unknown": {func(s elect.Store) elect.Store { return hopeful{faulty(s)} }, true},
+		"says refused for what is unknown": {func(s elect.Store) elect.Store { return gloomy{faulty(s)} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newDocumentRun(t, memoryDatabase(tc.spoil), seed(t), odds{})
+			var found []finding
+			for n := 0; n < 12 && len(found) == 0; n++ {
+				found = r.judge(r.play(t.Context(), n))
+			}
+			if broken := len(found) > 0; broken != tc.broken {
+				t.Errorf("found broken: %v, want %v, in %v", broken, tc.broken, r.tally)
+				complain(t, r.seed, found)
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+// Package linearizability records histories of real runs, with faults on, and has porcupine judge them.
+//
+// There are two sorts of histories:
+//
+//   - of documents: clients, each with a store of its own on one database, read, list, create, compare-and-set, delete and bump a
+//     few documents at once. Each document is a history: a register with versions.
+//   - of locks: electors lock and unlock keys, and are cut off, killed and closed meanwhile. Each key is a history: a lock
+//     with one holder whose tokens rise.
+//
+// A write of unknown outcome may have happened, or may yet happen, at any time until the end. What is known of it is used: once anybody has seen
+// what it wrote, it happened before that reply came. One that nobody ever saw cannot matter and is left out; this keeps the
+// search small and changes no verdict.
+//
+// What is judged beside the order of events: a document is shown only as somebody wrote it, field by field; a refusal shows a
+// document that does not meet the condition; an elector says that a key is held by another only when somebody might hold it; in the
+// end, every key can be locked.
+//
+// Not judged: whether List is up to date on MongoDB (it may be stale by contract: it must show a version that was
+// written, and not before it was), hints of Watch, and runs that share a lease (LockOptions.Reentrant).
+//
+// All of it is tests: there is nothing to import. For longer runs:
+//
+//	go test ./test/linearizability -v -linearizability.seconds 600 -linearizability.seed 7
+package linearizability

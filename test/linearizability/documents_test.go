@@ -1,0 +1,143 @@
+package linearizability
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// database is what a run is made on.
+type database struct {
+	name       string
+	open       func(ctx context.Context) (elect.Store, error)
+	freshLists bool // List is linearizable, beyond what the contract asks
+}
+
+// mustOpen opens a store, however often the faults that are on prevent it, and closes it at the end of the test.
+func (db database) mustOpen(t *testing.T) elect.Store {
+	t.Helper()
+	s, err := db.openPatiently(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func (db database) openPatiently(ctx context.Context) (elect.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		s, err := db.open(ctx)
+		if err == nil || ctx.Err() != nil {
+			return s, err
+		}
+	}
+}
+
+func closeStore(t *testing.T, s elect.Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// documentRun is clients that use documents together, round after round.
+type documentRun struct {
+	db      database
+	seed    uint64
+	clients []*client
+	faults  *injected
+	tally   *tally
+}
+
+// documentClients is how many clients there are, each with a store of its own.
+const documentClients = 6
+
+func newDocumentRun(t *testing.T, db database, seed uint64, o odds) *documentRun {
+	t.Helper()
+	r := &documentRun{db: db, seed: seed, faults: &injected{}, tally: &tally{}}
+	for n := range documentClients {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		store := newUnreliable(db.mustOpen(t), rand.New(rand.NewPCG(seed, uint64(100+n))), o, r.faults)
+		t.Cleanup(store.late.Wait) // before the store is closed
+		r.clients = append(r.clients, &client{n: n, name: fmt.Sprint("c", n), store: store, random: random})
+	}
+	return r
+}
+
+// run makes rounds until ctx ends or a history is wrong.
+func (r *documentRun) run(ctx context.Context) []finding {
+	var found []finding
+	for n := 0; ctx.Err() == nil && len(found) == 0; n++ {
+		found = r.judge(r.play(ctx, n))
+	}
+	return found
+}
+
+// play is one round.
+func (r *documentRun) play(ctx context.Context, n int) *round {
+	kinds := []elect.Kind{elect.KindLock, elect.KindSession, elect.KindValue, elect.KindMember, elect.KindWish, elect.KindEvent}
+	kind := kinds[n%len(kinds)]
+	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[elect.Stamp]elect.Doc{}}}
+	for i := range 40 {
+		d := &document{kind: kind, id: fmt.Sprintf("g%d/%02d", n, i), deleted: i%4 == 3}
+		if i%10 == 9 {
+			d.kind = elect.KindGroup
+		}
+		now.docs = append(now.docs, d)
+	}
+	var wg sync.WaitGroup
+	for _, c := range r.clients {
+		c.round = now
+		wg.Go(func() { c.run(ctx) })
+	}
+	wg.Wait()
+	return now
+}
+
+// judge decides on all histories of a round.
+func (r *documentRun) judge(played *round) []finding {
+	var found []finding
+	for _, d := range played.docs {
+		if len(d.history) == 0 {
+			continue
+		}
+		r.tally.histories.Add(1)
+		r.tally.operations.Add(int64(len(d.history)))
+		for _, a := range d.history {
+			if a.verb != reads && a.verb != lists && a.status == elect.Unknown {
+				r.tally.unknown.Add(1)
+			}
+		}
+		name := fmt.Sprintf("%s: %s %s", r.db.name, d.kind, d.id)
+		for _, p := range d.problems {
+			found = append(found, finding{text: name + ": " + p + "\n" + timeline(d.lines())})
+		}
+		found = append(found, d.judge(name, r.db.freshLists)...)
+	}
+	return found
+}
+
+func (d *document) judge(name string, freshLists bool) []finding {
+	if d.kind == elect.KindGroup {
+		return judge(counterModel, name, counterSteps(d.history, freshLists), d.lines())
+	}
+	return judge(documentModel, name, documentSteps(d.history, freshLists), d.lines())
+}
+
+func (d *document) lines() []line {
+	lines := make([]line, 0, len(d.history))
+	for _, a := range d.history {
+		lines = append(lines, line{a.call, a.end, fmt.Sprint("c", a.client), a.String()})
+	}
+	return slices.Clip(lines)
+}

@@ -1,0 +1,137 @@
+package linearizability
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
+	uri := testmongo.WithDatabase(rs.URI(), name)
+	return database{name: "MongoDB", open: func(ctx context.Context) (elect.Store, error) {
+		s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 3 * time.Second})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}}
+}
+
+// mongoFaults does to a replica set what happens to replica sets, by seed, until it is told to end.
+type mongoFaults struct {
+	rs       *testmongo.ReplicaSet
+	random   *rand.Rand
+	injected *injected
+	hard     time.Time // no election before
+}
+
+// Elections cost everybody a second or two; in between, much else is to be tried.
+const betweenElections = 5 * time.Second
+
+func (f *mongoFaults) run(ctx context.Context) {
+	defer f.end(ctx)
+	f.hard = time.Now().Add(betweenElections / 2)
+	for f.pause(ctx, 100, 800) {
+		if time.Now().After(f.hard) {
+			f.election(ctx)
+			f.hard = time.Now().Add(betweenElections)
+			continue
+		}
+		f.commands(ctx)
+	}
+}
+
+// pause waits for from to to milliseconds. It reports false when ctx has ended.
+func (f *mongoFaults) pause(ctx context.Context, from, to int) bool {
+	select {
+	case <-time.After(time.Duration(from+f.random.IntN(to-from)) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// commands makes some of the commands of the store fail for a while.
+func (f *mongoFaults) commands(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	all := [][]string{{"insert"}, {"update"}, {"delete"}, {"find"}, {"insert", "update", "delete"}, {"insert", "update", "delete", "find", "getMore"}}
+	data := map[string]any{"failCommands": all[f.random.IntN(len(all))]}
+	name := ""
+	switch f.random.IntN(6) {
+	case 0:
+		f.injected.add("answers of writes lost")
+		_ = f.rs.LoseAnswers(limited, 1+f.random.IntN(20))
+		return
+	case 1, 2:
+		name, data["closeConnection"] = "connections closed", true
+	case 3:
+		name = "write concern errors"
+		data["failCommands"] = all[4]
+		data["writeConcernError"] = map[string]any{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+	case 4:
+		name, data["blockConnection"], data["blockTimeMS"] = "commands held up", true, 5+f.random.IntN(150)
+	case 5:
+		name, data["errorCode"] = "not primary", 10107
+	}
+	f.injected.add(name)
+	// It may fail when there is no primary just now: then that is the fault.
+	_ = f.rs.FailPoint(limited, "failCommand", testmongo.Sometimes(0.02+0.4*f.random.Float64()*f.random.Float64()), data)
+	f.pause(ctx, 200, 1200)
+	f.end(ctx)
+}
+
+func (f *mongoFaults) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	_ = f.rs.EndFailPoints(ctx) // a node that is down has none
+}
+
+// election makes the primary give up its office, stand still for a while or die.
+func (f *mongoFaults) election(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	primary, err := f.rs.Primary(ctx)
+	if err != nil {
+		return
+	}
+	switch f.random.IntN(5) {
+	case 0, 1:
+		f.injected.add("primary steps down")
+		_ = f.rs.StepDown(ctx)
+	case 2, 3:
+		f.injected.add("primary stands still")
+		_ = primary.Stop()
+		f.pause(ctx, 50, 3000)
+		_ = primary.Cont()
+	case 4:
+		f.injected.add("primary dies")
+		_ = primary.Kill()
+		f.pause(ctx, 50, 1500)
+		_ = primary.Restart(ctx)
+	}
+}
+
+func TestMongoDB(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	rs := testmongo.New(t, testmongo.Options{Own: true})
+	r := newDocumentRun(t, mongoDatabase(rs, "documents"), seed, usual)
+	ctx, cancel := context.WithTimeout(t.Context(), length())
+	defer cancel()
+	faults := &mongoFaults{rs: rs, random: rand.New(rand.NewPCG(seed, 1000)), injected: r.faults}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		faults.run(ctx)
+	}()
+	complain(t, seed, r.run(ctx))
+	cancel()
+	<-ended
+	t.Logf("documents: %v, faults: %v", r.tally, r.faults)
+}

@@ -1,0 +1,106 @@
+package linearizability
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// patience is how long porcupine may search one history. They are short: far less is needed.
+const patience = 30 * time.Second
+
+// A line is one line of a history as people read it.
+type line struct {
+	call, end int64
+	who, text string
+}
+
+// epoch is where the moments of histories count from.
+var epoch = time.Now()
+
+func now() int64 { return int64(time.Since(epoch)) }
+
+func moment(at int64) string {
+	if at == forever {
+		return "…"
+	}
+	return fmt.Sprintf("%.3fms", float64(at)/1e6)
+}
+
+func timeline(lines []line) string {
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.call, b.call) })
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&b, "  %14s – %14s  %-6s %s\n", moment(l.call), moment(l.end), l.who, l.text)
+	}
+	return b.String()
+}
+
+// tally counts what was judged, over all of a test.
+type tally struct {
+	histories, operations, unknown atomic.Int64
+}
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load())
+}
+
+// finding is a history that is wrong: why, the time line, and how to draw it.
+type finding struct {
+	text string
+	draw func(path string) error // nil: there is nothing to draw
+}
+
+// judge has porcupine decide on one history. It returns nothing when the history can be explained.
+func judge(model porcupine.Model, name string, ops []porcupine.Operation, lines []line) []finding {
+	result, info := porcupine.CheckOperationsVerbose(model, ops, patience)
+	what := "no order explains it"
+	switch result {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Unknown:
+		what = fmt.Sprintf("undecided after %v", patience)
+	}
+	return []finding{{
+		text: fmt.Sprintf("%s: %s\n%s", name, what, timeline(lines)),
+		draw: func(path string) error { return porcupine.VisualizePath(model, info, path) },
+	}}
+}
+
+// picture draws a finding to a file that stays, and returns where it is.
+func (f finding) picture() string {
+	if f.draw == nil {
+		return ""
+	}
+	dir, err := os.MkdirTemp("", "linearizability-") //nolint:usetesting // it is to be looked at after the test
+	if err != nil {
+		return err.Error()
+	}
+	path := filepath.Join(dir, "history.html")
+	if err := f.draw(path); err != nil {
+		return err.Error()
+	}
+	return "  picture: " + path
+}
+
+// tooMany stops a test that fails everywhere from printing everything.
+const tooMany = 3
+
+// complain reports what judges found, with the seed.
+func complain(t *testing.T, seed uint64, found []finding) {
+	t.Helper()
+	for _, f := range found[:min(len(found), tooMany)] {
+		t.Errorf("seed %d: %s%s", seed, f.text, f.picture())
+	}
+	if more := len(found) - tooMany; more > 0 {
+		t.Errorf("seed %d: and %d more", seed, more)
+	}
+}
