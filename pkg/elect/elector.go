@@ -71,6 +71,7 @@ type loop struct {
 	miscount   int
 	counting   bool
 	outageEnd  protocol.Instant
+	told       map[foundAt]bool // nonsense that was logged
 	cleaned    protocol.Instant
 }
 

@@ -166,7 +166,7 @@ func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 	}
 	lock, err := LockFrom(res.Docs[0])
 	if err != nil { // written by hand to nonsense: who owns it still counts, and the next claim mends the rest
-		e.log.V(1).Info("A lock's document cannot be read", "key", key, "error", err.Error())
+		e.post(func() { e.nonsense(res.Docs[0], err) })
 	}
 	return lock, nil
 }

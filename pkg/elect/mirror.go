@@ -126,6 +126,9 @@ type reading struct {
 	swept   []Doc
 	clock   int64
 
+	own   []Doc  // this session's member, with a sweep
+	asked Member // as it should be
+
 	didMembers, didWishes bool
 }
 
@@ -146,7 +149,7 @@ func (e *Elector) refresh(now protocol.Instant) {
 		g.touched = false
 	}
 	if m.wantSweep {
-		plan.sweep = e.unowned()
+		plan.sweep, plan.member = append(e.loop.alive(), e.loop.session.id), e.loop.session.member
 	}
 	again := *m
 	m.wantCounts, m.wantFull, m.wantMembers, m.wantWishes, m.wantSweep = false, false, false, false, false
@@ -173,21 +176,11 @@ func (e *Elector) refresh(now protocol.Instant) {
 	})
 }
 
-// unowned lists the sessions whose locks a sweep looks for: nobody's, and those of the dead.
-func (e *Elector) unowned() []string {
-	ids := []string{""}
-	for id, q := range e.loop.peers {
-		if q.m.Dead() {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
 type refreshPlan struct {
 	e                     *Elector
 	full, members, wishes bool
-	sweep                 []string
+	sweep                 []string // with a sweep: the sessions that live
+	member                Member   // with a sweep: what this instance says of itself, as last acknowledged
 	known                 map[string]int64
 	groups                map[string]mirrorGroup
 }
@@ -231,9 +224,15 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 			return r, err
 		}
 	}
-	if p.sweep != nil {
-		r.swept, err = p.e.listAll(ctx, Query{Sessions: p.sweep, Unparked: true})
+	if p.sweep == nil {
+		return r, nil
 	}
+	if r.swept, err = p.e.listAll(ctx, Query{Others: p.sweep, Unparked: true}); err != nil {
+		return r, err
+	}
+	id := p.member.Session
+	r.asked = p.member
+	r.own, _, err = p.e.list(ctx, KindMember, Query{From: id, To: id + "\x00"})
 	return r, err
 }
 
@@ -261,11 +260,15 @@ func (e *Elector) refreshed(r reading) {
 	m.counts = r.counts
 	if r.didMembers {
 		m.membersRead = true
+		before := m.members
 		m.members = make(map[string]Member, len(r.members))
 		for _, d := range r.members {
 			member, err := MemberFrom(d)
-			if err != nil {
-				e.log.V(1).Info("A member's document cannot be read", "session", d.ID, "error", err.Error())
+			if err != nil { // its owner will mend it; half of its caps would be none
+				e.nonsense(d, err)
+				if member = before[d.ID]; member.Session == "" {
+					continue
+				}
 			}
 			m.members[d.ID] = member
 		}
@@ -273,17 +276,18 @@ func (e *Elector) refreshed(r reading) {
 	if r.didWishes {
 		m.wishes = m.wishes[:0:0]
 		for _, d := range r.wishes {
-			if wish, err := WishFrom(d); err == nil {
-				m.wishes = append(m.wishes, wish)
+			wish, err := WishFrom(d)
+			if err != nil {
+				e.nonsense(d, err)
 			}
+			m.wishes = append(m.wishes, wish)
 		}
 	}
+	e.ownMember(r)
 	for name, got := range r.locks {
 		e.refreshedGroup(name, got, r.counts[name], r.clock)
 	}
-	for _, d := range r.swept {
-		e.mirrorDoc(d)
-	}
+	e.swept(r.swept)
 	m.loaded = true
 	for name, g := range m.groups {
 		m.loaded = m.loaded && g.loaded
@@ -319,7 +323,7 @@ func (e *Elector) refreshedGroup(name string, got groupReading, count, clock int
 func (e *Elector) mirrorDoc(d Doc) Lock {
 	lock, err := LockFrom(d)
 	if err != nil {
-		e.log.V(1).Info("A lock's document cannot be read", "key", d.ID, "error", err.Error())
+		e.nonsense(d, err)
 	}
 	e.mirrorLock(lock)
 	return lock

@@ -121,7 +121,7 @@ func (e *Elector) seePeer(d Doc, sure bool, arrived protocol.Instant) {
 	}
 	doc, err := SessionFrom(d)
 	if err != nil {
-		e.log.V(1).Info("A session's document cannot be read", "session", d.ID, "error", err.Error())
+		e.nonsense(d, err)
 	}
 	q := l.peers[d.ID]
 	if q == nil {
@@ -169,9 +169,12 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 		doc := q.doc
 		doc.ID, doc.Rev, doc.Stamp, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
 		doc.Cause = "no heartbeat for " + max(e.p.T, q.m.Lease).String()
+		if q.m.Dead() {
+			doc.Cause = "it was dead, and somebody wrote it live again"
+		}
 		q.cause = doc.Cause
 		q.kill = &Change{IfRev: ifRev, Doc: doc.Doc()}
-		e.log.Info("No heartbeat: marking the session dead", "session", id, "peer", q.doc.Instance)
+		e.log.Info("Marking a session dead", "session", id, "peer", q.doc.Instance, "cause", doc.Cause)
 	}
 	change := *q.kill
 	e.beside("kill", func(ctx context.Context) (func(), error) {

@@ -178,3 +178,89 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 		b.stop()
 	})
 }
+
+// edit changes a document as a hand in the database would, with or without a new revision.
+func edit(t *testing.T, store *memstore.Store, kind elect.Kind, id string, change func(*elect.Doc)) {
+	t.Helper()
+	res, err := store.Read(t.Context(), kind, id)
+	if err != nil || len(res.Docs) != 1 {
+		t.Fatal(res, err)
+	}
+	d := res.Docs[0]
+	ifRev := d.Rev
+	d.Rev++
+	d.Stamp = elect.Stamp{Session: "hand", Seq: time.Now().UnixNano()}
+	change(&d)
+	outs, err := store.Apply(t.Context(), elect.Change{IfRev: ifRev, Doc: d})
+	if err != nil || outs[0].Status != elect.Applied {
+		t.Fatalf("%+v, %v", outs, err)
+	}
+}
+
+// A lock that names a session that never was is found by everybody, not by its former owner alone.
+func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
+		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = "nobody" })
+		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
+		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Locks["g/k"].Session == "nobody" })
+		eventually(t, 2*lease, "b may have it", func() bool {
+			b.claim(t, "g/k", rec.hold("b"))
+			return rec.owner("g/k") == "b"
+		})
+		a.stop()
+		b.stop()
+	})
+}
+
+// What an instance says of itself is written again when a hand has deleted or changed it.
+func TestMemberIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		id := a.View().Session
+		known := func() bool {
+			res, err := store.Read(t.Context(), elect.KindMember, id)
+			if err != nil || len(res.Docs) != 1 {
+				return false
+			}
+			m, err := elect.MemberFrom(res.Docs[0])
+			return err == nil && m.Instance == "a" && m.Zone == ""
+		}
+		eventually(t, lease, "there", known)
+		time.Sleep(2 * lease)
+		for name, hand := range map[string]func(*elect.Doc){
+			"nonsense": func(d *elect.Doc) { d.Body = []byte(`{"instance":7}`) },
+			"edited":   func(d *elect.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
+		} {
+			edit(t, store, elect.KindMember, id, hand)
+			if known() {
+				t.Fatal(name)
+			}
+			eventually(t, 2*lease, "mended: "+name, known)
+		}
+		res, _ := store.Read(t.Context(), elect.KindMember, id)
+		if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 2*lease, "there again", known)
+		eventually(t, 2*lease, "b knows", func() bool {
+			for _, s := range b.View().Sessions {
+				if s.ID == id {
+					return s.Known && s.Member.Instance == "a"
+				}
+			}
+			return false
+		})
+		a.stop()
+		b.stop()
+	})
+}

@@ -67,7 +67,7 @@ func (q Peer) Dead() bool { return q.Known && q.State == Dead }
 // Step is one event at one moment. now of PeerSeen is when the reply arrived.
 func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	if q.Dead() {
-		return q, nil
+		return q.buried(ev)
 	}
 	switch ev.Kind {
 	case PeerSeen:
@@ -95,6 +95,21 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 		}
 	case PeerTick:
 		return q.tick(p, ev, now)
+	}
+	return q, nil
+}
+
+// buried is a session that was seen dead: its keys are free here, for ever. It must not live on in the eyes of others, so one that
+// somebody has written live again is marked dead once more, at once. No session does that to itself.
+func (q Peer) buried(ev PeerEvent) (Peer, []PeerAction) {
+	switch {
+	case ev.Kind == PeerSeen && ev.State != Dead && ev.Rev > q.Rev && !q.Writing:
+		return q.kill(ev.Rev)
+	case ev.Kind == PeerAnswer && q.Writing:
+		q.Writing = false
+		if ev.Status == Applied {
+			q.Rev = q.KillRev + 1
+		}
 	}
 	return q, nil
 }

@@ -126,10 +126,27 @@ func TestPeerDeadIsBelievedAtAnyRevisionAndForEver(t *testing.T) {
 	q := newPeer(t)
 	q.seen(0, 6, protocol.Live)
 	q.wants(q.seen(1, 2, protocol.Dead), protocol.PeerDied)
-	q.wants(q.seen(2, 7, protocol.Live))
+	q.wants(q.seen(2, 1, protocol.Live)) // an older reply
 	if !q.Dead() {
 		t.Error("back from the dead")
 	}
+}
+
+// Somebody wrote a dead session live again. Those who know it dead have its keys: it must not go on for the others, nor for itself.
+func TestPeerSeenDeadIsMarkedDeadAgain(t *testing.T) {
+	q := newPeer(t)
+	q.seen(0, 6, protocol.Live)
+	q.wants(q.seen(1, 6, protocol.Dead), protocol.PeerDied)
+	q.wants(q.seen(2, 7, protocol.Live), protocol.KillPeer)
+	if q.KillRev != 7 || !q.Dead() {
+		t.Errorf("kill at %d, dead %v", q.KillRev, q.Dead())
+	}
+	q.wants(q.seen(3, 8, protocol.Live)) // one write at a time
+	q.wants(q.do(4, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: protocol.Refused}))
+	q.wants(q.seen(5, 8, protocol.Live), protocol.KillPeer)
+	q.wants(q.do(6, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: protocol.Applied}))
+	q.wants(q.seen(7, 8, protocol.Live))
+	q.wants(q.tick(10 * lease))
 }
 
 func TestPeerUnknownKillIsRepeatedAsItWas(t *testing.T) {
