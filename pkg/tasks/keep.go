@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // keep runs a task without ticks for as long as it is owned: once, and again as its restart policy says.
@@ -73,7 +74,7 @@ func (r *running) endsForGood(end ending, failures int) bool {
 // pause waits before a restart; false: ctx ended first.
 func (r *running) pause(ctx context.Context, end ending, failures int) bool {
 	delay := r.task.Backoff.delay(failures - 1)
-	r.report(StateBackoff, lastError(end.err), nextRunAt(time.Now().Add(delay)))
+	r.report(StateBackoff, lastError(end.err), nextRunAt(wallclock.Now().Add(delay)))
 	return sleep(ctx, delay)
 }
 
@@ -90,7 +91,7 @@ func (r *running) finish(ctx context.Context, end ending, token int64) error {
 	}
 	status := r.set(state, []func(*elect.TaskStatus){lastError(end.err), func(s *elect.TaskStatus) {
 		s.Outcome = &elect.RunOutcome{
-			Succeeded: succeeded, ExitCode: end.code, Error: display(end.err), At: time.Now().UnixMilli(), Token: token,
+			Succeeded: succeeded, ExitCode: end.code, Error: display(end.err), At: wallclock.Now().UnixMilli(), Token: token,
 		}
 	}})
 	for try := 0; ; try++ {

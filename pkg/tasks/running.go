@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // The states of an owned task, as in [elect.TaskStatus.State].
@@ -122,7 +123,7 @@ func (r *running) set(state string, change []func(*elect.TaskStatus)) elect.Task
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status.State != state {
-		r.status.State, r.status.Since = state, time.Now().UnixMilli()
+		r.status.State, r.status.Since = state, wallclock.Now().UnixMilli()
 	}
 	if !r.task.Ticks() {
 		r.status.NextRunAt = 0

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // Causes of a run at a tick being told to stop.
@@ -47,7 +48,7 @@ func (r *running) tick(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	l := &ticking{running: r, schedule: schedule}
-	l.begin(time.Now())
+	l.begin(wallclock.Now())
 	err = l.loop(ctx)
 	if l.current != nil {
 		<-l.current.done // its context ended with ctx, or because the lock could not be advanced
@@ -80,7 +81,7 @@ func (l *ticking) loop(ctx context.Context) error {
 		l.showNext(next)
 		wait := maxSleep
 		if !next.IsZero() {
-			wait = min(wait, max(0, next.Sub(time.Now().Round(0)))) // by the wall clock
+			wait = min(wait, max(0, next.Sub(wallclock.Now()))) // by the wall clock
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -94,7 +95,7 @@ func (l *ticking) loop(ctx context.Context) error {
 			}
 			l.current = nil
 		case <-timer.C:
-			l.due(next, time.Now().Round(0))
+			l.due(next, wallclock.Now())
 		}
 	}
 }

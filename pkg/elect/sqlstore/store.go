@@ -15,6 +15,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // Options of a store. The zero value is ready to use.
@@ -211,4 +212,4 @@ func (s *Store) checkFile() error {
 }
 
 // nowMS is the store's clock: all its clients are on one machine.
-func nowMS() int64 { return time.Now().UnixMilli() }
+func nowMS() int64 { return wallclock.Now().UnixMilli() }
