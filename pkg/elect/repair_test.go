@@ -207,6 +207,8 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
 		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
+		a.claim(t, "g/late", rec.hold("a"))
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/late"].Session == a.View().Session })
 		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = "nobody" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
 		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Locks["g/k"].Session == "nobody" })
