@@ -131,7 +131,8 @@ func validateTexts(d Doc) error {
 // A store keeps no history, so a change that was sent before, written, and written over is not told from one that came
 // too late the first time: both are Overtaken, unless the revision proves that it cannot have been written. Revisions
 // only rise while a document exists; had a Put been written, the document could not be at or below its revision under
-// another stamp. So Refused is a proof, up to a document that was deleted and created again, and Overtaken is not.
+// another stamp. A document above the revision that a Delete names may have been created again since. So Refused is a proof, up to
+// a document that was deleted and created again at a lower revision, and Overtaken is not.
 func Judge(c Change, found *Doc) (out Outcome, apply bool) {
 	switch {
 	case c.Op == Put && found != nil && found.Stamp == c.Doc.Stamp && found.Rev == c.Doc.Rev:
@@ -140,7 +141,7 @@ func Judge(c Change, found *Doc) (out Outcome, apply bool) {
 		return Outcome{Status: Applied}, true
 	case found == nil:
 		return Outcome{Status: Overtaken}, false
-	case c.Op == Put && found.Rev > c.Doc.Rev:
+	case c.Op == Put && found.Rev > c.Doc.Rev, c.Op == Delete && found.Rev > c.IfRev:
 		return Outcome{Status: Overtaken, Doc: found}, false
 	default:
 		return Outcome{Status: Refused, Doc: found}, false

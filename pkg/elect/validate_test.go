@@ -79,7 +79,8 @@ func TestJudge(t *testing.T) {
 		{"absent", put(4, 9), nil, Overtaken, false},
 		{"create over a document", put(0, 1), at(1, other), Refused, false},
 		{"delete", Change{Op: Delete, IfRev: 4}, at(4, other), Applied, true},
-		{"delete at another revision", Change{Op: Delete, IfRev: 4}, at(5, other), Refused, false},
+		{"delete at a lower revision", Change{Op: Delete, IfRev: 4}, at(3, other), Refused, false},
+		{"delete, and perhaps created again since", Change{Op: Delete, IfRev: 4}, at(5, other), Overtaken, false},
 		{"delete of nothing", Change{Op: Delete, IfRev: 4}, nil, Overtaken, false},
 	}
 	for _, tt := range tests {

@@ -142,19 +142,19 @@ func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.Bul
 	return outcomes
 }
 
-// creditDeletes tells deletes that happened from documents that were gone before, where it can: when as many are absent as the
-// server deleted, those are they.
+// creditDeletes tells deletes that happened from documents that were gone before, where it can: when as many may have been
+// deleted as the server says, those are they. A document that is there again may be one of them.
 func creditDeletes(settled []elect.Outcome, deleted int) {
-	absent := []int{}
+	may := []int{}
 	for i, out := range settled {
-		if out.Status == elect.Overtaken && out.Doc == nil {
-			absent = append(absent, i)
+		if out.Status == elect.Overtaken {
+			may = append(may, i)
 		}
 	}
-	if len(absent) != deleted {
+	if len(may) != deleted {
 		return
 	}
-	for _, i := range absent {
+	for _, i := range may {
 		settled[i] = elect.Outcome{Status: elect.Applied}
 	}
 }

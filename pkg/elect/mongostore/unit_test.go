@@ -56,6 +56,7 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 
 func TestCreditDeletes(t *testing.T) {
 	gone, there := elect.Outcome{Status: elect.Overtaken}, elect.Outcome{Status: elect.Refused, Doc: &elect.Doc{}}
+	again := elect.Outcome{Status: elect.Overtaken, Doc: &elect.Doc{}} // there, and perhaps created again since
 	for _, tc := range []struct {
 		deleted int
 		want    elect.Status
@@ -65,6 +66,13 @@ func TestCreditDeletes(t *testing.T) {
 		if outs[0].Status != tc.want || outs[2].Status != tc.want || outs[1].Status != elect.Refused {
 			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, outs)
 		}
+	}
+	outs := []elect.Outcome{gone, again}
+	if creditDeletes(outs, 1); outs[0].Status != elect.Overtaken {
+		t.Error("credited a delete although the one that happened may be the other")
+	}
+	if creditDeletes(outs, 2); outs[0].Status != elect.Applied || outs[1].Status != elect.Applied {
+		t.Errorf("both happened: %v", outs)
 	}
 }
 

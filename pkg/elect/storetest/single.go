@@ -70,7 +70,11 @@ func testDelete(b *bench) {
 	wantFound(t, apply(t, s, gone), elect.Overtaken, nil)
 
 	again := b.put(lock("g/a"), 0)
+	again.Doc.Rev = 7
 	must(t, s, again)
+	wantStored(t, s, again.Doc)
+	// It was deleted, and created again by somebody else: not refused.
+	wantFound(t, apply(t, s, gone), elect.Overtaken, &again.Doc)
 	wantStored(t, s, again.Doc)
 	if docs := b.list(t, s, elect.KindLock, elect.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
 		t.Fatalf("after creating again: %v", ids(docs))
