@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // Elector is one process's part in the protocol: a session with one heartbeat for all its keys, the keys it holds, and
@@ -71,6 +72,7 @@ type loop struct {
 	miscount   int
 	counting   bool
 	outageEnd  protocol.Instant
+	given      map[Key]givenByHand
 	told       map[foundAt]bool // nonsense that was logged
 	cleaned    protocol.Instant
 }
@@ -309,7 +311,7 @@ func (e *Elector) besideLong(op string, do func(ctx context.Context) (then func(
 func (e *Elector) storeNow() int64 {
 	offset := e.offset.Load()
 	if offset == 0 {
-		return time.Now().UnixMilli()
+		return wallclock.Now().UnixMilli()
 	}
 	return offset + e.clock.Now().Boot.Milliseconds()
 }

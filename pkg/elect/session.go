@@ -99,10 +99,6 @@ func (e *Elector) actSession(a protocol.SessionAction, now protocol.Instant) {
 
 func (e *Elector) renewed(a protocol.SessionAction, now protocol.Instant) {
 	s := &e.loop.session
-	if s.opened == 0 {
-		s.opened = e.storeNow()
-		s.memberDirty = true
-	}
 	if e.cfg.Guard != nil {
 		e.cfg.Guard.Renewed(s.id, a.Acked, e.p)
 	}
@@ -237,8 +233,12 @@ func (e *Elector) memberChange() []Change {
 
 // flushMember writes what this instance says of itself, when it has changed since.
 func (e *Elector) flushMember() {
-	if e.loop.session.m.Phase != protocol.Open {
+	s := &e.loop.session
+	if s.m.Phase != protocol.Open {
 		return
+	}
+	if s.opened == 0 && e.offset.Load() != 0 { // by no other clock than the store's: it tells the newer of two revisions
+		s.opened, s.memberDirty = e.storeNow(), true
 	}
 	if changes := e.memberChange(); len(changes) > 0 {
 		e.beside("member", func(ctx context.Context) (func(), error) {

@@ -1,0 +1,44 @@
+package elect_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// When a process opened tells which revision of the program is the newer one. The first heartbeat is acknowledged before any reply has
+// told the store's clock, here: a local clock that is two hours off must not be written down for it.
+func TestOpenedIsByTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const off = 2 * time.Hour
+		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
+		began := time.Now().Add(off).UnixMilli()
+		n := startNode(t, store, "a", func(cfg *elect.Config) { cfg.Store = slowToList{cfg.Store} })
+		defer n.stop()
+		var opened int64
+		eventually(t, time.Minute, "the member says when it was opened", func() bool {
+			res, err := store.List(t.Context(), elect.KindMember, elect.Query{})
+			if err != nil || len(res.Docs) == 0 {
+				return false
+			}
+			m, err := elect.MemberFrom(res.Docs[0])
+			opened = m.Opened
+			return err == nil && opened != 0
+		})
+		if opened < began || opened > time.Now().Add(off).UnixMilli() {
+			t.Errorf("opened %v before the store's clock", time.Duration(began-opened)*time.Millisecond)
+		}
+	})
+}
+
+// slowToList answers lists, which tell the clock, later than writes.
+type slowToList struct{ elect.Store }
+
+func (s slowToList) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.Store.List(ctx, kind, q)
+}
