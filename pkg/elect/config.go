@@ -26,8 +26,8 @@ type Config struct {
 
 	// Guard is told what a guard process must know; nil without one.
 	Guard Guard
-	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned: the
-	// process must not go on. It is called once for each such deadline. The default logs and EXITS THE PROCESS with status 75.
+	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned, or T/4 after they
+	// were told that their key is another's: the process must not go on. It is called once for each such deadline. The default logs and EXITS THE PROCESS with status 75.
 	OnStuck func(keys []Key)
 	Hooks   Hooks
 }

@@ -12,7 +12,9 @@ import (
 type eventWriter struct {
 	queue  []Event
 	since  protocol.Instant // when the first of the queue came up
+	sent   []Change         // the batch under way, or to be repeated as it was
 	flying bool
+	after  protocol.Instant // no repeat before, after a failure
 	seq    int64
 }
 
@@ -56,20 +58,38 @@ func (e *Elector) noteClaim(was, is Lock) {
 	})
 }
 
+// flushEvents sends the next batch. One whose answer was lost is sent again, the very same, until it is answered.
 func (e *Elector) flushEvents() {
 	w := &e.loop.events
-	if w.flying || len(w.queue) == 0 || !e.clock.Now().Reached(w.since, eventDelay) || e.loop.session.m.Phase != protocol.Open || len(e.loop.writes.owner) > 0 {
+	now := e.clock.Now()
+	if w.flying || e.loop.session.m.Phase != protocol.Open || len(e.loop.writes.owner) > 0 || now.HolderElapsed(w.after) < 0 {
 		return
 	}
-	n := min(len(w.queue), eventBatch)
-	changes := make([]Change, n)
-	for i, ev := range w.queue[:n] {
-		changes[i] = Change{Doc: ev.Doc(e.loop.session.stamp())}
+	if len(w.sent) == 0 {
+		if len(w.queue) == 0 || !now.Reached(w.since, eventDelay) {
+			return
+		}
+		n := min(len(w.queue), eventBatch)
+		w.sent = make([]Change, n)
+		for i, ev := range w.queue[:n] {
+			w.sent[i] = Change{Doc: ev.Doc(e.loop.session.stamp())}
+		}
+		w.queue = append(w.queue[:0:0], w.queue[n:]...)
 	}
-	w.queue = append(w.queue[:0:0], w.queue[n:]...)
+	changes := w.sent
 	w.flying = true
 	e.beside("event", func(ctx context.Context) (func(), error) {
 		outs, err := e.store.Apply(ctx, changes...)
-		return func() { w.flying = false }, firstError(outs, err)
+		return func() {
+			w.flying, w.sent = false, nil
+			for i, out := range outs { // none when the store cannot take them at all
+				if out.Status == Unknown {
+					w.sent = append(w.sent, changes[i])
+				}
+			}
+			if len(w.sent) > 0 {
+				w.after = e.clock.Now().Add(e.p.Retry)
+			}
+		}, firstError(outs, err)
 	})
 }

@@ -39,6 +39,8 @@ type holding struct {
 	handedAt int64            // store's clock, Unix ms, when it was handed over to this session; else 0
 	floor    int64            // no revision below: of a lock that is not there, but once was
 	gone     bool             // its lock was deleted by hand
+	lostAt   protocol.Instant // when the run was told that the key is another's
+	stuck    bool             // it has been told that the run did not return after that
 }
 
 type lockResult struct {
@@ -139,7 +141,43 @@ func (e *Elector) claimable(lock Lock) bool {
 			return false
 		}
 	}
-	return lock.Session == "" || lock.Session == me || e.freed(lock.Session, lock.Key)
+	switch lock.Session {
+	case "":
+		return true
+	case me:
+		return e.adoptable(lock)
+	}
+	return e.freed(lock.Session, lock.Key)
+}
+
+// givenByHand is a lock that names this session and that it did not write.
+type givenByHand struct {
+	rev   int64
+	since protocol.Instant
+}
+
+// adoptable says whether a lock that names this session may be taken. A claim of its own bears its own stamp. Another's stamp says that
+// somebody wrote the name by hand, over an owner who may run the key and finds out within T/2: it is left alone for T.
+func (e *Elector) adoptable(lock Lock) bool {
+	l := &e.loop
+	if lock.Stamp.Session == l.session.id {
+		return true
+	}
+	now := e.clock.Now()
+	given, known := l.given[lock.Key]
+	if !known || given.rev != lock.Rev {
+		if l.given == nil {
+			l.given = map[Key]givenByHand{}
+		}
+		l.given[lock.Key] = givenByHand{lock.Rev, now}
+		e.log.Info("A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key, "session", l.session.id)
+		return false
+	}
+	if !now.Reached(given.since, e.p.T) {
+		return false
+	}
+	delete(l.given, lock.Key)
+	return true
 }
 
 // stepKeys feeds every key's machine.
@@ -153,11 +191,28 @@ func (e *Elector) stepKeys(ev protocol.KeyEvent) {
 func (e *Elector) tickKeys() {
 	now := e.clock.Now()
 	e.loop.reports = false
+	e.tellStuck(now)
 	for _, h := range e.loop.keys {
 		e.reportIfDue(h, now)
 		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle) && now.HolderElapsed(h.after) >= 0 {
 			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
+	}
+}
+
+// tellStuck tells of runs that go on although their key is another's: one that was taken away alone, by a hand in the database, meets no
+// deadline of the session. T/4 is enough for any command to be killed; a function that ignores its context must take
+// the process with it.
+func (e *Elector) tellStuck(now protocol.Instant) {
+	var keys []Key
+	for _, h := range e.loop.keys {
+		if h.m.Lost && h.runs > 0 && !h.stuck && now.Reached(h.lostAt, e.p.T/4) {
+			h.stuck = true
+			keys = append(keys, h.key)
+		}
+	}
+	if len(keys) > 0 {
+		e.cfg.OnStuck(sortKeys(keys))
 	}
 }
 
@@ -208,6 +263,7 @@ func (e *Elector) actKey(h *holding, a protocol.KeyAction, before protocol.Key) 
 	case protocol.KillKey:
 		e.log.Info("The key is no longer held: stopping it by force", "key", h.key, "token", before.Token)
 		h.lease.lost.Store(true)
+		h.lostAt = e.clock.Now()
 		h.stop(ErrLeaseLost)
 	case protocol.Advanced:
 		h.lease.token.Store(a.Token)

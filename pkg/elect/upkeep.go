@@ -160,9 +160,9 @@ func (e *Elector) clean(now protocol.Instant) {
 	}
 	l.cleaned = now
 	e.forgetDead(now)
-	before := e.storeNow() - keepDead.Milliseconds()
+	at := e.storeNow()
 	e.besideLong("clean", func(ctx context.Context) (func(), error) {
-		removed, err := e.removeSessions(ctx, before)
+		removed, err := e.removeSessions(ctx, at)
 		if err == nil {
 			err = e.removeEvents(ctx)
 		}
@@ -184,8 +184,8 @@ func (e *Elector) forgetDead(now protocol.Instant) {
 	}
 }
 
-// removeSessions removes the sessions that died before a moment and that no lock names any more.
-func (e *Elector) removeSessions(ctx context.Context, before int64) ([]string, error) {
+// removeSessions removes the sessions that have been dead for long and that no lock names any more.
+func (e *Elector) removeSessions(ctx context.Context, now int64) ([]string, error) {
 	docs, _, err := e.list(ctx, KindSession, Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
@@ -193,7 +193,13 @@ func (e *Elector) removeSessions(ctx context.Context, before int64) ([]string, e
 	var removed []string
 	for _, d := range docs {
 		s, err := SessionFrom(d)
-		if err != nil || s.Died == 0 || s.Died > before {
+		switch {
+		case err != nil || s.Died == 0 || s.Died > now:
+			if err := e.noteDeath(ctx, s, now); err != nil {
+				return removed, err
+			}
+			continue
+		case s.Died > now-keepDead.Milliseconds():
 			continue
 		}
 		gone, err := e.removeSession(ctx, d)
@@ -205,6 +211,20 @@ func (e *Elector) removeSessions(ctx context.Context, before int64) ([]string, e
 		}
 	}
 	return removed, nil
+}
+
+// noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead by hand.
+func (e *Elector) noteDeath(ctx context.Context, s Session, now int64) error {
+	var stamp Stamp
+	if err := e.ask(ctx, func() { stamp = e.loop.session.stamp() }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	defer cancel()
+	ifRev := s.Rev
+	s.Rev, s.Stamp, s.Died = ifRev+1, stamp, now
+	outs, err := e.store.Apply(ctx, Change{IfRev: ifRev, Doc: s.Doc()})
+	return firstError(outs, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.

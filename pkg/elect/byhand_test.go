@@ -1,0 +1,125 @@
+package elect_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// A lock that is written over to another live session is run by one at a time all the same: the new owner did not ask for it, and waits until
+// the old one has noticed.
+func TestLockGivenToAnotherByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		time.Sleep(lease)
+		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = b.View().Session })
+		eventually(t, 3*lease, "b runs it", func() bool {
+			if _, err := b.Lock(t.Context(), "g/k", rec.hold("b")); err != nil {
+				t.Fatal(err)
+			}
+			return rec.owner("g/k") == "b"
+		})
+		a.stop()
+		b.stop()
+	})
+}
+
+// A function that ignores its context and whose key was taken away alone must not go on beside the next owner's run.
+func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := startNode(t, store, "a")
+		end := make(chan struct{})
+		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })
+		mustLock(t, a, "g/other", func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil })
+		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = "" })
+		edit(t, store, elect.KindLock, "g/other", func(d *elect.Doc) { d.Session = "" })
+		eventually(t, lease, "told", func() bool { return a.stuck.Load() > 0 })
+		time.Sleep(lease)
+		if n := a.stuck.Load(); n != 1 {
+			t.Errorf("told %d times, want once", n)
+		}
+		close(end)
+		a.stop()
+	})
+}
+
+// A session that somebody wrote dead has no time of death. It gets one, and is removed like any other.
+func TestSessionDeadByHandIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := startNode(t, store, "a")
+		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "nonsense": `[]`} {
+			d := elect.Doc{Kind: elect.KindSession, ID: id, Rev: 1, State: string(elect.Dead), Stamp: elect.Stamp{Session: "hand", Seq: 1}}
+			if d.Body = []byte(body); body == `[]` {
+				d.Body = []byte(`{"died":"long ago"}`)
+			}
+			if _, err := store.Apply(t.Context(), elect.Change{Doc: d}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dead := func() int {
+			res, err := store.List(t.Context(), elect.KindSession, elect.Query{States: []string{string(elect.Dead)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(res.Docs)
+		}
+		time.Sleep(50 * time.Minute)
+		if n := dead(); n != 3 {
+			t.Errorf("%d are left before their time", n)
+		}
+		eventually(t, time.Hour, "removed", func() bool { return dead() == 0 })
+		a.stop()
+	})
+}
+
+// Events are written although the store is away for a while when they happen, and each once.
+func TestEventsOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := startNode(t, store, "a")
+		eventually(t, lease, "open", func() bool { return a.View().Open })
+		time.Sleep(time.Second)
+		fault := memstore.LoseRequest
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindEvent {
+				return memstore.Verdict{Fault: fault}
+			}
+			return memstore.Verdict{}
+		})
+		a.Note(elect.Event{Type: "Lost", Message: "the request"})
+		time.Sleep(lease)
+		fault = memstore.LoseAnswer
+		time.Sleep(lease)
+		a.heal()
+		count := func() int {
+			res, err := store.List(t.Context(), elect.KindEvent, elect.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, d := range res.Docs {
+				if ev, err := elect.EventFrom(d); err == nil && ev.Type == "Lost" {
+					n++
+				}
+			}
+			return n
+		}
+		eventually(t, lease, "written", func() bool { return count() == 1 })
+		time.Sleep(lease)
+		if n := count(); n != 1 {
+			t.Errorf("written %d times", n)
+		}
+		a.stop()
+	})
+}
