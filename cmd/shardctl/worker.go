@@ -149,7 +149,7 @@ func (w *worker) takePart(ctx context.Context) error {
 		_ = store.Close(closing) // everything that mattered is acknowledged
 	}()
 	w.log.Info("Taking part", "store", w.settings.Store.Masked())
-	return w.replica.Run(ctx, store)
+	return w.replica.Run(ctx, hooked(store))
 }
 
 // obey does what the guard orders.
