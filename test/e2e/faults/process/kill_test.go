@@ -50,8 +50,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			last := eventuallyTaken(c, keys, at)
 			h := Load(c)
 			first, _ := startsOf(h, keys, at)
-			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v; elsewhere from %v to %v after (T + 1 s is %v)", len(keys),
-				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second)
+			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
+				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -99,8 +99,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				}
 			}
 			first, _ := startsOf(h, keys, at)
-			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is %v); %d of their %d children live on, as documented",
-				len(keys), ms(mainEnd.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive, children*len(keys))
+			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is %v); %d of their %d children live on, as documented%s",
+				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive, children*len(keys), hiccups(c))
 			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")

@@ -4,6 +4,8 @@ package process_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -96,6 +98,19 @@ func exit(ctx context.Context, r *harness.Replica) int {
 	ended, err := r.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return ended.ExitCode()
+}
+
+// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start anew, and an expiry takes longer
+// for a reason that is not the fault's. A busy machine is enough.
+func hiccups(c *harness.Cluster) string {
+	n := 0
+	for _, r := range c.Live() {
+		n += strings.Count(r.Log(), "all ages start anew")
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (replicas could not reach the store for T/4 meanwhile, %d times in all)", n)
 }
 
 // ms is a duration as figures show it.

@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+const (
+	group = "topics"
+	// What the bad task may do.
+	badBlock, badPanic, badLeak = "block", "panic", "leak"
+
+	period = 20 * time.Millisecond // between two stamps
+	life   = 200 * time.Millisecond
+	leaks  = 100 // goroutines that a run of the leaking task leaves behind
+)
+
+// callbacks are the functions of the tasks, by name.
+func callbacks(s settings) (*tasks.Registry, error) {
+	bad, ok := map[string]tasks.Callback{
+		badBlock: func(_ context.Context, run tasks.Run) error { return stamp(context.Background(), s, run) },
+		badPanic: func(ctx context.Context, run tasks.Run) error {
+			if err := stampFor(ctx, s, run, life); err != nil {
+				return err
+			}
+			panic("as told by --bad")
+		},
+		badLeak: func(ctx context.Context, run tasks.Run) error {
+			for range leaks {
+				go func() { select {} }()
+			}
+			return errors.Join(stampFor(ctx, s, run, life), errors.New("as told by --bad"))
+		},
+	}[s.bad]
+	if !ok {
+		return nil, fmt.Errorf("--bad %q: block, panic or leak", s.bad)
+	}
+	r := &tasks.Registry{}
+	return r, errors.Join(r.Register("bad", bad), r.Register("steady", func(ctx context.Context, run tasks.Run) error {
+		return stamp(ctx, s, run)
+	}))
+}
+
+// list is what all copies share.
+func list(s settings) map[elect.Key]tasks.Task {
+	all := map[elect.Key]tasks.Task{}
+	add := func(name, callback string) {
+		t := tasks.Task{
+			Group: group, Name: name, Callback: callback, Stop: tasks.Stop{Timeout: 200 * time.Millisecond},
+			Backoff: tasks.Backoff{Initial: 200 * time.Millisecond, Max: time.Minute},
+		}
+		all[t.Key()] = t
+	}
+	add("bad", "bad")
+	for i := range s.steady {
+		add(fmt.Sprintf("steady-%d", i+1), "steady")
+	}
+	return all
+}
+
+func declaration(list map[elect.Key]tasks.Task) balancer.Declared {
+	g := balancer.DeclaredGroup{Name: group, Hash: "1"}
+	for key := range list {
+		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: key})
+	}
+	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
+}
+
+// stampFor stamps for a while and returns nil then.
+func stampFor(ctx context.Context, s settings, run tasks.Run, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := stamp(ctx, s, run)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// stamp records that this run is alive until ctx ends.
+func stamp(ctx context.Context, s settings, run tasks.Run) error {
+	w, err := history.Create(os.Getenv("RECORD_DIR"), history.Header{
+		Key: string(run.Task.Key()), Token: run.Token, Session: run.Lease.Session(), Instance: s.instance, PID: os.Getpid(),
+	}, now())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // what is written is written
+	for tick := time.NewTicker(period); ; {
+		select {
+		case <-tick.C:
+			if err := w.Stamp(now()); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			tick.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+func now() history.Stamp { return history.Stamp{At: history.Now(), Wall: time.Now().UnixNano()} }

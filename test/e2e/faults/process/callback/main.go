@@ -1,0 +1,114 @@
+//go:build linux
+
+// Command callback is a service that embeds the packages instead of running under shardctl: one process, without a guard, whose tasks
+// are Go functions. The stories run several copies on one SQLite file. All tasks are steady but one, which does what --bad says:
+//
+//	block   it takes no notice of its context and never returns
+//	panic   it panics, each time after a moment
+//	leak    it leaves goroutines behind that never end, and fails
+//
+// Every run of a task stamps the time into a file of its own in RECORD_DIR. SIGTERM gives everything up in order.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// settings are what the story says.
+type settings struct {
+	file, instance, bad string
+	lease               time.Duration
+	steady              int
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.file, "db", "", "the SQLite file")
+	flag.StringVar(&s.instance, "instance", "", "this process's name")
+	flag.StringVar(&s.bad, "bad", badBlock, "what the bad task does: block, panic, leak")
+	flag.DurationVar(&s.lease, "lease", 4*time.Second, "T")
+	flag.IntVar(&s.steady, "steady", 6, "tasks that behave")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if err := run(ctx, s, logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))); err != nil {
+		fmt.Fprintln(os.Stderr, "callback:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings, log logr.Logger) error {
+	store, err := sqlstore.Open(ctx, s.file, sqlstore.Options{})
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	defer func() { _ = store.Close(context.WithoutCancel(ctx)) }()
+	elector, err := elect.New(elect.Config{
+		Store: store, Member: elect.Member{Instance: s.instance, ListHashes: map[string]string{group: "1"}}, LeaseDuration: s.lease,
+		Logger: log, // OnStuck is left out: this is about the default
+	})
+	if err != nil {
+		return fmt.Errorf("make the elector: %w", err)
+	}
+	registry, err := callbacks(s)
+	if err != nil {
+		return err
+	}
+	supervisor, err := tasks.NewSupervisor(tasks.Config{
+		Instance: s.instance, Lease: s.lease, Registry: registry, Logger: log, StuckAfter: 500 * time.Millisecond,
+		OnStuck: func(t tasks.Task, _ time.Time) { log.Info("StopStuck", "key", t.Key()) },
+	})
+	if err != nil {
+		return err
+	}
+	defer supervisor.Close()
+	declared := list(s)
+	loop, err := balancer.NewLoop(balancer.LoopConfig{
+		Elector: elector, Clock: time.Now, Logger: log,
+		Policy: balancer.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
+		Run: func(key elect.Key) elect.RunFunc {
+			return func(ctx context.Context, lease *elect.Lease) error {
+				err := supervisor.Run(ctx, declared[key], lease)
+				if errors.Is(err, tasks.ErrDone) {
+					lease.Park()
+				}
+				return err
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("make the loop: %w", err)
+	}
+	go tellGoroutines(ctx, log)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return elector.Run(ctx) })
+	both.Go(func() error { return loop.Run(context.WithoutCancel(ctx)) })
+	if err := loop.Declare(ctx, declaration(declared)); err != nil && !errors.Is(err, elect.ErrClosed) {
+		return fmt.Errorf("declare the tasks: %w", err)
+	}
+	return both.Wait()
+}
+
+// tellGoroutines shows what leaks.
+func tellGoroutines(ctx context.Context, log logr.Logger) {
+	for tick := time.NewTicker(time.Second); ctx.Err() == nil; <-tick.C {
+		log.Info("alive", "goroutines", runtime.NumGoroutine())
+	}
+}
