@@ -140,6 +140,89 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
+// held1 is a run of who with token, from the call of Lock to its end and the word of Unlock.
+func held1(who int, token, called, entered, left, freed int64) *run {
+	return &run{who: who, token: token, called: called, entered: entered, left: left, freed: freed}
+}
+
+// keyOf numbers the runs of a key and makes the calls that started them.
+func keyOf(runs []*run, tries ...*try) *lockKey {
+	k := &lockKey{key: "g/k", runs: runs, try: tries}
+	for i, r := range runs {
+		r.n = i + 1
+		k.try = append(k.try, &try{span: span{r.called, r.entered}, who: r.who, ok: true, run: r.n, sure: true})
+	}
+	return k
+}
+
+func TestBadLocks(t *testing.T) {
+	t.Parallel()
+	refused := func(call, end int64) *try { return &try{span: span{call, end}, who: 9, sure: true} }
+	use1 := func(r *run, call, end, token int64) *run {
+		r.uses = append(r.uses, use{span: span{call, end}, token: token})
+		return r
+	}
+	advance := func(r *run, call, end, token int64) *run {
+		r.uses = append(r.uses, use{span: span{call, end}, token: token, advanced: true})
+		return r
+	}
+	for name, tc := range map[string]struct{ good, bad *lockKey }{
+		"two holders": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 10, 0), held1(2, 6, 3, 12, 13, 0)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 10, 0), held1(2, 6, 3, 8, 13, 0)}),
+		},
+		"two holders, one of whom is killed later": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 7, 0), held1(2, 6, 3, 8, 13, 0)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 9, 0), held1(2, 6, 3, 8, 13, 0)}),
+		},
+		"the token goes down": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 4), held1(2, 6, 5, 6, 7, 8)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4), held1(2, 4, 5, 6, 7, 8)}),
+		},
+		"the same token twice": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 4), held1(1, 6, 5, 6, 7, 8)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4), held1(1, 5, 5, 6, 7, 8)}),
+		},
+		"valid after another has it": {
+			good: keyOf([]*run{use1(held1(1, 5, 1, 2, 9, 0), 3, 4, 5), held1(2, 6, 5, 10, 11, 0)}),
+			bad:  keyOf([]*run{use1(held1(1, 5, 1, 2, 0, 0), 11, 12, 5), use1(held1(2, 6, 5, 6, 10, 0), 7, 8, 6)}),
+		},
+		"a token not above an advanced one": {
+			good: keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 8), held1(2, 9, 7, 8, 9, 0)}),
+			bad:  keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 8), held1(2, 7, 7, 8, 9, 0)}),
+		},
+		"an advance that is not one": {
+			good: keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 6)}),
+			bad:  keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 5)}),
+		},
+		"held by nobody, and refused": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 6)}, refused(5, 8)),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, refused(5, 8)),
+		},
+		"refused, while the one before is gone and another has taken over and let go": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, refused(50, 80)),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
+		},
+		"without end": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 0, 0)}),
+		},
+		"a run that nobody was told of": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
+			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, &try{span: span{1, 2}, run: 1}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found := tc.good.judge(name); len(found) > 0 {
+				t.Errorf("the good history is rejected: %s", found[0].text)
+			}
+			if len(tc.bad.judge(name)) == 0 {
+				t.Error("the bad history is accepted")
+			}
+		})
+	}
+}
+
 // What porcupine rejects is shown as a time line and a picture.
 func TestReport(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,9 @@ package linearizability
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +89,18 @@ func (s gloomy) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Out
 	return outs, err
 }
 
+// wantFound wants porcupine to have rejected a history, or nobody to have found anything.
+func wantFound(t *testing.T, seed uint64, found []finding, broken bool) {
+	t.Helper()
+	rejected := slices.ContainsFunc(found, func(f finding) bool { return f.draw != nil })
+	switch {
+	case broken && !rejected:
+		t.Errorf("seed %d: broken, and porcupine has accepted every history", seed)
+	case !broken:
+		complain(t, seed, found)
+	}
+}
+
 // Stores that are broken, each in its own way, are found out by a recorded run; the one that is not, is not.
 func TestBrokenStores(t *testing.T) {
 	t.Parallel()
@@ -111,10 +125,58 @@ func TestBrokenStores(t *testing.T) {
 			for n := 0; n < 12 && len(found) == 0; n++ {
 				found = r.judge(r.play(t.Context(), n))
 			}
-			if broken := len(found) > 0; broken != tc.broken {
-				t.Errorf("found broken: %v, want %v, in %v", broken, tc.broken, r.tally)
-				complain(t, r.seed, found)
-			}
+			wantFound(t, r.seed, found, tc.broken)
+		})
+	}
+}
+
+// hasty shows the sessions of others as dead now and then.
+type hasty struct {
+	elect.Store
+	own atomic.Pointer[string]
+}
+
+func (s *hasty) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	for _, c := range changes {
+		if c.Doc.Kind == elect.KindSession && c.IfRev == 0 {
+			s.own.Store(&c.Doc.ID)
+		}
+	}
+	return s.Store.Apply(ctx, changes...)
+}
+
+func (s *hasty) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+	res, err := s.Store.List(ctx, kind, q)
+	own := s.own.Load()
+	for i, d := range res.Docs {
+		if kind == elect.KindSession && own != nil && d.ID != *own && rand.IntN(30) == 0 {
+			res.Docs[i].State = string(elect.Dead)
+		}
+	}
+	return res, err
+}
+
+// Electors on a store that lies about what the lock hangs on run one key twice, and that is found out.
+func TestBrokenLocks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil  func(elect.Store) elect.Store
+		broken bool
+	}{
+		"sound":                    {func(s elect.Store) elect.Store { return s }, false},
+		"ignores the revision":     {func(s elect.Store) elect.Store { return careless{s} }, true},
+		"shows the living as dead": {func(s elect.Store) elect.Store { return &hasty{Store: s} }, true},
+		"says applied for what is unknown": {func(s elect.Store) elect.Store {
+			return hopeful{newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05}, &injected{})}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newLockRun(memoryDatabase(tc.spoil), seed(t), odds{})
+			r.length = 2 * time.Second
+			found := r.judge(r.play(t, 0))
+			wantFound(t, r.seed, found, tc.broken)
+			t.Logf("%v", r.tally)
 		})
 	}
 }

@@ -1,9 +1,12 @@
 package linearizability
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +19,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(hogEnv); path != "" {
+		if err := hog(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	os.Exit(testmongo.Main(m))
 }
@@ -31,3 +41,29 @@ func seed(t *testing.T) uint64 {
 }
 
 func length() time.Duration { return time.Duration(*seconds) * time.Second }
+
+// record records histories of documents and of locks, at once, and has them judged.
+func record(t *testing.T, seed uint64, documents, locks database, faults *injected) {
+	t.Helper()
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), length())
+	defer cancel()
+	d := newDocumentRun(t, documents, seed, usual)
+	l := newLockRun(locks, seed, rare)
+	var beside sync.WaitGroup
+	var wrongDocuments []finding
+	beside.Go(func() { wrongDocuments = d.run(ctx) })
+	wrongLocks := l.run(ctx, t)
+	beside.Wait()
+	complain(t, seed, wrongDocuments)
+	complain(t, seed, wrongLocks)
+	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)
+	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
+	t.Logf("locks: %v; faults on the way: %v", l.tally, l.faults)
+}
+
+// usual are the faults on the way to a database, and rare those for electors, whose leases are to live for a while.
+var (
+	usual = odds{loseRequest: 0.01, loseAnswer: 0.02, late: 0.01, delay: 0.05, longest: 20 * time.Millisecond}
+	rare  = odds{loseRequest: 0.005, loseAnswer: 0.02, late: 0.005, delay: 0.05, longest: 20 * time.Millisecond}
+)

@@ -121,17 +121,13 @@ func TestMongoDB(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
 	rs := testmongo.New(t, testmongo.Options{Own: true})
-	r := newDocumentRun(t, mongoDatabase(rs, "documents"), seed, usual)
-	ctx, cancel := context.WithTimeout(t.Context(), length())
-	defer cancel()
-	faults := &mongoFaults{rs: rs, random: rand.New(rand.NewPCG(seed, 1000)), injected: r.faults}
+	faults := &mongoFaults{rs: rs, random: rand.New(rand.NewPCG(seed, 1000)), injected: &injected{}}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		faults.run(ctx)
 	}()
-	complain(t, seed, r.run(ctx))
-	cancel()
-	<-ended
-	t.Logf("documents: %v, faults: %v", r.tally, r.faults)
+	t.Cleanup(func() { cancel(); <-ended })
+	record(t, seed, mongoDatabase(rs, "documents"), mongoDatabase(rs, "locks"), faults.injected)
 }

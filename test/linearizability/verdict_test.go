@@ -47,10 +47,15 @@ func timeline(lines []line) string {
 // tally counts what was judged, over all of a test.
 type tally struct {
 	histories, operations, unknown atomic.Int64
+	runs, lost                     atomic.Int64 // of locks
 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load())
+	text := fmt.Sprintf("%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load())
+	if runs := c.runs.Load(); runs > 0 {
+		text += fmt.Sprintf(", %d runs, %d of them cut short by death or a lost lease", runs, c.lost.Load())
+	}
+	return text
 }
 
 // finding is a history that is wrong: why, the time line, and how to draw it.

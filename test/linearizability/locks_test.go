@@ -1,0 +1,211 @@
+package linearizability
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// lockRun is electors that lock keys against each other, round after round.
+type lockRun struct {
+	db     database
+	seed   uint64
+	odds   odds
+	faults *injected
+	tally  *tally
+	random *rand.Rand
+	made   int           // electors so far
+	length time.Duration // of a round
+}
+
+const (
+	electors = 4 // at a time
+	workers  = 8 // of each
+	keysEach = 250
+	keysHot  = 24          // in use at a time, so that the electors meet
+	lastWait = time.Minute // for a key to be free in the end, whatever had happened
+)
+
+func newLockRun(db database, seed uint64, o odds) *lockRun {
+	return &lockRun{db: db, seed: seed, odds: o, faults: &injected{}, tally: &tally{}, random: rand.New(rand.NewPCG(seed, 2000)), length: 6 * time.Second}
+}
+
+// run makes rounds until ctx ends or a history is wrong.
+func (r *lockRun) run(ctx context.Context, t *testing.T) []finding {
+	t.Helper()
+	var found []finding
+	for n := 0; ctx.Err() == nil && len(found) == 0 && !t.Failed(); n++ {
+		keys := r.play(t, n)
+		found = r.judge(keys)
+	}
+	return found
+}
+
+// start starts one more elector.
+func (r *lockRun) start(t *testing.T) *elector {
+	t.Helper()
+	store, err := r.db.openPatiently(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.made++
+	u := newUnreliable(store, rand.New(rand.NewPCG(r.seed, uint64(3000+r.made))), r.odds, r.faults)
+	x, err := newElector(r.made, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// play is one round: electors that come and go use up some keys, and in the end one that is left locks each of them.
+func (r *lockRun) play(t *testing.T, n int) []*lockKey {
+	t.Helper()
+	keys := make([]*lockKey, keysEach)
+	for i := range keys {
+		keys[i] = &lockKey{key: fmt.Sprintf("round%d/%03d", n, i)}
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), begin.Add(r.length))
+	defer cancel()
+	var working sync.WaitGroup
+	launch := func() *elector {
+		x := r.start(t)
+		for i := range workers {
+			random := rand.New(rand.NewPCG(r.seed, uint64(x.n*100+i)))
+			w := &worker{x: x, random: random, keys: func() *lockKey {
+				first := int(time.Since(begin) * (keysEach - keysHot) / r.length)
+				return keys[min(first, keysEach-keysHot)+random.IntN(keysHot)]
+			}}
+			working.Go(func() { w.run(ctx) })
+		}
+		return x
+	}
+	var gone, present []*elector
+	for range electors {
+		present = append(present, launch())
+	}
+	for r.pause(ctx) {
+		i := r.random.IntN(electors)
+		if x := present[i]; r.disturb(ctx, x) {
+			gone = append(gone, x)
+			present[i] = launch()
+		}
+	}
+	for _, x := range present {
+		x.heal()
+		if r.random.IntN(3) == 0 {
+			r.faults.add("killed")
+			x.kill()
+		} else {
+			x.stop()
+		}
+	}
+	r.last(t, keys)
+	working.Wait()
+	for _, x := range append(gone, present...) {
+		x.wait(t)
+	}
+	return keys
+}
+
+func (r *lockRun) pause(ctx context.Context) bool {
+	select {
+	case <-time.After(time.Duration(200+r.random.IntN(900)) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// disturb does something to an elector, and says whether another is to take its place.
+func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
+	switch r.random.IntN(4) {
+	case 0:
+		r.faults.add("killed")
+		x.kill()
+		return true
+	case 1:
+		r.faults.add("closed")
+		x.stop()
+		return true
+	}
+	r.faults.add("cut off")
+	x.store.sever()
+	for range 1 + r.random.IntN(2) {
+		r.pause(ctx)
+	}
+	x.heal()
+	return false
+}
+
+// last locks every key once more: none is left locked by nobody.
+func (r *lockRun) last(t *testing.T, keys []*lockKey) {
+	t.Helper()
+	x := r.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), lastWait)
+	defer cancel()
+	var all sync.WaitGroup
+	next := make(chan *lockKey)
+	for range workers {
+		all.Go(func() {
+			for k := range next {
+				w := &work{x: x, k: k, try: &try{who: x.n}, over: make(chan struct{})}
+				w.try.call = now()
+				w.try.ok, w.try.err = x.e.LockWith(ctx, elect.Key(k.key), elect.LockOptions{Wait: -1}, w.run)
+				w.try.end = now()
+				k.mu.Lock()
+				k.try = append(k.try, w.try)
+				k.mu.Unlock()
+				if !w.try.ok {
+					t.Errorf("seed %d: %s: %s cannot be locked in the end: %v", r.seed, r.db.name, k.key, w.try.err)
+				}
+			}
+		})
+	}
+	for _, k := range keys {
+		if k.used() {
+			next <- k
+		}
+	}
+	close(next)
+	all.Wait()
+	x.stop()
+	x.wait(t)
+}
+
+func (k *lockKey) used() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.try) > 0 || len(k.runs) > 0
+}
+
+// judge decides on all histories of a round.
+func (r *lockRun) judge(keys []*lockKey) []finding {
+	var found []finding
+	for _, k := range keys {
+		if len(k.try) == 0 {
+			continue
+		}
+		r.tally.histories.Add(1)
+		r.tally.operations.Add(int64(len(k.try)))
+		for _, t := range k.try {
+			if t.err != nil {
+				r.tally.unknown.Add(1)
+			}
+		}
+		for _, run := range k.runs {
+			r.tally.operations.Add(int64(len(run.uses) + 1))
+			r.tally.runs.Add(1)
+			if run.lost {
+				r.tally.lost.Add(1)
+			}
+		}
+		found = append(found, k.judge(r.db.name+": lock "+k.key)...)
+	}
+	return found
+}
