@@ -140,10 +140,13 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// hurried ends some calls early.
+// hurried ends some calls early, and lets some wait for so long that an election passes.
 func (c *client) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.random.IntN(8) == 0 {
+	switch c.random.IntN(8) {
+	case 0:
 		return context.WithTimeout(ctx, upTo(c.random, 10*time.Millisecond))
+	case 1:
+		return context.WithTimeout(ctx, 4*time.Second)
 	}
 	return context.WithTimeout(ctx, 400*time.Millisecond)
 }
