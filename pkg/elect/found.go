@@ -78,5 +78,9 @@ func (m *mender) err(d Doc, first error) error {
 	if len(m.errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s %.80q: %w", d.Kind, d.ID, errors.Join(m.errs...))
+	all := m.errs[0]
+	for _, err := range m.errs[1:] {
+		all = fmt.Errorf("%w; %w", all, err)
+	}
+	return fmt.Errorf("%s %.80q: %w", d.Kind, d.ID, all)
 }
