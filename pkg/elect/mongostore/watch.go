@@ -105,9 +105,23 @@ func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints ch
 			return
 		}
 		kind, ours := kinds[e.Namespace.Collection]
+		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
+			s.watchers.Go(func() { s.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
+		}
 		if hint, ok := s.hint(kind, e); ours && ok && !send(ctx, hints, hint) {
 			return
 		}
+	}
+}
+
+// remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next write, but
+// without what keeps searches short.
+func (s *Store) remake(ctx context.Context) {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	s.log.Info("A collection was dropped: making it again")
+	if err := s.makeIndexes(ctx); err != nil {
+		s.log.Error(s.translate("make dropped collections again", err), "searches in the store may be slow until a restart")
 	}
 }
 

@@ -1,0 +1,38 @@
+package mongostore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// A collection that somebody drops comes back with its indexes.
+func TestDroppedCollectionIsMadeAgain(t *testing.T) {
+	uri := testmongo.Shared(t)
+	s := open(t, mongostore.Options{URI: uri})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hints, err := s.Watch(ctx, "s1")
+	must(t, err)
+	<-hints
+	locks := rawDatabase(t, uri).Collection("default.locks")
+	before, err := locks.Indexes().ListSpecifications(t.Context())
+	must(t, err)
+	must(t, locks.Drop(t.Context()))
+	if h := <-hints; !h.Resync {
+		t.Errorf("hint %+v, want a resync", h)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		after, err := locks.Indexes().ListSpecifications(t.Context())
+		must(t, err)
+		if len(after) == len(before) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d indexes are back", len(after), len(before))
+		}
+	}
+}
