@@ -35,11 +35,11 @@ func newLockRun(db database, seed uint64, o odds) *lockRun {
 	return &lockRun{db: db, seed: seed, odds: o, faults: &injected{}, tally: &tally{}, random: rand.New(rand.NewPCG(seed, 2000)), length: 6 * time.Second}
 }
 
-// run makes rounds until ctx ends or a history is wrong.
-func (r *lockRun) run(ctx context.Context, t *testing.T) []finding {
+// run makes rounds until it is time or a history is wrong.
+func (r *lockRun) run(t *testing.T, until time.Time) []finding {
 	t.Helper()
 	var found []finding
-	for n := 0; ctx.Err() == nil && len(found) == 0 && !t.Failed(); n++ {
+	for n := 0; time.Now().Before(until) && len(found) == 0 && !t.Failed(); n++ {
 		keys := r.play(t, n)
 		found = r.judge(keys)
 	}
@@ -47,9 +47,9 @@ func (r *lockRun) run(ctx context.Context, t *testing.T) []finding {
 }
 
 // start starts one more elector.
-func (r *lockRun) start(t *testing.T) *elector {
+func (r *lockRun) start(ctx context.Context, t *testing.T) *elector {
 	t.Helper()
-	store, err := r.db.openPatiently(t.Context())
+	store, err := r.db.openPatiently(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,12 @@ func (r *lockRun) play(t *testing.T, n int) []*lockKey {
 		keys[i] = &lockKey{key: fmt.Sprintf("round%d/%03d", n, i)}
 	}
 	begin := time.Now()
-	ctx, cancel := context.WithDeadline(t.Context(), begin.Add(r.length))
+	life := t.Context()
+	ctx, cancel := context.WithDeadline(life, begin.Add(r.length))
 	defer cancel()
 	var working sync.WaitGroup
 	launch := func() *elector {
-		x := r.start(t)
+		x := r.start(life, t)
 		for i := range workers {
 			random := rand.New(rand.NewPCG(r.seed, uint64(x.n*100+i)))
 			w := &worker{x: x, random: random, keys: func() *lockKey {
@@ -105,7 +106,7 @@ func (r *lockRun) play(t *testing.T, n int) []*lockKey {
 			x.stop()
 		}
 	}
-	r.last(t, keys)
+	r.last(life, t, keys)
 	working.Wait()
 	for _, x := range append(gone, present...) {
 		x.wait(t)
@@ -144,10 +145,10 @@ func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
 }
 
 // last locks every key once more: none is left locked by nobody.
-func (r *lockRun) last(t *testing.T, keys []*lockKey) {
+func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	t.Helper()
-	x := r.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), lastWait)
+	x := r.start(ctx, t)
+	ctx, cancel := context.WithTimeout(ctx, lastWait)
 	defer cancel()
 	var all sync.WaitGroup
 	next := make(chan *lockKey)
@@ -175,7 +176,7 @@ func (r *lockRun) last(t *testing.T, keys []*lockKey) {
 	close(next)
 	all.Wait()
 	x.stop()
-	x.wait(t)
+	x.wait(t) //nolint:contextcheck // closing goes on when the wait for the keys is over
 }
 
 func (k *lockKey) used() bool {

@@ -53,7 +53,7 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	var beside sync.WaitGroup
 	var wrongDocuments []finding
 	beside.Go(func() { wrongDocuments = d.run(ctx) })
-	wrongLocks := l.run(ctx, t)
+	wrongLocks := l.run(t, begin.Add(length()))
 	beside.Wait()
 	complain(t, seed, wrongDocuments)
 	complain(t, seed, wrongLocks)

@@ -46,7 +46,7 @@ func (f *mongoFaults) run(ctx context.Context) {
 	}
 }
 
-// pause waits for from to to milliseconds. It reports false when ctx has ended.
+// pause waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
 func (f *mongoFaults) pause(ctx context.Context, from, to int) bool {
 	select {
 	case <-time.After(time.Duration(from+f.random.IntN(to-from)) * time.Millisecond):

@@ -201,7 +201,7 @@ func (u *unreliable) Watch(ctx context.Context, session string) (<-chan elect.Hi
 		return nil, unavailable(errCut)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(way, cancel) // a watch breaks with the way
+	context.AfterFunc(way, cancel) //nolint:contextcheck // a watch breaks with the way
 	hints, err := u.inner.Watch(ctx, session)
 	if err != nil {
 		cancel()

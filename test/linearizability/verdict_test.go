@@ -71,6 +71,7 @@ func judge(model porcupine.Model, name string, ops []porcupine.Operation, lines 
 	switch result {
 	case porcupine.Ok:
 		return nil
+	case porcupine.Illegal:
 	case porcupine.Unknown:
 		what = fmt.Sprintf("undecided after %v", patience)
 	}
@@ -85,7 +86,7 @@ func (f finding) picture() string {
 	if f.draw == nil {
 		return ""
 	}
-	dir, err := os.MkdirTemp("", "linearizability-") //nolint:usetesting // it is to be looked at after the test
+	dir, err := os.MkdirTemp("", "linearizability-") // not the test's: it is to be looked at afterwards
 	if err != nil {
 		return err.Error()
 	}
