@@ -1,0 +1,118 @@
+package elect
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// FuzzDocuments: whatever a document says, reading it panics nowhere; what was refused is named; and what was read can be written,
+// by a store's own rules, and reads the same again. A change that stores refuse would be repeated for ever, and others with it.
+func FuzzDocuments(f *testing.F) {
+	seeds := []Doc{
+		Session{ID: "s", Rev: 3, Beat: 7, State: Live, Lease: 4 * time.Second, Instance: "a", Granted: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c"}.Doc(),
+		Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"}, LeaseMS: 4000}.Doc(Stamp{"s", 1}),
+		Lock{Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated, Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}}}.Doc(),
+		Wish{Kind: WishPin, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(Stamp{"s", 2}),
+		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(Stamp{"s", 3}),
+	}
+	for _, d := range seeds {
+		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
+	}
+	for _, body := range []string{
+		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"granted":{"g/k":-5}}`, `{"leaseMs":9e18}`, `{"granted":{"g/k":9000000000000000000},"died":-1}`,
+		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`, `{"to":7}`,
+		`{"instance":"` + strings.Repeat("<", MaxText) + `"}`, `{"cause":"` + strings.Repeat("x", MaxText+1) + `"}`,
+	} {
+		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", MaxText+1), "zombie", int64(-7), body)
+	}
+	f.Fuzz(func(t *testing.T, id string, rev int64, session, next, state string, count int64, body string) {
+		d := Doc{ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(), Body: []byte(body)}
+		for _, kind := range Kinds() {
+			d.Kind = kind
+			readAgain(t, d)
+		}
+	})
+}
+
+// readAgain reads d as what it is, writes that and reads it again.
+func readAgain(t *testing.T, d Doc) {
+	t.Helper()
+	stamp := Stamp{Session: "me", Seq: 1}
+	switch d.Kind {
+	case KindSession:
+		s, err := SessionFrom(d)
+		named(t, d, err, "body", "leaseMs", "instance", "granted", "cause", "died")
+		s.Rev, s.Stamp, s.State = s.Rev+1, stamp, Dead
+		same(t, d, s, s.Doc(), SessionFrom)
+	case KindMember:
+		m, err := MemberFrom(d)
+		named(t, d, err, "body", "instance", "leaseMs", "opened", "maxTasks", "caps")
+		if err == nil && fits(m) == nil {
+			same(t, d, m, m.Doc(stamp), MemberFrom)
+		}
+	case KindLock:
+		l, err := LockFrom(d)
+		named(t, d, err, "body", "session", "next", "instance", "from", "reason", "message", "token", "since", "status")
+		l.Rev, l.Stamp = l.Rev+1, stamp
+		same(t, d, l, l.Doc(), LockFrom)
+	case KindWish:
+		w, err := WishFrom(d)
+		named(t, d, err, "body", "to", "by", "reason", "at")
+		same(t, d, w, w.Doc(stamp), WishFrom)
+	case KindEvent:
+		_, err := EventFrom(d)
+		named(t, d, err, "body", "time")
+	case KindValue, KindGroup:
+	}
+}
+
+// named says that an error names one of the fields.
+func named(t *testing.T, d Doc, err error, fields ...string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	for _, field := range fields {
+		if strings.Contains(err.Error(), field+": ") || strings.Contains(err.Error(), field+".") {
+			return
+		}
+	}
+	t.Errorf("%s %q: error %q names none of %v", d.Kind, d.Body, err, fields)
+}
+
+// same says that what was read of d can be written, where anybody could write d at all, and reads the same again.
+func same[T any](t *testing.T, d Doc, read T, again Doc, from func(Doc) (T, error)) {
+	t.Helper()
+	if CheckFound(d) != nil || d.Kind == KindSession && !utf8.ValidString(d.State) {
+		return
+	}
+	if again.Stamp.Session == "" || again.Rev <= 0 {
+		t.Fatalf("%s: %+v", d.Kind, again)
+	}
+	if d.Kind != KindLock || len(Key(d.ID).Group()) <= MaxText {
+		if err := ValidateChanges([]Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
+			t.Errorf("%s %q: what was read of it cannot be written: %v", d.Kind, d.Body, err)
+		}
+	}
+	got, err := from(again)
+	if err != nil {
+		t.Errorf("%s %q: written %q, and refused: %v", d.Kind, d.Body, again.Body, err)
+	}
+	if a, b := canon(t, read), canon(t, got); a != b {
+		t.Errorf("%s %q: read as\n%s\nand again as\n%s", d.Kind, d.Body, a, b)
+	}
+}
+
+// canon is a value as text in which nil and empty are one.
+func canon(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(reflect.TypeOf(v), err)
+	}
+	return strings.NewReplacer(`:null`, ``, `:{}`, ``).Replace(string(text))
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package documents_test
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// lockRounds are about locks under their running owners.
+func lockRounds(s *scene) {
+	round("locks that still name their owner cost nothing, whatever else they say", func(ctx context.Context) {
+		for i, fields := range []object{
+			{"body": "no JSON"},
+			{"body": "[]"},
+			{"body": `{"token":"seven","status":[],"since":1e300}`},
+			{"body": `{"message":"` + strings.Repeat("x", 100_000) + `"}`},
+			{"body": []any{1, 2}},
+			{"body": unset{}},
+			{"parked": "yes"},
+			{"parked": int64(17), "state": "zombie", "count": int64(-3)},
+			{"next": "nobody", "group": "another"},
+			{"next": int64(3), "group": unset{}},
+			{"stamp": int64(5), "more": true},
+			{"stamp": unset{}, "count": "one"},
+		} {
+			s.edit(ctx, "lock", harness.Key(i+1), fields)
+		}
+		s.raise(ctx, "lock", harness.Key(1), 1000)
+		s.healed(ctx, false)
+		Expect(s.restarted()).To(BeEmpty())
+
+		// A new start writes the lock, and mends it.
+		s.kill(s.c.Keys()...)
+		Eventually(func() error { return s.c.CheckTaken(s.c.Keys(), s.began) }).Should(Succeed())
+		s.healed(ctx, false)
+		for _, key := range s.c.Keys() {
+			Expect(s.read(ctx, "lock", key)["body"]).To(HavePrefix(`{"token":`), key)
+		}
+		s.told("makes no sense")
+	})
+
+	round("locks whose revision is none are created anew, with a larger token", func(ctx context.Context) {
+		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
+			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
+		}
+		s.kill(s.c.Keys()...) // an owner that writes nothing notices nothing, and needs not
+		Eventually(func() error { return s.c.CheckTaken(s.c.Keys(), s.began) }).Should(Succeed())
+		s.healed(ctx, true)
+		for _, key := range s.c.Keys() {
+			Expect(s.read(ctx, "lock", key)).To(HaveKeyWithValue("rev", Satisfy(whole)), key)
+		}
+	})
+
+	round("locks that are deleted, or given to nobody, are owned anew", func(ctx context.Context) {
+		for i := range 4 {
+			s.remove(ctx, "lock", harness.Key(i+1))
+		}
+		for i := range 2 {
+			s.mustEdit(ctx, "lock", harness.Key(i+5), object{"session": ""})
+		}
+		s.raise(ctx, "lock", harness.Key(5), 1)
+		lost := s.c.Keys()[:6]
+		if s.edit(ctx, "lock", harness.Key(7), object{"session": unset{}}) {
+			lost = append(lost, harness.Key(7))
+		}
+		Eventually(func() error { return s.c.CheckTaken(lost, s.began) }).Should(Succeed())
+		s.healed(ctx, true)
+	})
+
+	round("locks that name another live session, or one that never was, are owned anew", func(ctx context.Context) {
+		sessions := s.sessions(ctx)
+		owners := Load(s.c).OwnersAt(s.began)
+		for i := range 4 {
+			key := harness.Key(i + 1)
+			other := sessions[0]
+			if owners[key].Session == other {
+				other = sessions[1]
+			}
+			s.mustEdit(ctx, "lock", key, object{"session": other})
+			if i%2 == 0 {
+				s.raise(ctx, "lock", key, 1)
+			}
+		}
+		for i := range 4 {
+			key := harness.Key(i + 5)
+			s.mustEdit(ctx, "lock", key, object{"session": "00000000-0000-4000-8000-00000000000" + string(rune('0'+i))})
+			if i%2 == 0 {
+				s.raise(ctx, "lock", key, 1)
+			}
+		}
+		s.mustEdit(ctx, "lock", harness.Key(9), object{"session": strings.Repeat("long", 1000)})
+		Eventually(func() error { return s.c.CheckTaken(s.c.Keys()[:8], s.began) }).Should(Succeed())
+		s.healed(ctx, false)
+		s.told("did not claim it")
+	})
+}

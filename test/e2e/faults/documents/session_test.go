@@ -1,0 +1,116 @@
+//go:build linux
+
+package documents_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// sessionRounds are about sessions of live replicas, and of nobody.
+func sessionRounds(s *scene) {
+	round("sessions whose revision stays are mended by their next beat", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		for _, fields := range []object{
+			{"state": "zombie"},
+			{"state": unset{}},
+			{"state": int64(4)},
+			{"count": int64(-7)},
+			{"count": int64(math.MaxInt64)},
+			{"count": "one"},
+			{"body": "no JSON"},
+			{"body": `{"leaseMs":"long","granted":[]}`},
+			{"body": `{"leaseMs":9000000000000000}`},
+			{"stamp": int64(5)},
+			{"more": true, "body": []any{}},
+		} {
+			for _, id := range ids {
+				s.edit(ctx, "session", id, fields)
+			}
+		}
+		s.healed(ctx, false)
+		Expect(s.restarted()).To(BeEmpty())
+		Expect(s.sessions(ctx)).To(Equal(ids))
+	})
+
+	round("sessions whose revision is another, or none, end, and new ones take their place", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		s.raise(ctx, "session", ids[0], 5)
+		if !s.edit(ctx, "session", ids[1], object{"rev": "one"}) {
+			s.mustEdit(ctx, "session", ids[1], object{"rev": int64(-1)})
+		}
+		if !s.edit(ctx, "session", ids[2], object{"rev": math.NaN()}) {
+			s.mustEdit(ctx, "session", ids[2], object{"rev": int64(math.MaxInt64)})
+		}
+		s.healed(ctx, false)
+		for _, id := range ids {
+			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
+			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"))
+		}
+	})
+
+	round("live sessions that are written dead end", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		s.mustEdit(ctx, "session", ids[0], object{"state": "dead"})
+		s.mustEdit(ctx, "session", ids[1], object{"state": "dead"})
+		s.raise(ctx, "session", ids[1], 1)
+		s.healed(ctx, true)
+		Expect(s.sessions(ctx)).NotTo(ContainElement(ids[1]))
+	})
+
+	round("sessions that are deleted end, also when they come back", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		var before []object
+		for _, id := range ids {
+			before = append(before, s.read(ctx, "session", id))
+			s.remove(ctx, "session", id)
+		}
+		WaitUntil(ctx, s.began.Add(Lease/2))
+		s.insert(ctx, "session", before[1])
+		WaitUntil(ctx, s.began.Add(2*Lease))
+		s.insert(ctx, "session", before[2])
+		s.healed(ctx, false)
+		for i, id := range ids {
+			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
+			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"), "session %d", i)
+		}
+	})
+
+	round("a session that comes back before its next beat goes on", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		for _, id := range ids {
+			doc := s.read(ctx, "session", id)
+			s.remove(ctx, "session", id)
+			s.insert(ctx, "session", doc)
+		}
+		s.healed(ctx, false) // some may have met the gap
+	})
+
+	round("sessions of nobody are dead soon, and hold nothing up", func(ctx context.Context) {
+		ids := s.sessions(ctx)
+		session, member := s.read(ctx, "session", ids[0]), s.read(ctx, "member", ids[0])
+		session["_id"], member["_id"] = "nobody-at-all", "nobody-at-all"
+		s.insert(ctx, "member", member)
+		s.insert(ctx, "session", session)
+		s.insert(ctx, "session", object{"_id": "zombie", "rev": int64(3), "state": "zombie", "body": "{}"})
+		s.insert(ctx, "session", object{"_id": "long", "rev": int64(3), "state": "live", "count": int64(1), "body": `{"leaseMs":9000000000000000}`})
+		s.insert(ctx, "session", object{"_id": "no-body", "rev": int64(3), "state": "draining"})
+		for _, kind := range kinds {
+			for i, number := range numbers() {
+				s.insert(ctx, kind, object{"_id": fmt.Sprintf("%s/hand-%d", harness.Group, i), "rev": number, "state": "live", "group": harness.Group, "session": "nobody"})
+			}
+			s.insert(ctx, kind, object{"_id": int64(7), "rev": int64(1), "state": "live"})
+			s.insert(ctx, kind, object{"_id": object{"a": 1}, "rev": int64(1), "state": "live"})
+		}
+		for _, id := range []string{"nobody-at-all", "long", "no-body"} {
+			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"), id)
+		}
+		s.healed(ctx, false)
+	})
+}

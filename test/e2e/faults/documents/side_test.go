@@ -1,0 +1,74 @@
+//go:build linux
+
+package documents_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+// numbers are what a number was edited into.
+func numbers() []any {
+	return []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0)}
+}
+
+// sideRounds are about documents that no lease hangs on: values, wishes, events, counters.
+func sideRounds(s *scene) {
+	round("values, wishes and events may say anything", func(ctx context.Context) {
+		for i, body := range []any{"no JSON", "[]", `{"to":7}`, `{"to":{}}`, "", int64(12)} {
+			key := harness.Key(i + 1)
+			s.insert(ctx, "wish", object{"_id": "pin/" + key, "rev": int64(1), "state": "pin", "body": body})
+			s.insert(ctx, "value", object{"_id": key, "rev": int64(1), "group": harness.Group, "body": body})
+			s.insert(ctx, "event", object{"_id": fmt.Sprintf("9%012d-hand-%06d", i, i), "rev": int64(1), "body": body})
+		}
+		for i, number := range numbers() {
+			for _, kind := range []string{"wish", "value", "event"} {
+				s.insert(ctx, kind, object{"_id": fmt.Sprintf("zombie/%d", i), "rev": number, "state": "zombie", "body": "{}"})
+			}
+		}
+		s.insert(ctx, "wish", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true})
+		s.insert(ctx, "group", object{"_id": "~wishes", "rev": int64(1), "count": int64(77)}) // as if somebody had told of them
+		s.healed(ctx, false)
+		s.told("makes no sense", "pin/"+harness.Key(1))
+		for _, kind := range []string{"wish", "value", "event"} {
+			for _, id := range s.ids(ctx, kind) {
+				s.remove(ctx, kind, id)
+			}
+		}
+	})
+
+	round("counters that are no numbers go on counting", func(ctx context.Context) {
+		for i, number := range numbers() {
+			s.edit(ctx, "group", harness.Group, object{"count": number})
+			s.edit(ctx, "group", harness.Group, object{"rev": number})
+			s.edit(ctx, "group", "~members", object{"count": number})
+			key := harness.Key(i + 1)
+			s.kill(key) // its next start raises the counter
+			Eventually(func() []any {
+				doc := s.read(ctx, "group", harness.Group)
+				return []any{doc["count"], doc["rev"]}
+			}).Should(HaveEach(Satisfy(whole)), "it was %v", number)
+		}
+		s.remove(ctx, "member", s.sessions(ctx)[0]) // its new one raises the other counter
+		s.healed(ctx, false)
+		Eventually(func() any { return s.read(ctx, "group", "~members")["count"] }).Should(Satisfy(whole))
+	})
+
+	round("counters that are deleted, or set to 0, begin anew", func(ctx context.Context) {
+		ids := s.ids(ctx, "group")
+		for i, id := range ids {
+			if i%2 == 0 {
+				s.remove(ctx, "group", id)
+			} else {
+				s.mustEdit(ctx, "group", id, object{"count": int64(0)})
+			}
+		}
+		s.healed(ctx, false)
+		Expect(s.restarted()).To(BeEmpty())
+	})
+}
