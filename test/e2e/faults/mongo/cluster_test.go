@@ -1,0 +1,96 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// cluster is replicas on a database of their own in the package's replica set.
+type cluster struct {
+	*harness.Cluster
+	rs       *testmongo.ReplicaSet
+	database string
+	started  int
+}
+
+func newCluster(ctx context.Context, name string, o harness.Options) *cluster {
+	GinkgoHelper()
+	c := &cluster{rs: set(ctx), database: "faults_" + strings.ToLower(rand.Text()[:10])}
+	o.StoreURI = "set for each replica"
+	c.Cluster = NewCluster(name, o)
+	return c
+}
+
+// add starts a replica whose commands the server can tell by its name, over the network that uri leads to.
+func (c *cluster) add(ctx context.Context, uri string) *harness.Replica {
+	GinkgoHelper()
+	c.started++
+	name := fmt.Sprintf("r%d", c.started)
+	c.StoreURI = testmongo.WithDatabase(uri, c.database) + "&appName=" + name
+	r, err := c.Start(ctx, name)
+	Expect(err).NotTo(HaveOccurred())
+	return r
+}
+
+// grow starts replicas until n live, and waits until all share all tasks.
+func (c *cluster) grow(ctx context.Context, n int) {
+	GinkgoHelper()
+	for range n - len(c.Live()) {
+		c.add(ctx, c.rs.URI())
+	}
+	c.balanced(ctx)
+}
+
+// balanced waits until all replicas that live share all tasks evenly, by what each of them says and by the records, and each lock is
+// owned by the session that runs its key.
+func (c *cluster) balanced(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks).Should(Succeed())
+	Eventually(c.checkLocks).WithContext(ctx).Should(Succeed())
+}
+
+// replace starts a replica and has the oldest leave in order at the same time, so that keys are released, claimed and handed over.
+func (c *cluster) replace(ctx context.Context) {
+	GinkgoHelper()
+	leaving := c.Live()[0]
+	c.add(ctx, c.rs.URI())
+	_, err := leaving.Kill(harness.Guard, syscall.SIGTERM)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = leaving.Wait(ctx)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// logsOnFailure shows what replicas and servers said when the story failed.
+func (c *cluster) logsOnFailure() {
+	if c == nil {
+		return
+	}
+	LogsOnFailure(c.Cluster)
+	if CurrentSpecReport().Failed() {
+		AddReportEntry("mongod", c.rs.LogTail(5), ReportEntryVisibilityFailureOrVerbose)
+	}
+}
+
+func keysOf(c *cluster, r *harness.Replica) []string {
+	GinkgoHelper()
+	keys, err := c.KeysOf(r.Name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keys).NotTo(BeEmpty())
+	return keys
+}
+
+// ms is a duration as figures show it.
+func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

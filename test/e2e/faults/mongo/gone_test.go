@@ -1,0 +1,71 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// Many sessions that expire together are an outage of the store, not many deaths: each replica takes up again what it had.
+var _ = Describe("All nodes killed for three leases", func() {
+	const (
+		tasks    = 100
+		replicas = 5
+	)
+	var c *cluster
+	AfterEach(func() { c.logsOnFailure() })
+
+	It("no task is alive from 0.95 T on, and all are back where they were", func(ctx SpecContext) {
+		c = newCluster(ctx, "gone", harness.Options{Tasks: tasks})
+		c.grow(ctx, replicas)
+		b := now(c)
+		everyNode(c.rs, (*testmongo.Node).Kill)
+		gone := history.Now() // until now a beat may have been acknowledged
+		WaitUntil(ctx, gone.Add(3*Lease))
+
+		h := Load(c.Cluster)
+		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "nobody can have taken a key")
+		last := lastSign(h)
+		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v (0.9 T is %v)",
+			Lease, tasks, replicas, ms(last.Sub(gone)), HardDeadline)
+		Expect(aliveAfter(h, gone.Add(Lease*95/100))).To(BeEmpty(), "tasks stop before anyone else may take them")
+		for _, r := range c.Live() {
+			status, err := r.Client.Status(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.Store.Reachable).To(BeFalse())
+			Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
+		}
+
+		for _, n := range c.rs.Nodes() {
+			Expect(n.Restart(ctx)).To(Succeed())
+		}
+		back := writable(ctx, c.rs)
+		Eventually(c.CheckTaken).WithArguments(c.Keys(), gone).Should(Succeed())
+		took := b.lastStart(c).Sub(back)
+		Figure("mongodb", "the store writable again after %v: all %d tasks run after %v more, %d of them where they were",
+			ms(back.Sub(gone)), tasks, ms(took), b.stayed(c))
+		Expect(took).To(BeNumerically("<", 5*time.Second), "on a quiet machine within two seconds")
+		c.expectSound(ctx)
+		Expect(b.stayed(c)).To(BeNumerically(">=", tasks*95/100), "no reshuffle")
+		Expect(c.Live()).To(HaveLen(replicas), "nobody crashed")
+	}, SpecTimeout(StoryTimeout))
+})
+
+// lastSign is the last sign of life of any task.
+func lastSign(h *history.History) history.Instant {
+	var last history.Instant
+	for _, key := range h.Keys() {
+		for _, run := range h.Runs(key) {
+			last = max(last, run.End)
+		}
+	}
+	return last
+}

@@ -1,0 +1,19 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+func TestMain(m *testing.M) {
+	code := testmongo.Main(m)
+	closeSet()
+	os.Exit(code)
+}
+
+func TestStories(t *testing.T) { suite.Run(t, "shardctl, under faults of MongoDB") }
