@@ -125,18 +125,17 @@ func (f *freeze) expectOldRunsOver(store, what string) {
 var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
 	EachStore("Stopped", func(store string, uri func() string) {
 		const (
-			tasks    = 12
-			replicas = 3
-			short    = Lease / 2
-			long     = Lease * 5 / 2
+			tasks = 12
+			short = Lease / 2
+			long  = Lease * 5 / 2
 		)
 		var c *harness.Cluster
 
 		start := func(ctx context.Context, name string) {
 			c = NewCluster(name+"-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork"}})
-			balanced(ctx, c, replicas)
+			balanced(ctx, c)
 		}
-		again := func(ctx context.Context) { balanced(ctx, c, replicas) }
+		again := func(ctx context.Context) { balanced(ctx, c) }
 		AfterEach(func() { LogsOnFailure(c) })
 
 		It("the worker: its guard ends the tasks at the deadline, and nobody ever runs beside them", func(ctx SpecContext) {

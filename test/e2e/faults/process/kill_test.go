@@ -18,7 +18,6 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 	EachStore("Killing", func(store string, uri func() string) {
 		const (
 			tasks    = 12
-			replicas = 3
 			children = 2 // of each task: --fork, --escape
 		)
 		var c *harness.Cluster
@@ -26,7 +25,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		BeforeAll(func() {
 			c = NewCluster("kill-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}})
 		})
-		BeforeEach(func(ctx SpecContext) { balanced(ctx, c, replicas) }, NodeTimeout(StoryTimeout))
+		BeforeEach(func(ctx SpecContext) { balanced(ctx, c) }, NodeTimeout(StoryTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
 		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot know that everything is
@@ -50,8 +49,10 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			last := eventuallyTaken(c, keys, at)
 			h := Load(c)
 			first, _ := startsOf(h, keys, at)
+			gone := lastSign(oldRuns(h, dying.Name, at))
 			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
-				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
+				ms(gone.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
+			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -66,9 +67,10 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			Expect(err).NotTo(HaveOccurred())
 			last := eventuallyTaken(c, keys, at)
 			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard tells its worker's end")
-			h := Load(c)
+			gone := lastSign(oldRuns(Load(c), dying.Name, at))
 			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after %v (P11: 1 s)", len(keys),
-				ms(lastSign(oldRuns(h, dying.Name, at)).Sub(at)), ms(last.Sub(at)))
+				ms(gone.Sub(at)), ms(last.Sub(at)))
+			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the guard does not wait for the deadline")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "sooner than by waiting the lease out")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)

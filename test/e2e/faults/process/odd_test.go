@@ -27,10 +27,7 @@ const (
 )
 
 var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
-	const (
-		tasks    = 8
-		replicas = 3
-	)
+	const tasks = 8
 	var c *harness.Cluster
 	AfterEach(func() { LogsOnFailure(c) })
 
@@ -49,7 +46,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			{"kill -9 of the guard", harness.Guard, syscall.SIGKILL},
 		} {
 			By(fault.what)
-			balanced(ctx, c, replicas)
+			balanced(ctx, c)
 			leaving := ownerOf(c, oddKey)
 			keys := keysOf(c, leaving)
 			eventuallyChildren(c, leaving, 1)
@@ -81,7 +78,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			StoreURI: SQLiteURI(), Tasks: tasks,
 			Odd: []harness.OddTask{{Name: odd, Recorder: []string{"--flood", fmt.Sprint(size), "--flood-when", begin}}},
 		})
-		balanced(ctx, c, replicas)
+		balanced(ctx, c)
 		flooded := ownerOf(c, oddKey)
 		worker, err := flooded.WorkerProc()
 		Expect(err).NotTo(HaveOccurred())

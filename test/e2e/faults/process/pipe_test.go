@@ -15,10 +15,7 @@ import (
 // Guard and worker are both in good health and cannot hear each other any more. Each takes the other for dead; what they do must not
 // depend on who notices first.
 var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered, ContinueOnFailure, func() {
-	const (
-		tasks    = 12
-		replicas = 3
-	)
+	const tasks = 12
 	var c *harness.Cluster
 
 	BeforeAll(func() {
@@ -35,7 +32,7 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 		{"from the worker to the guard", unix.SHUT_WR},
 	} {
 		It("breaks "+way.what+": all tasks end, then both, and the keys go on elsewhere at once", func(ctx SpecContext) {
-			balanced(ctx, c, replicas)
+			balanced(ctx, c)
 			broken := c.Live()[0]
 			keys := keysOf(c, broken)
 			eventuallyChildren(c, broken, 2)
@@ -52,8 +49,10 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
 			}
 			last := eventuallyTaken(c, keys, at)
+			gone := lastSign(oldRuns(Load(c), broken.Name, at))
 			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)", way.what,
-				ms(lastSign(oldRuns(Load(c), broken.Name, at)).Sub(at)), len(keys), ms(last.Sub(at)), Lease)
+				ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
+			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "nobody waits for the deadline")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)

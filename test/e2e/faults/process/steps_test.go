@@ -16,10 +16,13 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// balanced brings a cluster to n replicas that share all of its tasks evenly, by what each of them says and by the records.
-func balanced(ctx context.Context, c *harness.Cluster, n int) {
+// replicas is how many share the tasks of a cluster before each fault.
+const replicas = 3
+
+// balanced brings a cluster to so many replicas that share all of its tasks evenly, by what each of them says and by the records.
+func balanced(ctx context.Context, c *harness.Cluster) {
 	GinkgoHelper()
-	Expect(c.Scale(ctx, n)).To(Succeed())
+	Expect(c.Scale(ctx, replicas)).To(Succeed())
 	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks + len(c.Odd)).Should(Succeed())
 }
 
@@ -99,6 +102,10 @@ func exit(ctx context.Context, r *harness.Replica) int {
 	Expect(err).NotTo(HaveOccurred())
 	return ended.ExitCode()
 }
+
+// atOnce is a limit for what a guard or worker does when it sees the other's end: sooner than the deadline of any lease (0.8 T after a
+// beat that is no older than 0.1 T), which would end the tasks as well.
+const atOnce = Lease * 13 / 20
 
 // hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start anew, and an expiry takes longer
 // for a reason that is not the fault's. A busy machine is enough.

@@ -38,7 +38,9 @@ type settings struct {
 	steady              int
 }
 
-func main() {
+func main() { os.Exit(status()) }
+
+func status() int {
 	var s settings
 	flag.StringVar(&s.file, "db", "", "the SQLite file")
 	flag.StringVar(&s.instance, "instance", "", "this process's name")
@@ -50,8 +52,9 @@ func main() {
 	defer cancel()
 	if err := run(ctx, s, logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))); err != nil {
 		fmt.Fprintln(os.Stderr, "callback:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 func run(ctx context.Context, s settings, log logr.Logger) error {
