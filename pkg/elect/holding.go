@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -304,7 +305,7 @@ func (e *Elector) off(h *holding, refused bool) {
 	}
 	l.viewDirty = true
 	if h.started != nil {
-		h.started <- lockResult{false, nil}
+		h.started <- lockResult{false, e.whyOff(refused)}
 		h.started = nil
 	}
 	if refused {
@@ -320,6 +321,20 @@ func (e *Elector) off(h *holding, refused bool) {
 	if h.gone {
 		e.restore(h.lock)
 	}
+}
+
+// whyOff is what a caller of Lock is told when the key it asked for is free here again before anything was started: nil, another
+// has it, only where the store said so.
+func (e *Elector) whyOff(refused bool) error {
+	switch l := &e.loop; {
+	case l.session.m.Phase == protocol.Lost:
+		return fmt.Errorf("the session was lost during the claim: %w", ErrUnavailable)
+	case refused:
+		return nil
+	case l.closing, l.drain:
+		return ErrClosed
+	}
+	return ErrReleased
 }
 
 // startHeld starts the callback of a key that has just been claimed.
