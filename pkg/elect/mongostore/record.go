@@ -60,6 +60,9 @@ func encode(d elect.Doc) record {
 // decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
 // _id or rev there is no document (ok is false): see [elect.CheckFound].
 func decode(kind elect.Kind, raw bson.Raw) (d elect.Doc, ok bool, err error) {
+	if err := raw.Validate(); err != nil { // looking up a field in it would panic
+		return elect.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
+	}
 	f := fields{raw: raw}
 	d = elect.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),

@@ -1,0 +1,71 @@
+package mongostore
+
+import (
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is told, and what comes out is
+// what every store may hand on: it reads the same again when it is written.
+func FuzzDecode(f *testing.F) {
+	full := encode(elect.Doc{
+		Kind: elect.KindLock, ID: "g/k", Rev: 5, Stamp: elect.Stamp{Session: "s", Seq: 3}, Group: "g", Session: "s", Next: "n", Parked: true,
+		State: "live", Count: 7, Body: []byte(`{"a":1}`),
+	})
+	seeds := []any{
+		full,
+		bson.M{},
+		bson.M{"_id": 7, "rev": 1},
+		bson.M{"_id": bson.M{"a": 1}, "rev": int64(1)},
+		bson.M{"_id": "g/k", "rev": "one", "stamp": "x", "session": 12, "parked": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}},
+		bson.M{"_id": "g/k", "rev": int64(1), "stamp": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{}, "count": 1e300},
+		bson.M{"_id": "g/\x00\xff", "rev": math.Inf(1)},
+		bson.M{"_id": "g/k", "rev": int64(math.MaxInt64), "parked": nil, "more": bson.Regex{Pattern: "x"}},
+		bson.M{"_id": "g/k", "rev": 5.5, "count": int64(math.MinInt64)},
+		bson.M{"_id": "g/k", "rev": bson.NewDecimal128(1, 2)},
+	}
+	for _, seed := range seeds {
+		raw, err := bson.Marshal(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte{})
+	f.Add([]byte{5, 0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 127, 2})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession} {
+			d, ok, err := decode(kind, raw)
+			if !ok {
+				if err == nil {
+					t.Fatal("left out without a word")
+				}
+				continue
+			}
+			if err := elect.CheckFound(d); err != nil {
+				t.Fatalf("let through: %v", err)
+			}
+			again, err := bson.Marshal(encode(d))
+			if err != nil {
+				t.Fatalf("%+v cannot be written: %v", d, err)
+			}
+			got, ok, err := decode(kind, again)
+			if !ok || err != nil || !equalDocs(d, got) {
+				t.Fatalf("read %+v, and again %+v, %v", d, got, err)
+			}
+			_ = asFound(d.ID, raw)
+		}
+	})
+}
+
+func equalDocs(a, b elect.Doc) bool {
+	same := string(a.Body) == string(b.Body)
+	a.Body, b.Body = nil, nil
+	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.Stamp == b.Stamp && a.Group == b.Group &&
+		a.Session == b.Session && a.Next == b.Next && a.Parked == b.Parked && a.State == b.State && a.Count == b.Count
+}

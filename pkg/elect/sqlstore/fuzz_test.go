@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// FuzzRow: whatever a row holds that its table takes, it hides no other row, is handed on only if it is a document, and gives way to a creation
+// if it is none.
+func FuzzRow(f *testing.F) {
+	f.Add("g/k", int64(5), "s", int64(3), "g", "s", "n", int64(1), "live", int64(7), []byte(`{"a":1}`))
+	f.Add("", int64(0), "", int64(0), "", "", "", int64(0), "", int64(0), []byte(nil))
+	f.Add("g/\x00\xff", int64(-1), "\xff", int64(-1), "\x00", "s", "n", int64(17), "zombie", int64(-7), []byte("no JSON"))
+	f.Add("g/k", int64(1)<<62, "s", int64(3), "g", "s", "n", int64(-1), "dead", int64(1)<<62, []byte{0, 255})
+	s, err := Open(f.Context(), filepath.Join(f.TempDir(), "store.db"), Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = s.Close(f.Context()) })
+	beside := elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: "beside", Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: 1}}}
+	if _, err := s.Apply(f.Context(), beside); err != nil {
+		f.Fatal(err)
+	}
+	const insert = `INSERT OR REPLACE INTO "default_lock" (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	f.Fuzz(func(t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, parked int64, state string, count int64, body []byte) {
+		if id == "beside" {
+			return
+		}
+		if _, err := s.db.ExecContext(t.Context(), `DELETE FROM "default_lock" WHERE id <> 'beside'`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.db.ExecContext(t.Context(), insert, id, rev, stamp, seq, group, session, next, parked, state, count, string(body)); err != nil {
+			return // the table does not take it
+		}
+		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		if err != nil || len(res.Docs) == 0 {
+			t.Fatalf("found %d, %v", len(res.Docs), err)
+		}
+		there := false
+		for _, d := range res.Docs {
+			if err := elect.CheckFound(d); err != nil {
+				t.Errorf("handed on: %v", err)
+			}
+			if d.ID == id {
+				there = d.Rev == rev && d.Session == session && d.Parked == (parked != 0) && string(d.Body) == string(body)
+			}
+		}
+		good := elect.CheckFound(elect.Doc{ID: id, Rev: rev}) == nil
+		if there != good {
+			t.Errorf("found %v, want %v", there, good)
+		}
+		mine := elect.Stamp{Session: "me", Seq: 1}
+		outs, err := s.Apply(t.Context(), elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: id, Rev: 1, Stamp: mine}})
+		if err == nil && (outs[0].Status == elect.Applied) == good && (elect.Stamp{Session: stamp, Seq: seq}) != mine {
+			t.Errorf("a creation ended with %+v, although a document is there: %v", outs[0], good)
+		}
+	})
+}
