@@ -54,6 +54,21 @@ unit: ## All tests but the end-to-end stories
 e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
 	go test -v -count=1 -timeout 15m -p 4 $(STORIES) $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
 
+# States to visit at most in each of the model's scenarios.
+STATES ?= 3000000
+
+.PHONY: model
+model: ## A long search of the protocol's states, and every weakening caught (STATES=3000000 in each scenario)
+	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
+
+# SEED empty: a random one, which is printed.
+SECS ?= 600
+SEED ?=
+
+.PHONY: storm
+storm: ## Random faults on real processes (SECS=600 SEED=7)
+	go test -v -count=1 -timeout 24h ./test/e2e/storm -storm.secs=$(SECS) $(if $(SEED),-storm.seed=$(SEED))
+
 .PHONY: bench
 bench: ## Print the figures of this machine
 	go -C bench run . $(BENCH_FLAGS)

@@ -1,0 +1,119 @@
+package model_test
+
+import "github.com/shardctl/shardctl/pkg/elect/protocol"
+
+// recover lets every fault end and everything go on in turn, and says what is wrong in the end: every key that
+// somebody has room for must run.
+// This is one schedule out of many, and so shows that a state is no dead end, not that every schedule leaves it.
+func (c *checker) recovers(from *state) string {
+	w := world{setting: c.setting, state: *from, log: c.log}
+	w.heal()
+	var chain []digest
+	for range 60 {
+		for range 400 {
+			a, ok := w.next()
+			if !ok {
+				break
+			}
+			w.apply(a)
+			if w.overflow || w.broken != "" {
+				return w.broken
+			}
+		}
+		w.normal()
+		c.buffer = pack(c.buffer[:0], &w.state)
+		d := digestOf(c.buffer)
+		if c.good[d] || w.allRun() {
+			for _, d := range append(chain, d) {
+				c.good[d] = true
+			}
+			return ""
+		}
+		chain = append(chain, d)
+		w.apply(action{kind: tickAll})
+	}
+	return "P8: when all faults have ended, a key is not run by anybody for ever"
+}
+
+// heal ends every fault.
+func (w *world) heal() {
+	w.left = budget{}
+	w.away = false
+	for r := range w.n {
+		rep := &w.replicas[r]
+		rep.link = linked
+		rep.still = false
+		if rep.rest != awake {
+			rep.rest = awake
+			w.wake(r)
+		}
+	}
+}
+
+// next is what a world without faults does, one thing after the other; false: time must pass.
+func (w *world) next() (action, bool) {
+	if i := w.firstPrompt(); i >= 0 {
+		return action{direct, int8(i), 0}, true
+	}
+	found, ok := action{}, false
+	rank := func(k actionKind) int {
+		for i, kind := range []actionKind{vanish, landLate, answerLate, notice, workerExits, endRun, guardMarks, reconcile, claimKey} {
+			if k == kind {
+				return i + 1
+			}
+		}
+		return 0
+	}
+	w.actions(func(a action) {
+		if n := rank(a.kind); n > 0 && (!ok || n < rank(found.kind)) {
+			found, ok = a, true
+		}
+	})
+	if !ok && w.able() == 0 {
+		for r := range w.n {
+			if rep := &w.replicas[r]; !rep.alive && rep.opened < perReplica && w.running(r) == 0 && rep.marks == [perReplica]bool{} {
+				return action{kind: startAgain, a: int8(r)}, true
+			}
+		}
+	}
+	return found, ok
+}
+
+// able is how many keys the replicas have room for that live and do not drain.
+func (w *world) able() int {
+	n := 0
+	for r := range w.n {
+		if rep := &w.replicas[r]; rep.alive && rep.guard && rep.session != 0 && !rep.drain {
+			n += w.caps[r]
+		}
+	}
+	return n
+}
+
+// allRun says whether as many keys run as there is room for, each under the token that its lock shows.
+func (w *world) allRun() bool {
+	want, able := w.keys, w.able()
+	if able == 0 {
+		return w.nobodyLeft()
+	}
+	for k := range w.keys {
+		for r := range w.n {
+			rep := &w.replicas[r]
+			if t := rep.tasks[k][0]; t.on && !t.stopping && rep.keys[k].Phase == protocol.Running && w.store.locks[k].session == rep.session {
+				want--
+				able--
+			}
+		}
+	}
+	return want == 0 || able <= 0
+}
+
+// nobodyLeft: all have drained, or have come to the bounds of the model.
+func (w *world) nobodyLeft() bool {
+	for r := range w.n {
+		if rep := &w.replicas[r]; !rep.alive && rep.opened < perReplica {
+			return false
+		}
+	}
+	return true
+}

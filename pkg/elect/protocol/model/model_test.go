@@ -1,0 +1,102 @@
+package model_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 300,000, with -short 3,000")
+	update     = flag.Bool("update", false, "write the counterexamples to testdata")
+)
+
+func limit() int {
+	switch {
+	case *statesFlag > 0:
+		return *statesFlag
+	case testing.Short():
+		return 3_000
+	}
+	return 300_000
+}
+
+// No order of events within bounds breaks a promise, and from every state in which faults end, all keys run again.
+func TestModel(t *testing.T) {
+	var states, steps atomic.Int64
+	begin := time.Now()
+	t.Run("scenarios", func(t *testing.T) {
+		for _, sc := range scenarios() {
+			t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
+				t.Parallel()
+				c := newChecker(&sc.setting, limit())
+				first := sc.first()
+				c.search(first)
+				if c.broken != "" {
+					t.Fatalf("after %d states:\n%s", len(c.seen), c.story(first))
+				}
+				states.Add(int64(len(c.seen)))
+				steps.Add(int64(c.steps))
+				extent := "as far as the limit"
+				if c.whole {
+					extent = "all there are"
+				}
+				t.Logf("%d states (%s), %d steps, %d deep; %d steps beyond the room for messages", len(c.seen), extent, c.steps, c.depth, c.overflow)
+			})
+		}
+	})
+	t.Logf("%d states and %d steps in %d scenarios: no promise broken, in %v", states.Load(), steps.Load(), len(scenarios()), time.Since(begin).Round(time.Second))
+	if least := int64(1_000_000); !testing.Short() && *statesFlag == 0 && states.Load() < least {
+		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
+	}
+}
+
+// Each rule is needed: without it the search finds how a promise breaks. The shortest ways are kept in testdata.
+func TestWeakenings(t *testing.T) {
+	var caught atomic.Int64
+	begin := time.Now()
+	t.Run("rules", func(t *testing.T) {
+		for _, wk := range weaknesses() {
+			t.Run(wk.name, func(t *testing.T) {
+				t.Parallel()
+				sc := scenario{name: wk.name, setting: wk.setting, left: wk.left}
+				first := sc.first()
+				sc.setting.weak = wk.by
+				c := newChecker(&sc.setting, 1_000_000)
+				c.liveness = false // the invariants are enough, and sooner
+				c.search(first)
+				if !strings.HasPrefix(c.broken, wk.breaks) || c.broken == "" {
+					t.Fatalf("not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", len(c.seen), c.depth, c.whole, wk.breaks, c.broken)
+				}
+				caught.Add(1)
+				t.Logf("caught after %d states: %s", len(c.seen), c.broken)
+				compare(t, wk, c.story(first))
+			})
+		}
+	})
+	t.Logf("%d of %d weakenings caught in %v", caught.Load(), len(weaknesses()), time.Since(begin).Round(time.Second))
+}
+
+// compare holds a counterexample to the one kept for readers.
+func compare(t *testing.T, wk weak, story string) {
+	t.Helper()
+	file := filepath.Join("testdata", wk.name+".txt")
+	text := "Without the rule: " + wk.rule + ".\n\n" + story
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != text {
+		t.Errorf("another counterexample than in %s (go test -run Weakenings -update writes it):\n%s", file, text)
+	}
+}

@@ -1,0 +1,204 @@
+package model_test
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// normal brings a state into the form that all states share which differ only in what can never matter again: how long ago something
+// was beyond the longest time that is ever compared, how high revisions are beyond their order and their being next to each other,
+// the order of messages. So the states that can be reached are finitely many although time and revisions never end.
+func (w *world) normal() {
+	for r := range w.n {
+		w.normalReplica(r)
+	}
+	for i := range w.messages {
+		if m := &w.messages[i]; m.told && m.kind != noMessage {
+			m.age = 0
+		}
+	}
+	if w.left[bringBack] == 0 {
+		w.store.removed, w.store.removedID = sessionDoc{}, 0
+	}
+	if w.left[stale] == 0 {
+		w.store.staleSessions, w.store.staleLocks = [maxSessions]sessionDoc{}, [maxKeys]lockDoc{}
+	}
+	for id := int8(1); id <= int8(w.n*perReplica) && !w.numbers; id++ {
+		w.normalSession(id)
+	}
+	for k := 0; k < w.keys && !w.numbers; k++ {
+		w.normalKey(k)
+	}
+	slices.SortFunc(w.messages[:], compareMessages)
+}
+
+func (w *world) normalReplica(r int) {
+	rep := &w.replicas[r]
+	p := w.params[r]
+	floor := func(i *protocol.Instant, at time.Duration) { i.Mono, i.Boot = max(i.Mono, -at), max(i.Boot, -at) }
+	m := &rep.m
+	if !m.Write.Under {
+		m.Write = protocol.SessionWrite{}
+	}
+	if now.HolderElapsed(m.NotTill) >= 0 {
+		m.NotTill = now
+	}
+	if m.Rev == 0 {
+		m.Acked = now
+	}
+	if m.Phase != protocol.Lost && m.Phase != protocol.Ending {
+		m.FoundRev = 0
+	}
+	floor(&m.Acked, p.T)
+	floor(&m.Write.FirstSent, p.T)
+	floor(&rep.told, p.T)
+	floor(&rep.lastLook, p.Outage+1)
+	floor(&rep.lastBeat, p.Outage+1)
+	if m.Phase != protocol.Open {
+		rep.lastBeat = now
+	}
+	if !rep.alive && w.running(r) == 0 {
+		rep.told, rep.knows = now, false
+	}
+	for i := range rep.peers {
+		q := &rep.peers[i]
+		switch {
+		case q.Dead():
+			*q = protocol.Peer{Known: true, State: protocol.Dead}
+		case !q.Known:
+			*q = protocol.Peer{Reading: q.Reading}
+		default:
+			q.DeadAt = now
+			if !q.Writing && !q.Repeat {
+				q.KillRev = 0
+			}
+			floor(&q.Seen, w.longestLease())
+		}
+	}
+	for k := range rep.keys {
+		if m := &rep.keys[k]; m.Op == protocol.NoOp {
+			m.IfRev, m.NewRev = 0, 0
+		}
+	}
+}
+
+// numbers are the places where a state keeps numbers of one kind.
+type numbers struct {
+	at [96]*int64
+	n  int
+}
+
+func (n *numbers) add(p *int64) {
+	if *p != 0 {
+		n.at[n.n] = p
+		n.n++
+	}
+}
+
+// farthest is how far apart two numbers may stand: more than any writer who knows the lower one can add before it reads again.
+const farthest = 3
+
+// close replaces the numbers by small ones in the same order, next to each other where they were; 0 stays 0.
+func (n *numbers) close() {
+	at := n.at[:n.n]
+	slices.SortFunc(at, func(a, b *int64) int { return cmp.Compare(*a, *b) })
+	before, after := int64(0), int64(0)
+	for _, p := range at {
+		v := *p
+		after += min(v-before, farthest)
+		before = v
+		*p = after
+	}
+}
+
+func (w *world) normalSession(id int8) {
+	var revs, beats numbers
+	i := id - 1
+	doc := func(d *sessionDoc) {
+		revs.add(&d.rev)
+		beats.add(&d.beat)
+	}
+	doc(&w.store.sessions[i])
+	doc(&w.store.staleSessions[i])
+	if w.store.removedID == id {
+		doc(&w.store.removed)
+	}
+	if rep := &w.replicas[owner(id)]; rep.session == id {
+		revs.add(&rep.m.Rev)
+		revs.add(&rep.m.Write.IfRev)
+		revs.add(&rep.m.FoundRev)
+		beats.add(&rep.m.Beat)
+		beats.add(&rep.m.Write.Beat)
+	}
+	for r := range w.n {
+		q := &w.replicas[r].peers[i]
+		revs.add(&q.Rev)
+		revs.add(&q.KillRev)
+		beats.add(&q.Beat)
+	}
+	for j := range w.messages {
+		m := &w.messages[j]
+		doc(&m.docs[i])
+		if m.session == id && m.kind != keyWrite && m.kind != keyRead {
+			revs.add(&m.ifRev)
+			beats.add(&m.beat)
+		}
+	}
+	revs.close()
+	beats.close()
+}
+
+func (w *world) normalKey(k int) {
+	var revs numbers
+	lock := func(l *lockDoc) {
+		revs.add(&l.rev)
+		revs.add(&l.token)
+	}
+	lock(&w.store.locks[k])
+	lock(&w.store.staleLocks[k])
+	revs.add(&w.ghost.token[k])
+	revs.add(&w.ghost.rev[k])
+	for r := range w.n {
+		m := &w.replicas[r].keys[k]
+		revs.add(&m.Rev)
+		revs.add(&m.Token)
+		revs.add(&m.IfRev)
+		revs.add(&m.NewRev)
+		for i := range w.replicas[r].tasks[k] {
+			revs.add(&w.replicas[r].tasks[k][i].token)
+		}
+	}
+	for j := range w.messages {
+		m := &w.messages[j]
+		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead) {
+			revs.add(&m.ifRev)
+			revs.add(&m.newRev)
+			lock(&m.lock)
+		}
+	}
+	revs.close()
+}
+
+func compareMessages(a, b message) int {
+	if a.kind == noMessage || b.kind == noMessage {
+		return cmp.Compare(b.kind, a.kind) // empty ones last
+	}
+	flags := func(m message) int {
+		n := 0
+		for _, f := range []bool{m.prompt, m.landed, m.told} {
+			n *= 2
+			if f {
+				n++
+			}
+		}
+		return n
+	}
+	return cmp.Or(
+		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session), cmp.Compare(a.key, b.key),
+		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev), cmp.Compare(a.newRev, b.newRev),
+		cmp.Compare(a.beat, b.beat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
+	)
+}

@@ -1,0 +1,157 @@
+package model_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// step is how a state was first reached.
+type step struct {
+	from digest
+	by   action
+}
+
+// checker searches the states that can be reached, nearest first, so that what it finds is shortest.
+type checker struct {
+	*setting
+
+	limit    int // states
+	liveness bool
+	seen     map[digest]step
+	good     map[digest]bool // states that recover
+	buffer   []byte
+	log      func(format string, args ...any)
+
+	steps    int // transitions
+	depth    int
+	whole    bool // all that can be reached were visited
+	broken   string
+	badFrom  digest
+	badBy    action
+	later    bool // it breaks when all faults end after badFrom
+	overflow int
+}
+
+func newChecker(s *setting, limit int) *checker {
+	return &checker{setting: s, limit: limit, liveness: true, seen: map[digest]step{}, good: map[digest]bool{}}
+}
+
+// heap is a list of packed states.
+type heap struct {
+	data []byte
+	ends []int
+}
+
+func (h *heap) add(packed []byte) {
+	h.data = append(h.data, packed...)
+	h.ends = append(h.ends, len(h.data))
+}
+
+// search visits states until an invariant breaks, the limit is reached, or all are known.
+func (c *checker) search(first state) {
+	var layer, next heap
+	start := c.pack(&first)
+	c.seen[start] = step{}
+	layer.add(c.buffer)
+	var s state
+	for len(layer.ends) > 0 {
+		begin := 0
+		for _, end := range layer.ends {
+			packed := layer.data[begin:end]
+			begin = end
+			from := digestOf(packed)
+			unpack(packed, &s)
+			if !c.expand(&s, from, &next) {
+				return
+			}
+		}
+		c.depth++
+		layer, next = next, heap{data: layer.data[:0], ends: layer.ends[:0]}
+	}
+	c.whole = true
+}
+
+func (c *checker) pack(s *state) digest {
+	c.buffer = pack(c.buffer[:0], s)
+	return digestOf(c.buffer)
+}
+
+// expand visits all successors of s. It returns false when the search is over.
+func (c *checker) expand(s *state, from digest, next *heap) bool {
+	w := world{setting: c.setting, state: *s}
+	if c.liveness && w.firstPrompt() < 0 {
+		if broken := c.recovers(s); broken != "" {
+			c.broken, c.badFrom, c.later = broken, from, true
+			return false
+		}
+	}
+	ok := true
+	w.actions(func(a action) {
+		if !ok {
+			return
+		}
+		to := world{setting: c.setting, state: *s}
+		to.apply(a)
+		c.steps++
+		switch {
+		case to.overflow:
+			c.overflow++
+			return
+		case to.broken != "":
+			c.broken, c.badFrom, c.badBy = to.broken, from, a
+			ok = false
+			return
+		}
+		to.normal()
+		d := c.pack(&to.state)
+		if _, known := c.seen[d]; known {
+			return
+		}
+		c.seen[d] = step{from, a}
+		next.add(c.buffer)
+		ok = len(c.seen) < c.limit
+	})
+	return ok
+}
+
+// story tells how the broken state was reached.
+func (c *checker) story(first state) string {
+	var actions []action
+	start := c.pack(&first)
+	for at := c.badFrom; at != start; at = c.seen[at].from {
+		actions = append(actions, c.seen[at].by)
+	}
+	var b strings.Builder
+	ticks := 0
+	line := func(format string, args ...any) {
+		fmt.Fprintf(&b, "%3d/4 T  "+format+"\n", append([]any{ticks}, args...)...)
+	}
+	w := world{setting: c.setting, state: first, log: line, numbers: true}
+	for r := range w.n {
+		for k := range w.keys {
+			if t := first.replicas[r].tasks[k][0]; t.on {
+				line("%s runs %s under token %d", name(r), keyName(k), t.token)
+			}
+		}
+	}
+	if !c.later {
+		actions = append([]action{c.badBy}, actions...)
+	}
+	for i := len(actions) - 1; i >= 0; i-- {
+		a := actions[i]
+		if a.kind == tickAll {
+			ticks++
+		}
+		w.apply(a)
+		if w.broken == "" {
+			w.normal()
+		}
+	}
+	if c.later {
+		line("all faults end")
+		after := checker{setting: c.setting, good: map[digest]bool{}, log: line}
+		after.recovers(&w.state)
+	}
+	fmt.Fprintf(&b, "         >>> %s\n", c.broken)
+	return b.String()
+}

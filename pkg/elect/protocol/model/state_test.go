@@ -1,0 +1,200 @@
+package model_test
+
+import "github.com/shardctl/shardctl/pkg/elect/protocol"
+
+const (
+	maxReplicas = 3
+	perReplica  = 2 // sessions that a replica may open, over restarts of its process too
+	maxSessions = maxReplicas * perReplica
+	maxKeys     = 2
+	maxMessages = 8
+)
+
+// sessionDoc is a session's document; rev 0: absent.
+type sessionDoc struct {
+	rev, beat int64
+	state     protocol.State
+	stamp     int8 // who wrote it last: a session, or a killer
+}
+
+func (d sessionDoc) alive() bool {
+	return d.rev > 0 && (d.state == protocol.Live || d.state == protocol.Draining)
+}
+
+// lockDoc is a lock; rev 0: absent.
+type lockDoc struct {
+	rev, token int64
+	session    int8           // 0: nobody
+	stamp      int8           // who wrote it last,
+	wrote      protocol.KeyOp // and what: together they stand for the number that production gives each write
+}
+
+// store is the database: what is there, and what a stale read may still show.
+type store struct {
+	sessions, staleSessions [maxSessions]sessionDoc
+	locks, staleLocks       [maxKeys]lockDoc
+	removed                 sessionDoc // deleted by hand, may be restored
+	removedID               int8
+}
+
+// task is one run of a key, with all its processes.
+type task struct {
+	on       bool
+	stopping bool // it was told to end, in whichever way
+	token    int64
+	session  int8
+}
+
+// How a replica may be cut off from the store.
+const (
+	linked uint8 = iota
+	cut          // nothing arrives
+	deaf         // requests arrive, answers do not
+)
+
+// How a whole replica may stand still, guard, worker and tasks.
+const (
+	awake  uint8 = iota
+	frozen       // stopped, as by SIGSTOP: clocks run on
+	asleep       // the machine sleeps: CLOCK_MONOTONIC stands as well
+)
+
+// replica is a worker with its machines, its guard, and the tasks.
+type replica struct {
+	alive  bool // the worker
+	still  bool // the worker alone is stopped
+	guard  bool
+	rest   uint8 // awake, frozen, asleep
+	link   uint8
+	drain  bool
+	opened int8 // sessions opened so far
+
+	session            int8
+	m                  protocol.Session
+	wasValid           bool
+	peers              [maxSessions]protocol.Peer
+	keys               [maxKeys]protocol.Key
+	lastLook, lastBeat protocol.Instant
+	looking            bool
+	inPlace            int8 // the session of the predecessor in the same container, not known to be dead yet
+
+	tasks    [maxKeys][2]task // the second: should a key ever run twice in one replica
+	returned [maxKeys]bool    // its run has ended, and the worker does not know yet
+
+	told  protocol.Instant // the guard: when the last acknowledged beat was sent
+	knows bool             // the guard was told a deadline
+	marks [perReplica]bool // the guard: sessions to be marked dead when the worker is gone
+}
+
+type messageKind uint8
+
+const (
+	noMessage messageKind = iota
+	killWrite
+	markWrite // a guard's
+	keyWrite
+	beatWrite
+	keyRead
+	ownRead
+	peerRead
+	lookRead
+)
+
+// message is a request on its way, or its answer.
+type message struct {
+	kind   messageKind
+	prompt bool // not yet delayed: nothing else happens before it
+	landed bool // it has reached the store: this is the answer
+	told   bool // its sender has been told that it timed out, or is gone
+	age    int8 // ticks since it was sent
+
+	from, session, key int8
+	op                 protocol.KeyOp
+	state              protocol.State
+	status             protocol.Status
+	ifRev, newRev      int64
+	beat               int64
+	docs               [maxSessions]sessionDoc
+	lock               lockDoc
+}
+
+// ghost is what only the checker knows.
+type ghost struct {
+	token  [maxKeys]int64 // the highest that ran
+	rev    [maxKeys]int64 // the highest that anybody meant to write
+	byHand [maxKeys]bool  // a hand took the lock from under its owner, which may cause two runs: not held against anybody
+	edited [maxKeys]bool  // a hand wrote the lock
+}
+
+// fault is something that may happen only so often.
+type fault uint8
+
+const (
+	slow        fault = iota // a message is overtaken by others
+	lose                     // a message is lost
+	double                   // a message lands twice
+	stale                    // a list shows what was
+	cutOff                   // a replica cannot reach the store
+	deafen                   // a replica hears no answers
+	outage                   // nobody can reach the store
+	killWorker               // kill -9
+	killGuard                //
+	killBoth                 //
+	stopWorker               // SIGSTOP
+	stopAll                  // SIGSTOP of everything in a replica
+	sleep                    // of a machine
+	restart                  // of a replica's process, in order or after a death
+	giveUp                   // of a key, for another replica
+	drain                    // of a replica
+	advance                  // a new token for a new start
+	dropSession              // by hand
+	bringBack                // of a session dropped, by hand
+	dropLock                 // by hand, of a key that nobody owns
+	dropOwned                // by hand, of a key that is owned
+	touchLock                // by hand: written again as it is
+	removeDead               // of a dead session's document
+	impostor                 // another replica takes itself for the successor of one that lives (never allowed: a weakening's)
+	faults
+)
+
+type budget [faults]int8
+
+type state struct {
+	store    store
+	replicas [maxReplicas]replica
+	messages [maxMessages]message
+	left     budget
+	ghost    ghost
+	away     bool // the store, for everybody
+}
+
+// owner is whose a session is.
+func owner(session int8) int { return int(session-1) / perReplica }
+
+func (s *state) running(r int) int {
+	n := 0
+	for k := range s.replicas[r].tasks {
+		for _, t := range s.replicas[r].tasks[k] {
+			if t.on {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *state) held(r int) int {
+	n := 0
+	for _, k := range s.replicas[r].keys {
+		if k.Phase != protocol.Free {
+			n++
+		}
+	}
+	return n
+}
+
+// works says whether a replica's worker does anything now.
+func (r *replica) works() bool { return r.alive && !r.still && r.rest == awake }
+
+// guards says whether a replica's guard does.
+func (r *replica) guards() bool { return r.guard && r.rest == awake }

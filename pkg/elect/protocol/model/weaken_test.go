@@ -1,0 +1,189 @@
+package model_test
+
+import "time"
+
+// weakening is one rule left out, or one common mistake made: by changing what goes into the machines or comes out of them, never in
+// them.
+type weakening uint8
+
+const (
+	none weakening = iota
+	deadlineFromReply
+	deadlineFromLastCopy
+	waitsTooShort
+	waitsOwnLeaseOnly
+	noHardDeadline
+	startsWithoutValidity
+	startsUnacknowledged
+	startsWhateverWasRead
+	killsWithoutRev
+	releasesWithoutRev
+	claimsUnconditioned
+	extendsUnacknowledged
+	believesUnansweredKill
+	beatIgnoresState
+	adoptsWithOldToken
+	releasesBeforeReturn
+	guardMarksEarly
+	agesFromSending
+	noClockInRevisions
+	holderCountsMonotonicOnly
+	killerCountsLarger
+	endsWithTasks
+	missingFreesKeys
+	missingIsDeadAtOnce
+	missingWaitsOwnLease
+	agesGoOnAfterOutage
+	giverMakesOwner
+	forgetsUnknownWrites
+	workerMarksWithoutGuard
+	workerOutlivesGuard
+	successorByName
+	clocksBeyondBound
+)
+
+// weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.
+type weak struct {
+	name    string
+	rule    string
+	by      weakening
+	setting setting
+	left    budget
+	breaks  string
+}
+
+func beyond(s *setting) { s.rates[0] = 900 * time.Millisecond }
+
+// weaknesses are all weakenings. Each must be caught.
+func weaknesses() []weak {
+	return []weak{
+		{
+			"deadline-from-reply", "deadlines count from the moment a request was sent", deadlineFromReply,
+			two(), budget{slow: 1, lose: 1}, "P1",
+		},
+		{
+			"deadline-from-last-copy", "of a beat that was sent twice the deadline counts from the first copy", deadlineFromLastCopy,
+			two(), budget{slow: 1, lose: 1}, "P1",
+		},
+		{
+			"wait-too-short", "a killer waits T, longer than the hard deadline of the holder", waitsTooShort,
+			two(), budget{cutOff: 1}, "P1",
+		},
+		{
+			"wait-own-lease", "a killer waits the larger of its own T and the other's", waitsOwnLeaseOnly,
+			two(longer), budget{cutOff: 1}, "P1",
+		},
+		{
+			"no-hard-deadline", "nothing of a task is alive after X", noHardDeadline,
+			two(), budget{cutOff: 1}, "P1",
+		},
+		{
+			"clocks-beyond-bound", "the rates of two clocks differ by a ratio of at most 1.1", clocksBeyondBound,
+			two(beyond), budget{cutOff: 1}, "P1",
+		},
+		{
+			"start-without-validity", "a run starts only before D", startsWithoutValidity,
+			two(), budget{slow: 1, cutOff: 1, giveUp: 1}, "P1",
+		},
+		{
+			"start-unacknowledged", "a run starts only when its claim is acknowledged", startsUnacknowledged,
+			two(), budget{lose: 1, giveUp: 1}, "P",
+		},
+		{
+			"start-whatever-was-read", "a claim is read back as one's own only at exactly what it would have written", startsWhateverWasRead,
+			two(), budget{advance: 1, touchLock: 1}, "P2",
+		},
+		{
+			"kill-without-rev", "a session is marked dead only as it was seen", killsWithoutRev,
+			two(), budget{slow: 1, cutOff: 1}, "P1",
+		},
+		{
+			"release-without-rev", "a release is conditioned on the revision", releasesWithoutRev,
+			two(), budget{slow: 1, double: 1, giveUp: 2}, "P",
+		},
+		{
+			"claim-unconditioned", "a claim is conditioned on the revision", claimsUnconditioned,
+			two(), budget{slow: 1, giveUp: 1}, "P",
+		},
+		{
+			"extend-unacknowledged", "only an acknowledged beat moves deadlines", extendsUnacknowledged,
+			two(), budget{cutOff: 1}, "P1",
+		},
+		{
+			"believe-unanswered-kill", "a kill is believed only when acknowledged or read back", believesUnansweredKill,
+			two(), budget{lose: 1, cutOff: 1}, "P1",
+		},
+		{
+			"beat-ignores-state", "a beat is refused once the session is dead", beatIgnoresState,
+			two(), budget{slow: 1, cutOff: 1}, "P1",
+		},
+		{
+			"adopt-with-old-token", "what is adopted is claimed anew, under a new token", adoptsWithOldToken,
+			two(), budget{outage: 1}, "P2",
+		},
+		{
+			"release-before-return", "a key is released after its run has returned and all of it is gone", releasesBeforeReturn,
+			two(), budget{giveUp: 1}, "P",
+		},
+		{
+			"guard-marks-early", "a guard marks the session after all tasks are gone", guardMarksEarly,
+			two(), budget{killWorker: 1}, "P1",
+		},
+		{
+			"ages-from-sending", "the age of a beat counts from the arrival of the reply that showed it", agesFromSending,
+			two(), budget{slow: 1, cutOff: 1}, "P1",
+		},
+		{
+			"no-clock-in-revisions", "the revision of a claim is the larger of rev + 1 and the store's time", noClockInRevisions,
+			two(clocked), budget{giveUp: 1, dropLock: 1}, "P2",
+		},
+		{
+			"holder-counts-monotonic-only", "holders take the larger elapsed of CLOCK_MONOTONIC and CLOCK_BOOTTIME", holderCountsMonotonicOnly,
+			two(), budget{sleep: 1}, "P1",
+		},
+		{
+			"end-with-tasks", "a session ends, and a new one is opened, when all tasks of the old one are gone", endsWithTasks,
+			two(), budget{dropSession: 1}, "P1",
+		},
+		{
+			"missing-frees-keys", "only a document that says dead frees keys", missingFreesKeys,
+			two(), budget{dropSession: 1}, "P1",
+		},
+		{
+			"missing-dead-at-once", "a missing session is created as dead only after the largest T", missingIsDeadAtOnce,
+			two(), budget{dropSession: 1, cutOff: 1}, "P1",
+		},
+		{
+			"missing-waits-own-lease", "of all members known", missingWaitsOwnLease,
+			two(longer), budget{dropSession: 1, cutOff: 1, killBoth: 1, restart: 1}, "P1",
+		},
+		{
+			"ages-go-on", "after an outage of one's own all ages start anew", agesGoOnAfterOutage,
+			two(calmly), budget{outage: 1}, "a session",
+		},
+		{
+			"killer-counts-larger", "killers take the smaller elapsed of the two clocks (beside the rule for outages, which covers for it)",
+			killerCountsLarger, two(), budget{sleep: 2}, "P1",
+		},
+		{
+			"giver-makes-owner", "only the receiver makes itself owner", giverMakesOwner,
+			two(receiver), budget{giveUp: 2}, "P8",
+		},
+		{
+			"forget-unknown-writes", "an unknown write is repeated until answered", forgetsUnknownWrites,
+			two(), budget{slow: 1, giveUp: 1}, "P8",
+		},
+		{
+			"worker-marks", "a worker whose guard is gone exits without marking", workerMarksWithoutGuard,
+			two(), budget{killGuard: 1}, "P1",
+		},
+		{
+			"worker-outlives-guard", "a worker whose guard is gone exits", workerOutlivesGuard,
+			two(), budget{killGuard: 1, stopWorker: 1}, "P1",
+		},
+		{
+			"successor-by-name", "a name alone proves nothing: a restart in place needs the same container", successorByName,
+			two(), budget{impostor: 1}, "P1",
+		},
+	}
+}
