@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 var (
@@ -28,7 +27,6 @@ func limit() int {
 // No order of events within bounds breaks a promise, and from every state in which faults end, all keys run again.
 func TestModel(t *testing.T) {
 	var states, steps atomic.Int64
-	begin := time.Now()
 	t.Run("scenarios", func(t *testing.T) {
 		for _, sc := range scenarios() {
 			t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
@@ -49,7 +47,7 @@ func TestModel(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d states and %d steps in %d scenarios: no promise broken, in %v", states.Load(), steps.Load(), len(scenarios()), time.Since(begin).Round(time.Second))
+	t.Logf("%d states and %d steps in %d scenarios: no promise broken", states.Load(), steps.Load(), len(scenarios()))
 	if least := int64(1_000_000); !testing.Short() && *statesFlag == 0 && states.Load() < least {
 		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
 	}
@@ -58,7 +56,6 @@ func TestModel(t *testing.T) {
 // Each rule is needed: without it the search finds how a promise breaks. The shortest ways are kept in testdata.
 func TestWeakenings(t *testing.T) {
 	var caught atomic.Int64
-	begin := time.Now()
 	t.Run("rules", func(t *testing.T) {
 		for _, wk := range weaknesses() {
 			t.Run(wk.name, func(t *testing.T) {
@@ -78,7 +75,7 @@ func TestWeakenings(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d of %d weakenings caught in %v", caught.Load(), len(weaknesses()), time.Since(begin).Round(time.Second))
+	t.Logf("%d of %d weakenings caught", caught.Load(), len(weaknesses()))
 }
 
 // compare holds a counterexample to the one kept for readers.

@@ -20,8 +20,7 @@ var layout = fieldsOf(reflect.TypeFor[state](), 0, nil)
 func fieldsOf(t reflect.Type, at uintptr, into []field) []field {
 	switch t.Kind() {
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			into = fieldsOf(f.Type, at+f.Offset, into)
 		}
 	case reflect.Array:

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -137,8 +138,7 @@ func (c *checker) story(first state) string {
 	if !c.later {
 		actions = append([]action{c.badBy}, actions...)
 	}
-	for i := len(actions) - 1; i >= 0; i-- {
-		a := actions[i]
+	for _, a := range slices.Backward(actions) {
 		if a.kind == tickAll {
 			ticks++
 		}
