@@ -2,14 +2,17 @@ package model_test
 
 import "github.com/shardctl/shardctl/pkg/elect/protocol"
 
-// recover lets every fault end and everything go on in turn, and says what is wrong in the end: every key that
+// rounds is how many ticks a state is given to recover: fifteen times T.
+const rounds = 60
+
+// recovers lets every fault end and everything go on in turn, and says what is wrong in the end: every key that
 // somebody has room for must run.
 // This is one schedule out of many, and so shows that a state is no dead end, not that every schedule leaves it.
 func (c *checker) recovers(from *state) string {
 	w := world{setting: c.setting, state: *from, log: c.log}
 	w.heal()
 	var chain []digest
-	for range 60 {
+	for range rounds {
 		for range 400 {
 			a, ok := w.next()
 			if !ok {

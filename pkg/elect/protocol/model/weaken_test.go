@@ -40,6 +40,8 @@ const (
 	workerOutlivesGuard
 	successorByName
 	clocksBeyondBound
+	hangsOnOneTimer
+	neverMarksDead
 )
 
 // weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.
@@ -86,6 +88,18 @@ func weaknesses() []weak {
 			two(),
 			budget{cutOff: 1},
 			"P1",
+		},
+		{
+			"one-timer", "whoever holds a deadline looks at the clock again and again: no deadline hangs on one timer", hangsOnOneTimer,
+			two(),
+			budget{stopAll: 1},
+			"P1",
+		},
+		{
+			"never-mark-dead", "a session that stands still is marked dead", neverMarksDead,
+			two(),
+			budget{killBoth: 1},
+			"P8",
 		},
 		{
 			"clocks-beyond-bound", "the rates of two clocks differ by a ratio of at most 1.1", clocksBeyondBound,

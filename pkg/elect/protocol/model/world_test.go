@@ -257,9 +257,11 @@ func (w *world) endAll(r int) {
 
 // hardDeadline is X: nothing of any task is alive any more.
 func (w *world) hardDeadline(r int) {
-	if w.weak != noHardDeadline {
-		w.endAll(r)
+	late := now.Reached(w.replicas[r].told, w.params[r].T) // the moment has passed while it stood still
+	if w.weak == noHardDeadline || w.weak == hangsOnOneTimer && late {
+		return
 	}
+	w.endAll(r)
 }
 
 // ---- peers
@@ -437,7 +439,7 @@ func (w *world) work(r int) {
 
 func (w *world) tickPeers(r int, patience time.Duration) {
 	rep := &w.replicas[r]
-	if !w.judgesAlways() && rep.m.Away(w.params[r], rep.lastLook, rep.lastBeat, now) {
+	if w.weak == neverMarksDead || !w.judgesAlways() && rep.m.Away(w.params[r], rep.lastLook, rep.lastBeat, now) {
 		return
 	}
 	for id := int8(1); id <= maxSessions; id++ {
