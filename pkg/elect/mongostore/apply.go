@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -126,13 +125,12 @@ func isDuplicate(err error) bool {
 var errUnsettled = errors.New("the write is not there, and its condition holds: it may yet arrive")
 
 // settle reads back changes of one kind that were not plainly applied, and tells how each ended. cause is why there is no answer; nil when the
-// server answered, which makes a majority read enough. Without an answer the read is linearizable: an old primary must not be
-// believed that a document is absent.
+// server answered. The read is linearizable: a primary that does not know yet that it was deposed must not be believed that a
+// document is absent, and what it refuses is no better than a majority read of its own, for nothing was written that a majority
+// would have to confirm.
 func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error) []elect.Outcome {
-	answered, concern := cause == nil, readconcern.Majority()
-	if !answered {
-		concern = readconcern.Linearizable()
-	} else {
+	answered := cause == nil
+	if answered {
 		cause = errUnsettled
 	}
 	if isInvalid(cause) {
@@ -142,7 +140,7 @@ func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error)
 	for _, c := range changes {
 		ids = append(ids, c.Doc.ID)
 	}
-	docs, err := s.readBack(ctx, kind, ids, concern)
+	docs, err := s.readBack(ctx, kind, ids)
 	if err != nil {
 		return s.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
 	}

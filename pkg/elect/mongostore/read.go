@@ -29,7 +29,7 @@ func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	for chunk := range slices.Chunk(ids, elect.MaxBatch) {
-		docs, err := s.readBack(ctx, kind, chunk, readconcern.Linearizable())
+		docs, err := s.readBack(ctx, kind, chunk)
 		if err != nil {
 			return elect.Result{}, s.translate(fmt.Sprintf("read %s", kind), err)
 		}
@@ -39,8 +39,9 @@ func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect
 	return res, nil
 }
 
-// readBack reads at most a batch of documents by their ids. The error is the driver's.
-func (s *Store) readBack(ctx context.Context, kind elect.Kind, ids []string, concern *readconcern.ReadConcern) ([]elect.Doc, error) {
+// readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
+func (s *Store) readBack(ctx context.Context, kind elect.Kind, ids []string) ([]elect.Doc, error) {
+	concern := readconcern.Linearizable()
 	if s.standalone {
 		concern = readconcern.Local()
 	}

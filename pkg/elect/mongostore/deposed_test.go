@@ -1,0 +1,50 @@
+package mongostore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// A primary that does not know yet that it was deposed, and a client that reaches no other, as in a partition: what it finds is old, and
+// nothing is told on the strength of it, neither that a condition does not hold nor what is there.
+func TestDeposedPrimaryRefusesNothing(t *testing.T) {
+	rs := testmongo.New(t, testmongo.Options{Own: true})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := &writer{}
+	all := open(t, mongostore.Options{URI: rs.URI()})
+	kept, gone := w.put(lock("g/kept"), 0), w.put(lock("g/gone"), 0)
+	apply(t, all, patient, elect.Applied, kept, gone)
+
+	old, err := rs.Primary(ctx)
+	must(t, err)
+	cutOff := open(t, mongostore.Options{URI: "mongodb://" + old.Addr() + "/?directConnection=true"})
+	must(t, old.Run(ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}}).Err())
+	must(t, old.Stop())
+	_, err = rs.Primary(ctx) // another
+	must(t, err)
+	newer := w.put(lock("g/kept"), kept.Doc.Rev)
+	apply(t, all, patient, elect.Applied, newer, elect.Change{Op: elect.Delete, IfRev: 1, Doc: gone.Doc})
+	must(t, old.Cont())
+
+	const limit = 2 * time.Second
+	for name, c := range map[string]elect.Change{
+		"compare-and-set at the newer revision": w.put(lock("g/kept"), newer.Doc.Rev),
+		"creation of what was deleted since":    w.put(lock("g/gone"), 0),
+	} {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		outs, err := cutOff.Apply(ctx, c)
+		cancel()
+		if err != nil || outs[0].Status != elect.Unknown {
+			t.Errorf("%s: %+v, %v; want an unknown outcome", name, outs, err)
+		}
+	}
+	must(t, old.Run(ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "off"}}).Err())
+}
