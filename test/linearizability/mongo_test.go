@@ -100,7 +100,7 @@ func (f *mongoFaults) election(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	switch f.random.IntN(5) {
+	switch f.random.IntN(6) {
 	case 0, 1:
 		f.injected.add("primary steps down")
 		_ = f.rs.StepDown(ctx)
@@ -114,7 +114,31 @@ func (f *mongoFaults) election(ctx context.Context) {
 		_ = primary.Kill()
 		f.pause(ctx, 50, 1500)
 		_ = primary.Restart(ctx)
+	case 5:
+		f.injected.add("primary is left alone, then deposed")
+		f.rollback(ctx, primary)
 	}
+}
+
+// rollback has the primary take writes that no other node has, and lose its office before it can pass them on: it has to take
+// them back.
+func (f *mongoFaults) rollback(ctx context.Context, primary *testmongo.Node) {
+	for _, n := range f.rs.Nodes() {
+		if n != primary {
+			_ = n.Stop()
+		}
+	}
+	f.pause(ctx, 50, 600)
+	_ = primary.Stop()
+	for _, n := range f.rs.Nodes() {
+		if n != primary {
+			_ = n.Cont()
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	_, _ = f.rs.Primary(limited) // none in time: then it stays what it was
+	_ = primary.Cont()
 }
 
 func TestMongoDB(t *testing.T) {
