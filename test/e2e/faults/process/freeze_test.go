@@ -124,32 +124,39 @@ func (f *freeze) expectOldRunsOver(store, what string) {
 
 var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
 	EachStore("Stopped", func(store string, uri func() string) {
-		const (
-			tasks = 12
-			short = Lease / 2
-			long  = Lease * 5 / 2
-		)
+		const tasks = 12
 		var c *harness.Cluster
 
+		// For how long. What a freeze that is survived or ends in the middle of a take-over does, no store changes: SQLite is enough.
+		short, long := Lease/2, []time.Duration{Lease, Lease * 5 / 2}
+		if store != "sqlite" {
+			short, long = 0, long[1:]
+		}
 		start := func(ctx context.Context, name string) {
 			c = NewCluster(name+"-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork"}})
 			balanced(ctx, c)
 		}
-		again := func(ctx context.Context) { balanced(ctx, c) }
+		// survives holds a freeze for half a lease to no consequences.
+		survives := func(ctx context.Context, part harness.Part, andTasks bool) {
+			GinkgoHelper()
+			if short == 0 {
+				return
+			}
+			By("for half a lease: nothing happens")
+			f := stop(c, part, andTasks)
+			f.last(ctx, short)
+			f.thaw(part)
+			f.expectUntouched(ctx, "stopped for T/2")
+		}
 		AfterEach(func() { LogsOnFailure(c) })
 
 		It("the worker: its guard ends the tasks at the deadline, and nobody ever runs beside them", func(ctx SpecContext) {
 			start(ctx, "worker")
-			By("for half a lease: nothing happens")
-			f := stop(c, harness.Worker, false)
-			f.last(ctx, short)
-			f.thaw(harness.Worker)
-			f.expectUntouched(ctx, "worker stopped for T/2")
-
-			for _, d := range []time.Duration{Lease, long} {
+			survives(ctx, harness.Worker, false)
+			for _, d := range long {
 				By("for " + d.String())
-				again(ctx)
-				f = stop(c, harness.Worker, false)
+				balanced(ctx, c)
+				f := stop(c, harness.Worker, false)
 				f.last(ctx, d)
 				if d > Lease {
 					last := eventuallyTaken(c, f.keys, f.began)
@@ -164,9 +171,9 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 
 		It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
 			start(ctx, "guard")
-			for _, d := range []time.Duration{short, Lease, long} {
+			for _, d := range append([]time.Duration{Lease / 2}, long...) {
 				By("for " + d.String())
-				again(ctx)
+				balanced(ctx, c)
 				f := stop(c, harness.Guard, false)
 				worker, err := f.replica.WorkerProc()
 				Expect(err).NotTo(HaveOccurred())
@@ -190,16 +197,11 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 		// and that the guard acts the moment it wakes.
 		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
 			start(ctx, "both")
-			By("for half a lease: nothing happens")
-			f := stop(c, harness.Both, false)
-			f.last(ctx, short)
-			f.thaw(harness.Both)
-			f.expectUntouched(ctx, "guard and worker stopped for T/2")
-
-			for _, d := range []time.Duration{Lease, long} {
+			survives(ctx, harness.Both, false)
+			for _, d := range long {
 				By("for " + d.String())
-				again(ctx)
-				f = stop(c, harness.Both, false)
+				balanced(ctx, c)
+				f := stop(c, harness.Both, false)
 				f.last(ctx, d)
 				f.thaw(harness.Both)
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -209,16 +211,11 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 
 		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the smaller token", func(ctx SpecContext) {
 			start(ctx, "whole")
-			By("for half a lease: nothing happens")
-			f := stop(c, harness.Both, true)
-			f.last(ctx, short)
-			f.thaw(harness.Both)
-			f.expectUntouched(ctx, "replica frozen for T/2")
-
-			for _, d := range []time.Duration{Lease, 3 * Lease} {
+			survives(ctx, harness.Both, true)
+			for _, d := range long {
 				By("for " + d.String())
-				again(ctx)
-				f = stop(c, harness.Both, true)
+				balanced(ctx, c)
+				f := stop(c, harness.Both, true)
 				f.last(ctx, d)
 				if d > Lease {
 					eventuallyTaken(c, f.keys, f.began)

@@ -42,7 +42,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 
 			at, err := dying.Kill(harness.Guard, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
+			Eventually(worker.Alive).WithPolling(10*time.Millisecond).Should(BeFalse(), "the worker goes without its guard")
+			exited := history.Now()
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
 			}
@@ -50,8 +51,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			h := Load(c)
 			first, _ := startsOf(h, keys, at)
 			gone := lastSign(oldRuns(h, dying.Name, at))
-			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
-				ms(gone.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
+			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
+				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))

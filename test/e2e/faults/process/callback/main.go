@@ -58,7 +58,7 @@ func status() int {
 }
 
 func run(ctx context.Context, s settings, log logr.Logger) error {
-	store, err := sqlstore.Open(ctx, s.file, sqlstore.Options{})
+	store, err := open(ctx, s.file)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
@@ -107,6 +107,17 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 		return fmt.Errorf("declare the tasks: %w", err)
 	}
 	return both.Wait()
+}
+
+// open waits for a store that is not available: copies that start together set one file up, and SQLite lets some of them wait in vain.
+func open(ctx context.Context, file string) (*sqlstore.Store, error) {
+	for {
+		store, err := sqlstore.Open(ctx, file, sqlstore.Options{})
+		if !errors.Is(err, elect.ErrUnavailable) || ctx.Err() != nil {
+			return store, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // tellGoroutines shows what leaks.
