@@ -17,6 +17,7 @@ type database struct {
 	name       string
 	open       func(ctx context.Context) (elect.Store, error)
 	freshLists bool // List is linearizable, beyond what the contract asks
+	virtual    bool // time is that of a synctest bubble
 }
 
 // mustOpen opens a store, however often the faults that are on prevent it, and closes it at the end of the test.

@@ -15,6 +15,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
+// clock is what the database's clients tell time by.
+func (db database) clock() elect.Clock {
+	if db.virtual {
+		return elect.GoClock()
+	}
+	return elect.SystemClock()
+}
+
 // lease is T, as short as it may be: take-overs are to be many.
 const lease = time.Second
 
@@ -31,9 +39,10 @@ type elector struct {
 	mu     sync.Mutex // guards the store's way against healing after death
 }
 
-func newElector(n int, store *unreliable) (*elector, error) {
+func newElector(n int, store *unreliable, clock elect.Clock) (*elector, error) {
 	x := &elector{n: n, store: store, ended: make(chan error, 1)}
 	e, err := elect.New(elect.Config{
+		Clock: clock,
 		Store: store, Member: elect.Member{Instance: fmt.Sprint("e", n)}, LeaseDuration: lease, Logger: logr.Discard(),
 		OnStuck: func([]elect.Key) { x.kill() }, // the process would exit
 	})

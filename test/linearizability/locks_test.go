@@ -55,7 +55,7 @@ func (r *lockRun) start(ctx context.Context, t *testing.T) *elector {
 	}
 	r.made++
 	u := newUnreliable(store, rand.New(rand.NewPCG(r.seed, uint64(3000+r.made))), r.odds, r.faults)
-	x, err := newElector(r.made, u)
+	x, err := newElector(r.made, u, r.db.clock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +148,7 @@ func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
 func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	t.Helper()
 	x := r.start(ctx, t)
-	ctx, cancel := context.WithTimeout(ctx, lastWait)
-	defer cancel()
+	x.store.quiet.Store(true)
 	var all sync.WaitGroup
 	next := make(chan *lockKey)
 	for range workers {
@@ -157,7 +156,7 @@ func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 			for k := range next {
 				w := &work{x: x, k: k, try: &try{who: x.n}, over: make(chan struct{})}
 				w.try.call = now()
-				w.try.ok, w.try.err = x.e.LockWith(ctx, elect.Key(k.key), elect.LockOptions{Wait: -1}, w.run)
+				w.try.ok, w.try.err = x.e.LockWith(ctx, elect.Key(k.key), elect.LockOptions{Wait: lastWait}, w.run)
 				w.try.end = now()
 				k.mu.Lock()
 				k.try = append(k.try, w.try)
@@ -176,7 +175,7 @@ func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	close(next)
 	all.Wait()
 	x.stop()
-	x.wait(t) //nolint:contextcheck // closing goes on when the wait for the keys is over
+	x.wait(t)
 }
 
 func (k *lockKey) used() bool {

@@ -1,0 +1,32 @@
+package linearizability
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Where time costs nothing, electors meet far more faults of the way: more than they could live through on a machine that is busy.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	all, faults := &tally{}, &injected{}
+	often := usual
+	often.delay, often.longest = 0.3, lease/4
+	for n := range max(2, *seconds/5) {
+		var found []finding
+		synctest.Test(t, func(t *testing.T) {
+			db := memoryDatabase(func(s elect.Store) elect.Store { return s })
+			db.virtual = true
+			r := newLockRun(db, seed+uint64(n), often)
+			r.tally, r.faults = all, faults
+			found = r.judge(r.play(t, n))
+		})
+		complain(t, seed+uint64(n), found)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("locks: %v; faults on the way: %v", all, faults)
+}
