@@ -3,7 +3,9 @@ package main
 import (
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -58,22 +60,45 @@ func (l *logs) close() { l.lossy.close() }
 
 // lossyWriter passes lines on in a goroutine of its own and drops what does not fit its queue.
 type lossyWriter struct {
-	lines   chan []byte
+	lines   chan []byte // never closed: others may still write when it ends
 	dropped atomic.Int64
+	end     func()
+	ending  chan struct{}
 	done    chan struct{}
 }
 
-const ownLines = 4096 // queued at most
+const (
+	ownLines = 4096 // queued at most
+	// lastLines is how long the end waits for the log to be read: who exits at the hard deadline does not wait for a reader.
+	lastLines = time.Second
+)
 
 func newLossyWriter(to io.Writer) *lossyWriter {
-	w := &lossyWriter{lines: make(chan []byte, ownLines), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		for line := range w.lines {
-			_, _ = to.Write(line) // there is nowhere to tell that the log cannot be written
-		}
-	}()
+	w := &lossyWriter{lines: make(chan []byte, ownLines), ending: make(chan struct{}), done: make(chan struct{})}
+	w.end = sync.OnceFunc(func() { close(w.ending) })
+	go w.pass(to)
 	return w
+}
+
+// pass writes lines until the end, and then those that are queued.
+func (w *lossyWriter) pass(to io.Writer) {
+	defer close(w.done)
+	for {
+		select {
+		case line := <-w.lines:
+			_, _ = to.Write(line) // there is nowhere to tell that the log cannot be written
+			continue
+		case <-w.ending:
+		}
+		for {
+			select {
+			case line := <-w.lines:
+				_, _ = to.Write(line)
+			default:
+				return
+			}
+		}
+	}
 }
 
 // Write implements zapcore.WriteSyncer and never blocks.
@@ -89,8 +114,11 @@ func (w *lossyWriter) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (w *lossyWriter) Sync() error { return nil }
 
-// close ends the writer. Nobody may write afterwards.
+// close writes what is queued, as far as somebody reads it. It may be called at any time, also twice; what is written afterwards is lost.
 func (w *lossyWriter) close() {
-	close(w.lines)
-	<-w.done
+	w.end()
+	select {
+	case <-w.done:
+	case <-time.After(lastLines):
+	}
 }
