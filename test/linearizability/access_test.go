@@ -69,7 +69,7 @@ func (a access) String() string {
 	case reads, lists, bumps:
 	}
 	if a.tries > 1 {
-		text += fmt.Sprintf(" in %d tries, the last at %s", a.tries, moment(a.last))
+		text += fmt.Sprintf(" in %d tries, the last after %s", a.tries, since(a.call, a.last))
 	}
 	if a.verb != reads && a.verb != lists {
 		text += ": " + statusName(a.status)

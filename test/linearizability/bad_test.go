@@ -204,6 +204,10 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, refused(50, 80)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
 		},
+		"refused by whoever had it once": {
+			good: keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
+			bad:  keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7), held1(9, 7, 8, 9, 10, 11)}, refused(50, 80)),
+		},
 		"without end": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 0, 0)}),

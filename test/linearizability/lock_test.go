@@ -74,6 +74,8 @@ type try struct {
 	sure bool // without a limit on its time: when it says no, nothing of it is left
 	run  int  // what it started; 0: nothing
 	dead bool // it was killed before the run began
+
+	wrong bool // for the time line
 }
 
 // use is something that a run did while it held the key.
@@ -146,16 +148,18 @@ func (k *lockKey) refusals() []string {
 		if t.ok || t.err != nil || !t.sure {
 			continue
 		}
-		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o).meets(t.span) }) {
-			bad = append(bad, fmt.Sprintf("at %s e%d was told that another holds it, and nobody can have", moment(t.call), t.who))
+		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o, t.who).meets(t.span) }) {
+			t.wrong = true
+			bad = append(bad, fmt.Sprintf("e%d was told that another holds it, and nobody can have", t.who))
 		}
 	}
 	return bad
 }
 
-// mayHold is how long a try, or what it started, may hold the key or be about to. A claim whose outcome nobody was told, and a
-// holder that is gone, hold it until another acquires it.
-func (k *lockKey) mayHold(t *try) span {
+// mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose outcome nobody
+// was told, and a holder that is gone, hold it until another acquires it. An elector whose own release was not
+// acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
+func (k *lockKey) mayHold(t *try, who int) span {
 	s := t.span
 	switch {
 	case t.run == 0 && t.err == nil && t.sure:
@@ -166,7 +170,8 @@ func (k *lockKey) mayHold(t *try) span {
 	}
 	s.end = forever
 	for _, r := range k.runs {
-		if r.n != t.run && r.called > t.end { // it read the lock later, and its claim went through
+		// It read the lock later, and its claim went through.
+		if r.n != t.run && r.called > t.end && (t.who != who || r.who == who) {
 			s.end = min(s.end, r.entered)
 		}
 	}
@@ -179,7 +184,8 @@ func (k *lockKey) orphans() []string {
 	for _, t := range k.try {
 		switch {
 		case t.ok && t.run == 0 && !t.dead:
-			bad = append(bad, fmt.Sprintf("at %s e%d was told that its run had started, and it never did", moment(t.call), t.who))
+			t.wrong = true
+			bad = append(bad, fmt.Sprintf("e%d was told that its run had started, and it never did", t.who))
 		case !t.ok && t.run != 0 && !errors.Is(t.err, elect.ErrClosed) && !errors.Is(t.err, errCut):
 			bad = append(bad, fmt.Sprintf("run %d started, and e%d was told that none did (%v)", t.run, t.who, t.err))
 		}
@@ -203,6 +209,9 @@ func (k *lockKey) lines() []line {
 			text += t.err.Error()
 		default:
 			text += "held by another"
+		}
+		if t.wrong {
+			text += "   <-- wrong"
 		}
 		lines = append(lines, line{t.call, t.end, fmt.Sprint("e", t.who), text})
 	}

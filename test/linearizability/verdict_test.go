@@ -28,20 +28,22 @@ var epoch = time.Now()
 
 func now() int64 { return int64(time.Since(epoch)) }
 
-func moment(at int64) string {
-	if at == forever {
-		return "…"
-	}
-	return fmt.Sprintf("%.3fms", float64(at)/1e6)
-}
-
+// timeline is a history as people read it; moments count from its beginning.
 func timeline(lines []line) string {
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.call, b.call) })
 	var b strings.Builder
 	for _, l := range lines {
-		fmt.Fprintf(&b, "  %14s – %14s  %-6s %s\n", moment(l.call), moment(l.end), l.who, l.text)
+		fmt.Fprintf(&b, "  %12s – %12s  %-4s %s\n", since(lines[0].call, l.call), since(lines[0].call, l.end), l.who, l.text)
 	}
 	return b.String()
+}
+
+// since is how long after from something was, in ms.
+func since(from, at int64) string {
+	if at == forever {
+		return "…"
+	}
+	return fmt.Sprintf("%.3f ms", float64(at-from)/1e6)
 }
 
 // tally counts what was judged, over all of a test.
