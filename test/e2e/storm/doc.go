@@ -1,0 +1,23 @@
+// Package storm lets faults of all kinds rain on real replicas for as long as one likes, and then judges by what the tasks recorded:
+// nobody's word is taken, least of all the program's.
+//
+//	make storm SECS=600 SEED=7                        ten minutes of the storm of seed 7, on both stores
+//	make storm                                        a minute of a seed that nobody has tried
+//	go test -v ./test/e2e/storm                       what CI runs: a minute of a fixed seed, then a minute of a random one
+//	go test -v ./test/e2e/storm -storm.store=sqlite -storm.seed=1,2,3 -storm.secs=60
+//
+// Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call a far side. A
+// schedule, a pure function of the seed, kills, stops and thaws their processes, edits their configuration and their documents, and takes
+// the store away in every way. A supervisor starts anew what has ended, as Kubernetes or systemd would.
+//
+// What must hold all the time: never two runs of a key at once, never two valid grants of one; tokens strictly increase; no replica ends
+// but those that a fault has hit. Once the faults stop: every key runs exactly once, spread evenly; and after an orderly end no
+// process is left. What no lease can promise is taken out as exactly as it can be told, counted, and printed:
+//
+//   - a replica frozen whole, its tasks too, and thawed later: its old runs in the moment until its guard acts;
+//   - a lock deleted by hand under its owner: up to T/2;
+//   - guard and worker killed together outside a container: grandchildren live on, until the storm kills them, as systemd with
+//     KillMode=control-group or the end of a container's PID 1 would.
+//
+// The schedule repeats exactly, real processes do not: a seed that failed once may pass at the next try, and is worth several.
+package storm

@@ -1,0 +1,96 @@
+//go:build linux
+
+package storm
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// farSide is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token smaller than the largest
+// it has seen, as every good one does. What it would complain of are two owners at once.
+type farSide struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	grants map[string]grant
+	starts int
+	late   int // calls with an old token
+	faults []string
+}
+
+// grant is what the far side was last told of a key.
+type grant struct {
+	token    int64
+	instance string
+	until    history.Instant
+}
+
+func newFarSide() *farSide {
+	f := &farSide{grants: map[string]grant{}}
+	f.Server = httptest.NewServer(f)
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, err := strconv.ParseInt(r.Header.Get("Shardctl-Fencing-Token"), 10, 64)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	seconds, _ := strconv.ParseFloat(r.Header.Get("Shardctl-Valid-For"), 64) // a stop has none
+	g := grant{token: token, instance: r.Header.Get("Shardctl-Instance"), until: history.Now().Add(time.Duration(seconds * float64(time.Second)))}
+	w.WriteHeader(f.take(r.Header.Get("Shardctl-Key"), r.Header.Get("Shardctl-Event"), g))
+}
+
+func (f *farSide) take(key, event string, g grant) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, last := history.Now(), f.grants[key]
+	if g.token < last.token {
+		f.late++
+		return http.StatusConflict
+	}
+	if event == "stop" {
+		last.until = min(last.until, now)
+		last.token = g.token
+		f.grants[key] = last
+		return http.StatusNoContent
+	}
+	if event == "start" {
+		f.starts++
+	}
+	if g.token > last.token && g.instance != last.instance && now < last.until {
+		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the far side might work for %s with token %d for %v more",
+			key, event, g.instance, g.token, last.instance, last.token, last.until.Sub(now)))
+	}
+	f.grants[key] = g
+	return http.StatusNoContent
+}
+
+// missing are those of the keys that nobody asks it to work for now.
+func (f *farSide) missing(keys []string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var missing []string
+	for _, key := range keys {
+		if f.grants[key].until <= history.Now() {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
+
+// seen is what it has to say at the end.
+func (f *farSide) seen() (starts, late int, faults []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts, f.late, f.faults
+}

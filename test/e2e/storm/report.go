@@ -1,0 +1,98 @@
+//go:build linux
+
+package storm
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// summary is what a storm was and what was seen, in a few lines.
+func (s *storm) summary(v Verdict) string {
+	var b strings.Builder
+	total := 0
+	for _, n := range s.done {
+		total += n
+	}
+	fmt.Fprintf(&b, "%d faults:", total)
+	for _, kind := range slices.Sorted(maps.Keys(s.done)) {
+		fmt.Fprintf(&b, " %s %d;", kind, s.done[kind])
+	}
+	starts, late, _ := s.far.seen()
+	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the far side (%d late calls refused by token), overlaps not excused: %d, largest gap %v",
+		v.Runs, v.Moves, starts, late, len(v.Violations), v.Gap.Round(time.Millisecond))
+	for _, why := range slices.Sorted(maps.Keys(v.Excused)) {
+		lengths := v.Excused[why]
+		fmt.Fprintf(&b, "\nexcused: %s: %d overlaps, up to %v", why, len(lengths), slices.Max(lengths).Round(time.Millisecond))
+	}
+	whole := s.ended.Sub(s.line.began) * AlwaysTasks
+	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
+	if s.recovered > 0 {
+		fmt.Fprintf(&b, "\nall keys run once each, spread evenly, %v after the last fault", s.recovered.Sub(s.calm).Round(10*time.Millisecond))
+	}
+	return b.String()
+}
+
+// before and after a violation are shown of time line and logs.
+const (
+	shownBefore = 3 * Lease
+	shownAfter  = Lease / 2
+	mostLines   = 150
+)
+
+// around is what happened around a violation: the time line, and what the logs say of its key.
+func (s *storm) around(v Violation) string {
+	from, to := v.At.Add(-shownBefore), v.At.Add(shownAfter)
+	text := fmt.Sprintf("at %s: %s\n%s", s.line.stamp(v.At), v.Text, s.line.Between(from, to))
+	if v.Key == "" {
+		return text
+	}
+	return text + "logs:\n" + s.logs(v.Key, from, to)
+}
+
+type logLine struct {
+	at   time.Time
+	text string
+}
+
+// logs are the lines of all replicas that name something, in order of time.
+func (s *storm) logs(name string, from, to history.Instant) string {
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.records), "*.log"))
+	var lines []logLine
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		file := strings.TrimSuffix(filepath.Base(path), ".log")
+		for scan := bufio.NewScanner(bytes.NewReader(data)); scan.Scan(); {
+			var l struct {
+				Time time.Time `json:"ts"`
+			}
+			if !bytes.Contains(scan.Bytes(), []byte(name)) || json.Unmarshal(scan.Bytes(), &l) != nil {
+				continue
+			}
+			if !l.Time.Before(s.line.wallAt(from)) && !l.Time.After(s.line.wallAt(to)) {
+				offset := l.Time.Sub(s.line.wall).Seconds()
+				lines = append(lines, logLine{l.Time, fmt.Sprintf("  %+8.3fs  %s %s\n", offset, file, scan.Bytes())})
+			}
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b logLine) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	var b strings.Builder
+	for _, l := range lines[max(0, len(lines)-mostLines):] {
+		b.WriteString(l.text)
+	}
+	return b.String()
+}

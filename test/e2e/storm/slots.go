@@ -1,0 +1,180 @@
+//go:build linux
+
+package storm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+)
+
+// restartAfter is how soon the supervisor starts anew what has ended.
+const restartAfter = 300 * time.Millisecond
+
+// slot is a place for a replica of one name.
+type slot struct {
+	name    string
+	want    bool // the supervisor is to keep one running
+	replica *harness.Replica
+	hits    []string // faults that this process has suffered; without any it must not end
+	ended   history.Instant
+	frozen  *freeze // now
+}
+
+// running says whether a process is there.
+func (p *slot) running() bool { return p.replica != nil && p.replica.Running() }
+
+// tend notes what has ended, and starts what ought to run.
+func (s *storm) tend() error {
+	for _, p := range s.slots {
+		if p.replica != nil && !p.replica.Running() {
+			s.noteEnd(p)
+			p.replica, p.ended = nil, history.Now()
+		}
+		if !p.want || p.replica != nil || history.Now().Sub(p.ended) < restartAfter {
+			continue
+		}
+		r, err := s.cluster.StartWith(s.ctx, p.name, func(server, admin string) (string, error) { return s.config(p.name, server, admin) })
+		if err != nil {
+			return err
+		}
+		p.replica, p.hits = r, nil
+		s.line.Note("        %s started (%s)", p.name, filepath.Base(r.LogFile))
+	}
+	return nil
+}
+
+func (s *storm) noteEnd(p *slot) {
+	state, err := p.replica.Wait(s.ctx)
+	if err != nil {
+		return
+	}
+	s.line.Note("        %s ended: %v", p.name, state)
+	if len(p.hits) == 0 {
+		s.unexplained = append(s.unexplained, fmt.Sprintf("%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40)))
+	}
+}
+
+// signal hits a part of a replica.
+func (s *storm) signal(p *slot, f Fault, part harness.Part, sig syscall.Signal) bool {
+	if !p.running() {
+		s.line.Note("        %s is not there", p.name)
+		return false
+	}
+	p.hits = append(p.hits, string(f.Kind))
+	if _, err := p.replica.Kill(part, sig); err != nil {
+		s.line.Note("        %v", err)
+		return false
+	}
+	return true
+}
+
+// killBoth kills guard and worker, and then what they could not take with them.
+func (s *storm) killBoth(p *slot, f Fault) {
+	if !s.signal(p, f, harness.Both, syscall.SIGKILL) && !s.signal(p, f, harness.Guard, syscall.SIGKILL) { // a guard alone marks its sessions
+		return
+	}
+	swept := 0
+	for _, proc := range s.tasksOf(p.name) {
+		if proc.Signal(syscall.SIGKILL) == nil {
+			swept++
+		}
+	}
+	s.line.Note("        %s: %d processes were left and are killed", p.name, swept)
+}
+
+// tasksOf are the living processes of an instance's tasks.
+func (s *storm) tasksOf(instance string) []harness.Proc {
+	return slices.DeleteFunc(s.cluster.Leftovers(), func(p harness.Proc) bool {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
+		return err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "SHARDCTL_INSTANCE="+instance)
+	})
+}
+
+// freeze is one replica stopped whole. Its tasks cannot stamp from began to thawed.
+type freeze struct {
+	instance string
+	began    history.Instant
+	thawed   history.Instant // just before the first was told to go on
+	woken    history.Instant // when the guard had been told to go on; 0: never
+	tasks    []harness.Proc
+}
+
+// freeze stops a replica as a machine that stands still does.
+func (s *storm) freeze(p *slot, f Fault) {
+	if !s.signal(p, f, harness.Both, syscall.SIGSTOP) {
+		_ = p.thaw() // the guard may be stopped already, and the worker not there
+		return
+	}
+	z := &freeze{instance: p.name}
+	for known := map[harness.Proc]bool{}; ; {
+		tree, err := p.replica.TaskTree() // grows while tasks that are not stopped yet fork
+		if err != nil {
+			break
+		}
+		more := false
+		for _, proc := range tree {
+			if !known[proc] {
+				known[proc], more = true, true
+				_ = proc.Signal(syscall.SIGSTOP) // it may have ended
+				z.tasks = append(z.tasks, proc)
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	z.began = history.Now()
+	p.frozen = z
+	s.freezes = append(s.freezes, z)
+}
+
+// melt lets a frozen replica go on: in one of the orders in which a machine may.
+func (s *storm) melt(p *slot, f Fault) {
+	z := p.frozen
+	if z == nil {
+		return
+	}
+	p.frozen = nil
+	z.thawed = history.Now()
+	tasks := func() {
+		for _, proc := range z.tasks {
+			_ = proc.Signal(syscall.SIGCONT) // it may have ended
+		}
+	}
+	if f.Pick%2 == 0 {
+		tasks()
+	}
+	err := p.thaw()
+	z.woken = history.Now()
+	if f.Pick%2 == 1 {
+		tasks()
+		z.woken = history.Now() // those that the guard did not reach before they went on, it reaches now
+	}
+	if err != nil {
+		s.line.Note("        thaw: %v", err)
+	}
+}
+
+// thaw lets whatever is stopped of guard and worker go on.
+func (p *slot) thaw() error {
+	if !p.running() {
+		return nil
+	}
+	worker, err := p.replica.WorkerProc()
+	if err == nil {
+		err = worker.Signal(syscall.SIGCONT)
+	}
+	if guardErr := p.replica.GuardProc().Signal(syscall.SIGCONT); guardErr != nil {
+		return guardErr
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package storm
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+var (
+	secsFlag  = flag.Int("storm.secs", 60, "seconds of faults per seed")
+	seedFlag  = flag.String("storm.seed", "1,random", "seeds, one after the other; random or nothing: one that nobody has tried")
+	storeFlag = flag.String("storm.store", "both", "mongodb, sqlite, or both beside each other")
+)
+
+// TestStorm is the storm of each seed on each store.
+func TestStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm takes minutes; -short was given")
+	}
+	seeds, stores, err := parseFlags(*seedFlag, *storeFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := os.MkdirTemp("", "shardctl-storm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bins, err := harness.Build(t.Context(), work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			for _, store := range stores {
+				t.Run(store, func(t *testing.T) {
+					t.Parallel()
+					oneStorm(t, bins, filepath.Join(work, fmt.Sprintf("%d-%s", seed, store)), store, seed)
+				})
+			}
+		})
+	}
+	if t.Failed() {
+		t.Log("configurations, logs and records are in", work)
+		return
+	}
+	if err := os.RemoveAll(work); err != nil {
+		t.Log(err)
+	}
+}
+
+func oneStorm(t *testing.T, bins harness.Binaries, dir, store string, seed uint64) {
+	length := time.Duration(*secsFlag) * time.Second
+	again := fmt.Sprintf("go test -v ./test/e2e/storm -storm.store=%s -storm.seed=%d -storm.secs=%d", store, seed, *secsFlag)
+	t.Logf("storm of seed %d on %s; again: %s", seed, store, again)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := newStorm(t, store, bins, dir)
+	err := s.run(Schedule(store, seed, length))
+	h, loadErr := s.cluster.History()
+	if loadErr != nil {
+		t.Fatal(loadErr)
+	}
+	verdict := Judge(h, s.freezes, s.deletions)
+	for _, v := range verdict.Violations {
+		t.Errorf("%s", s.around(v))
+	}
+	_, _, faults := s.far.seen()
+	for _, text := range append(append(faults, s.unexplained...), s.failures...) {
+		t.Error(text)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, s.cluster.Logs(30))
+	}
+	t.Logf("time line:\n%s", s.line)
+	for line := range strings.Lines(s.summary(verdict)) {
+		t.Logf("figure: storm, %s, seed %d: %s", store, seed, strings.TrimSpace(line))
+	}
+	if t.Failed() {
+		t.Logf("again: %s", again)
+	}
+}
+
+func parseFlags(seedList, store string) (seeds []uint64, stores []string, err error) {
+	for text := range strings.SplitSeq(seedList, ",") {
+		seed := rand.Uint64() % 1_000_000
+		if text != "" && text != "random" {
+			if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return nil, nil, fmt.Errorf("-storm.seed: %w", err)
+			}
+		}
+		seeds = append(seeds, seed)
+	}
+	switch store {
+	case "both":
+		return seeds, []string{MongoDB, SQLite}, nil
+	case MongoDB, SQLite:
+		return seeds, []string{store}, nil
+	default:
+		return nil, nil, fmt.Errorf("-storm.store: %q: want mongodb, sqlite or both", store)
+	}
+}
