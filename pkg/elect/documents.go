@@ -31,6 +31,9 @@ type Session struct {
 	Granted map[Key]int64
 	Cause   string // why it is dead, for people
 	Died    int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
+	// Clock is the store's clock, Unix ms, as the process had it when it wrote this: where those of two differ, what the one wrote may
+	// seem old to the other. Nothing else is concluded from it.
+	Clock int64
 }
 
 type sessionBody struct {
@@ -38,6 +41,7 @@ type sessionBody struct {
 	Instance string        `json:"instance,omitempty"`
 	Granted  map[Key]int64 `json:"granted,omitempty"`
 	Died     int64         `json:"died,omitempty"`
+	Clock    int64         `json:"clock,omitempty"`
 	Cause    string        `json:"cause,omitempty"`
 }
 
@@ -45,7 +49,9 @@ type sessionBody struct {
 func (s Session) Doc() Doc {
 	return Doc{
 		Kind: KindSession, ID: s.ID, Rev: s.Rev, Stamp: s.Stamp, State: string(s.State), Count: s.Beat,
-		Body: mustJSON(sessionBody{LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died, Cause: s.Cause}),
+		Body: mustJSON(sessionBody{
+			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died, Clock: s.Clock, Cause: s.Cause,
+		}),
 	}
 }
 
@@ -59,10 +65,11 @@ func SessionFrom(d Doc) (Session, error) {
 	mendText(&m, "instance", &b.Instance)
 	mendText(&m, "cause", &b.Cause)
 	m.moment("died", &b.Died)
+	m.moment("clock", &b.Clock)
 	m.granted(&b)
 	return Session{
 		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
-		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died, Cause: b.Cause,
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died, Clock: b.Clock, Cause: b.Cause,
 	}, m.err(d, err)
 }
 

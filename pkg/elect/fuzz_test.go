@@ -45,7 +45,7 @@ func readAgain(t *testing.T, d Doc) {
 	switch d.Kind {
 	case KindSession:
 		s, err := SessionFrom(d)
-		named(t, d, err, "body", "leaseMs", "instance", "granted", "cause", "died")
+		named(t, d, err, "body", "leaseMs", "instance", "granted", "cause", "died", "clock")
 		s.Rev, s.Stamp, s.State = s.Rev+1, stamp, Dead
 		same(t, d, s, s.Doc(), SessionFrom)
 	case KindMember:

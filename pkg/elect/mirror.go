@@ -26,6 +26,7 @@ type mirror struct {
 	took            time.Duration
 	polled          protocol.Instant
 	swept           protocol.Instant
+	lag             lag
 	lastAllSessions protocol.Instant
 	watching        bool
 	loaded          bool
@@ -110,6 +111,7 @@ func (e *Elector) tickMirror(now protocol.Instant) {
 	}
 	if now.Reached(m.swept, e.p.T) {
 		m.swept, m.wantSweep = now, true
+		m.lag.turn()
 	}
 	if m.busy || !m.wanted() || !now.Reached(m.last, m.gap()) {
 		return
@@ -141,7 +143,7 @@ type groupReading struct {
 func (e *Elector) refresh(now protocol.Instant) {
 	m := &e.loop.mirror
 	plan := refreshPlan{
-		e: e, full: m.wantFull, members: m.wantMembers, wishes: m.wantWishes,
+		e: e, lag: m.lag.most(), full: m.wantFull, members: m.wantMembers, wishes: m.wantWishes,
 		known: maps.Clone(m.counts), groups: make(map[string]mirrorGroup, len(m.groups)),
 	}
 	for name, g := range m.groups {
@@ -177,6 +179,7 @@ func (e *Elector) refresh(now protocol.Instant) {
 }
 
 type refreshPlan struct {
+	lag                   int64
 	e                     *Elector
 	full, members, wishes bool
 	sweep                 []string // with a sweep: the sessions that live
@@ -203,7 +206,7 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 		from := int64(0)
 		if !full {
 			// Revisions may be ahead of the store's clock, where it was set back: then what was written since is below them.
-			from = min(g.maxRev, g.read, clock) - overlap
+			from = min(g.maxRev, g.read, clock) - overlap - p.lag
 		}
 		locks, err := p.e.listAll(ctx, Query{Group: name, MinRev: from})
 		if err != nil {

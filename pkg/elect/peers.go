@@ -136,6 +136,9 @@ func (e *Elector) seePeer(d Doc, sure bool, arrived protocol.Instant) {
 	if q.m.Beat != before.Beat || !before.Known {
 		q.last = arrived
 	}
+	if before.Known && q.m.Beat != before.Beat && doc.Clock > 0 { // a beat seen first may be old
+		e.loop.mirror.notice(e.storeNow()-doc.Clock, e.p.T)
+	}
 	if q.m.Rev == d.Rev {
 		q.doc = doc
 	}

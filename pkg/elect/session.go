@@ -150,6 +150,7 @@ func (e *Elector) sendBeat(a protocol.SessionAction) {
 		s.repeat = copyOf(s.m.Write)
 		doc := Session{
 			ID: s.id, Rev: a.IfRev + 1, Stamp: s.stamp(), Beat: a.Beat, State: stateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
+			Clock: e.storeNow(),
 		}
 		if a.State == protocol.Dead {
 			doc.Died, doc.Cause = e.storeNow(), "it ended its session itself"
