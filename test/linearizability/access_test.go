@@ -24,11 +24,12 @@ const (
 )
 
 // access is one thing that one client did with one document, and what it was told. A write that was repeated because its
-// outcome was unknown is one access, from the first try to the last, except creations: each try of those may happen by itself,
-// where documents are deleted.
+// outcome was unknown is one access, from the first try to the last: it happens once at most, for no revision comes again. But where
+// documents are deleted, a creation that arrives late brings all its revisions back: there each try is an access.
 type access struct {
 	client          int
 	verb            verb
+	alone           bool  // each try is an access
 	call, last, end int64 // of the first try, of the last one, and the last reply
 	tries           int
 	change          elect.Change // of puts and drops
@@ -140,18 +141,17 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 }
 
 // writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by anybody has no
-// consequence. Revisions of one document never come again, so that a write at a revision happens once at most.
+// consequence.
 func (a access) writing(seen map[elect.Stamp]int64) (call, end int64, act act, happened bool) {
 	first, ever := seen[a.change.Doc.Stamp]
-	creates := a.change.IfRev == 0
 	switch a.status {
 	case elect.Applied:
-		if creates {
+		if a.alone {
 			return a.call, a.end, repeats, true
 		}
 		return a.call, a.end, writes, true
 	case elect.Overtaken, elect.Unknown:
-		if creates {
+		if a.alone {
 			return a.call, forever, mayWrite, ever
 		}
 		return a.call, max(first, a.call), writes, ever

@@ -28,6 +28,12 @@ func put(call, end, ifRev, rev, seq int64, status elect.Status, found *elect.Doc
 	return a
 }
 
+// alone is a try that is an access of its own.
+func alone(a access) access {
+	a.alone = true
+	return a
+}
+
 // drop deletes revision 1.
 func drop(call, end int64) access {
 	return access{verb: drops, call: call, last: call, end: end, status: elect.Applied, change: elect.Change{Op: elect.Delete, IfRev: 1}}
@@ -75,8 +81,15 @@ func TestBadDocuments(t *testing.T) {
 			good: []access{created, drop(3, 5), read(4, 6, doc(1, 1))},
 			bad:  []access{created, drop(3, 5), read(6, 7, doc(1, 1))},
 		},
+		"what was deleted comes back with a late creation, and a late write": {
+			good: []access{
+				alone(put(1, 2, 0, 1, 1, elect.Unknown, nil)), alone(put(3, 4, 0, 1, 1, elect.Applied, nil)),
+				alone(put(5, 6, 1, 2, 2, elect.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
+			},
+			bad: []access{alone(put(3, 4, 0, 1, 1, elect.Applied, nil)), alone(put(5, 6, 1, 2, 2, elect.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2))},
+		},
 		"an unknown creation happens twice": {
-			good: []access{put(1, 2, 0, 1, 1, elect.Unknown, nil), put(3, 4, 0, 1, 1, elect.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
+			good: []access{alone(put(1, 2, 0, 1, 1, elect.Unknown, nil)), alone(put(3, 4, 0, 1, 1, elect.Applied, nil)), drop(5, 6), read(7, 8, doc(1, 1))},
 			bad:  []access{put(3, 4, 0, 1, 1, elect.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
 		},
 	} {

@@ -240,11 +240,10 @@ func (c *client) write(ctx context.Context, at int) {
 		last := try == 6 || c.random.IntN(8) == 0 || ctx.Err() != nil
 		all = slices.DeleteFunc(all, func(p *pending) bool {
 			unsure := p.a.status == elect.Unknown
-			single := p.a.verb == bumps || p.a.verb == puts && p.a.change.IfRev == 0 // each try may happen by itself
-			if !unsure || last || single {
+			if !unsure || last || p.a.alone {
 				c.finish(p)
 			}
-			if single {
+			if p.a.alone {
 				p.a.call, p.a.tries = 0, 0
 			}
 			return !unsure || last || p.a.verb == bumps
@@ -292,7 +291,7 @@ func (c *client) change(d *document) access {
 	if c.random.IntN(2) == 0 {
 		base = d.latest()
 	}
-	a := access{client: c.n, verb: puts, change: elect.Change{IfRev: base.Rev, Doc: elect.Doc{Kind: d.kind, ID: d.id}}}
+	a := access{client: c.n, verb: puts, alone: d.deleted || d.kind == elect.KindGroup, change: elect.Change{IfRev: base.Rev, Doc: elect.Doc{Kind: d.kind, ID: d.id}}}
 	doc := &a.change.Doc
 	c.seq++
 	doc.Stamp = elect.Stamp{Session: c.name, Seq: c.seq}
