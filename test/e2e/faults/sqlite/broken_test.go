@@ -1,0 +1,106 @@
+//go:build linux
+
+package sqlite_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// A file that is broken in place is not mended by waiting: somebody stops the replicas, puts a backup in its place and starts them again.
+var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func() {
+	for what, hurt := range map[string]func(name string) error{
+		"overwritten with garbage": func(name string) error {
+			info, err := os.Stat(name)
+			if err != nil {
+				return err
+			}
+			return writeInPlace(name, []byte(strings.Repeat("\xa5", int(info.Size()))))
+		},
+		"cut off": func(name string) error {
+			if strings.HasSuffix(name, "-shm") {
+				return writeInPlace(name, make([]byte, 136)) // cut off it would end every program that has it mapped, whatever that is
+			}
+			return os.Truncate(name, 100)
+		},
+		"emptied": func(name string) error {
+			if strings.HasSuffix(name, "-shm") {
+				return writeInPlace(name, make([]byte, 136))
+			}
+			return os.Truncate(name, 0)
+		},
+	} {
+		It("and "+what+" crashes nobody, stops all tasks, and is as good as new with a backup in its place", func(ctx SpecContext) {
+			uri := SQLiteURI()
+			f := file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks})}
+			defer func() { LogsOnFailure(f.c) }()
+			Expect(f.c.Add(ctx, 2)).To(Succeed())
+			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			backup := filepath.Join(filepath.Dir(f.path), "backup.db")
+			_, err := f.connect(ctx).ExecContext(ctx, "VACUUM INTO ?", backup)
+			Expect(err).NotTo(HaveOccurred())
+
+			By("breaking it")
+			workers := f.workers()
+			began := history.Now()
+			for _, name := range f.parts() {
+				Expect(hurt(name)).To(Succeed())
+			}
+			for _, r := range f.c.Live() {
+				Eventually(func() ([]harness.Problem, error) {
+					status, err := r.Client.Status(ctx)
+					return status.ProblemsOf("StoreUnreachable"), err
+				}).ShouldNot(BeEmpty())
+			}
+			WaitUntil(ctx, began.Add(2*Lease))
+			Eventually(func() map[string]history.Run { return Load(f.c).OwnersAt(history.Now()) }).Should(BeEmpty())
+			Expect(f.workers()).To(Equal(workers), "nobody crashed")
+			status, err := f.c.Live()[0].Client.Status(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			problem := status.ProblemsOf("StoreUnreachable")[0].Message
+			Expect(problem).To(ContainSubstring(f.path), "the problem names the file")
+			Figure("sqlite", "a file %s: the problem says %q", what, strings.ReplaceAll(problem, f.path, "FILE"))
+			Expect(Load(f.c).Overlaps()).To(BeEmpty())
+
+			By("putting the backup in its place")
+			for _, r := range f.c.Live() {
+				_, err := r.Kill(harness.Guard, syscall.SIGTERM)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			for _, r := range f.c.Live() {
+				_, err := r.Wait(ctx)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			for _, name := range f.parts() {
+				Expect(os.Remove(name)).To(Succeed())
+			}
+			Expect(os.Rename(backup, f.path)).To(Succeed())
+			Expect(f.c.Add(ctx, 2)).To(Succeed())
+			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			ExpectOneRunEach(f.c)
+		}, SpecTimeout(StoryTimeout))
+	}
+})
+
+// writeInPlace overwrites the beginning of a file without making another one of it.
+func writeInPlace(name string, content []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("overwrite: %w", err)
+	}
+	_, err = file.WriteAt(content, 0)
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package sqlite_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+const (
+	replicas = 3
+	tasks    = 12
+)
+
+// misdeed is something done to the file under running replicas. undo gives the file back as it was.
+type misdeed struct {
+	text string
+	do   func(ctx context.Context, f file) (undo func())
+	// says is part of the problem that every replica shows; empty: any.
+	says string
+}
+
+// file is the SQLite file of a cluster, with what SQLite keeps beside it.
+type file struct {
+	path string
+	c    *harness.Cluster
+}
+
+// parts are the names of what is there.
+func (f file) parts() []string {
+	return slices.DeleteFunc([]string{f.path, f.path + "-wal", f.path + "-shm"}, func(name string) bool {
+		_, err := os.Stat(name)
+		return err != nil
+	})
+}
+
+// moved renames all parts, and back.
+func (f file) moved() (back func()) {
+	GinkgoHelper()
+	parts := f.parts()
+	for _, name := range parts {
+		Expect(os.Rename(name, name+".aside")).To(Succeed())
+	}
+	return func() {
+		GinkgoHelper()
+		for _, name := range []string{f.path, f.path + "-wal", f.path + "-shm"} {
+			_ = os.Remove(name) // what came in its place
+		}
+		for _, name := range parts {
+			Expect(os.Rename(name+".aside", name)).To(Succeed())
+		}
+	}
+}
+
+var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordered, ContinueOnFailure, func() {
+	var f file
+
+	BeforeAll(func(ctx SpecContext) {
+		uri := SQLiteURI()
+		f = file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks})}
+		Expect(f.c.Add(ctx, replicas)).To(Succeed())
+		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+	}, NodeTimeout(StoryTimeout))
+	AfterEach(func() { LogsOnFailure(f.c) })
+
+	for _, m := range []misdeed{
+		{
+			text: "that is moved away stops all tasks, and they run again when it is back",
+			do:   func(_ context.Context, f file) func() { return f.moved() },
+			says: "removed or replaced",
+		},
+		{
+			text: "that is replaced by another one is not believed, and all run again when it is back",
+			do: func(_ context.Context, f file) func() {
+				back := f.moved()
+				Expect(os.WriteFile(f.path, nil, 0o600)).To(Succeed())
+				return back
+			},
+			says: "removed or replaced",
+		},
+		{
+			text: "that is full stops all tasks, and they run again when there is room",
+			do:   fill,
+		},
+		{
+			text: "that somebody keeps locked stops all tasks, and they run again when it is let go",
+			do:   lock,
+		},
+	} {
+		It(m.text, func(ctx SpecContext) { f.suffer(ctx, m) }, SpecTimeout(StoryTimeout))
+	}
+
+	It("that becomes read-only goes on being written by those who have it open, and is as it should be after all", func(ctx SpecContext) {
+		workers := f.workers()
+		began := history.Now()
+		for _, name := range f.parts() {
+			Expect(os.Chmod(name, 0o400)).To(Succeed())
+		}
+		WaitUntil(ctx, began.Add(2*Lease))
+		for _, name := range f.parts() {
+			Expect(os.Chmod(name, 0o600)).To(Succeed())
+		}
+		f.expectHealed(ctx, workers, began)
+	}, SpecTimeout(StoryTimeout))
+})
+
+// suffer tells one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
+func (f file) suffer(ctx context.Context, m misdeed) {
+	GinkgoHelper()
+	workers := f.workers()
+	began := history.Now()
+	undo := m.do(ctx, f)
+	done := false
+	defer func() { // a failed story must not spoil those that follow
+		if !done {
+			undo()
+		}
+	}()
+	WaitUntil(ctx, began.Add(HardDeadline+time.Second))
+	h := Load(f.c)
+	for _, r := range f.c.Live() {
+		Expect(h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
+	}
+	for _, r := range f.c.Live() {
+		Eventually(func() ([]harness.Problem, error) {
+			status, err := r.Client.Status(ctx)
+			return status.ProblemsOf("StoreUnreachable"), err
+		}).Should(ContainElement(HaveField("Message", ContainSubstring(m.says))))
+		Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
+	}
+	WaitUntil(ctx, began.Add(2*Lease))
+	h = Load(f.c)
+	Expect(h.OwnersAt(history.Now())).To(BeEmpty(), "nothing runs while nobody can keep a lease")
+	undo()
+	done = true
+	back := history.Now()
+	f.expectHealed(ctx, workers, began)
+	runs := Load(f.c).Started(back, history.Now())
+	var last time.Duration
+	for _, run := range runs {
+		last = max(last, run.Start.Sub(back))
+	}
+	Figure("sqlite", "a file %s: %d starts, the last %v after it was", m.text, len(runs), last.Round(10*time.Millisecond))
+}
+
+// workers are the processes that must not die.
+func (f file) workers() map[string]harness.Proc {
+	GinkgoHelper()
+	workers := map[string]harness.Proc{}
+	for _, r := range f.c.Live() {
+		worker, err := r.WorkerProc()
+		Expect(err).NotTo(HaveOccurred())
+		workers[r.Name] = worker
+	}
+	return workers
+}
+
+// expectHealed waits until all run as before, each once, in the same processes.
+func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc, since history.Instant) {
+	GinkgoHelper()
+	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+	Expect(f.c.Live()).To(HaveLen(replicas), "nobody crashed")
+	Expect(f.workers()).To(Equal(workers), "no worker crashed")
+	for _, r := range f.c.Live() {
+		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
+			Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
+		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
+	}
+	h := Load(f.c)
+	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once, since %v", since)
+	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+}

@@ -1,0 +1,15 @@
+//go:build linux
+
+package sqlite_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+
+func TestStories(t *testing.T) { suite.Run(t, "shardctl, its SQLite file mistreated") }
