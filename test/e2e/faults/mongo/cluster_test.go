@@ -23,7 +23,7 @@ type cluster struct {
 	*harness.Cluster
 	rs       *testmongo.ReplicaSet
 	database string
-	started  int
+	all      []*harness.Replica // that were ever started, in order
 }
 
 func newCluster(ctx context.Context, name string, o harness.Options) *cluster {
@@ -37,11 +37,11 @@ func newCluster(ctx context.Context, name string, o harness.Options) *cluster {
 // add starts a replica whose commands the server can tell by its name, over the network that uri leads to.
 func (c *cluster) add(ctx context.Context, uri string) *harness.Replica {
 	GinkgoHelper()
-	c.started++
-	name := fmt.Sprintf("r%d", c.started)
+	name := fmt.Sprintf("r%d", len(c.all)+1)
 	c.StoreURI = testmongo.WithDatabase(uri, c.database) + "&appName=" + name
 	r, err := c.Start(ctx, name)
 	Expect(err).NotTo(HaveOccurred())
+	c.all = append(c.all, r)
 	return r
 }
 

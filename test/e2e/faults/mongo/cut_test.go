@@ -34,6 +34,11 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(link.Close)
 		cut = c.add(ctx, link.URI())
+	}, NodeTimeout(StoryTimeout))
+	BeforeEach(func(ctx SpecContext) {
+		if !cut.Running() {
+			cut = c.add(ctx, link.URI())
+		}
 		c.grow(ctx, replicas)
 	}, NodeTimeout(StoryTimeout))
 	AfterEach(func() {

@@ -6,7 +6,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
@@ -43,29 +48,61 @@ func (b before) expectUndisturbed(c *cluster) {
 	Expect(h.OwnersAt(history.Now())).To(HaveLen(c.Tasks), "every task still runs")
 }
 
-// expectLeasesKept wants every replica that lived then and lives now to have kept its session: a session that is given up is a
-// lease that ran out.
-func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
-	GinkgoHelper()
-	Expect(b.lost(ctx, c)).To(BeEmpty(), "replicas that gave their session up")
-}
-
-// lost are the replicas that lived then, live now, and have another session.
+// lost are the replicas that ran tasks then and lost their lease since: they live and have another session, or have ended otherwise than in
+// order.
 func (b before) lost(ctx context.Context, c *cluster) []string {
 	GinkgoHelper()
 	instances, err := c.Live()[0].Client.Instances(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	var lost []string
-	for _, in := range instances {
-		if was, ok := b.sessions[in.Name]; ok && in.State == "live" && in.Session != was {
-			lost = append(lost, in.Name)
+	for _, r := range c.all {
+		was, ran := b.sessions[r.Name]
+		switch {
+		case !ran:
+		case !r.Running():
+			if ended, err := r.Wait(ctx); err != nil || !ended.Success() {
+				lost = append(lost, r.Name)
+			}
+		case !slices.ContainsFunc(instances, func(in harness.Instance) bool { return in.Session == was }):
+			lost = append(lost, r.Name)
 		}
 	}
 	return lost
 }
 
+// reasons are what a replica says when its lease has truly run out, or its guard has not heard of it for T/4.
+var reasons = []string{"Cannot renew the lease", "The lease was not renewed", "The session was ended by another", "the guard was silent", "The worker has died"}
+
+// overloaded says whether this machine has far more to do than it can: then leases run out that would not elsewhere.
+func overloaded() bool {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return false
+	}
+	load, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	return err == nil && load > 4*float64(runtime.NumCPU())
+}
+
+// expectLeasesKept wants every replica to have kept its session since, except one that leaves in order. On a machine that is overloaded it
+// is enough that the lease of each that did not has truly run out, by its own words.
+func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
+	GinkgoHelper()
+	lost := b.lost(ctx, c)
+	if len(lost) == 0 {
+		return
+	}
+	Expect(overloaded()).To(BeTrue(), "%v lost their leases, and the machine is not to blame", lost)
+	for _, r := range c.all {
+		if slices.Contains(lost, r.Name) {
+			Expect(slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(r.Log(), reason) })).
+				To(BeTrue(), "%s gave its session up, and its lease had not run out", r.Name)
+		}
+	}
+	Figure("mongodb", "%s: on an overloaded machine the leases of %v ran out", CurrentSpecReport().LeafNodeText, lost)
+}
+
 // expectOnlyMoves wants every start since to be one of a key that came from another replica, and at most so many of them in all. Starts
-// on a replica whose lease ran out meanwhile do not count.
+// on a replica whose lease ran out meanwhile do not count, and then there is no most.
 func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
 	GinkgoHelper()
 	h, lost := Load(c.Cluster), b.lost(ctx, c)
@@ -109,6 +146,16 @@ func (b before) lastStart(c *cluster) history.Instant {
 				break
 			}
 		}
+	}
+	return last
+}
+
+// lastStartAfter is when the last run since t was started, t if there is none.
+func (b before) lastStartAfter(c *cluster, t history.Instant) history.Instant {
+	GinkgoHelper()
+	last := t
+	for _, run := range Load(c.Cluster).Started(t, history.Now()) {
+		last = max(last, run.Start)
 	}
 	return last
 }
@@ -171,6 +218,6 @@ func (c *cluster) expectSound(ctx context.Context) {
 	c.balanced(ctx)
 	ExpectOneRunEach(c.Cluster)
 	for _, r := range c.Live() {
-		Expect(r.Client.Status(ctx)).To(HaveField("Store.Reachable", true))
+		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).Should(HaveField("Store.Reachable", true))
 	}
 }

@@ -56,7 +56,7 @@ func mend(ctx context.Context, rs *testmongo.ReplicaSet) {
 		}
 	}
 	Expect(rs.WaitInSync(ctx)).To(Succeed())
-	Expect(rs.EndFailPoints(ctx)).To(Succeed())
+	end(ctx, rs)
 }
 
 // everyNode does something to all nodes at once, and returns when it is done to the last.

@@ -1,0 +1,29 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// Errors that a real server answers with: while it loses its role or shuts down, when a majority is late, when an operator kills an operation,
+// when a change stream is not to be resumed.
+var _ = Describe("Errors of the server", Ordered, ContinueOnFailure, func() {
+	commands := append([]string{"find"}, writes...)
+	events := []string{"aggregate", "getMore"}
+	DescribeTable("leave no key stuck, run none twice and restart no task", underFaults("errors"),
+		Entry("written, no majority in time (64 WriteConcernFailed)", unreplicated(64, "WriteConcernFailed"), SpecTimeout(StoryTimeout)),
+		Entry("written, then shutting down (91 ShutdownInProgress)", unreplicated(91, "ShutdownInProgress"), SpecTimeout(StoryTimeout)),
+		Entry("10107 NotWritablePrimary", answers(10107, commands), SpecTimeout(StoryTimeout)),
+		Entry("11602 InterruptedDueToReplStateChange", answers(11602, commands), SpecTimeout(StoryTimeout)),
+		Entry("189 PrimarySteppedDown", answers(189, commands), SpecTimeout(StoryTimeout)),
+		Entry("91 ShutdownInProgress", answers(91, commands), SpecTimeout(StoryTimeout)),
+		Entry("50 MaxTimeMSExpired", answers(50, commands), SpecTimeout(StoryTimeout)),
+		Entry("11601 Interrupted", answers(11601, commands), SpecTimeout(StoryTimeout)),
+		Entry("134 ReadConcernMajorityNotAvailableYet", answers(134, []string{"find", "aggregate"}), SpecTimeout(StoryTimeout)),
+		Entry("a watch that is lost (286 ChangeStreamHistoryLost)", answers(286, events), SpecTimeout(StoryTimeout)),
+		Entry("a watch whose cursor is gone (43 CursorNotFound)", answers(43, events), SpecTimeout(StoryTimeout)),
+	)
+})

@@ -1,0 +1,146 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// Commands that a store sends while replicas run; setting up sends more. A story holds this against what the server saw.
+var (
+	writes  = []string{"insert", "update", "delete"}
+	reads   = []string{"find", "aggregate", "getMore"}
+	setUp   = []string{"create", "createIndexes", "listCollections"}
+	control = []string{"hello", "isMaster", "ismaster", "ping", "endSessions", "killCursors"}
+)
+
+// A fault is something that the servers do to the commands of replicas, now and then or always.
+type fault struct {
+	mode     any
+	commands []string
+	data     bson.M
+	// lost has the answers of half the writes lost after the write, for good if the commands' failures hit what the driver tries again.
+	lost bool
+}
+
+// Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a replica to notice, except
+// where it is told that there is no point.
+const (
+	often  = 0.3
+	seldom = 0.1
+)
+
+func closes(probability float64, commands ...[]string) fault {
+	return fault{mode: testmongo.Sometimes(probability), commands: join(commands), data: bson.M{"closeConnection": true}}
+}
+
+func answers(code int, commands ...[]string) fault {
+	return fault{mode: testmongo.Sometimes(often), commands: join(commands), data: bson.M{"errorCode": code}}
+}
+
+func unreplicated(code int, name string) fault {
+	failure := bson.M{"code": code, "codeName": name, "errmsg": "the write concern was not reached"}
+	return fault{mode: testmongo.Sometimes(often), commands: writes, data: bson.M{"writeConcernError": failure}}
+}
+
+func blocks(mode any, long time.Duration, commands ...[]string) fault {
+	return fault{mode: mode, commands: join(commands), data: bson.M{"blockConnection": true, "blockTimeMS": long.Milliseconds()}}
+}
+
+func join(lists [][]string) []string {
+	var all []string
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// begin has the fault on every node, since elections may come; only for the commands of replica, unless that is empty.
+func (f fault) begin(ctx context.Context, rs *testmongo.ReplicaSet, replica string) error {
+	var all []error
+	for _, n := range rs.Nodes() {
+		data := bson.M{"failCommands": f.commands}
+		for k, v := range f.data {
+			data[k] = v
+		}
+		if replica != "" {
+			data["appName"] = replica
+		}
+		if len(f.commands) > 0 {
+			all = append(all, point(ctx, n, "failCommand", f.mode, data))
+		}
+		if f.lost {
+			all = append(all, point(ctx, n, "onPrimaryTransactionalWrite", testmongo.Sometimes(0.5), bson.M{"closeConnection": true}))
+		}
+	}
+	return errors.Join(all...)
+}
+
+func point(ctx context.Context, n *testmongo.Node, name string, mode any, data bson.M) error {
+	return n.Run(ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err()
+}
+
+// end ends all fail points and returns how often they have acted in all. Failing handshakes hit also who ends them, so it is tried again.
+func end(ctx context.Context, rs *testmongo.ReplicaSet) int {
+	GinkgoHelper()
+	hits := 0
+	for _, n := range rs.Nodes() {
+		for _, name := range []string{"failCommand", "onPrimaryTransactionalWrite"} {
+			var reply struct{ Count int }
+			Eventually(func() error {
+				return n.Run(ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: "off"}}).Decode(&reply)
+			}).Should(Succeed())
+			hits += reply.Count
+		}
+	}
+	return hits
+}
+
+const (
+	faultTasks    = 12
+	faultReplicas = 3
+	// faultMoves is what one replica's going and another's coming may cost at most: the keys of the one go to those that stay, and then
+	// the share of the other is taken from them.
+	faultMoves = 2 * faultTasks / faultReplicas
+)
+
+// underFaults is a cluster for a table of faults: each entry has one replica leave and another come while the fault lasts, so that not
+// only beats are hit but also claims, releases, hand-overs, reads of everything and watches.
+func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
+	var c *cluster
+	BeforeAll(func(ctx SpecContext) {
+		c = newCluster(ctx, name, harness.Options{Tasks: faultTasks})
+	}, NodeTimeout(StoryTimeout))
+	BeforeEach(func(ctx SpecContext) { c.grow(ctx, faultReplicas) }, NodeTimeout(StoryTimeout))
+	AfterEach(func(ctx SpecContext) {
+		end(ctx, c.rs)
+		c.logsOnFailure()
+	}, NodeTimeout(time.Minute))
+	return func(ctx SpecContext, f fault) {
+		b := now(c)
+		acted := end(ctx, c.rs)
+		Expect(f.begin(ctx, c.rs, "")).To(Succeed())
+		c.replace(ctx)
+		WaitUntil(ctx, b.at.Add(Lease))
+		ended := history.Now()
+		hits := end(ctx, c.rs) - acted
+		c.balanced(ctx)
+		Figure("mongodb", "%s: %d times, while one replica came and one went; the last move %v after its end, %d of %d replicas lost a lease",
+			CurrentSpecReport().LeafNodeText, hits, ms(b.lastStartAfter(c, ended).Sub(ended)), len(b.lost(ctx, c)), faultReplicas-1)
+		Expect(hits).To(BeNumerically(">", 0), "the fault never happened")
+		b.expectOnlyMoves(ctx, c, faultMoves)
+		b.expectLeasesKept(ctx, c)
+		c.expectSound(ctx)
+	}
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// One replica's way to the store is slow, its neighbours' is not.
+var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, func() {
+	const jitter = 300 * time.Millisecond
+	var (
+		c    *cluster
+		slow *harness.Replica
+		link *testmongo.Link
+	)
+	BeforeAll(func(ctx SpecContext) {
+		c = newCluster(ctx, "jitter", harness.Options{Tasks: faultTasks})
+		var err error
+		link, err = c.rs.Link(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(link.Close)
+	}, NodeTimeout(StoryTimeout))
+	// The oldest replica leaves in some of the stories: it must not be this one.
+	BeforeEach(func(ctx SpecContext) {
+		c.grow(ctx, faultReplicas-1)
+		if slow == nil || !slow.Running() {
+			slow = c.add(ctx, link.URI())
+		}
+		c.grow(ctx, faultReplicas)
+	}, NodeTimeout(StoryTimeout))
+	quick := func() {
+		link.Slow(testmongo.Sent, nil)
+		link.Slow(testmongo.Answered, nil)
+	}
+	AfterEach(func() {
+		quick()
+		c.logsOnFailure()
+	})
+	random := func([]byte) time.Duration { return rand.N(jitter) }
+
+	It("keeps its tasks while every message is late by 0 to 300 ms", func(ctx SpecContext) {
+		b := now(c)
+		link.Slow(testmongo.Answered, random)
+		link.Slow(testmongo.Sent, func(m []byte) time.Duration { return random(m) / 3 }) // there and back in less than T/6
+		WaitUntil(ctx, b.at.Add(2*Lease))
+		b.expectUndisturbed(c)
+		b.expectLeasesKept(ctx, c)
+		c.expectSound(ctx)
+		Figure("mongodb", "every answer to one replica late by 0 to %v for %v: 0 of %d tasks restarted", jitter, 2*Lease, faultTasks)
+	}, SpecTimeout(StoryTimeout))
+
+	It("takes and gives keys while every message is late", func(ctx SpecContext) {
+		b := now(c)
+		link.Slow(testmongo.Answered, random)
+		c.replace(ctx)
+		c.balanced(ctx)
+		Figure("mongodb", "every answer to one replica late by 0 to %v: one came and one went, all even after %v", jitter, ms(b.lastStartAfter(c, b.at).Sub(b.at)))
+		b.expectOnlyMoves(ctx, c, faultMoves)
+		b.expectLeasesKept(ctx, c)
+		quick()
+		c.expectSound(ctx)
+	}, SpecTimeout(StoryTimeout))
+
+	It("keeps its tasks while only its beats are late, by less than an operation may take", func(ctx SpecContext) {
+		b := now(c)
+		link.Slow(testmongo.Sent, beatsBy(Lease/10))
+		WaitUntil(ctx, b.at.Add(2*Lease))
+		b.expectUndisturbed(c)
+		b.expectLeasesKept(ctx, c)
+		c.expectSound(ctx)
+		Figure("mongodb", "only the beats of one replica late by %v for %v: 0 of %d tasks restarted", Lease/10, 2*Lease, faultTasks)
+	}, SpecTimeout(StoryTimeout))
+
+	It("loses its tasks while only its beats are late by a lease: each lands when nobody waits for it any more", func(ctx SpecContext) {
+		b, keys := now(c), keysOf(c, slow)
+		link.Slow(testmongo.Sent, beatsBy(Lease))
+		WaitUntil(ctx, b.at.Add(3*Lease))
+		h := Load(c.Cluster)
+		for _, run := range h.AliveAfter(slow.Name, b.at.Add(Lease*95/100)) {
+			Expect(run.Session).NotTo(Equal(b.sessions[slow.Name]), "%v outlived the lease", run)
+		}
+		Eventually(c.CheckTaken).WithArguments(keys, b.at).Should(Succeed())
+		quick()
+		healed := history.Now()
+		c.expectSound(ctx)
+		Figure("mongodb", "only the beats of one replica late by %v: its tasks gone within 0.95 T; even again %v after its end", Lease,
+			ms(b.lastStartAfter(c, healed).Sub(healed)))
+		Expect(slow.Running()).To(BeTrue(), "it did not crash")
+	}, SpecTimeout(StoryTimeout))
+})
+
+// beatsBy delays messages that update sessions: beats, and marks of dead ones.
+func beatsBy(d time.Duration) func([]byte) time.Duration {
+	beat := append([]byte("\x02update\x00\x0d\x00\x00\x00"), "e2e.sessions\x00"...)
+	return func(message []byte) time.Duration {
+		if bytes.Contains(message, beat) {
+			return d
+		}
+		return 0
+	}
+}

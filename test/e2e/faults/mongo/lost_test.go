@@ -1,0 +1,111 @@
+//go:build linux
+
+package mongo_test
+
+import (
+	"context"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// A write whose answer is lost may have been made or not: it is repeated, the very same, until it is known.
+var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
+	one := func(command string) TableEntry {
+		return Entry(command, closes(often, []string{command}), SpecTimeout(StoryTimeout))
+	}
+	entries := []TableEntry{
+		Entry("hello", closes(often, []string{"hello", "isMaster", "ismaster"}), SpecTimeout(StoryTimeout)),
+		Entry("any command at random", closes(seldom, writes, reads, setUp, control), SpecTimeout(StoryTimeout)),
+		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(StoryTimeout)),
+		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(StoryTimeout)),
+	}
+	for _, command := range slices.Concat([]string{"insert", "update"}, reads) {
+		entries = append(entries, one(command))
+	}
+	DescribeTable("leave no key stuck, run none twice and restart no task", underFaults("lost"), entries)
+})
+
+// Some commands are sent only while a database is set up; delete only when what is an hour old is removed, which the tests of the
+// store do instead.
+var _ = Describe("Answers that are lost while a database is set up", func() {
+	var c *cluster
+	AfterEach(func() { c.logsOnFailure() })
+
+	It("delay the start and nothing else", func(ctx SpecContext) {
+		c = newCluster(ctx, "setup", harness.Options{Tasks: faultTasks})
+		acted := end(ctx, c.rs)
+		Expect(closes(often, setUp, control, []string{"insert", "find"}).begin(ctx, c.rs, "")).To(Succeed())
+		began := history.Now()
+		for range faultReplicas {
+			c.add(ctx, c.rs.URI())
+		}
+		Eventually(func() int { return len(Load(c.Cluster).OwnersAt(history.Now())) }).Should(Equal(faultTasks))
+		hits := end(ctx, c.rs) - acted
+		Expect(hits).To(BeNumerically(">", 0), "the fault never happened")
+		Figure("mongodb", "three replicas set a database up together, %d commands failing meanwhile: all %d tasks run after %v", hits, faultTasks,
+			ms(before{at: began}.lastStart(c).Sub(began)))
+		c.expectSound(ctx)
+		Expect(c.Live()).To(HaveLen(faultReplicas), "nobody gave up")
+	}, SpecTimeout(StoryTimeout))
+})
+
+func lostForGood() fault {
+	f := closes(often, writes, []string{"find"})
+	f.lost = true
+	return f
+}
+
+var _ = Describe("The commands of these stories", func() {
+	var c *cluster
+	AfterEach(func() { c.logsOnFailure() })
+
+	It("are all that replicas send", func(ctx SpecContext) {
+		c = newCluster(ctx, "commands", harness.Options{Tasks: faultTasks})
+		client, err := mongo.Connect(options.Client().ApplyURI(c.rs.URI()))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) error { return client.Disconnect(ctx) })
+		db := client.Database(c.database)
+		Expect(db.RunCommand(ctx, bson.D{{Key: "profile", Value: 2}}).Err()).To(Succeed())
+		c.grow(ctx, faultReplicas)
+		c.replace(ctx)
+		c.balanced(ctx)
+		Expect(db.RunCommand(ctx, bson.D{{Key: "profile", Value: 0}}).Err()).To(Succeed())
+		seen := profiled(ctx, db)
+		Expect(seen).To(ContainElements("insert", "update", "find", "aggregate"), "the profiler works")
+		Expect(slices.Concat(writes, reads, setUp, control)).To(ContainElements(seen))
+		Figure("mongodb", "commands that replicas send to their database: %v", seen)
+		c.expectSound(ctx)
+	}, SpecTimeout(StoryTimeout))
+})
+
+// profiled are the commands from replicas that the profiler of a database saw.
+func profiled(ctx context.Context, db *mongo.Database) []string {
+	GinkgoHelper()
+	cursor, err := db.Collection("system.profile").Find(ctx, bson.D{{Key: "appName", Value: bson.D{{Key: "$regex", Value: "^r"}}}})
+	Expect(err).NotTo(HaveOccurred())
+	var entries []struct {
+		Op      string `bson:"op"`
+		Command bson.D `bson:"command"`
+	}
+	Expect(cursor.All(ctx, &entries)).To(Succeed())
+	names := map[string]string{"update": "update", "remove": "delete", "insert": "insert", "query": "find", "getmore": "getMore"}
+	var seen []string
+	for _, e := range entries {
+		name := names[e.Op]
+		if name == "" && len(e.Command) > 0 {
+			name = e.Command[0].Key
+		}
+		seen = append(seen, name)
+	}
+	slices.Sort(seen)
+	return slices.Compact(seen)
+}
