@@ -22,7 +22,7 @@
 // Every change is one insertOne, replaceOne, updateOne or deleteOne with {_id, rev} as its condition, acknowledged by a majority
 // and journalled. Nothing is upserted except a group's counter. Lists are majority reads from the primary, Read is linearizable.
 // Up to 200 changes go out as one unordered batch; MongoDB tells how many of them matched, not which, so when not all did they are
-// read back and told apart by their stamps.
+// read back, linearizably, and told apart by their stamps: a refusal alone may come from a primary that was deposed and does not know.
 //
 // An answer that was lost is first asked for again by the driver (retryable writes), then by a linearizable read of the
 // document: its stamp says whether the write happened, its revision whether it still can. What remains is Unknown.
