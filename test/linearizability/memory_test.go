@@ -3,11 +3,12 @@ package linearizability
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Where time costs nothing, electors meet far more faults of the way: more than they could live through on a machine that is busy.
+// Where time costs nothing, electors meet far more faults of the way than they could live through on a machine that is busy.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
@@ -29,4 +30,12 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	t.Logf("locks: %v; faults on the way: %v", all, faults)
+
+	d := newDocumentRun(t, memoryDatabase(func(s elect.Store) elect.Store { return s }), seed, odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond})
+	var found []finding
+	for n := 0; n < *seconds && len(found) == 0; n++ {
+		found = d.judge(d.play(t.Context(), n))
+	}
+	complain(t, seed, found)
+	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
 }
