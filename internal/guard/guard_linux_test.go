@@ -267,6 +267,32 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	r.expect("gone", "b")
 }
 
+// TestFrozenPastX thaws a replica whose deadlines have all passed meanwhile. What has not been killed yet is no alarm.
+func TestFrozenPastX(t *testing.T) {
+	const lease = time.Second
+	r := newReplica(t, lease)
+	r.start("a", leaver)
+	r.expectText("line", "ready")
+	r.beat()
+	r.do(deed{Do: "sync"})
+	r.expect("synced", "")
+	r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
+	r.kill(r.worker, syscall.SIGSTOP)
+	frozen := Now()
+	until(t, "X has passed", func() bool { return Now().HolderElapsed(frozen) > lease })
+	if len(marked(r.session)) == 0 {
+		t.Fatal("the tasks ended while nobody could end them")
+	}
+	r.kill(r.worker, syscall.SIGCONT)
+	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
+	if e := r.expect("gone", "a"); e.Alive != 0 {
+		t.Errorf("%d processes are left", e.Alive)
+	}
+	if r.happened("alarm") {
+		t.Error("an alarm says that SIGKILL has not helped, before it was sent")
+	}
+}
+
 func TestOrders(t *testing.T) {
 	r := newReplica(t, long)
 	r.start("a", "exec sleep 1000")

@@ -89,14 +89,16 @@ func (g *keeper) checkDeadlines(now protocol.Instant) {
 	}
 }
 
-// overdue ends a command whose session was not renewed.
+// overdue ends a command whose session was not renewed. What is alive at X although it was killed in time is an alarm. After a freeze
+// of this process both moments come at once: nothing was killed yet, and checkStops raises the alarm should that not help.
 func (g *keeper) overdue(c *child, ph phase) {
+	killed := c.killing
 	if ph >= phaseKill {
 		g.kill(c, true)
 	} else if !c.stopping {
 		g.stop(c, unix.SIGTERM, g.lease)
 	}
-	if ph >= phaseGone {
+	if ph >= phaseGone && killed {
 		g.alarm(c, true)
 	}
 }
