@@ -91,8 +91,9 @@ func runGuard(ctx context.Context, o runOptions) error {
 		return store, err
 	}
 	code, err := guard.Run(ctx, guard.Config{
-		Log:     log,
-		Prepare: func(ctx context.Context) error { _, err := open(ctx); return err },
+		Log:       log,
+		Prepare:   func(ctx context.Context) error { _, err := open(ctx); return err },
+		Obstructs: func(pid int) bool { return replica.Obstructs(s, pid) },
 		MarkDead: func(ctx context.Context, sessions []guard.Session) error {
 			store, err := open(ctx)
 			if err != nil {

@@ -20,6 +20,10 @@ type Config struct {
 	// Prepare opens whatever MarkDead needs, ahead of time. It is called once the worker has said hello, in the background,
 	// and again after a pause as long as it fails. It may be nil.
 	Prepare func(ctx context.Context) error
+	// Obstructs says whether the worker, named by its PID, keeps all others from the store: one that was stopped within a transaction may.
+	// It is asked every T/20 once the lease has run out, must not block, and what it says three times ends the worker. It
+	// may be nil.
+	Obstructs func(pid int) bool
 	// MarkDead writes sessions down as dead, with the grants that are still open. It is called when the worker has died and
 	// all of its tasks are gone, and again until it succeeds or the lease has run out anyway. It must bear sessions that
 	// were never inserted and those that are dead already. It must not start processes. It may be nil.

@@ -43,11 +43,13 @@ type keeper struct {
 	childless bool   // the last wait found no child at all
 	eof       bool   // everything the worker ever said has been read
 
-	looking  bool             // a survey is under way
-	nextLook protocol.Instant // not before
-	gap      time.Duration
-	purge    bool // strays are to be killed, too
-	nextPing protocol.Instant
+	looking         bool             // a survey is under way
+	nextLook        protocol.Instant // not before
+	gap             time.Duration
+	purge           bool // strays are to be killed, too
+	nextPing        protocol.Instant
+	nextObstruction protocol.Instant // when to ask next whether the worker obstructs the store
+	obstructing     int              // how often in a row it did
 
 	draining bool
 	drainBy  protocol.Instant
@@ -202,6 +204,7 @@ func (g *keeper) over(now protocol.Instant) bool {
 // advance does whatever has come due.
 func (g *keeper) advance(now protocol.Instant) {
 	g.checkDeadlines(now)
+	g.checkObstruction(now)
 	g.checkStops(now)
 	g.checkShutdown(now)
 	g.lookIfDue(now)

@@ -89,6 +89,27 @@ func (g *keeper) checkDeadlines(now protocol.Instant) {
 	}
 }
 
+// checkObstruction ends a worker that keeps others from the store although its lease has run out: nothing of its tasks is left, and
+// whoever waits for it to go on may wait for ever.
+func (g *keeper) checkObstruction(now protocol.Instant) {
+	if g.cfg.Obstructs == nil || !g.worker.alive() || !reached(g.nextObstruction, now) {
+		return
+	}
+	g.nextObstruction = now.Add(g.lease / 20)
+	over := len(g.sessions) > 0
+	for _, l := range g.sessions {
+		over = over && l.deadlines.phaseAt(now) == phaseGone
+	}
+	if !over || !g.cfg.Obstructs(g.worker.pid) {
+		g.obstructing = 0
+		return
+	}
+	if g.obstructing++; g.obstructing == 3 {
+		g.note(func(log logr.Logger) { log.Info("The worker keeps others from the store, and its lease is over: ending it") })
+		g.killWorker()
+	}
+}
+
 // overdue ends a command whose session was not renewed. What is alive at X although it was killed in time is an alarm. After a freeze
 // of this process both moments come at once: nothing was killed yet, and checkStops raises the alarm should that not help.
 func (g *keeper) overdue(c *child, ph phase) {

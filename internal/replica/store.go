@@ -24,6 +24,17 @@ func StoreKind(uri string) string {
 	return "mongodb"
 }
 
+// Obstructs says whether a process keeps all others from writing to the store that the settings name. Only SQLite's file has one lock
+// for all.
+func Obstructs(s *config.Settings, pid int) bool {
+	path, err := sqlstore.ParseURI(s.Store.URI)
+	if err != nil {
+		return false // MongoDB
+	}
+	held, err := sqlstore.HoldsWriteLock(path, pid)
+	return held && err == nil
+}
+
 // OpenStore opens the store that the settings name, once. It fails fast: with an error that wraps
 // [elect.ErrUnavailable] when trying again may help.
 func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
