@@ -18,6 +18,14 @@
 // Not judged: whether List is up to date on MongoDB (it may be stale by contract: it must show a version that was
 // written, and not before it was), hints of Watch, and runs that share a lease (LockOptions.Reentrant).
 //
+// The faults: requests and answers lost, delayed, or late by chance; calls that end early; electors cut off, killed and closed. On MongoDB (a
+// set of three of its own) also connections closed, answers of writes lost, write concern errors, NotPrimary, commands held up, step-downs, a
+// primary that stands still, dies, or has to take back what only it had. On SQLite also another process that holds the
+// file, and is killed while it does. In memory, where time costs nothing, more of the first sort.
+//
+// What is done and when faults come is decided by a seed, which is printed; real time is not, so that a run never comes back quite the
+// same. A wrong history is printed as a time line, and drawn to a file.
+//
 // All of it is tests: there is nothing to import. For longer runs:
 //
 //	go test ./test/linearizability -v -linearizability.seconds 600 -linearizability.seed 7

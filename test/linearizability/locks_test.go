@@ -175,7 +175,7 @@ func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	close(next)
 	all.Wait()
 	x.stop()
-	x.wait(t)
+	x.wait(t) //nolint:contextcheck // closing goes on when the test's context has ended
 }
 
 func (k *lockKey) used() bool {

@@ -95,7 +95,8 @@ func countable(c elect.Change) bson.D {
 		return bson.D{{Key: field, Value: bson.D{
 			{Key: "$type", Value: bson.A{"int", "long"}},
 			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, // of which the other conditions ask the elements
-			{Key: "$gte", Value: least}, {Key: "$lt", Value: int64(elect.MaxRev)},
+			{Key: "$gte", Value: least},
+			{Key: "$lt", Value: int64(elect.MaxRev)},
 		}}}
 	}
 	never := bson.D{{Key: fieldCount, Value: bson.D{{Key: "$exists", Value: false}}}}

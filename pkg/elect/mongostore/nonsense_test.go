@@ -16,7 +16,10 @@ import (
 func nonsense() []any {
 	return []any{
 		"one", "", nil, int64(0), int64(-5), int64(math.MaxInt64), math.NaN(), math.Inf(1), 5.5, 1e300, true,
-		bson.A{int64(1)}, bson.M{"a": 1}, bson.DateTime(0), bson.Regex{Pattern: "x"},
+		bson.A{int64(1)},
+		bson.M{"a": 1},
+		bson.DateTime(0),
+		bson.Regex{Pattern: "x"},
 	}
 }
 
