@@ -14,7 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// guardAdapter tells the guard what the elector tells. When the guard is gone nothing needs to be told: the worker exits.
+// guardAdapter tells the guard what the elector tells. When the guard is gone nothing needs to be told, the worker exits; grants apart,
+// since a guard that only stood still goes on to mark the sessions, and would free keys whose grants it has not heard of.
 type guardAdapter struct {
 	client *guard.Client
 	log    logr.Logger
@@ -42,15 +43,18 @@ func (g guardAdapter) note(err error) {
 }
 
 // grants tells the guard until when far sides may work on keys.
-func grants(g *guard.Client, log logr.Logger) func(key elect.Key, session string, until time.Time) {
-	return func(key elect.Key, session string, until time.Time) {
+func grants(g *guard.Client, log logr.Logger) func(key elect.Key, session string, until time.Time) error {
+	return func(key elect.Key, session string, until time.Time) error {
 		if until.IsZero() {
-			guardAdapter{g, log}.note(g.GrantOver(key, session))
-			return
+			err := g.GrantOver(key, session)
+			guardAdapter{g, log}.note(err)
+			return err
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), told)
 		defer cancel()
-		guardAdapter{g, log}.note(g.Grant(ctx, key, session, guard.Now().Add(time.Until(until))))
+		err := g.Grant(ctx, key, session, guard.Now().Add(time.Until(until)))
+		guardAdapter{g, log}.note(err)
+		return err
 	}
 }
 

@@ -39,8 +39,9 @@ type Config struct {
 	// StuckAfter is how long past the stop timeout a task is given before OnStuck. 0: 5 s.
 	StuckAfter time.Duration
 	// Granted is called before a far side is told that it may work on a key, and until when. Whoever frees the key must wait until
-	// then, unless it hears by another call, with a zero time, that nothing is granted any more.
-	Granted func(key elect.Key, session string, until time.Time)
+	// then, unless it hears by another call, with a zero time, that nothing is granted any more. With an error it may not have heard,
+	// and the far side is not told.
+	Granted func(key elect.Key, session string, until time.Time) error
 }
 
 // Stream names one of the two outputs of a command.

@@ -71,13 +71,16 @@ func (r *running) tell(ctx context.Context, event string) error {
 		return fmt.Errorf("%s: %w: the lease has %s left, less than the request may take", event, errNotSent, time.Until(until).Round(time.Millisecond))
 	}
 	if until.After(before) {
-		r.setGrant(until)
+		if err := r.setGrant(until); err != nil {
+			r.grant.until = before
+			return fmt.Errorf("%s: %w: %w", event, errNotSent, err)
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errRequestTimeout)
 	defer cancel()
 	err := r.sendEvent(ctx, event, validFor)
 	if errors.Is(err, errNotSent) {
-		r.setGrant(before)
+		_ = r.setGrant(before) // who has not heard waits longer
 	}
 	return err
 }
@@ -94,11 +97,12 @@ func (r *running) farTimeout() time.Duration {
 	return cmp.Or(r.task.HTTP.Timeout, min(DefaultHTTPTimeout, r.s.cfg.Lease/4))
 }
 
-func (r *running) setGrant(until time.Time) {
+func (r *running) setGrant(until time.Time) error {
 	r.grant.until = until
-	if r.s.cfg.Granted != nil {
-		r.s.cfg.Granted(r.hold.Key(), r.hold.Session(), until)
+	if r.s.cfg.Granted == nil {
+		return nil
 	}
+	return r.s.cfg.Granted(r.hold.Key(), r.hold.Session(), until)
 }
 
 // endGrant returns when a far side has acknowledged a stop, or the time that it was granted is over. ctx has ended, or
@@ -120,5 +124,5 @@ func (r *running) endGrant(ctx context.Context) {
 		r.log.Error(err, "stopping was not acknowledged, trying again until its time is over")
 		sleep(over, stopRetry)
 	}
-	r.setGrant(time.Time{})
+	_ = r.setGrant(time.Time{}) // who has not heard waits longer
 }

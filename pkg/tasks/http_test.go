@@ -28,7 +28,8 @@ type farSide struct {
 	headers []http.Header
 	grants  []time.Time
 	answer  func(event string, at time.Duration) (status int, err error)
-	missing bool // a start or renew came without a grant before it
+	missing bool  // a start or renew came without a grant before it
+	deaf    error // of whoever is told of grants
 }
 
 func (f *farSide) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -66,10 +67,11 @@ func far(t *testing.T, f *farSide) *Supervisor {
 	f.began = time.Now()
 	s, _ := rig(t, nil, func(c *Config) {
 		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
-		c.Granted = func(_ elect.Key, _ string, until time.Time) {
+		c.Granted = func(_ elect.Key, _ string, until time.Time) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.grants = append(f.grants, until)
+			return f.deaf
 		}
 	})
 	return s
@@ -216,6 +218,26 @@ func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
 		synctest.Wait()
 		if len(f.events()) != 0 || len(f.grants) != 0 {
 			t.Errorf("events %v, grants %v", f.events(), f.grants)
+		}
+	})
+}
+
+// Whoever frees the key does not know of the grant, and would give the key to another in its midst.
+func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{deaf: errors.New("the guard is gone")}
+		s := far(t, f)
+		hold := newHold(httpTask())
+		stop, done := runTask(t, s, httpTask(), hold)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if st := hold.Status(); st.State != StateBackoff || !strings.Contains(st.LastError, "the guard is gone") {
+			t.Errorf("status %+v", st)
+		}
+		stop(elect.ErrReleased)
+		<-done
+		if len(f.events()) > 0 {
+			t.Errorf("the far side was told: %v", f.events())
 		}
 	})
 }
