@@ -113,7 +113,7 @@ func (j *judge) overlap(a, b history.Run, both span) {
 	length := both.to.Sub(both.from)
 	for _, z := range j.freezes {
 		if z.excuses(older.Instance, both) {
-			j.v.Excused["after the thaw of a frozen replica"] = append(j.v.Excused["after the thaw of a frozen replica"], both.to.Sub(z.woken))
+			j.v.Excused["after the thaw of a frozen replica"] = append(j.v.Excused["after the thaw of a frozen replica"], max(0, both.to.Sub(z.woken)))
 			return
 		}
 	}

@@ -19,6 +19,9 @@ import (
 // restartAfter is how soon the supervisor starts anew what has ended.
 const restartAfter = 300 * time.Millisecond
 
+// crashed is the exit status of a Go program that panics, and of shardctl with a bad configuration. No fault explains it.
+const crashed = 2
+
 // slot is a place for a replica of one name.
 type slot struct {
 	name    string
@@ -58,6 +61,9 @@ func (s *storm) noteEnd(p *slot) {
 		return
 	}
 	s.line.Note("        %s ended: %v", p.name, state)
+	if state.ExitCode() == crashed {
+		s.failures = append(s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.stamp(history.Now()), p.replica.LogTail(60)))
+	}
 	if len(p.hits) == 0 {
 		s.unexplained = append(s.unexplained, fmt.Sprintf("%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40)))
 	}

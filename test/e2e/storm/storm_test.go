@@ -19,6 +19,7 @@ import (
 var (
 	secsFlag  = flag.Int("storm.secs", 60, "seconds of faults per seed")
 	seedFlag  = flag.String("storm.seed", "1,random", "seeds, one after the other; random or nothing: one that nobody has tried")
+	keepFlag  = flag.Bool("storm.keep", false, "keep configurations, logs and records also of a storm that passed")
 	storeFlag = flag.String("storm.store", "both", "mongodb, sqlite, or both beside each other")
 )
 
@@ -49,7 +50,7 @@ func TestStorm(t *testing.T) {
 			}
 		})
 	}
-	if t.Failed() {
+	if t.Failed() || *keepFlag {
 		t.Log("configurations, logs and records are in", work)
 		return
 	}
