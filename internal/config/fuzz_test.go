@@ -75,3 +75,42 @@ func printAgain(t *testing.T, s *Settings) {
 		t.Errorf("Load of what Print wrote: %v\n%s", err, b.String())
 	}
 }
+
+// FuzzVariables: whatever text stands in a value, and whatever comes in for its variables, Load takes it or says where it is wrong,
+// and what comes in is looked at no second time.
+func FuzzVariables(f *testing.F) {
+	for _, text := range []string{
+		"$(X)", "a-$(X)", "$(X:-b)", "$(Y)", "$(Y:-)", "$$(X)", "$(X", "$()", "$(SHARDCTL_KEY)", "$(SHARDCTL_FENCING_TOKEN)", "{$(X)}", "$(X)$(X)",
+	} {
+		for _, value := range []string{"", "z", "$(Y)", "{1..9}", "- a", "null", "\x00\xff", "a: b"} {
+			f.Add(text, value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if strings.Contains(text, "file:") || strings.ContainsAny(text, "'\n\r\u0085\u2028\u2029") {
+			t.Skip("would read files, or be no single value")
+		}
+		path := filepath.Join(t.TempDir(), "a.yaml")
+		write(t, path, "version: 1\nstore: {uri: 'sqlite:a.db'}\nzone: '"+text+"'\ngroups:\n  - name: g\n    tasks:\n"+
+			"      - {name: 'a-{1..2}', exec: {command: [x, '"+text+"']}, labels: {l: '"+text+"'}}\n")
+		s, err := Load([]string{path}, func(name string) (string, bool) { return value, name == "X" })
+		if err != nil {
+			var errs Errors
+			if !errors.As(err, &errs) || len(errs) == 0 {
+				t.Fatalf("error %v of type %T", err, err)
+			}
+			for _, e := range errs {
+				if e.File != path || e.Line < 1 || e.Message == "" {
+					t.Errorf("error without a place: %+v", e)
+				}
+			}
+			return
+		}
+		if text == "$(X)" && s.Zone != value {
+			t.Errorf("zone %q for %q", s.Zone, value)
+		}
+		if len(s.Groups) != 1 || len(s.Groups[0].Tasks) != 2 {
+			t.Errorf("%q made another list of tasks: %d", text, s.Tasks())
+		}
+	})
+}
