@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -22,6 +21,7 @@ func hooked(store elect.Store) elect.Store {
 	return laterStore{store}
 }
 
+// laterStore writes fields that this version does not know, and knows them itself: what it reads is without them.
 type laterStore struct{ elect.Store }
 
 // Apply implements [elect.Store]. The same change always becomes the same write: it may be a repeat.
@@ -33,26 +33,50 @@ func (s laterStore) Apply(ctx context.Context, changes ...elect.Change) ([]elect
 		}
 		changed[i] = c
 	}
-	return s.Store.Apply(ctx, changed...)
-}
-
-// withUnknown adds fields to a JSON object, and to the objects in it.
-func withUnknown(body []byte) []byte {
-	object := map[string]json.RawMessage{}
-	if len(body) > 0 && json.Unmarshal(body, &object) != nil {
-		return body
-	}
-	for name, value := range object {
-		// Not into maps whose names mean something: caps by group, labels, grants by key.
-		if name == "status" && bytes.HasPrefix(value, []byte("{")) {
-			object[name] = withUnknown(value)
+	outs, err := s.Store.Apply(ctx, changed...)
+	for i := range outs {
+		if doc := outs[i].Doc; doc != nil {
+			doc.Body = withoutUnknown(doc.Body)
 		}
 	}
-	object["later"] = json.RawMessage(`{"since":"version 99","list":[1,"two",null]}`)
-	object["laterNumber"] = json.RawMessage(`1e300`)
-	out, err := json.Marshal(object)
-	if err != nil {
+	return outs, err
+}
+
+// Read implements [elect.Store].
+func (s laterStore) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+	return known(s.Store.Read(ctx, kind, ids...))
+}
+
+// List implements [elect.Store].
+func (s laterStore) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+	return known(s.Store.List(ctx, kind, q))
+}
+
+func known(res elect.Result, err error) (elect.Result, error) {
+	for i := range res.Docs {
+		res.Docs[i].Body = withoutUnknown(res.Docs[i].Body)
+	}
+	return res, err
+}
+
+const (
+	laterFields = `"later":{"since":"version 99","list":[1,"two",null]},"laterNumber":1e300`
+	inStatus    = `"status":{`
+)
+
+// withUnknown adds fields to a JSON object, and to the status in that of a lock.
+func withUnknown(body []byte) []byte {
+	if len(body) == 0 {
 		return body
 	}
-	return out
+	body = bytes.Replace(body, []byte(inStatus), []byte(inStatus+laterFields+","), 1)
+	if end := body[:len(body)-1]; len(end) > 1 {
+		return append(bytes.Clone(end), ","+laterFields+"}"...)
+	}
+	return []byte("{" + laterFields + "}")
+}
+
+func withoutUnknown(body []byte) []byte {
+	body = bytes.ReplaceAll(body, []byte(","+laterFields), nil)
+	return bytes.ReplaceAll(body, []byte(laterFields+","), nil)
 }
