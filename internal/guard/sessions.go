@@ -105,7 +105,9 @@ func (g *keeper) checkObstruction(now protocol.Instant) {
 		return
 	}
 	if g.obstructing++; g.obstructing == 3 {
-		g.note(func(log logr.Logger) { log.Info("The worker keeps others from the store, and its lease is over: ending it") })
+		g.note(func(log logr.Logger) {
+			log.Info("The worker keeps others from the store, and its lease is over: ending it")
+		})
 		g.killWorker()
 	}
 }
