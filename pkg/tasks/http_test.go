@@ -235,7 +235,9 @@ func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
 			t.Errorf("status %+v", st)
 		}
 		stop(elect.ErrReleased)
-		<-done
+		if err := <-done; !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Run returned %v", err)
+		}
 		if len(f.events()) > 0 {
 			t.Errorf("the far side was told: %v", f.events())
 		}

@@ -72,6 +72,7 @@ func (s *storm) hit(p *slot, f Fault) {
 	case Leave:
 		p.want = false
 		s.signal(p, f, harness.Guard, syscall.SIGTERM)
+	default: // of another scope
 	}
 }
 
@@ -87,6 +88,7 @@ func (s *storm) hitAll(f Fault) {
 			s.signal(p, f, harness.Guard, syscall.SIGTERM)
 		case MassWorkers:
 			s.signal(p, f, harness.Worker, syscall.SIGKILL)
+		default: // of another scope
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := os.MkdirTemp("", "shardctl-storm-")
+	work, err := os.MkdirTemp("", "shardctl-storm-") //nolint:usetesting // it is to stay when the storm failed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,7 @@ func TestStorm(t *testing.T) {
 }
 
 func oneStorm(t *testing.T, bins harness.Binaries, dir, store string, seed uint64) {
+	t.Helper()
 	length := time.Duration(*secsFlag) * time.Second
 	again := fmt.Sprintf("go test -v ./test/e2e/storm -storm.store=%s -storm.seed=%d -storm.secs=%d", store, seed, *secsFlag)
 	t.Logf("storm of seed %d on %s; again: %s", seed, store, again)
