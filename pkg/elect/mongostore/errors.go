@@ -94,6 +94,10 @@ func hasCode(err error, codes []int) bool {
 	if errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode) {
 		return true
 	}
+	var made driver.WriteCommandError // of a collection or an index that was made, and no majority had it in time
+	if errors.As(err, &made) && made.WriteConcernError != nil && slices.Contains(codes, int(made.WriteConcernError.Code)) {
+		return true
+	}
 	var raw driver.Error // of a handshake
 	return errors.As(err, &raw) && slices.Contains(codes, int(raw.Code))
 }

@@ -282,3 +282,21 @@ func TestStoppedPrimary(t *testing.T) {
 	must(t, rs.Nodes()[0].Cont())
 	apply(t, s, patient, elect.Applied, change)
 }
+
+// An election while collections and indexes are made is worth another try, not the end of the program.
+func TestElectionDuringSetUp(t *testing.T) {
+	rs, _ := faulty(t)
+	for _, command := range []string{"create", "createIndexes"} {
+		t.Run(command, func(t *testing.T) {
+			interrupted := bson.M{"code": 11602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted"}
+			must(t, rs.FailCommand(t.Context(), 1, bson.M{"failCommands": bson.A{command}, "writeConcernError": interrupted}))
+			o := mongostore.Options{URI: rs.URI(), Database: "new_" + command}
+			s, err := mongostore.Open(t.Context(), o)
+			if !errors.Is(err, elect.ErrUnavailable) {
+				t.Fatalf("got %v, %v; want ErrUnavailable", s, err)
+			}
+			must(t, rs.FailCommand(t.Context(), 0, nil))
+			open(t, o)
+		})
+	}
+}
