@@ -29,56 +29,88 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(StoryTimeout))
 	AfterEach(func() { c.logsOnFailure() })
 
-	// undisturbed waits until a lease that was lost would show, and wants nothing to have happened.
-	undisturbed := func(ctx SpecContext, b before) {
+	// short is an outage that leaves time, at its end, for a beat that fails once and is tried again. An election may take as long as it
+	// likes on a machine that is busy, and then there is nothing to be promised.
+	const short = lease*3/4 - lease/10 - lease/8
+
+	// undisturbed wants an outage to restart no task. The outage is made again when the machine drew it out.
+	undisturbed := func(ctx SpecContext, outage func() (away time.Duration)) {
 		GinkgoHelper()
-		WaitUntil(ctx, history.Now().Add(lease*5/4))
-		b.expectUndisturbed(c)
-		b.expectLeasesKept(ctx, c)
-		c.expectSound(ctx)
+		for range 4 {
+			b := now(c)
+			away := outage()
+			WaitUntil(ctx, history.Now().Add(lease*5/4)) // a lease that was lost would show by now
+			if away <= short {
+				b.expectUndisturbed(ctx, c)
+				c.expectSound(ctx)
+				return
+			}
+			Figure("mongodb", "%s: an outage was drawn out to %v by the machine (renewal deadline %v): once more", CurrentSpecReport().LeafNodeText,
+				ms(away), lease*3/4)
+			c.grow(ctx, replicas)
+		}
+		Fail("this machine is too busy for a short outage")
+	}
+	// back waits until the store is writable and has been so for a heartbeat, and returns how long it had been away.
+	back := func(ctx SpecContext, since history.Instant) time.Duration {
+		GinkgoHelper()
+		at := writable(ctx, c.rs)
+		WaitUntil(ctx, at.Add(lease/10))
+		return at.Sub(since)
 	}
 
 	It("three elections in a row and the primary's death restart no task", func(ctx SpecContext) {
-		b := now(c)
-		for i := range 3 {
+		undisturbed(ctx, func() (longest time.Duration) {
+			for i := range 3 {
+				began := history.Now()
+				Expect(c.rs.StepDown(ctx)).To(Succeed())
+				away := back(ctx, began)
+				Figure("mongodb", "election %d of 3 by stepDown: writable again after %v", i+1, ms(away))
+				longest = max(longest, away)
+			}
+			primary, err := c.rs.Primary(ctx)
+			Expect(err).NotTo(HaveOccurred())
 			began := history.Now()
-			Expect(c.rs.StepDown(ctx)).To(Succeed())
-			Figure("mongodb", "election %d of 3 by stepDown: writable again after %v", i+1, ms(writable(ctx, c.rs).Sub(began)))
-		}
-		primary, err := c.rs.Primary(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		began := history.Now()
-		Expect(primary.Kill()).To(Succeed())
-		back := writable(ctx, c.rs)
-		Figure("mongodb", "then the primary killed: writable again after %v (renewal deadline %v)", ms(back.Sub(began)), lease*3/4)
-		undisturbed(ctx, b)
-		b = now(c)
-		Expect(primary.Restart(ctx)).To(Succeed())
-		Expect(c.rs.WaitInSync(ctx)).To(Succeed())
-		undisturbed(ctx, b)
+			Expect(primary.Kill()).To(Succeed())
+			away := back(ctx, began)
+			Figure("mongodb", "then the primary killed: writable again after %v (renewal deadline %v)", ms(away), lease*3/4)
+			if away > short {
+				mend(ctx, c.rs) // for the next try
+			}
+			return max(longest, away)
+		})
+		undisturbed(ctx, func() time.Duration {
+			began := history.Now()
+			mend(ctx, c.rs)
+			return back(ctx, began) // it may take its place back
+		})
 		Figure("mongodb", "T = %v, three elections in a row, the primary's death and its return: 0 of %d tasks restarted", lease, tasks)
 	}, SpecTimeout(StoryTimeout))
 
 	It("nothing happens when a secondary dies and comes back", func(ctx SpecContext) {
-		primary, err := c.rs.Primary(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		b := now(c)
-		secondary := otherThan(c.rs, primary)
-		Expect(secondary.Kill()).To(Succeed())
-		WaitUntil(ctx, history.Now().Add(lease/2))
-		Expect(secondary.Restart(ctx)).To(Succeed())
-		Expect(c.rs.WaitInSync(ctx)).To(Succeed())
-		undisturbed(ctx, b)
+		undisturbed(ctx, func() time.Duration {
+			primary, err := c.rs.Primary(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			secondary := otherThan(c.rs, primary)
+			Expect(secondary.Kill()).To(Succeed())
+			WaitUntil(ctx, history.Now().Add(lease/2))
+			Expect(secondary.Restart(ctx)).To(Succeed())
+			Expect(c.rs.WaitInSync(ctx)).To(Succeed())
+			return 0
+		})
 		Figure("mongodb", "T = %v, a secondary killed and back after %v: 0 of %d tasks restarted", lease, lease/2, tasks)
 	}, SpecTimeout(StoryTimeout))
 
 	It("nothing happens when all nodes are frozen for less than the renewal deadline", func(ctx SpecContext) {
-		b := now(c)
-		everyNode(c.rs, (*testmongo.Node).Stop)
-		WaitUntil(ctx, b.at.Add(lease*4/10))
-		everyNode(c.rs, (*testmongo.Node).Cont)
-		away := writable(ctx, c.rs).Sub(b.at)
-		undisturbed(ctx, b)
+		var away time.Duration
+		undisturbed(ctx, func() time.Duration {
+			began := history.Now()
+			everyNode(c.rs, (*testmongo.Node).Stop)
+			WaitUntil(ctx, began.Add(lease*3/10))
+			everyNode(c.rs, (*testmongo.Node).Cont)
+			away = back(ctx, began)
+			return away
+		})
 		Figure("mongodb", "T = %v, all three nodes frozen, writable again after %v: 0 of %d tasks restarted", lease, ms(away), tasks)
 	}, SpecTimeout(StoryTimeout))
 })

@@ -5,6 +5,7 @@ package mongo_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -32,12 +33,16 @@ type fault struct {
 	data     bson.M
 	// lost has the answers of half the writes lost after the write, for good if the commands' failures hit what the driver tries again.
 	lost bool
+	// bursts has the fault come and go every T/8, so that for a moment nothing at all gets through.
+	bursts bool
 }
 
 // Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a replica to notice, except
 // where it is told that there is no point.
 const (
 	often  = 0.3
+	rather = 0.2 // setting up begins anew after each failure
+	mostly = 0.5 // with what is tried again and read back failing as well, one in ten stays unknown
 	seldom = 0.1
 )
 
@@ -87,6 +92,34 @@ func (f fault) begin(ctx context.Context, rs *testmongo.ReplicaSet, replica stri
 	return errors.Join(all...)
 }
 
+// flicker ends and begins a fault that comes in bursts, until it is stopped. Counts of a fail point go on over all bursts.
+func (f fault) flicker(ctx context.Context, rs *testmongo.ReplicaSet) (stop func()) {
+	if !f.bursts {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		defer GinkgoRecover()
+		for on := true; ; on = !on {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(Lease / 8):
+			}
+			if on {
+				_ = rs.EndFailPoints(ctx) // tried again in the next burst
+			} else {
+				_ = f.begin(ctx, rs, "")
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wait.Wait()
+	}
+}
+
 func point(ctx context.Context, n *testmongo.Node, name string, mode any, data bson.M) error {
 	return n.Run(ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err()
 }
@@ -131,8 +164,10 @@ func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 		b := now(c)
 		acted := end(ctx, c.rs)
 		Expect(f.begin(ctx, c.rs, "")).To(Succeed())
+		stop := f.flicker(ctx, c.rs)
 		c.replace(ctx)
 		WaitUntil(ctx, b.at.Add(Lease))
+		stop()
 		ended := history.Now()
 		hits := end(ctx, c.rs) - acted
 		c.balanced(ctx)

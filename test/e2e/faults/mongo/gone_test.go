@@ -44,10 +44,14 @@ var _ = Describe("All nodes killed for three leases", func() {
 			Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
 		}
 
-		for _, n := range c.rs.Nodes() {
-			Expect(n.Restart(ctx)).To(Succeed())
-		}
+		restarted := make(chan struct{})
+		go func() {
+			defer GinkgoRecover()
+			defer close(restarted)
+			everyNode(c.rs, func(n *testmongo.Node) error { return n.Restart(ctx) })
+		}()
 		back := writable(ctx, c.rs)
+		Eventually(restarted).Should(BeClosed())
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), gone).Should(Succeed())
 		took := b.lastStart(c).Sub(back)
 		Figure("mongodb", "the store writable again after %v: all %d tasks run after %v more, %d of them where they were",

@@ -26,6 +26,7 @@ var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 		Entry("hello", closes(often, []string{"hello", "isMaster", "ismaster"}), SpecTimeout(StoryTimeout)),
 		Entry("any command at random", closes(seldom, writes, reads, setUp, control), SpecTimeout(StoryTimeout)),
 		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(StoryTimeout)),
+		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(StoryTimeout)),
 		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(StoryTimeout)),
 	}
 	for _, command := range slices.Concat([]string{"insert", "update"}, reads) {
@@ -43,7 +44,7 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 	It("delay the start and nothing else", func(ctx SpecContext) {
 		c = newCluster(ctx, "setup", harness.Options{Tasks: faultTasks})
 		acted := end(ctx, c.rs)
-		Expect(closes(often, setUp, control, []string{"insert", "find"}).begin(ctx, c.rs, "")).To(Succeed())
+		Expect(closes(rather, setUp, []string{"insert"}).begin(ctx, c.rs, "")).To(Succeed())
 		began := history.Now()
 		for range faultReplicas {
 			c.add(ctx, c.rs.URI())
@@ -59,8 +60,14 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 })
 
 func lostForGood() fault {
-	f := closes(often, writes, []string{"find"})
+	f := closes(mostly, writes, []string{"find"})
 	f.lost = true
+	return f
+}
+
+func inBursts() fault {
+	f := closes(1, writes, []string{"find"})
+	f.bursts = true
 	return f
 }
 
