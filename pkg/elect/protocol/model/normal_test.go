@@ -67,7 +67,10 @@ func (w *world) normalReplica(r int) {
 		q := &rep.peers[i]
 		switch {
 		case q.Dead():
-			*q = protocol.Peer{Known: true, State: protocol.Dead}
+			*q = protocol.Peer{Known: true, State: protocol.Dead, Rev: q.Rev, Writing: q.Writing, KillRev: q.KillRev}
+			if !q.Writing {
+				q.KillRev = 0
+			}
 		case !q.Known:
 			*q = protocol.Peer{Reading: q.Reading}
 		default:
