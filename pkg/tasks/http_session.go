@@ -64,11 +64,9 @@ func (r *running) startFarSide(ctx context.Context, st start) error {
 // tell sends start or renew. The grant is noted, here and by whoever frees keys, before anything is sent: it ends at the hold's
 // deadline, from which the far side's seconds are counted back by the longest that the request may be under way.
 func (r *running) tell(ctx context.Context, event string) error {
-	before, timeout := r.grant.until, r.farTimeout()
-	until := r.hold.Deadline()
-	validFor := time.Until(until) - timeout
-	if validFor <= 0 {
-		return fmt.Errorf("%s: %w: the lease has %s left, less than the request may take", event, errNotSent, time.Until(until).Round(time.Millisecond))
+	before, until := r.grant.until, r.hold.Deadline()
+	if _, err := r.validFor(until, time.Now()); err != nil {
+		return fmt.Errorf("%s: %w", event, err)
 	}
 	if until.After(before) {
 		if err := r.setGrant(until); err != nil {
@@ -76,13 +74,33 @@ func (r *running) tell(ctx context.Context, event string) error {
 			return fmt.Errorf("%s: %w: %w", event, errNotSent, err)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errRequestTimeout)
-	defer cancel()
-	err := r.sendEvent(ctx, event, validFor)
+	err := r.sendWhileHeld(ctx, event, until)
 	if errors.Is(err, errNotSent) {
 		_ = r.setGrant(before) // who has not heard waits longer
 	}
 	return err
+}
+
+// sendWhileHeld counts the far side's seconds and the request's time from one moment, after all waiting: a request that arrives at its very
+// end still leaves the far side no more than the hold has.
+func (r *running) sendWhileHeld(ctx context.Context, event string, until time.Time) error {
+	now := time.Now()
+	validFor, err := r.validFor(until, now)
+	if err != nil {
+		return fmt.Errorf("%s: %w", event, err)
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, now.Add(r.farTimeout()), errRequestTimeout)
+	defer cancel()
+	return r.sendEvent(ctx, event, validFor)
+}
+
+// validFor is what a request sent at now may say that the far side has, until being the hold's deadline.
+func (r *running) validFor(until, now time.Time) (time.Duration, error) {
+	left, timeout := until.Sub(now), r.farTimeout()
+	if left <= timeout {
+		return 0, fmt.Errorf("%w: the lease has %s left, less than the request may take", errNotSent, left.Round(time.Millisecond))
+	}
+	return left - timeout, nil
 }
 
 func (r *running) sendEvent(ctx context.Context, event string, validFor time.Duration) error {

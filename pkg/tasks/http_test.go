@@ -28,8 +28,9 @@ type farSide struct {
 	headers []http.Header
 	grants  []time.Time
 	answer  func(event string, at time.Duration) (status int, err error)
-	missing bool  // a start or renew came without a grant before it
-	deaf    error // of whoever is told of grants
+	missing bool          // a start or renew came without a grant before it
+	deaf    error         // of whoever is told of grants
+	slow    time.Duration // that telling takes
 }
 
 func (f *farSide) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -68,6 +69,7 @@ func far(t *testing.T, f *farSide) *Supervisor {
 	s, _ := rig(t, nil, func(c *Config) {
 		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
 		c.Granted = func(_ elect.Key, _ string, until time.Time) error {
+			time.Sleep(f.slow)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.grants = append(f.grants, until)
@@ -240,6 +242,25 @@ func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
 		}
 		if len(f.events()) > 0 {
 			t.Errorf("the far side was told: %v", f.events())
+		}
+	})
+}
+
+// What it takes to note a grant is not the far side's: its seconds count from when the request is sent.
+func TestNotingTheGrantTakesTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &farSide{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
+		s := far(t, f)
+		hold := newHold(httpTask())
+		stop, done := runTask(t, s, httpTask(), hold)
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		stop(elect.ErrReleased)
+		if err := <-done; !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Run returned %v", err)
+		}
+		if f.missing {
+			t.Error("the far side was granted more than was noted")
 		}
 	})
 }
