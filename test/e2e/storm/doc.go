@@ -16,6 +16,7 @@
 //
 //   - a replica frozen whole, its tasks too, and thawed later: its old runs in the moment until its guard acts;
 //   - a lock deleted by hand under its owner: up to T/2;
+//   - a replica that ends because the machine stood still (this process could not wake up in time): a guard silent for T/4 counts as gone;
 //   - guard and worker killed together outside a container: grandchildren live on, until the storm kills them, as systemd with
 //     KillMode=control-group or the end of a container's PID 1 would.
 //

@@ -38,6 +38,9 @@ func (s *storm) summary(v Verdict) string {
 	}
 	whole := s.ended.Sub(s.line.began) * AlwaysTasks
 	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
+	if worst := s.stalls.most(); worst > 0 {
+		fmt.Fprintf(&b, "\nthe machine stood still for up to %v; %d replicas ended beside that", worst.Round(time.Millisecond), s.starved)
+	}
 	if s.recovered > 0 {
 		fmt.Fprintf(&b, "\nall keys run once each, spread evenly, %v after the last fault", s.recovered.Sub(s.calm).Round(10*time.Millisecond))
 	}

@@ -64,7 +64,12 @@ func (s *storm) noteEnd(p *slot) {
 	if state.ExitCode() == crashed {
 		s.failures = append(s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.stamp(history.Now()), p.replica.LogTail(60)))
 	}
-	if len(p.hits) == 0 {
+	switch {
+	case len(p.hits) > 0:
+	case s.stalls.recent():
+		s.starved++
+		s.line.Note("        %s ended by itself beside a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
+	default:
 		s.unexplained = append(s.unexplained, fmt.Sprintf("%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40)))
 	}
 }

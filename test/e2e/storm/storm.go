@@ -51,6 +51,8 @@ type storm struct {
 	storeWork chan func()
 	done      map[Kind]int
 
+	stalls      stalls
+	starved     int // replicas that ended because the machine stood still
 	freezes     []*freeze
 	unexplained []string // ends of replicas that nobody had hit
 	failures    []string // other things that must not be
@@ -91,6 +93,11 @@ func newStorm(tb testing.TB, store string, bins harness.Binaries, dir string) *s
 // done or that it did not become well; the judge says the rest.
 func (s *storm) run(faults []Fault) error {
 	defer func() { s.ended = history.Now() }()
+	var watching sync.WaitGroup
+	watch, stop := context.WithCancel(s.ctx)
+	watching.Go(func() { s.stalls.watch(watch) })
+	defer watching.Wait()
+	defer stop()
 	if err := s.await("everything to run at the start", s.settled); err != nil {
 		return err
 	}
