@@ -82,7 +82,7 @@ fuzz-short: ## Each fuzz target for FUZZTIME
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg 2>/dev/null | xargs -r -n1 dirname | sort -u | while read -r dir; do \
 		for target in $$(go test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
 			echo "== $$dir $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$dir"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "./$$dir"; \
 		done; \
 	done
 
