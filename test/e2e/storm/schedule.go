@@ -150,6 +150,8 @@ const (
 	rest          = Lease / 2
 	storeRest     = Lease * 3 / 2 // an outage costs all leases; storms that never let them come back would show little
 	firstFault    = Lease / 4
+	// mostHit is how many replicas suffer at once, faults of all apart: somebody must be there to take over, or nothing can overlap.
+	mostHit = 2
 )
 
 // Schedule is the storm of a seed: faults in order of time, all of which end within length.
@@ -215,17 +217,19 @@ func (s *scheduler) fits(f *Fault) bool {
 
 func (s *scheduler) takeSlot(f *Fault, until time.Duration) bool {
 	var free []int
+	hit := 0
 	for slot := range Slots {
 		extra := slot >= Base
 		there := !extra || s.filled[slot-Base]
 		switch {
 		case f.At < s.busy[slot]:
+			hit++
 		case f.Kind == Join && there, f.Kind == Leave && (!extra || !there), f.Kind != Join && !there:
 		default:
 			free = append(free, slot)
 		}
 	}
-	if len(free) == 0 {
+	if len(free) == 0 || hit >= mostHit {
 		return false
 	}
 	f.Slot = free[f.Pick%uint64(len(free))]
