@@ -5,6 +5,7 @@ package mongo_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -76,9 +77,7 @@ func (f fault) begin(ctx context.Context, rs *testmongo.ReplicaSet, replica stri
 	var all []error
 	for _, n := range rs.Nodes() {
 		data := bson.M{"failCommands": f.commands}
-		for k, v := range f.data {
-			data[k] = v
-		}
+		maps.Copy(data, f.data)
 		if replica != "" {
 			data["appName"] = replica
 		}
