@@ -1,0 +1,151 @@
+package simulation
+
+import "slices"
+
+// run is a key that runs somewhere.
+type run struct {
+	on    *replica // nil: nowhere
+	life  int
+	token int64
+}
+
+// judge knows what truly runs, and what must not be.
+type judge struct {
+	w      *world
+	active []run
+	tokens []int64         // by key: the highest so far
+	old    map[int32][]run // runs of frozen replicas, whose key runs elsewhere
+}
+
+// Kinds of entries in the history.
+const (
+	noteStart uint64 = iota + 1
+	noteEnd
+	noteKill
+	noteOver
+	noteLock
+	noteFault
+)
+
+func (j *judge) begin(w *world) { j.w, j.old = w, map[int32][]run{} }
+
+// start is a run that begins.
+func (j *judge) start(r *replica, key int32, token int64) {
+	w := j.w
+	w.figures.Starts++
+	w.note(noteStart, int32(r.at), key, token) //nolint:gosec // G115: some hundred
+	if a := j.active[key]; a.on != nil {
+		if !a.on.frozen && w.now-a.on.thawed > thawLimit {
+			w.wrong("%s starts key %d while %s runs it", r.name, key, a.on.name)
+		}
+		j.old[key] = append(j.old[key], a)
+		w.figures.Thawed++
+	}
+	if token <= j.tokens[key] {
+		w.wrong("%s starts key %d under token %d after %d", r.name, key, token, j.tokens[key])
+	}
+	if !r.m.Valid(w.p, r.instant()) {
+		w.wrong("%s starts key %d without a valid lease", r.name, key)
+	}
+	if limit := r.limit(); r.owned[r.list.group[key]] > limit {
+		w.wrong("%s owns %d keys of a group, more than its cap %d", r.name, r.owned[r.list.group[key]], limit)
+	}
+	j.tokens[key], j.active[key] = token, run{r, r.life, token}
+}
+
+// limit is the most keys of a group that the replica may own now.
+func (r *replica) limit() int {
+	if r.w.now < r.capTill {
+		return max(r.cap, r.capWas)
+	}
+	return r.cap
+}
+
+// end is a run that is over.
+func (j *judge) end(r *replica, key int32, token int64) {
+	j.w.note(noteEnd, int32(r.at), key, token) //nolint:gosec // G115: some hundred
+	if a := &j.active[key]; a.on == r && a.token == token {
+		*a = run{}
+		return
+	}
+	left := slices.DeleteFunc(j.old[key], func(o run) bool { return o.on == r && o.token == token })
+	if j.old[key] = left; len(left) == 0 {
+		delete(j.old, key)
+	}
+}
+
+// buried forgets what ran of a process that has died.
+func (j *judge) buried(r *replica) {
+	for key, runs := range j.old {
+		left := slices.DeleteFunc(runs, func(o run) bool { return o.on == r })
+		if j.old[key] = left; len(left) == 0 {
+			delete(j.old, key)
+		}
+	}
+}
+
+// nothingOld is asked some moments after a frozen replica woke: of its old runs, none may live whose key runs elsewhere.
+func (j *judge) nothingOld(r *replica, life int) {
+	for key, runs := range j.old {
+		for _, o := range runs {
+			if o.on == r && o.life == life && !r.frozen {
+				j.w.wrong("%s still runs key %d, which runs elsewhere, long after it was thawed", r.name, key)
+			}
+		}
+	}
+}
+
+// landed is a lock written at the store.
+func (j *judge) landed(by, key int32, doc *lockDoc) {
+	w := j.w
+	w.note(noteLock, by, key, doc.rev)
+	if doc.session != nobody && doc.token == doc.rev {
+		w.figures.Claims++
+	}
+	if w.now > w.cfg.Length-w.cfg.Quiet/2 {
+		w.figures.LateMoves++
+	}
+	if doc.session == nobody {
+		return
+	}
+	r := w.store.about[doc.session].replica
+	if most := r.limit() * len(w.lists[0].groups); int(w.store.owned[doc.session]) > most {
+		w.wrong("%d locks name a session of %s, whose caps allow %d", w.store.owned[doc.session], r.name, most)
+	}
+}
+
+// atTheEnd asks what must hold once everything has been quiet for long.
+func (j *judge) atTheEnd() {
+	w := j.w
+	l := w.lists[len(w.lists)-1]
+	if len(w.figures.Wrong) > 0 {
+		return
+	}
+	for _, r := range w.replicas {
+		if !r.up || r.frozen || r.list != l || !r.m.Valid(w.p, r.instant()) {
+			w.wrong("%s has not come back: up %v, frozen %v, list %d of %d, session %+v", r.name, r.up, r.frozen, r.list.revision, l.revision, r.m)
+			return
+		}
+	}
+	for g, keys := range l.keys {
+		owned := map[*replica]int{}
+		for _, key := range keys {
+			a, lock := j.active[key], w.store.locks[key]
+			if a.on == nil || lock.session != a.on.session || a.token != lock.token {
+				w.wrong("key %d runs at %+v, lock %+v", key, a, lock)
+				return
+			}
+			owned[a.on]++
+		}
+		least, most := len(keys), 0
+		for _, r := range w.replicas {
+			least, most = min(least, owned[r]), max(most, owned[r])
+		}
+		if most-least > 1 {
+			w.wrong("group %d: some have %d keys, some %d", g, least, most)
+		}
+	}
+	if w.figures.LateMoves > 0 {
+		w.wrong("%d writes of locks long after the last fault", w.figures.LateMoves)
+	}
+}

@@ -1,0 +1,43 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// TestJudge breaks one assumption each, outside the code under test: the judge must see it.
+func TestJudge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(*world)
+		says  string
+	}{
+		"a store that ignores revisions": {func(w *world) { w.store.blind = true }, "starts key"},
+		"clocks at rates far apart": {func(w *world) {
+			for i, r := range w.replicas {
+				r.rate = []float64{0.4, 1.6}[i%2]
+			}
+		}, "while"},
+		"killers who wait for half of the time": {func(w *world) {
+			w.p.Renew, w.p.Kill, w.p.Hard = w.p.T*3/2, w.p.T*16/10, w.p.T*18/10
+		}, "while"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(60) {
+				c := small(seed)
+				p, err := protocol.NewParams(c.Lease, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := newWorld(c, p)
+				tc.spoil(w)
+				if f := w.run(); len(f.Wrong) > 0 && strings.Contains(f.Wrong[0], tc.says) {
+					t.Logf("seed %d: %s", seed, f.Wrong[0])
+					return
+				}
+			}
+			t.Error("nothing was found wrong")
+		})
+	}
+}

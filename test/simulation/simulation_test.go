@@ -1,0 +1,101 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// large is what the design asks for; with -short a tenth of it.
+func large() Config {
+	c := Config{Seed: 1, Replicas: 500, Keys: 100_000, Groups: 4, Faults: 200, Length: time.Hour, Quiet: 5 * time.Minute, Lease: 20 * time.Second}
+	if testing.Short() {
+		c.Replicas, c.Keys, c.Faults, c.Length, c.Quiet = 50, 5_000, 25, 10*time.Minute, 3*time.Minute
+	}
+	return c
+}
+
+// small is one of many.
+func small(seed uint64) Config {
+	return Config{Seed: seed, Replicas: 12, Keys: 240, Groups: 3, Faults: 12, Length: 8 * time.Minute, Quiet: 4 * time.Minute, Lease: 20 * time.Second}
+}
+
+func run1(t *testing.T, c Config) *Figures {
+	t.Helper()
+	f, err := Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range f.Wrong {
+		t.Errorf("seed %d: %s", c.Seed, wrong)
+	}
+	return f
+}
+
+// TestLarge plays the largest cluster that is promised. SIM_SEED chooses another story.
+func TestLarge(t *testing.T) {
+	c := large()
+	if seed, err := strconv.ParseUint(os.Getenv("SIM_SEED"), 10, 64); err == nil {
+		c.Seed = seed
+	}
+	f := run1(t, c)
+	t.Log(f)
+	if len(f.Faults) < len(faults()) {
+		t.Errorf("only %d of %d kinds of faults came up", len(f.Faults), len(faults()))
+	}
+	if f.Starts < c.Keys {
+		t.Errorf("%d starts of %d keys", f.Starts, c.Keys)
+	}
+}
+
+// String is the figures as people read them.
+func (f *Figures) String() string {
+	kinds := make([]string, 0, len(f.Faults))
+	total := 0
+	for name, n := range f.Faults {
+		kinds = append(kinds, fmt.Sprintf("%s %d", name, n))
+		total += n
+	}
+	slices.Sort(kinds)
+	return fmt.Sprintf(`%v in %v
+faults %d: %s
+events %d, heap %d MiB
+sessions %d, marked dead by others %d
+old runs of frozen replicas met %d
+starts %d, claims %d, at rest %v after the last fault began
+plans asked for %d, computed %d
+history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Join(kinds, ", "), f.Events, f.Heap>>20,
+		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Rest.Round(time.Second), f.Asked, f.Plans, f.History)
+}
+
+// TestSmall plays many small clusters.
+func TestSmall(t *testing.T) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 40
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SIM_RUNS"), 10, 64); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
+		if run1(t, small(seed)); t.Failed() {
+			return
+		}
+	}
+}
+
+// TestSameSeedSameStory is what makes a failure worth a look.
+func TestSameSeedSameStory(t *testing.T) {
+	c := small(7)
+	a, b := run1(t, c), run1(t, c)
+	if a.History != b.History || a.Events != b.Events {
+		t.Errorf("two runs of one seed: %v\n%v", a, b)
+	}
+	if c.Seed++; run1(t, c).History == a.History {
+		t.Error("another seed tells the same story")
+	}
+}
