@@ -105,8 +105,6 @@ func (s *storm) run(faults []Fault) error {
 	if err := s.rain(faults); err != nil {
 		return err
 	}
-	s.calm = history.Now()
-	s.line.Note("---- the storm is over")
 	if err := s.await("everything to run again", s.settled); err != nil {
 		return err
 	}
@@ -153,6 +151,8 @@ func (s *storm) rain(faults []Fault) error {
 		}
 		e.do()
 	}
+	s.calm = history.Now()
+	s.line.Note("---- the storm is over")
 	return s.heal()
 }
 
