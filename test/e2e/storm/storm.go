@@ -105,10 +105,9 @@ func (s *storm) run(faults []Fault) error {
 	if err := s.rain(faults); err != nil {
 		return err
 	}
-	if err := s.await("everything to run again", s.settled); err != nil {
+	if err := s.becomeWell(); err != nil {
 		return err
 	}
-	s.recovered = history.Now()
 	s.line.Note("---- all is well")
 	return s.finish()
 }
@@ -190,6 +189,29 @@ func (s *storm) await(what string, check func() error) error {
 			return fmt.Errorf("waited %v for %s: %w", patience, what, err)
 		}
 	}
+}
+
+// lasting is how long all must stay well before it counts: what a fault has just ended may still look alive.
+const lasting = Lease / 2
+
+// becomeWell waits until all is well and stays so, and notes since when.
+func (s *storm) becomeWell() error {
+	var since history.Instant
+	return s.await("everything to run again, and go on", func() error {
+		if err := s.settled(); err != nil {
+			since = 0
+			return err
+		}
+		now := history.Now()
+		if since == 0 {
+			since = now
+		}
+		if now.Sub(since) < lasting {
+			return errors.New("it has not lasted yet")
+		}
+		s.recovered = since
+		return nil
+	})
 }
 
 // finish ends all replicas in order and sees to it that nothing is left of them.
