@@ -83,8 +83,11 @@ func (m *mirror) wanted() bool {
 	return m.wantCounts || m.wantFull || m.wantMembers || m.wantWishes || m.wantSweep
 }
 
-// gap is the least time between two refreshes: short when reading is cheap.
-func (m *mirror) gap() time.Duration { return max(50*time.Millisecond, 3*m.took) }
+// gap is the least time between two refreshes: short when reading is cheap. What one of them took on a bad day, or while the process was
+// frozen, says nothing about the next: it is never longer than T/4.
+func (m *mirror) gap(p protocol.Params) time.Duration {
+	return min(max(50*time.Millisecond, 3*m.took), p.T/4)
+}
 
 func (e *Elector) mirrorWait(now protocol.Instant) time.Duration {
 	m := &e.loop.mirror
@@ -92,7 +95,7 @@ func (e *Elector) mirrorWait(now protocol.Instant) time.Duration {
 		return time.Hour
 	}
 	if m.wanted() {
-		return m.gap() - now.HolderElapsed(m.last)
+		return m.gap(e.p) - now.HolderElapsed(m.last)
 	}
 	if !m.watching {
 		return pollGap - now.HolderElapsed(m.polled)
@@ -113,7 +116,7 @@ func (e *Elector) tickMirror(now protocol.Instant) {
 		m.swept, m.wantSweep = now, true
 		m.lag.turn()
 	}
-	if m.busy || !m.wanted() || !now.Reached(m.last, m.gap()) {
+	if m.busy || !m.wanted() || !now.Reached(m.last, m.gap(e.p)) {
 		return
 	}
 	e.refresh(now)

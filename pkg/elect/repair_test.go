@@ -266,3 +266,29 @@ func TestMemberIsMended(t *testing.T) {
 		b.stop()
 	})
 }
+
+// One slow reading, or one that was begun before the process was frozen, must not keep a replica from reading for three times as long.
+func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		b.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpList && c.Kind != elect.KindSession {
+				return memstore.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
+			}
+			return memstore.Verdict{}
+		})
+		a.claim(t, "g/1", rec.hold("a"))
+		eventually(t, 2*lease, "b has read slowly", func() bool { return b.View().Locks["g/1"].Session != "" })
+		b.store.Fault(nil)
+		a.claim(t, "g/2", rec.hold("a"))
+		took := eventually(t, 2*lease, "b reads again", func() bool { return b.View().Locks["g/2"].Session != "" })
+		if limit := lease/4 + lease/6 + time.Second; took > limit {
+			t.Errorf("b read again after %v, more than %v", took, limit)
+		}
+		a.stop()
+		b.stop()
+	})
+}
