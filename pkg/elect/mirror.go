@@ -129,6 +129,7 @@ type reading struct {
 	members []Doc
 	wishes  []Doc
 	swept   []Doc
+	sweep   []string // with a sweep: the sessions whose locks it left out
 	clock   int64
 
 	own   []Doc  // this session's member, with a sweep
@@ -237,7 +238,7 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 		return r, err
 	}
 	id := p.member.Session
-	r.asked = p.member
+	r.asked, r.sweep = p.member, p.sweep
 	r.own, _, err = p.e.list(ctx, KindMember, Query{From: id, To: id + "\x00"})
 	return r, err
 }
@@ -294,6 +295,7 @@ func (e *Elector) refreshed(r reading) {
 		e.refreshedGroup(name, got, r.counts[name], r.clock)
 	}
 	e.swept(r.swept)
+	e.seekAbsent(r)
 	m.loaded = true
 	for name, g := range m.groups {
 		m.loaded = m.loaded && g.loaded

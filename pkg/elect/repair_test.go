@@ -292,3 +292,34 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A lock deleted while nobody owned it is no change that anybody is told of. One replica may think that another owns it, which thinks
+// that it is for the first to claim.
+func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "b knows a for its owner", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		b.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpList && c.Kind != elect.KindSession {
+				return memstore.Verdict{Fault: memstore.LoseRequest}
+			}
+			return memstore.Verdict{}
+		})
+		if err := a.GiveUp(t.Context(), elect.HandOver{Key: "g/k"}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Locks["g/k"].Session == "" })
+		deleteLock(t, store, "g/k")
+		b.store.Fault(nil)
+		eventually(t, 2*lease, "b knows that it is nobody's", func() bool {
+			l, ok := b.View().Locks["g/k"]
+			return ok && l.Session == ""
+		})
+		a.stop()
+		b.stop()
+	})
+}
