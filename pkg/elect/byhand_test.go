@@ -2,6 +2,7 @@ package elect_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,16 +91,19 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		a := startNode(t, store, "a")
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		time.Sleep(time.Second)
-		fault := memstore.LoseRequest
+		var deaf atomic.Bool
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindEvent {
-				return memstore.Verdict{Fault: fault}
+				if deaf.Load() {
+					return memstore.Verdict{Fault: memstore.LoseAnswer}
+				}
+				return memstore.Verdict{Fault: memstore.LoseRequest}
 			}
 			return memstore.Verdict{}
 		})
 		a.Note(elect.Event{Type: "Lost", Message: "the request"})
 		time.Sleep(lease)
-		fault = memstore.LoseAnswer
+		deaf.Store(true)
 		time.Sleep(lease)
 		a.heal()
 		count := func() int {
