@@ -95,7 +95,7 @@ func tablePrefix(cluster string) string {
 // once: the first one does it, the others find it done.
 func (s *Store) setUp(ctx context.Context) (struct{}, error) {
 	var none struct{}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.newConn(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -50,12 +50,21 @@ func (s *Store) connect(ctx context.Context, w *writer) error {
 	if w.conn != nil {
 		return nil
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := s.newConn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	w.conn, w.statements = conn, map[string]*sql.Stmt{}
 	return nil
+}
+
+// newConn opens a connection. It reads the file, and so may meet another that is just changing the file to WAL mode.
+func (s *Store) newConn(ctx context.Context) (conn *sql.Conn, err error) {
+	err = retry(ctx, func() error {
+		conn, err = s.db.Conn(ctx)
+		return err
+	})
+	return conn, err
 }
 
 func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
