@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -25,7 +26,7 @@ func (r *replica) tickSnapshot(now protocol.Instant) {
 	if r.missed {
 		gap = 250 * time.Millisecond
 	}
-	if r.reading || !(r.wantRead && now.Reached(r.lastRead, 50*time.Millisecond) || now.Reached(r.lastRead, gap)) {
+	if r.reading || ((!r.wantRead || !now.Reached(r.lastRead, 50*time.Millisecond)) && !now.Reached(r.lastRead, gap)) {
 		return
 	}
 	r.reading, r.lastRead, r.wantRead = true, now, false
@@ -198,8 +199,8 @@ func (r *replica) giveAll(now protocol.Instant, settled bool) {
 
 // giveRemoved gives up what is held and no longer declared.
 func (r *replica) giveRemoved() {
-	for i := len(r.held) - 1; i >= 0; i-- {
-		if h := r.held[i]; !r.list.declared(h.key) {
+	for _, v := range slices.Backward(r.held) {
+		if h := v; !r.list.declared(h.key) {
 			r.giveUp(h, nobody)
 		}
 	}
@@ -246,7 +247,7 @@ func (r *replica) reconcile() {
 	w.call(r, func() {
 		for key := range w.store.locks {
 			if l := &w.store.locks[key]; l.rev > 0 && l.session == id {
-				keys = append(keys, int32(key)) //nolint:gosec // G115: 100,000 keys
+				keys = append(keys, int32(key))
 			}
 		}
 	}, func(ok bool) {

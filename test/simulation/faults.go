@@ -100,7 +100,7 @@ func (w *world) script() {
 		w.lastTime = max(w.lastTime, at)
 		w.after(at, func() {
 			w.figures.Faults[kind.name]++
-			w.note(noteFault, int32(i%len(kinds)), 0, 0) //nolint:gosec // G115: a few
+			w.note(noteFault, int32(i%len(kinds)), 0, 0)
 			kind.do(w)
 		})
 	}

@@ -33,7 +33,7 @@ func (j *judge) begin(w *world) { j.w, j.old = w, map[int32][]run{} }
 func (j *judge) start(r *replica, key int32, token int64) {
 	w := j.w
 	w.figures.Starts++
-	w.note(noteStart, int32(r.at), key, token) //nolint:gosec // G115: some hundred
+	w.note(noteStart, int32(r.at), key, token)
 	if a := j.active[key]; a.on != nil {
 		if !a.on.frozen && w.now-a.on.thawed > thawLimit {
 			w.wrong("%s starts key %d while %s runs it", r.name, key, a.on.name)
@@ -63,7 +63,7 @@ func (r *replica) limit() int {
 
 // end is a run that is over.
 func (j *judge) end(r *replica, key int32, token int64) {
-	j.w.note(noteEnd, int32(r.at), key, token) //nolint:gosec // G115: some hundred
+	j.w.note(noteEnd, int32(r.at), key, token)
 	if a := &j.active[key]; a.on == r && a.token == token {
 		*a = run{}
 		return

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -63,8 +64,8 @@ func (r *replica) giveUp(h *holding, next int32) {
 }
 
 func (r *replica) stepKeys(ev protocol.KeyEvent) {
-	for i := len(r.held) - 1; i >= 0; i-- {
-		r.stepKey(r.held[i], ev)
+	for _, v := range slices.Backward(r.held) {
+		r.stepKey(v, ev)
 	}
 }
 
@@ -74,8 +75,7 @@ func (r *replica) tickKeys(now protocol.Instant) {
 		return
 	}
 	r.retry = false
-	for i := len(r.held) - 1; i >= 0; i-- {
-		h := r.held[i]
+	for _, h := range slices.Backward(r.held) {
 		if h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle && r.valid {
 			r.retry = true
 			if now.HolderElapsed(h.after) >= 0 {

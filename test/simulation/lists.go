@@ -32,7 +32,7 @@ func firstList(cfg Config) *list {
 	for g := range cfg.Groups {
 		l.groups = append(l.groups, "g"+strconv.Itoa(g))
 		for i := range room {
-			l.group = append(l.group, int32(g)) //nolint:gosec // G115: a few groups
+			l.group = append(l.group, int32(g))
 			place := nobody
 			if i < each {
 				place = 0
@@ -58,8 +58,8 @@ func (l *list) number() {
 			continue
 		}
 		g := l.group[key]
-		l.place[key] = int32(len(l.keys[g]))      //nolint:gosec // G115: 100,000 keys
-		l.keys[g] = append(l.keys[g], int32(key)) //nolint:gosec // G115: 100,000 keys
+		l.place[key] = int32(len(l.keys[g]))
+		l.keys[g] = append(l.keys[g], int32(key))
 		l.input.Groups[g].Keys = append(l.input.Groups[g].Keys, balancer.Key{
 			Key: elect.NewKey(l.groups[g], fmt.Sprintf("%0*d", digits, key)), Weight: 1,
 		})
@@ -69,15 +69,15 @@ func (l *list) number() {
 // next is the list with some keys of one group removed, and as many added that were not declared.
 func (l *list) next(w *world, n int) *list {
 	m := &list{revision: l.revision + 1, total: l.total, groups: l.groups, group: l.group, place: append([]int32(nil), l.place...)}
-	g := int32(w.rng.IntN(len(l.groups))) //nolint:gosec // G115: a few groups
+	g := int32(w.rng.IntN(len(l.groups)))
 	var in, out []int32
 	for key := range m.place {
 		switch {
 		case m.group[key] != g:
 		case m.place[key] == nobody:
-			out = append(out, int32(key)) //nolint:gosec // G115: 100,000 keys
+			out = append(out, int32(key))
 		default:
-			in = append(in, int32(key)) //nolint:gosec // G115: 100,000 keys
+			in = append(in, int32(key))
 		}
 	}
 	w.rng.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })

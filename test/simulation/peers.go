@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -44,7 +46,7 @@ func (r *replica) meet(id int32) (at int, dead bool) {
 		return at, dead
 	}
 	r.peers = append(r.peers, peer{session: id})
-	r.slot[id] = int32(len(r.peers)) //nolint:gosec // G115: some thousand
+	r.slot[id] = int32(len(r.peers))
 	return len(r.peers) - 1, false
 }
 
@@ -66,7 +68,7 @@ func (r *replica) forget(id int32) {
 	r.peers[at] = r.peers[last]
 	r.peers = r.peers[:last]
 	if at < last {
-		r.slot[r.peers[at].session] = int32(at + 1) //nolint:gosec // G115: some thousand
+		r.slot[r.peers[at].session] = int32(at + 1)
 	}
 	r.dirty = true
 }
@@ -93,7 +95,7 @@ func aliveHash(id int32, s protocol.State) uint64 {
 	if s != protocol.Live && s != protocol.Draining {
 		return 0
 	}
-	h := (uint64(id)<<8 | uint64(s)) * 0x9E3779B97F4A7C15 //nolint:gosec // G115: an index
+	h := (uint64(id)<<8 | uint64(s)) * 0x9E3779B97F4A7C15
 	h ^= h >> 31
 	return h * 0xBF58476D1CE4E5B9
 }
@@ -179,8 +181,8 @@ func (r *replica) listed(docs []body, all bool, arrived protocol.Instant) {
 	if !all {
 		return
 	}
-	for i := len(r.peers) - 1; i >= 0; i-- {
-		if r.peers[i].round != r.round {
+	for i, v := range slices.Backward(r.peers) {
+		if v.round != r.round {
 			r.stepPeer(i, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived)
 		}
 	}
@@ -293,7 +295,7 @@ func (r *replica) succeeded(last *protocol.Instant, now protocol.Instant) {
 		return
 	}
 	r.outageEnd, r.outage, r.dirty = now, true, true
-	for i := len(r.peers) - 1; i >= 0; i-- {
+	for i := range slices.Backward(r.peers) {
 		r.stepPeer(i, protocol.PeerEvent{Kind: protocol.PeerAnew}, now)
 	}
 }

@@ -39,6 +39,7 @@ type process struct {
 	repeat  protocol.SessionWrite
 	valid   bool
 	closing bool
+	told    int // counts what it says of itself
 	drain   bool
 	drainAt protocol.Instant
 	wave    int

@@ -10,12 +10,13 @@ import (
 // newSession begins a session with a fresh name.
 func (r *replica) newSession() {
 	w, s := r.w, &r.w.store
-	r.session = int32(len(s.about)) //nolint:gosec // G115: some thousand
+	r.session = int32(len(s.about))
 	order := w.rng.Uint64()
 	s.about = append(s.about, session{name: fmt.Sprintf("%016x", order), order: order, replica: r})
 	s.sessions = append(s.sessions, sessionDoc{})
 	s.members = append(s.members, memberDoc{})
 	s.owned = append(s.owned, 0)
+	r.told++
 	r.m, r.repeat, r.valid = protocol.Session{Drain: r.drain}, protocol.SessionWrite{}, false
 	r.seen(r.session, protocol.Live)
 }
@@ -98,7 +99,7 @@ func (r *replica) sendBeat(a protocol.SessionAction) {
 	member := r.member()
 	var status protocol.Status
 	w.call(r, func() {
-		if first && !w.store.sessions[id].exists {
+		if first {
 			w.store.putMember(id, member)
 		}
 		before := len(w.store.states)
@@ -146,6 +147,7 @@ func (r *replica) declare(limit int, l *list) {
 	}
 	changed := r.list != l
 	r.list, r.dirty = l, true
+	r.told++
 	r.tellMember()
 	if changed {
 		r.giveRemoved()
@@ -168,7 +170,7 @@ func (r *replica) tellMember() {
 
 // member is what the process says of itself.
 func (r *replica) member() memberDoc {
-	return memberDoc{exists: true, cap: r.cap, list: r.list.revision}
+	return memberDoc{exists: true, rev: r.told, cap: r.cap, list: r.list.revision}
 }
 
 // stop ends the process in order: it gives its keys to others first.

@@ -120,7 +120,7 @@ func (s *snapshot) name(id int32) string {
 }
 
 func (s *snapshot) findReserved() {
-	keys := append(s.waiting, s.w.store.changed...)
+	keys := slices.Concat(s.waiting, s.w.store.changed)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	clear(s.reserved)

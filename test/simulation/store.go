@@ -25,6 +25,7 @@ type sessionDoc struct {
 
 type memberDoc struct {
 	exists bool
+	rev    int // a late copy of an older one is refused
 	cap    int // most keys of each group
 	list   int // which task list it has
 }
@@ -129,7 +130,7 @@ func (s *store) following(id int32, n int, into []int32) []int32 {
 }
 
 func (s *store) putMember(id int32, doc memberDoc) {
-	if s.members[id] != doc {
+	if s.members[id].rev < doc.rev {
 		s.members[id] = doc
 		s.states = append(s.states, id)
 	}

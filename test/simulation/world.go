@@ -147,7 +147,7 @@ func (w *world) some(limit time.Duration) time.Duration {
 // note adds to the history.
 func (w *world) note(what uint64, a, b int32, c int64) {
 	h := w.figures.History
-	for _, v := range [...]uint64{what, uint64(w.now), uint64(uint32(a))<<32 | uint64(uint32(b)), uint64(c)} { //nolint:gosec // G115: bits, for a hash
+	for _, v := range [...]uint64{what, uint64(w.now), uint64(uint32(a))<<32 | uint64(uint32(b)), uint64(c)} {
 		h = (h ^ v) * 0x9E3779B97F4A7C15
 		h ^= h >> 29
 	}

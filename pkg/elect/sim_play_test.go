@@ -1,0 +1,200 @@
+package elect_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// play disturbs the cluster as the script says, heals it, and looks.
+func (s *sim) play(c script) {
+	time.Sleep(c.first)
+	for _, step := range c.steps {
+		s.disturb(step)
+		time.Sleep(step.rest)
+		s.nothingOld()
+	}
+	s.heal()
+	time.Sleep(thawLimit) // a replica that was frozen for too long notices, and goes
+	begin := time.Now()
+	for s.healed() != "" {
+		if time.Since(begin) > 3*lease {
+			s.fail("not every key runs after all was healed", "%v after: %s\n%s", time.Since(begin), s.healed(), s.views())
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if n := s.started(); n < simKeys {
+		s.fail("hardly anything ran", "only %d starts", n)
+	}
+	if s.unended.Load() || s.running() < len(s.nodes) {
+		time.Sleep(2 * lease) // the others see to the sessions of those who died, or could not say goodbye
+	}
+	for _, n := range s.nodes {
+		n.cancel()
+	}
+	for _, n := range s.nodes {
+		n.done.Wait()
+	}
+	if !s.broken {
+		s.left()
+	}
+}
+
+// heal ends all faults, and sees to it that somebody is alive who has room for everything.
+func (s *sim) heal() {
+	s.log("healed")
+	s.list = simList{revision: s.list.revision + 1, first: s.list.first, limit: simKeys}
+	s.start("")
+	for _, n := range s.nodes {
+		n.thaw()
+		n.set("")
+		list := s.list
+		n.done.Go(func() { s.declare(s.t.Context(), n, list) })
+	}
+}
+
+// simulation is a property for rapid: no script makes anything go wrong. What goes wrong depends a little on the order in which
+// goroutines run, so once a script has failed it, and each shorter one, is tried several times.
+func simulation(t *testing.T, hands, broken bool, failed func(script, *sim)) func(*rapid.T) {
+	t.Helper()
+	tries := 1
+	return func(rt *rapid.T) {
+		c := drawScript(rt, hands)
+		for range tries {
+			s := playOnce(t, c, broken)
+			if len(s.wrong) == 0 {
+				continue
+			}
+			tries = 20
+			failed(c, s)
+			rt.Logf("%s\n%s", c, strings.Join(s.trace, "\n"))
+			rt.Fatalf("%s", s.wrong[0])
+		}
+	}
+}
+
+func playOnce(t *testing.T, c script, broken bool) *sim {
+	t.Helper()
+	var s *sim
+	synctest.Test(t, func(t *testing.T) {
+		s = newSim(t, c.seed, broken)
+		s.play(c)
+	})
+	return s
+}
+
+func TestSimulationOfFaults(t *testing.T) { simulate(t, false) }
+
+func TestSimulationOfFaultsAndHands(t *testing.T) { simulate(t, true) }
+
+// simulate plays many scripts. Should one fail that rapid cannot make fail again, its story is told all the same.
+func simulate(t *testing.T, hands bool) {
+	t.Helper()
+	setFlag(t, "rapid.checks", simRuns())
+	var last string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last run that failed:\n%s", last)
+		}
+	})
+	rapid.Check(t, simulation(t, hands, false, func(c script, s *sim) { last = c.String() + "\n" + strings.Join(s.trace, "\n") }))
+}
+
+// TestSimulationCanFail lets the simulation run on a store that ignores revisions. It must object, and rapid must find a script of
+// a few steps that shows why.
+func TestSimulationCanFail(t *testing.T) {
+	setFlag(t, "rapid.checks", "200")
+	setFlag(t, "rapid.nofailfile", "true")
+	setFlag(t, "rapid.shrinktime", "15s")
+	var first, last script
+	var found *sim
+	mute := &muteTB{T: t}
+	done := make(chan struct{})
+	go func() { // rapid ends the goroutine of a test that has failed
+		defer close(done)
+		rapid.Check(mute, simulation(t, false, true, func(c script, s *sim) {
+			if found == nil {
+				first = c
+			}
+			last, found = c, s
+		}))
+	}()
+	<-done
+	if !mute.failed || found == nil {
+		t.Fatal("nothing is wrong with a store that ignores revisions")
+	}
+	t.Logf("from %d steps to %d: %s\n%s\n%s", len(first.steps), len(last.steps), found.wrong[0], last, strings.Join(found.trace, "\n"))
+	if len(last.steps) > 4 {
+		t.Errorf("the script was not shrunk to a few steps:\n%s", last)
+	}
+	if !slices.Contains(found.wrong, "two runs of one key") && !slices.Contains(found.wrong, "a token does not rise") {
+		t.Errorf("the failure is another than what such a store leads to: %v", found.wrong)
+	}
+}
+
+// muteTB takes failures in place of the test.
+type muteTB struct {
+	*testing.T
+	failed bool
+	said   []string
+}
+
+func (m *muteTB) Errorf(format string, args ...any) {
+	m.failed = true
+	m.said = append(m.said, fmt.Sprintf(format, args...))
+}
+
+func (m *muteTB) Fatalf(format string, args ...any) {
+	m.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (m *muteTB) Error(args ...any)   { m.Errorf("%s", fmt.Sprint(args...)) }
+func (m *muteTB) Fatal(args ...any)   { m.Fatalf("%s", fmt.Sprint(args...)) }
+func (m *muteTB) Fail()               { m.failed = true }
+func (m *muteTB) Failed() bool        { return m.failed }
+func (m *muteTB) Log(...any)          {}
+func (m *muteTB) Logf(string, ...any) {}
+
+func (m *muteTB) FailNow() {
+	m.failed = true
+	runtime.Goexit()
+}
+
+// setFlag gives one of rapid's flags a value for this test, unless the command line did.
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	f := flag.Lookup(name)
+	before := f.Value.String()
+	if err := f.Value.Set(value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Value.Set(before) })
+}
+
+// simRuns is how many scripts a test plays: SIM_RUNS, or a few. rapid plays a fifth of them with -short.
+func simRuns() string {
+	n := 60
+	if given, err := strconv.Atoi(os.Getenv("SIM_RUNS")); err == nil {
+		n = given
+	}
+	if testing.Short() {
+		n = max(5*n/4, 5)
+	}
+	return strconv.Itoa(n)
+}
