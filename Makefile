@@ -20,7 +20,8 @@ E2E_LABELS ?=
 FUZZTIME   ?= 10s
 DEV_FLAGS  ?=
 
-# Packages of stories with real processes. They mostly wait, so they run beside each other.
+# Packages of stories with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
+# ending tasks in time.
 STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 # Packages of this module with Go files; the end-to-end stories have a target of their own.
 UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm)?$$')
@@ -52,7 +53,7 @@ unit: ## All tests but the end-to-end stories
 
 .PHONY: e2e
 e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
-	go test -v -count=1 -timeout 15m -p 4 $(STORIES) $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
+	go test -v -count=1 -timeout 30m -p 2 $(STORIES) $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
 
 # States to visit at most in each of the model's scenarios.
 STATES ?= 3000000

@@ -31,7 +31,7 @@ const (
 	// StoryTimeout bounds one story, so that one that hangs leaves the logs of its replicas.
 	StoryTimeout = 3 * time.Minute
 	// suiteTimeout is below that of `go test`, whose end kills without cleaning up.
-	suiteTimeout = 14 * time.Minute
+	suiteTimeout = 25 * time.Minute
 )
 
 var (

@@ -5,6 +5,7 @@ package process_test
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -122,7 +123,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+
 			" is started again ever more rarely, its process lives, and the next owner goes on", func(ctx SpecContext) {
-			const watch = 8 * time.Second
+			const watch, calm = 8 * time.Second, 3 * time.Second
 			service(ctx, bad)
 			runsSteady := func() int {
 				owners := Load(c).OwnersAt(history.Now())
@@ -130,6 +131,11 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				return len(owners)
 			}
 			Eventually(runsSteady).Should(Equal(keys - 1))
+			// Copies that are up later get their share from those that were up sooner.
+			Eventually(func() bool {
+				now := history.Now()
+				return slices.ContainsFunc(Load(c).Started(now.Add(-calm), now), func(run history.Run) bool { return run.Key != badKey })
+			}).Should(BeFalse())
 			settled := history.Now()
 			owner := ownerOfBad()
 			WaitUntil(ctx, settled.Add(watch))
