@@ -59,7 +59,7 @@ func (e *Elector) readMissed(ids []string) {
 // makeAgain creates a lock that is not there any more as nobody's.
 func (e *Elector) makeAgain(key Key) {
 	g := e.loop.mirror.groups[key.Group()]
-	if g == nil || e.loop.keys[key] != nil {
+	if g == nil || e.loop.keys[key] != nil || e.loop.absent[key].Key != "" {
 		return
 	}
 	lock, ok := g.locks[key]
@@ -68,4 +68,16 @@ func (e *Elector) makeAgain(key Key) {
 	}
 	e.correct(key, nil)
 	e.restore(lock)
+}
+
+// restoreAbsent makes the locks again that could not be made while the lease was not valid.
+func (e *Elector) restoreAbsent() {
+	if len(e.loop.absent) == 0 || !e.loop.session.wasValid {
+		return
+	}
+	absent := e.loop.absent
+	e.loop.absent = map[Key]Lock{}
+	for _, lock := range absent {
+		e.restore(lock)
+	}
 }

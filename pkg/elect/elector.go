@@ -45,6 +45,7 @@ type loop struct {
 	session ownSession
 	peers   map[string]*peer
 	keys    map[Key]*holding
+	absent  map[Key]Lock   // deleted by hand, to be made again
 	owned   map[string]int // keys not free, by group
 	running int            // callbacks that have not returned
 
@@ -180,6 +181,7 @@ func (e *Elector) begin(ctx context.Context) {
 	l.ctx = ctx
 	l.peers = map[string]*peer{}
 	l.keys = map[Key]*holding{}
+	l.absent = map[Key]Lock{}
 	l.owned = map[string]int{}
 	l.waiting = map[string]*waitRoom{}
 	l.mirror.init()
@@ -195,6 +197,7 @@ func (e *Elector) tick() {
 	e.tasksOff(now)
 	e.tickPeers(now)
 	e.tickKeys()
+	e.restoreAbsent()
 	e.flushMember()
 	e.tickMirror(now)
 	e.takeReserved()

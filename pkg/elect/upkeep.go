@@ -136,8 +136,13 @@ func (e *Elector) deleted(h *holding) {
 }
 
 // restore creates a deleted lock again, owned by nobody, once nothing of it runs here. Others read what has changed, and an absent
-// lock is no change: they would leave the key for ever to an owner that no longer has it.
+// lock is no change: they would leave the key for ever to an owner that no longer has it. While the lease is not valid nothing can be
+// claimed: it is made later.
 func (e *Elector) restore(lock Lock) {
+	if !e.loop.session.m.Valid(e.p, e.clock.Now()) {
+		e.loop.absent[lock.Key] = lock
+		return
+	}
 	opts := LockOptions{AnyCap: true, floor: lock.Rev + 1}
 	lock.Rev, lock.Session, lock.Next, lock.Parked = 0, "", "", false
 	e.claim(lock, opts, func(context.Context, *Lease) error { return nil }, nil)

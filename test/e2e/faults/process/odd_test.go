@@ -138,9 +138,10 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(allRun(c, tasks)).To(Succeed())
 		for _, r := range c.Live() {
 			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
-			status, err := r.Client.Status(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(status.ProblemsOf("TaskFailing")).To(ContainElement(And(HaveField("Task", oddKey), HaveField("Message", ContainSubstring("exit status 7")))))
+			Eventually(func() ([]harness.Problem, error) { // it may be running just now, and others are told a moment later
+				status, err := r.Client.Status(ctx)
+				return status.ProblemsOf("TaskFailing"), err
+			}).Should(ContainElement(And(HaveField("Task", oddKey), HaveField("Message", ContainSubstring("exit status 7")))))
 		}
 		ExpectOneRunEach(c)
 	}, SpecTimeout(StoryTimeout))
