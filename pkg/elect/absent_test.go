@@ -1,0 +1,59 @@
+package elect_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// The owner of a deleted lock may notice while its lease is not valid, and nothing can be claimed. It must not forget: the others take it
+// for the owner, and it lives.
+func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+
+		const (
+			cut    = iota // nothing gets through
+			well          // until the lock is read that was refused
+			deaf          // neither that nor beats get through
+			reads         // that does
+			healed        // all does
+		)
+		var phase atomic.Int32
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			lock := c.Op == memstore.OpRead && c.Kind == elect.KindLock
+			if lock {
+				phase.CompareAndSwap(well, deaf)
+			}
+			beat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindSession
+			switch p := phase.Load(); {
+			case p == cut, p == deaf && (lock || beat), p == reads && beat:
+				return memstore.Verdict{Fault: memstore.LoseRequest}
+			}
+			return memstore.Verdict{}
+		})
+		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
+		deleteLock(t, store, "g/k")
+		phase.Store(well)
+		eventually(t, lease, "a reads the lock", func() bool { return phase.Load() == deaf })
+		eventually(t, lease, "its lease is not valid", func() bool { return !a.View().Open })
+		phase.Store(reads)
+		time.Sleep(lease / 20)
+		phase.Store(healed)
+		eventually(t, lease, "b knows that it is nobody's", func() bool {
+			l, ok := b.View().Locks["g/k"]
+			return ok && l.Session == "" && l.Rev > 0
+		})
+		a.stop()
+		b.stop()
+	})
+}
