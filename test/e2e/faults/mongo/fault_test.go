@@ -39,7 +39,8 @@ type fault struct {
 }
 
 // Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a replica to notice, except
-// where it is told that there is no point.
+// where it is told that there is no point. After an answer by which the primary is none any more it sends nothing to it for half a second,
+// an eighth of the lease here, so that a few of those in a row are enough for a lease to run out.
 const (
 	often  = 0.3
 	rather = 0.2 // setting up begins anew after each failure
@@ -51,13 +52,13 @@ func closes(probability float64, commands ...[]string) fault {
 	return fault{mode: testmongo.Sometimes(probability), commands: join(commands), data: bson.M{"closeConnection": true}}
 }
 
-func answers(code int, commands ...[]string) fault {
-	return fault{mode: testmongo.Sometimes(often), commands: join(commands), data: bson.M{"errorCode": code}}
+func answers(probability float64, code int, commands ...[]string) fault {
+	return fault{mode: testmongo.Sometimes(probability), commands: join(commands), data: bson.M{"errorCode": code}}
 }
 
-func unreplicated(code int, name string) fault {
+func unreplicated(probability float64, code int, name string) fault {
 	failure := bson.M{"code": code, "codeName": name, "errmsg": "the write concern was not reached"}
-	return fault{mode: testmongo.Sometimes(often), commands: writes, data: bson.M{"writeConcernError": failure}}
+	return fault{mode: testmongo.Sometimes(probability), commands: writes, data: bson.M{"writeConcernError": failure}}
 }
 
 func blocks(mode any, long time.Duration, commands ...[]string) fault {
