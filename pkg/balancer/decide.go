@@ -55,6 +55,21 @@ type situation struct {
 	policy   Policy
 	history  history
 	now      time.Time
+
+	// What decide looks up again and again, by [situation.indexed].
+	wishes   wishes
+	sessions map[string]*elect.SessionView
+}
+
+// indexed is the situation with what it looks things up in.
+func (s situation) indexed() situation {
+	s.wishes = wishesOf(s.view)
+	s.sessions = make(map[string]*elect.SessionView, len(s.view.Sessions))
+	for i := range s.view.Sessions {
+		v := &s.view.Sessions[i]
+		s.sessions[v.ID] = v
+	}
+	return s
 }
 
 // reservedForMe answers hand-overs at once, without a plan: the giver waits for nobody else.
@@ -73,6 +88,7 @@ func (s situation) reservedForMe() []elect.Key {
 
 // decide makes the plan and picks this replica's part.
 func (s situation) decide() decision {
+	s = s.indexed()
 	d := decision{differs: s.differs()}
 	d.input = s.input(d.differs)
 	d.plan = Balance(d.input)
@@ -134,14 +150,13 @@ func (s situation) differs() map[string][]string {
 
 // input is the snapshot as Balance wants it.
 func (s situation) input(differs map[string][]string) Input {
-	wishes := s.wishes()
-	in := Input{Members: s.members(wishes), Even: s.quiet() > rolloutOver}
+	in := Input{Members: s.members(), Even: s.quiet() > rolloutOver}
 	settled, _ := s.settled()
 	for _, g := range s.declared.Groups {
 		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys))}
 		stay := !settled || len(differs[g.Name]) > 0
 		for i, k := range g.Keys {
-			group.Keys[i] = s.key(k, wishes, stay)
+			group.Keys[i] = s.key(k, stay)
 		}
 		s.closeToStrangers(&in, g)
 		in.Groups = append(in.Groups, group)
@@ -149,7 +164,8 @@ func (s situation) input(differs map[string][]string) Input {
 	return in
 }
 
-func (s situation) key(k DeclaredKey, w wishes, stay bool) Key {
+func (s situation) key(k DeclaredKey, stay bool) Key {
+	w := s.wishes
 	key := Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: w.paused[k.Key]}
 	lock, ok := s.view.Locks[k.Key]
 	if pin, pinned := w.pins[k.Key]; pinned {
@@ -181,7 +197,7 @@ func (s situation) waitsFor(lock elect.Lock) (instance string, waits bool) {
 }
 
 // members are the live and draining sessions whose caps are known.
-func (s situation) members(w wishes) []Member {
+func (s situation) members() []Member {
 	var members []Member
 	for _, v := range s.view.Sessions {
 		if v.State == elect.Dead || !v.Known {
@@ -190,7 +206,7 @@ func (s situation) members(w wishes) []Member {
 		m := v.Member
 		members = append(members, Member{
 			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision, Opened: m.Opened,
-			Draining: v.State == elect.Draining || w.drained[m.Instance] || v.ID == s.view.Session && s.view.Draining,
+			Draining: v.State == elect.Draining || s.wishes.drained[m.Instance] || v.ID == s.view.Session && s.view.Draining,
 			MaxTasks: m.MaxTasks, Caps: m.Caps, Labels: m.Labels,
 		})
 	}
@@ -229,10 +245,8 @@ func (s situation) hashOf(session, group string) string {
 
 // session is what is known of a session: one that is not in the view is dead and has said nothing.
 func (s situation) session(id string) elect.SessionView {
-	for _, v := range s.view.Sessions {
-		if v.ID == id {
-			return v
-		}
+	if v := s.sessions[id]; v != nil {
+		return *v
 	}
 	return elect.SessionView{State: elect.Dead}
 }
@@ -291,11 +305,10 @@ func (s situation) giving(group string) int {
 }
 
 func (s situation) giveReason(k Key, owner string) elect.Reason {
-	w := s.wishes()
 	switch {
 	case k.Paused:
 		return elect.ReasonPaused
-	case w.drained[s.view.Instance]:
+	case s.wishes.drained[s.view.Instance]:
 		return elect.ReasonDrain
 	case k.Pin != "":
 		return elect.ReasonPin
@@ -333,83 +346,10 @@ func (s situation) giveRemoved(d *decision) {
 	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-// drain gives everything up, each key to whom the plan gives it.
-func (s situation) drain(d *decision) {
-	next := d.plan.Owners(d.input)
-	for key, h := range s.view.Held {
-		if h.GiveUp {
-			continue
-		}
-		move := elect.HandOver{Key: key, Next: next[key], Reason: elect.ReasonShutdown}
-		if s.policy.RestartGrace > 0 || move.Next == s.view.Session {
-			move.Next = ""
-		}
-		d.give = append(d.give, move)
-	}
-	slices.SortFunc(d.give, func(a, b elect.HandOver) int { return cmp.Compare(a.Key, b.Key) })
-}
-
-const (
-	wavePause = 60 * time.Millisecond
-	waveLeast = 4
-	waves     = 10
-)
-
-// pace spreads a drain over a moment: four keys at once, or a tenth of all, each 60 ms, whether those before have ended or not.
-// All at once they would wait for each other on their way through the store, and each for longer.
-func (h history) pace(d *decision, draining bool, now time.Time) history {
-	if !draining || len(d.give) == 0 {
-		return h
-	}
-	if h.wave == 0 {
-		h.wave = max(waveLeast, (len(d.give)+waves-1)/waves)
-	}
-	if rest := wavePause - now.Sub(h.waveAt); rest > 0 {
-		d.give, d.again = nil, rest
-		return h
-	}
-	h.waveAt = now
-	if len(d.give) > h.wave {
-		d.give, d.again = d.give[:h.wave], wavePause
-	}
-	return h
-}
-
 // sooner is the smaller of two waits, 0 meaning none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b < a {
 		return max(b, time.Millisecond)
 	}
 	return a
-}
-
-// wishes are what operators asked for, ready to look up.
-type wishes struct {
-	drained map[string]bool
-	paused  map[elect.Key]bool
-	pins    map[elect.Key]elect.Wish
-	rerun   map[elect.Key]elect.Wish
-}
-
-func (s situation) wishes() wishes {
-	w := wishes{map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]elect.Wish{}, map[elect.Key]elect.Wish{}}
-	for _, wish := range s.view.Wishes {
-		switch wish.Kind {
-		case elect.WishDrain:
-			w.drained[wish.Name] = true
-		case elect.WishPause:
-			w.paused[elect.Key(wish.Name)] = true
-		case elect.WishPin:
-			w.pins[elect.Key(wish.Name)] = wish
-		case elect.WishRerun:
-			w.rerun[elect.Key(wish.Name)] = wish
-		}
-	}
-	return w
-}
-
-// reruns says whether a rerun was asked for after the outcome that the lock keeps.
-func (w wishes) reruns(key elect.Key, lock elect.Lock) bool {
-	wish, ok := w.rerun[key]
-	return ok && wish.At > lock.Status.Outcome.At
 }
