@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -66,7 +67,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
 	w.replica = replica.New(replica.Config{
 		Settings: s, Metrics: w.metrics, Guard: client, Output: w.out, Logger: w.log, OnStuck: w.stuck,
-		Version: version, Revision: binaryRevision(),
+		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
 	frugal()
 	err = w.run(ctx)

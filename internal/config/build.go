@@ -16,10 +16,11 @@ func (l *loader) settings(root *node, files []*node) *Settings {
 	s := &Settings{
 		Cluster:  l.cluster(root),
 		Instance: l.dns(root.get("instance"), hostName()),
-		Zone:     l.text(root.get("zone"), ""),
+		Zone:     l.label(root.get("zone")),
 		Labels:   l.labels(root.get("labels")),
 		Revision: l.number(root.get("revision")),
 		MaxTasks: l.count(root.get("maxTasks")),
+		Rollout:  l.label(root.get("rollout")),
 		Store:    l.store(root),
 		Lease:    l.lease(root.get("lease")),
 		Shutdown: Shutdown{Timeout: l.positive(root.at("shutdown", "timeout"), 25*time.Second, "")},
@@ -29,9 +30,7 @@ func (l *loader) settings(root *node, files []*node) *Settings {
 			Format: l.text(root.at("log", "format"), "json"),
 		},
 	}
-	if zone := root.get("zone"); zone != nil && !zone.bad && !labelValue.MatchString(s.Zone) {
-		l.refuse(zone, allowed(zone.schema))
-	}
+	s.Pod = l.pod(root.get("pod"))
 	s.Rebalance = l.rebalance(root.get("rebalance"))
 	s.Server = l.server(root.get("server"))
 	s.Admin = l.admin(root.get("admin"), s.Server.Listen)

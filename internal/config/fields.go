@@ -95,6 +95,15 @@ func (l *loader) labels(n *node) map[string]string {
 	return labels
 }
 
+// label reads what is written like the value of a label, or empty. As for dns, the schema lets through what holds "$(".
+func (l *loader) label(n *node) string {
+	text := l.text(n, "")
+	if n != nil && !n.bad && !labelValue.MatchString(text) {
+		l.refuse(n, allowed(n.schema))
+	}
+	return text
+}
+
 // dns reads a name. The schema lets through what holds "$(", since that may have been a variable; here it is final.
 func (l *loader) dns(n *node, unset string) string {
 	name := l.text(n, unset)

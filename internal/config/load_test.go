@@ -304,6 +304,50 @@ func TestEmptyFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestPod(t *testing.T) {
+	if s := load(t, minimal); s.Pod != (Pod{}) || s.Pod.InPlace() || s.Rollout != "" {
+		t.Errorf("got %+v, rollout %q", s.Pod, s.Rollout)
+	}
+	env := "" // what POD_UID holds
+	lookup := func(name string) (string, bool) { return env, name == "POD_UID" }
+	for _, c := range []struct{ env, pod, uid string }{
+		{"", "{container: c, dir: d}", ""},
+		{"", "{uid: '$(POD_UID:-)', container: c, dir: d}", ""},
+		{"u", "{container: c, dir: d}", "u"},
+		{"u", "{uid: '', container: c, dir: d}", "u"},
+		{"u", "{uid: 1e2, container: c, dir: d}", "1e2"},
+	} {
+		env = c.env
+		path := filepath.Join(t.TempDir(), "a.yaml")
+		write(t, path, minimal+"pod: "+c.pod+"\n")
+		s, err := Load([]string{path}, lookup)
+		if err != nil {
+			t.Errorf("%s: %v", c.pod, err)
+			continue
+		}
+		if want := (Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want || s.Pod.InPlace() != (c.uid != "") {
+			t.Errorf("POD_UID=%s, pod: %s: got %+v, want %+v", c.env, c.pod, s.Pod, want)
+		}
+	}
+}
+
+func TestPodIsWholeOrLeftOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"pod: {uid: u, container: c}":  "a.yaml:2:26: pod.dir: is required beside container",
+		"pod: {dir: d}":                "a.yaml:2:12: pod.container: is required beside dir",
+		"pod: {uid: u}":                "a.yaml:2:12: pod: needs container and dir beside uid",
+		"pod: {container: [], dir: d}": "a.yaml:2:18: pod.container: is a list, must be text",
+		"pod: {name: c}":               "a.yaml:2:7: pod.name: is not a field",
+		"rollout: a b":                 `a.yaml:2:10: rollout: is "a b", must be at most 63 letters`,
+		"rollout: $(PASSWORD)/":        "a.yaml:2:10: rollout: what $(PASSWORD)/ holds is not allowed, must be",
+	} {
+		_, err := tryLoad(t, minimal+text+"\n")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: %v, want one error: %s", text, err, want)
+		}
+	}
+}
+
 func TestAdvertise(t *testing.T) {
 	for server, want := range map[string]string{
 		`{}`:                                     "10.1.2.3:8080",

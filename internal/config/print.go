@@ -63,6 +63,8 @@ func (s *Settings) shown() fields {
 		{"labels", some(s.Labels)},
 		{"revision", s.Revision},
 		{"maxTasks", s.MaxTasks},
+		{"rollout", s.Rollout},
+		{"pod", fields{{"uid", s.Pod.UID}, {"container", s.Pod.Container}, {"dir", s.Pod.Dir}}},
 		{"store", fields{{"uri", s.Store.Masked()}, {"database", set(s.Store.Database)}}},
 		{"lease", fields{{"duration", short(s.Lease.Duration)}, {"renewDeadline", short(s.Lease.RenewDeadline)}}},
 		{"rebalance", fields{

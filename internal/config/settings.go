@@ -16,6 +16,10 @@ type Settings struct {
 	Labels   map[string]string
 	Revision int64 // of the task lists: where replicas differ, the higher one holds
 	MaxTasks int   // most tasks this instance owns over all groups; 0: no limit
+	// Rollout names what this replica was started from: while two run side by side, keys that move go to the newer. Empty: the
+	// program's version and a hash of it.
+	Rollout string
+	Pod     Pod
 
 	Store     Store
 	Lease     Lease

@@ -250,18 +250,20 @@ func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 func TestChangedNamesFields(t *testing.T) {
 	before := load(t, minimal)
 	for text, want := range map[string]string{
-		"cluster: b":                 "cluster",
-		"instance: b":                "instance",
-		"zone: b":                    "zone",
-		"labels: {a: b}":             "labels",
-		"maxTasks: 1":                "maxTasks",
-		"shutdown: {timeout: 1s}":    "shutdown.timeout",
-		"server: {listen: ':81'}":    "server.listen",
-		"admin: {tokensFile: b}":     "admin.tokensFile",
-		"metrics: {perTask: true}":   "metrics.perTask",
-		"log: {level: debug}":        "log.level",
-		"rebalance: {maxMoves: 2}":   "rebalance.maxMoves",
-		"lease: {renewDeadline: 9s}": "lease.renewDeadline",
+		"cluster: b":                  "cluster",
+		"instance: b":                 "instance",
+		"zone: b":                     "zone",
+		"labels: {a: b}":              "labels",
+		"maxTasks: 1":                 "maxTasks",
+		"rollout: b":                  "rollout",
+		"pod: {container: a, dir: b}": "pod.container",
+		"shutdown: {timeout: 1s}":     "shutdown.timeout",
+		"server: {listen: ':81'}":     "server.listen",
+		"admin: {tokensFile: b}":      "admin.tokensFile",
+		"metrics: {perTask: true}":    "metrics.perTask",
+		"log: {level: debug}":         "log.level",
+		"rebalance: {maxMoves: 2}":    "rebalance.maxMoves",
+		"lease: {renewDeadline: 9s}":  "lease.renewDeadline",
 	} {
 		if got := Changed(before, load(t, minimal+text+"\n")); len(got) == 0 || got[0] != want {
 			t.Errorf("%s changes %v, want %s", text, got, want)
