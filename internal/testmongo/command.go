@@ -25,18 +25,24 @@ type helloReply struct {
 
 // Run runs a command on this node's admin database, whatever the node's role.
 func (n *Node) Run(ctx context.Context, command bson.D) *mongo.SingleResult {
-	client, err := n.rs.client("mongodb://" + n.Addr() + "/?directConnection=true")
+	return n.runAs(ctx, n.login(), command)
+}
+
+// runAs runs a command over a client that logs in with USER:PASSWORD@, or not at all.
+func (n *Node) runAs(ctx context.Context, login string, command bson.D) *mongo.SingleResult {
+	client, err := n.rs.client("mongodb://" + login + n.Addr() + "/?directConnection=true")
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
 	return client.Database("admin").RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Nearest()))
 }
 
-// hello asks the node for its role; a node that is down or stopped has none.
+// hello asks the node for its role; a node that is down or stopped has none. Nobody has to log in for it, and an arbiter knows no
+// users.
 func (n *Node) hello(ctx context.Context) (reply helloReply) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_ = n.Run(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&reply)
+	_ = n.runAs(ctx, "", bson.D{{Key: "hello", Value: 1}}).Decode(&reply)
 	return reply
 }
 
@@ -155,7 +161,11 @@ func (rs *ReplicaSet) RunOnPrimary(ctx context.Context, command bson.D) *mongo.S
 		}
 		return n.Run(ctx, command)
 	}
-	client, err := rs.client(rs.URI())
+	uri := rs.URI()
+	if rs.rootPassword != "" {
+		uri = rs.RootURI()
+	}
+	client, err := rs.client(uri)
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}

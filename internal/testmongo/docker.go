@@ -69,7 +69,11 @@ func dockerMachine(ctx context.Context, dir string, ports []int) (*machine, erro
 	return &machine{
 		dir: dir, bind: "0.0.0.0", close: closeAll,
 		command: func(ctx context.Context, n *Node, args ...string) *exec.Cmd {
-			start := []string{"exec", name, "sh", "-c", `mkdir -p "$0" && exec mongod "$@"`, n.dataDir()}
+			script := `mkdir -p "$0" && exec mongod "$@"`
+			if n.rs.key != "" {
+				script = fmt.Sprintf(`mkdir -p "$0" && (umask 077 && echo %s >%s) && exec mongod "$@"`, n.rs.key, n.keyFile())
+			}
+			start := []string{"exec", name, "sh", "-c", script, n.dataDir()}
 			return exec.CommandContext(ctx, "docker", append(start, args...)...) //nolint:gosec // as above
 		},
 		signal: func(ctx context.Context, n *Node, sig syscall.Signal) error {

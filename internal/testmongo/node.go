@@ -138,6 +138,9 @@ func (n *Node) start() error {
 		if err := os.MkdirAll(n.dataDir(), 0o700); err != nil {
 			return fmt.Errorf("data of mongod: %w", err)
 		}
+		if err := n.writeKey(); err != nil {
+			return err
+		}
 	}
 	cmd := n.rs.machine.command(n.rs.life, n, args...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, procAttr()
@@ -163,6 +166,12 @@ func (n *Node) args() []string {
 	}
 	if !n.rs.opts.Standalone {
 		args = append(args, "--replSet", replicaSetName, "--oplogSize", "128")
+	}
+	switch {
+	case n.rs.key != "" && n.rs.opts.Standalone: // a key would have it expect a set
+		args = append(args, "--auth")
+	case n.rs.key != "":
+		args = append(args, "--auth", "--keyFile", n.keyFile())
 	}
 	params := map[string]string{"enableTestCommands": "1", "diagnosticDataCollectionEnabled": "false"}
 	maps.Copy(params, n.rs.opts.ExtraParams)

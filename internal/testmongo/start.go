@@ -36,12 +36,14 @@ type Options struct {
 	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
 	Standalone bool
 	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
-	// nodes or set fail points. Standalone, Arbiters and Args imply it.
+	// nodes or set fail points. Standalone, Arbiters, Args and Auth imply it.
 	Own bool
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string
 	// Args are further arguments of each mongod, such as --auth.
 	Args []string
+	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and URIAs.
+	Auth bool
 }
 
 // A ReplicaSet is a running MongoDB. Its methods may be called concurrently.
@@ -55,6 +57,8 @@ type ReplicaSet struct {
 	unlock   func()
 	life     context.Context // of the processes; ended by Close
 	end      context.CancelFunc
+
+	key, rootPassword string // with Options.Auth; the password once there is a root
 
 	mu      sync.Mutex
 	clients map[string]*mongo.Client // by address, for commands to one node
@@ -70,7 +74,7 @@ func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 			opts.Nodes = 1
 		}
 	}
-	own := opts.Own || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0
+	own := opts.Own || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0 || opts.Auth
 	if uri := os.Getenv(EnvURI); uri != "" && !own {
 		return &ReplicaSet{opts: opts, external: uri, clients: map[string]*mongo.Client{}}, nil
 	}
@@ -102,6 +106,7 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 			_ = rs.Close()
 		}
 	}()
+	rs.makeKey()
 	ports, err := freePorts(ctx, opts.Nodes)
 	if err != nil {
 		return nil, err
@@ -121,10 +126,12 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 			return nil, err
 		}
 	}
-	if opts.Standalone {
-		return rs, nil
+	if !opts.Standalone {
+		if err := rs.initiate(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return rs, rs.initiate(ctx)
+	return rs, rs.makeRoot(ctx)
 }
 
 // initiate makes the nodes a replica set with an election time-out of a second, and waits until each is primary or secondary.

@@ -1,0 +1,72 @@
+//go:build unix
+
+package testmongo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// rootName is the user that Start makes with Options.Auth, and as whom Run, RunOnPrimary and fail points are sent.
+const rootName = "root"
+
+// URIAs is the connection string of a user of the database admin, without a database.
+func (rs *ReplicaSet) URIAs(user, password string) string {
+	scheme, rest, _ := strings.Cut(rs.URI(), "://")
+	return scheme + "://" + url.UserPassword(user, password).String() + "@" + rest + "&authSource=admin"
+}
+
+// RootURI is the connection string of the user who may do everything; only with Options.Auth.
+func (rs *ReplicaSet) RootURI() string { return rs.URIAs(rootName, rs.rootPassword) }
+
+// makeKey makes what the members of a set that asks for passwords know each other by.
+func (rs *ReplicaSet) makeKey() {
+	if rs.opts.Auth {
+		rs.key = rand.Text() + rand.Text()
+	}
+}
+
+// makeRoot makes the first user. Until there is one, whoever connects from the same host may.
+func (rs *ReplicaSet) makeRoot(ctx context.Context) error {
+	if !rs.opts.Auth {
+		return nil
+	}
+	password := rand.Text()
+	err := rs.RunOnPrimary(ctx, bson.D{
+		{Key: "createUser", Value: rootName}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"root"}},
+		{Key: "writeConcern", Value: bson.M{"w": len(rs.nodes) - rs.opts.Arbiters}}, // or a member asked next would not know it
+	}).Err()
+	if err != nil {
+		return fmt.Errorf("make the first user: %w", err)
+	}
+	rs.rootPassword = password
+	return nil
+}
+
+// login is root's, as a URI has it, where there is a root.
+func (n *Node) login() string {
+	if n.rs.rootPassword == "" {
+		return ""
+	}
+	return rootName + ":" + n.rs.rootPassword + "@"
+}
+
+// keyFile is where mongod finds the set's key, as mongod sees it.
+func (n *Node) keyFile() string { return n.dataDir() + ".key" }
+
+// writeKey puts the key there on this machine. A container writes its own.
+func (n *Node) writeKey() error {
+	if n.rs.key == "" {
+		return nil
+	}
+	if err := os.WriteFile(n.keyFile(), []byte(n.rs.key), 0o600); err != nil {
+		return fmt.Errorf("key of mongod: %w", err)
+	}
+	return nil
+}
