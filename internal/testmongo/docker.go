@@ -23,10 +23,10 @@ func dockerRuns(ctx context.Context) bool {
 	return exec.CommandContext(ctx, "docker", "info").Run() == nil
 }
 
-// dockerMachine starts one container for all nodes of a set, so that they reach each other as 127.0.0.1:PORT, just as
+// dockerMachine starts one container for all nodes of a set, so that they reach each other as HOST:PORT, just as
 // the tests do through the published ports. The container's first process waits for the end of its standard
 // input, which this process holds: when this process dies, the container ends. dir is for the data, inside.
-func dockerMachine(ctx context.Context, dir string, ports []int) (*machine, error) {
+func dockerMachine(ctx context.Context, dir, host string, ports []int) (*machine, error) {
 	image := os.Getenv(EnvImage)
 	if image == "" {
 		image = "mongo:7"
@@ -37,7 +37,7 @@ func dockerMachine(ctx context.Context, dir string, ports []int) (*machine, erro
 	name := "shardctl-test-" + rand.Text()
 	args := []string{"run", "--rm", "--interactive", "--init", "--name", name}
 	for _, p := range ports {
-		args = append(args, "--publish", fmt.Sprintf("127.0.0.1:%d:%d", p, p))
+		args = append(args, "--publish", fmt.Sprintf("%s:%d:%d", host, p, p))
 	}
 	args = append(args, "--entrypoint", "sh", image, "-c", "echo up; cat >/dev/null")
 

@@ -46,11 +46,11 @@ func TestDockerMachine(t *testing.T) {
 	if !dockerRuns(ctx) {
 		t.Fatal("docker info failed")
 	}
-	ports, err := freePorts(ctx, 1)
+	ports, err := freePorts(ctx, "127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine, err := dockerMachine(ctx, t.TempDir(), ports)
+	machine, err := dockerMachine(ctx, t.TempDir(), "127.0.0.1", ports)
 	if err != nil {
 		t.Fatal(err)
 	}

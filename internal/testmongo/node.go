@@ -44,8 +44,8 @@ func (n *Node) PID() int {
 // Port is the port it listens on, the same for all its life.
 func (n *Node) Port() int { return n.port }
 
-// Addr is 127.0.0.1:PORT.
-func (n *Node) Addr() string { return "127.0.0.1:" + strconv.Itoa(n.port) }
+// Addr is HOST:PORT, by default on the loopback interface.
+func (n *Node) Addr() string { return net.JoinHostPort(n.rs.opts.host(), strconv.Itoa(n.port)) }
 
 // Kill ends the process as kill -9 does, and waits until it is gone. The data stays.
 func (n *Node) Kill() error {

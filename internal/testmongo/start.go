@@ -36,14 +36,25 @@ type Options struct {
 	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
 	Standalone bool
 	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
-	// nodes or set fail points. Standalone, Arbiters, Args and Auth imply it.
+	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
 	Own bool
+	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty: 127.0.0.1.
+	// Whoever reaches it can read and write, so it is for networks that nobody else is in.
+	Host string
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string
 	// Args are further arguments of each mongod, such as --auth.
 	Args []string
 	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and URIAs.
 	Auth bool
+}
+
+// host is the address in everything that clients are told.
+func (o Options) host() string {
+	if o.Host != "" {
+		return o.Host
+	}
+	return "127.0.0.1"
 }
 
 // A ReplicaSet is a running MongoDB. Its methods may be called concurrently.
@@ -74,7 +85,7 @@ func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 			opts.Nodes = 1
 		}
 	}
-	own := opts.Own || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0 || opts.Auth
+	own := opts.Own || opts.Host != "" || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0 || opts.Auth
 	if uri := os.Getenv(EnvURI); uri != "" && !own {
 		return &ReplicaSet{opts: opts, external: uri, clients: map[string]*mongo.Client{}}, nil
 	}
@@ -107,11 +118,11 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 		}
 	}()
 	rs.makeKey()
-	ports, err := freePorts(ctx, opts.Nodes)
+	ports, err := freePorts(ctx, opts.host(), opts.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	if rs.machine, err = findMachine(ctx, dir, ports); err != nil {
+	if rs.machine, err = findMachine(ctx, dir, opts.host(), ports); err != nil {
 		return nil, err
 	}
 	for i, port := range ports {
@@ -204,11 +215,11 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 	return os.RemoveAll(rs.dir)
 }
 
-// freePorts finds n free ports on the loopback interface. Another process may take one before mongod does: then Start tries anew.
-func freePorts(ctx context.Context, n int) ([]int, error) {
+// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then Start tries anew.
+func freePorts(ctx context.Context, host string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
