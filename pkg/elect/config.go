@@ -21,6 +21,11 @@ type Config struct {
 	LeaseDuration time.Duration // T; default 20 s, from 1 s to 24 h
 	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
 
+	// Predecessors are marked dead once this process's own session is open and the others know of it, so that its plan share
+	// of their keys can run here at once. That nothing of them is left is on the caller's word: P1 hangs on it. Guard hears of
+	// each when it is known to be dead.
+	Predecessors []Predecessor
+
 	Logger logr.Logger // give it the instance as a value, where there are several
 	Clock  Clock       // default SystemClock
 

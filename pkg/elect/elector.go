@@ -76,6 +76,9 @@ type loop struct {
 	given      map[Key]givenByHand
 	told       map[foundAt]bool // nonsense that was logged
 	cleaned    protocol.Instant
+
+	predecessors map[string]Predecessor // not known to be dead yet
+	shown        protocol.Instant       // since when this session can be seen
 }
 
 // validity is what leases need to know, readable without the loop.
@@ -184,6 +187,7 @@ func (e *Elector) begin(ctx context.Context) {
 	l.absent = map[Key]Lock{}
 	l.owned = map[string]int{}
 	l.waiting = map[string]*waitRoom{}
+	l.predecessors = e.markable()
 	l.mirror.init()
 	l.lastRead, l.lastBeat, l.lastCount, l.cleaned = now, now, now, now
 	e.newSession()
@@ -195,6 +199,7 @@ func (e *Elector) tick() {
 	now := e.clock.Now()
 	e.stepSession(protocol.SessionEvent{Kind: protocol.SessionTick}, now)
 	e.tasksOff(now)
+	e.endPredecessors(now)
 	e.tickPeers(now)
 	e.tickKeys()
 	e.restoreAbsent()

@@ -16,7 +16,7 @@ type peer struct {
 	last protocol.Instant // when its newest beat was first seen here
 	kill *Change          // the kill under way: a repeat is the very same write
 
-	cause string // why it is being killed, for people
+	dying Session // what kill makes of it
 
 	after protocol.Instant // no kill or read before, after a failure
 }
@@ -172,10 +172,13 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 		doc := q.doc
 		doc.ID, doc.Rev, doc.Stamp, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
 		doc.Cause = "no heartbeat for " + max(e.p.T, q.m.Lease).String()
+		if p, ok := e.loop.predecessors[id]; ok {
+			doc.Cause, doc.Granted = "its container ended and was started again", grantsOf(p)
+		}
 		if q.m.Dead() {
 			doc.Cause = "it was dead, and somebody wrote it live again"
 		}
-		q.cause = doc.Cause
+		q.dying = doc
 		q.kill = &Change{IfRev: ifRev, Doc: doc.Doc()}
 		e.log.Info("Marking a session dead", "session", id, "peer", q.doc.Instance, "cause", doc.Cause)
 	}
@@ -190,8 +193,8 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 			}
 			if status == protocol.Applied {
 				e.bumpAll()
-				q.doc.Cause = q.cause
-				e.note(Event{Type: "Died", From: q.doc.Instance, Message: q.cause})
+				q.doc = q.dying // with its grants: nobody may ever show it here again
+				e.note(Event{Type: "Died", From: q.doc.Instance, Message: q.doc.Cause})
 			}
 			e.stepPeer(id, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, e.clock.Now())
 		}, err

@@ -1,0 +1,229 @@
+package elect_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// container is where a node lives that can die whole: its runs end, and nothing of it reaches the store any more.
+type container struct {
+	*node
+	rec  *recorder
+	dead chan struct{}
+}
+
+func (c *container) run(ctx context.Context, l *elect.Lease) error {
+	c.rec.begin(c.View().Instance, l)
+	select {
+	case <-ctx.Done():
+	case <-c.dead:
+	}
+	c.rec.end(l.Key())
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (c *container) die() {
+	c.cut()
+	close(c.dead)
+	synctest.Wait()
+}
+
+// startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
+func startContainer(t *testing.T, store *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor, change ...func(*elect.Config)) *container {
+	t.Helper()
+	c := &container{rec: rec, dead: make(chan struct{})}
+	c.node = startNode(t, store, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...)
+	c.track(t)
+	return c
+}
+
+// ledger is a guard that notes which sessions were told to be over.
+type ledger struct {
+	mu   sync.Mutex
+	over []string
+}
+
+func (g *ledger) SessionOpening(string)                             {}
+func (g *ledger) Renewed(string, protocol.Instant, protocol.Params) {}
+
+func (g *ledger) SessionOver(session string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = append(g.over, session)
+}
+
+func (g *ledger) has(session string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Contains(g.over, session)
+}
+
+func sessionOf(v *elect.View, id string) (elect.SessionView, bool) {
+	i := slices.IndexFunc(v.Sessions, func(s elect.SessionView) bool { return s.ID == id })
+	if i < 0 {
+		return elect.SessionView{}, false
+	}
+	return v.Sessions[i], true
+}
+
+// A container that is started again takes its keys back at once, and nobody sees its predecessor dead without seeing it.
+func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
+	t.Run("watching", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testPredecessor(t, nil) }) })
+	t.Run("polling", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			testPredecessor(t, func(cfg *elect.Config) { cfg.Store = blindStore{cfg.Store} })
+		})
+	})
+}
+
+// blindStore cannot watch.
+type blindStore struct{ elect.Store }
+
+func (blindStore) Watch(context.Context, string) (<-chan elect.Hint, error) {
+	return nil, elect.ErrCannotWatch
+}
+
+func testPredecessor(t *testing.T, change func(*elect.Config)) {
+	store, rec, told := memstore.New(), newRecorder(t), &ledger{}
+	if change == nil {
+		change = func(*elect.Config) {}
+	}
+	other := startNode(t, store, "b", change)
+	other.track(t)
+	first := startContainer(t, store, rec, told, nil, change)
+	first.claim(t, "g/k", first.run)
+	first.claim(t, "g/far", first.run)
+	eventually(t, time.Second, "both run", func() bool { return rec.owner("g/k") == "a" && rec.owner("g/far") == "a" })
+	old := first.View().Session
+	first.die()
+
+	died := time.Now()
+	second := startContainer(t, store, rec, told,
+		[]elect.Predecessor{{Session: old, Granted: map[elect.Key]time.Duration{"g/far": lease}}}, change)
+	eventually(t, lease/2, "the other sees the first one dead", func() bool {
+		v := other.View()
+		s, _ := sessionOf(v, old)
+		if s.State != elect.Dead {
+			return false
+		}
+		if next, ok := sessionOf(v, second.View().Session); !ok || !next.Known {
+			t.Errorf("the first one is dead before its successor is known: %+v", v.Sessions)
+		}
+		return true
+	})
+	eventually(t, time.Second, "it is told to be over", func() bool { return told.has(old) })
+	second.claim(t, "g/k", second.run)
+	eventually(t, time.Second, "its key runs again", func() bool { return rec.owner("g/k") == "a" })
+	if took := time.Since(died); took > lease/2 {
+		t.Errorf("its key runs again after %v", took)
+	}
+	eventually(t, time.Second, "the others know why", func() bool {
+		l := other.View().Locks["g/k"]
+		return l.Reason == elect.ReasonRestarted && strings.Contains(l.Message, "its container ended")
+	})
+
+	// A far side may still work on the other key.
+	for rec.owner("g/far") == "" {
+		second.claim(t, "g/far", second.run)
+		time.Sleep(10 * time.Millisecond)
+		if time.Since(died) > 2*lease {
+			t.Fatal("a granted key was never taken again")
+		}
+	}
+	if took := time.Since(died); took < lease {
+		t.Errorf("a granted key was taken after %v, before the far side's time was over", took)
+	}
+	for _, n := range []*node{first.node, second.node, other} {
+		n.heal()
+		n.stop()
+	}
+}
+
+// Whatever became of a predecessor's session by now: nothing is left to do for it, and nothing goes wrong.
+func TestPredecessorThatIsOverAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, told := memstore.New(), &ledger{}
+		gone := startNode(t, store, "a")
+		gone.track(t)
+		dead := gone.View().Session
+		gone.stop() // in order: its session says dead
+		never := "00000000-0000-4000-8000-000000000000"
+		n := startContainer(t, store, newRecorder(t), told, []elect.Predecessor{{Session: dead}, {Session: never}})
+		eventually(t, lease, "both are told to be over", func() bool { return told.has(dead) && told.has(never) })
+		n.stop()
+	})
+}
+
+// While the store is away everything else goes on, and the mark is made when it is back.
+func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec, told := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, store, rec, told, nil)
+		first.claim(t, "g/k", first.run)
+		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
+		old := first.View().Session
+		first.die()
+
+		second := startContainer(t, store, rec, told, []elect.Predecessor{{Session: old}})
+		marks := 0
+		second.store.Fault(func(c memstore.Call) memstore.Verdict {
+			for _, ch := range c.Changes {
+				if ch.Doc.ID == old && marks < 3 {
+					marks++
+					return memstore.Verdict{Fault: []memstore.Fault{memstore.LoseRequest, memstore.LoseAnswer}[marks%2]}
+				}
+			}
+			return memstore.Verdict{}
+		})
+		eventually(t, lease, "the mark is made", func() bool { return told.has(old) })
+		if marks == 0 {
+			t.Error("no mark was seen")
+		}
+		second.claim(t, "g/k", second.run)
+		eventually(t, time.Second, "its key runs again", func() bool { return rec.owner("g/k") == "a" })
+		second.stop()
+		first.heal()
+		first.stop()
+	})
+}
+
+// What does not fit in a document cannot be marked: it must not keep its keys for ever.
+func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, rec, told := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, store, rec, told, nil)
+		first.claim(t, "g/k", first.run)
+		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
+		left := elect.Predecessor{Session: first.View().Session, Granted: map[elect.Key]time.Duration{}}
+		for i := range 4000 {
+			left.Granted[elect.Key(fmt.Sprintf("g/far-%06d", i))] = lease
+		}
+		first.die()
+		died := time.Now()
+		second := startContainer(t, store, rec, told, []elect.Predecessor{left})
+		for rec.owner("g/k") == "" {
+			second.claim(t, "g/k", second.run)
+			time.Sleep(10 * time.Millisecond)
+			if time.Since(died) > 2*lease {
+				t.Fatal("its key was never taken again")
+			}
+		}
+		if took := time.Since(died); took < lease/2 {
+			t.Errorf("taken after %v", took)
+		}
+		second.stop()
+		first.heal()
+		first.stop()
+	})
+}
