@@ -25,8 +25,8 @@ DEV_FLAGS  ?=
 STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 # Packages of this module with Go files; the end-to-end stories have a target of their own.
 UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm)?$$')
-# bench is a module of its own.
-BENCH_MODULE := $(wildcard bench/go.mod)
+# Modules of their own: what they need is no business of who imports this one.
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod))
 
 .DEFAULT_GOAL := help
 
@@ -44,12 +44,21 @@ dev: ## Real replicas on a SQLite file, with the page on :8080 (DEV_FLAGS="--rep
 build: ## bin/shardctl, static, with its version
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/shardctl ./cmd/shardctl
 
+IMAGE ?= shardctl:$(subst +,_,$(VERSION))
+PUSH  ?=
+
+.PHONY: image
+image: ## The image for amd64 and arm64 into dist, without Docker (IMAGE=shardctl:dev, PUSH=registry.example/shardctl:dev)
+	go -C image run . build --version '$(VERSION)' --revision '$(REVISION)' --tag '$(IMAGE)' $(if $(PUSH),--push '$(PUSH)') \
+		--out ../dist/image --archive '../dist/shardctl-{arch}.tar' --sbom '../dist/sbom-{arch}.cdx.json'
+
 .PHONY: test
 test: unit e2e storm-short ## Everything: unit tests, model, simulations, histories, the stories with their faults, a short storm
 
 .PHONY: unit
 unit: ## All tests but the end-to-end stories
 	go test $(TEST_FLAGS) $(UNIT)
+	go -C image test $(TEST_FLAGS) ./...
 
 .PHONY: e2e
 e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
@@ -101,9 +110,7 @@ vet: ## gofmt and go vet, tests included
 	@out="$$(gofmt -l .)"; \
 	if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
 	go vet ./...
-ifneq ($(BENCH_MODULE),)
-	go -C bench vet ./...
-endif
+	$(foreach module,$(NESTED),go -C $(module) vet ./... &&) true
 
 .PHONY: race
 race: ## Tests under the race detector, where it matters
@@ -113,9 +120,7 @@ race: ## Tests under the race detector, where it matters
 .PHONY: lint
 lint: ## golangci-lint, with the rules of the layout
 	@$(find_lint); echo "$$lint run ./..."; "$$lint" run ./...
-ifneq ($(BENCH_MODULE),)
-	@$(find_lint); cd bench && "$$lint" run --config ../.golangci.yml ./...
-endif
+	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config ../.golangci.yml ./...); done
 
 .PHONY: fmt
 fmt: ## Format all Go files as the linter wants them
