@@ -25,7 +25,7 @@ func offline(ctx context.Context, paths []string) (*status.Snapshot, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	store, err := replica.OpenStore(ctx, s, logr.Discard())
+	store, err := replica.OpenStoreToRead(ctx, s, logr.Discard())
 	if err != nil {
 		return nil, err
 	}

@@ -39,19 +39,41 @@ func Obstructs(s *config.Settings, pid int) bool {
 // [elect.ErrUnavailable] when trying again may help.
 func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
 	if StoreKind(s.Store.URI) == "sqlite" {
-		path, err := sqlstore.ParseURI(s.Store.URI)
-		if err != nil {
-			return nil, err
-		}
-		store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
-		if err != nil {
-			return nil, err // not the nil *Store: an interface that holds it is not nil
-		}
-		return store, nil
+		return openSQLite(ctx, s, log)
 	}
-	store, err := mongostore.Open(ctx, mongostore.Options{
+	return openMongoDB(ctx, mongoOptions(s, log))
+}
+
+// OpenStoreToRead is OpenStore for those who only look. In MongoDB nothing is made, and the right to read is enough.
+func OpenStoreToRead(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+	if StoreKind(s.Store.URI) == "sqlite" {
+		return openSQLite(ctx, s, log)
+	}
+	opts := mongoOptions(s, log)
+	opts.ReadOnly = true
+	return openMongoDB(ctx, opts)
+}
+
+func mongoOptions(s *config.Settings, log logr.Logger) mongostore.Options {
+	return mongostore.Options{
 		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, OperationTimeout: s.Lease.Duration / 6, Logger: log,
-	})
+	}
+}
+
+func openMongoDB(ctx context.Context, opts mongostore.Options) (elect.Store, error) {
+	store, err := mongostore.Open(ctx, opts)
+	if err != nil {
+		return nil, err // not the nil *Store: an interface that holds it is not nil
+	}
+	return store, nil
+}
+
+func openSQLite(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+	path, err := sqlstore.ParseURI(s.Store.URI)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
 	if err != nil {
 		return nil, err
 	}

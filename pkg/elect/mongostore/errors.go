@@ -44,14 +44,18 @@ func (s *Store) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = s.hide(err)
+	shown := s.hide(nameRight(err)) // by its text only, when that held a secret: what it is was told by err
 	switch {
-	case isInvalid(err):
-		return fmt.Errorf("%s: %w: %w", what, elect.ErrInvalid, err)
+	case errors.Is(shown, elect.ErrInvalid), errors.Is(shown, elect.ErrSchema): // found out by this package
+		return fmt.Errorf("%s: %w", what, shown)
+	case errors.Is(err, elect.ErrSchema):
+		return fmt.Errorf("%s: %w: %w", what, elect.ErrSchema, shown)
+	case errors.Is(err, elect.ErrInvalid), isInvalid(err):
+		return fmt.Errorf("%s: %w: %w", what, elect.ErrInvalid, shown)
 	case isUnavailable(err):
-		return fmt.Errorf("%s: %w: %w", what, elect.ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", what, elect.ErrUnavailable, shown)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", what, shown)
 }
 
 func isInvalid(err error) bool {

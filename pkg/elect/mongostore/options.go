@@ -32,6 +32,9 @@ type Options struct {
 	// OperationTimeout bounds calls whose context has no deadline, and the search for a primary in any of them. Give it a sixth
 	// of the lease's duration. Default: DefaultOperationTimeout.
 	OperationTimeout time.Duration
+	// ReadOnly opens a store that was set up before, for reading: nothing is made, and the privilege find is enough. Changes are
+	// left to the server to refuse.
+	ReadOnly bool
 	// Logger is told of broken watches and unreadable documents. Default: none.
 	Logger logr.Logger
 }

@@ -17,9 +17,15 @@ import (
 // schemaVersion is the version of the layout that this program writes.
 const schemaVersion = 1
 
-// setUp reaches the database, looks at what it is, and makes what is missing.
-func (s *Store) setUp(ctx context.Context) error {
+// setUp reaches the database, looks at what it is, and makes what is missing, unless it may only read.
+func (s *Store) setUp(ctx context.Context, readOnly bool) error {
 	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	if readOnly {
+		return s.lookAtSchema(ctx)
+	}
+	if err := s.checkRights(ctx); err != nil {
 		return err
 	}
 	if err := s.checkSchema(ctx); err != nil {
@@ -97,26 +103,48 @@ func (s *Store) inspectSharding(ctx context.Context) error {
 // keyedByID says whether a shard key is _id alone, ranged or hashed.
 func keyedByID(key bson.D) bool { return len(key) == 1 && key[0].Key == fieldID }
 
+// schemaName is the collection that holds the version of the layout.
+func (s *Store) schemaName() string { return s.cluster + ".schema" }
+
 // checkSchema writes the version of the layout where there is none, and refuses a newer one before anything else is touched.
 func (s *Store) checkSchema(ctx context.Context) error {
-	schema := s.client.Database(s.database).Collection(s.cluster + ".schema")
-	_, err := schema.InsertOne(ctx, bson.D{{Key: fieldID, Value: "schema"}, {Key: "version", Value: schemaVersion}})
-	if err == nil {
-		return nil
+	err := s.readSchema(ctx)
+	if !errors.Is(err, mongo.ErrNoDocuments) {
+		return err
 	}
-	if !mongo.IsDuplicateKeyError(err) {
-		return fmt.Errorf("write the schema's version: %w", err)
+	schema := s.client.Database(s.database).Collection(s.schemaName())
+	_, err = schema.InsertOne(ctx, bson.D{{Key: fieldID, Value: "schema"}, {Key: "version", Value: schemaVersion}})
+	switch {
+	case mongo.IsDuplicateKeyError(err): // somebody was faster
+		return s.readSchema(ctx)
+	case err != nil:
+		return fmt.Errorf("write the schema's version to %s: %w", s.schemaName(), err)
 	}
+	return nil
+}
+
+// readSchema refuses a newer layout; without any the error is [mongo.ErrNoDocuments].
+func (s *Store) readSchema(ctx context.Context) error {
 	var found struct {
 		Version int `bson:"version"`
 	}
+	schema := s.client.Database(s.database).Collection(s.schemaName())
 	if err := schema.FindOne(ctx, bson.D{{Key: fieldID, Value: "schema"}}).Decode(&found); err != nil {
-		return fmt.Errorf("read the schema's version from %s.schema: %w", s.cluster, err)
+		return fmt.Errorf("read the schema's version from %s: %w", s.schemaName(), err)
 	}
 	if found.Version > schemaVersion {
-		return fmt.Errorf("%w: %s.schema says version %d, this program knows %d: upgrade it", elect.ErrSchema, s.cluster, found.Version, schemaVersion)
+		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", elect.ErrSchema, s.schemaName(), found.Version, schemaVersion)
 	}
 	return nil
+}
+
+// lookAtSchema is for those who only read: what is not there they do not make.
+func (s *Store) lookAtSchema(ctx context.Context) error {
+	err := s.readSchema(ctx)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return fmt.Errorf("no replica has set up cluster %s in database %s yet", s.cluster, s.database)
+	}
+	return err
 }
 
 // indexes of each kind beside _id. Locks: whose session is dead (sweeps), what changed since (wakes), a group in order of ID (lists).
@@ -148,7 +176,7 @@ const (
 	pauseBetweenSetUpAttempts = 50 * time.Millisecond
 )
 
-// makeIndexes makes collections and indexes. Collections are made before a change stream is opened on them.
+// makeIndexes makes the collections and indexes that are missing. Collections are made before a change stream is opened on them.
 func (s *Store) makeIndexes(ctx context.Context) error {
 	wanted := indexes()
 	db := s.client.Database(s.database)
@@ -158,21 +186,75 @@ func (s *Store) makeIndexes(ctx context.Context) error {
 	}
 	for _, kind := range elect.Kinds() {
 		name := collectionName(s.cluster, kind)
+		missing := wanted[kind]
 		var err error
-		if !slices.Contains(there, name) {
+		if slices.Contains(there, name) {
+			missing, err = s.missingIndexes(ctx, db.Collection(name), missing)
+		} else {
 			err = retryConflicts(ctx, func() error { return db.CreateCollection(ctx, name) })
 		}
-		if err == nil && wanted[kind] != nil {
+		if err == nil && len(missing) > 0 {
 			err = retryConflicts(ctx, func() error {
-				_, err := db.Collection(name).Indexes().CreateMany(ctx, wanted[kind])
+				_, err := db.Collection(name).Indexes().CreateMany(ctx, missing)
 				return err
 			})
+			if hasCode(err, []int{codeUnauthorized}) {
+				err = fmt.Errorf("%w: index %s is missing, and %w", elect.ErrInvalid, describe(missing), nameRight(err))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("set up collection %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// missingIndexes are those wanted on keys that no index of the collection is on. Asking first lets a user do without the right
+// to make them who has no need to.
+func (s *Store) missingIndexes(ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel) ([]mongo.IndexModel, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	cursor, err := coll.Indexes().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []struct {
+		Key     bson.D `bson:"key"`
+		Partial bson.D `bson:"partialFilterExpression"`
+		Sparse  bool   `bson:"sparse"`
+	}
+	if err := cursor.All(ctx, &found); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(wanted), func(w mongo.IndexModel) bool {
+		for _, f := range found {
+			if f.Partial == nil && !f.Sparse && sameKeys(f.Key, w.Keys.(bson.D)) { //nolint:forcetypeassert // our own
+				return true
+			}
+		}
+		return false
+	}), nil
+}
+
+// sameKeys compares the fields of two ascending indexes. A shell writes 1 as a double.
+func sameKeys(found, wanted bson.D) bool {
+	return slices.EqualFunc(found, wanted, func(f, w bson.E) bool {
+		return f.Key == w.Key && slices.Contains([]any{int32(1), int64(1), float64(1)}, f.Value)
+	})
+}
+
+// describe names indexes by their fields.
+func describe(models []mongo.IndexModel) string {
+	var all []string
+	for _, m := range models {
+		var fields []string
+		for _, e := range m.Keys.(bson.D) { //nolint:forcetypeassert // our own
+			fields = append(fields, e.Key+": 1")
+		}
+		all = append(all, "{"+strings.Join(fields, ", ")+"}")
+	}
+	return strings.Join(all, ", ")
 }
 
 // retryConflicts runs a set-up step until it is done, by us or by another process.

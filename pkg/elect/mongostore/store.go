@@ -43,10 +43,10 @@ var _ elect.Store = (*Store)(nil)
 // errClosed is the cause of contexts that Close ended.
 var errClosed = errors.New("the store is closed")
 
-// Open connects to the database and sets it up: collections, indexes, the version of the layout. Any number of processes may do so
-// at once. It waits for a primary no longer than the operation time-out, or the context.
+// Open connects to the database, checks that the user may do what will be needed, and makes what is missing: collections,
+// indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no longer than the operation time-out, or the context.
 //
-// Errors wrap [elect.ErrInvalid] (the URI, the credentials, a name, the way locks are sharded), [elect.ErrSchema] (set up by a newer version), or
+// Errors wrap [elect.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are sharded), [elect.ErrSchema] (set up by a newer version), or
 // [elect.ErrUnavailable] (not reached: try again). They never hold the password.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	opts = opts.withDefaults()
@@ -65,7 +65,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		end(errClosed)
 		return nil, s.translate(what, err)
 	}
-	if err := s.setUp(ctx); err != nil {
+	if err := s.setUp(ctx, opts.ReadOnly); err != nil {
 		_ = s.Close(ctx)
 		return nil, s.translate(what, err)
 	}

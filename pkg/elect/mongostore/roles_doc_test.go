@@ -1,0 +1,60 @@
+package mongostore_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The roles are documented once, and tested from there.
+const rolesDoc = "../../../docs/operations.md"
+
+// documented returns the commands of the code block in the docs that follows the marker, for another database.
+func documented(t *testing.T, marker, database string) []bson.D {
+	t.Helper()
+	text, err := os.ReadFile(rolesDoc)
+	must(t, err)
+	_, after, found := strings.Cut(string(text), "<!-- "+marker+" -->\n```js\n")
+	block, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatalf("%s has no block %q", rolesDoc, marker)
+	}
+	block = regexp.MustCompile(`("db": |getSiblingDB\()"shardctl"`).ReplaceAllString(block, `${1}"`+database+`"`)
+	var commands []bson.D
+	for _, call := range strings.Split(block, `db.getSiblingDB("`+database+`").runCommand(`)[1:] {
+		var command bson.D
+		must(t, bson.UnmarshalExtJSON([]byte(strings.TrimSuffix(strings.TrimSpace(call), ")")), false, &command))
+		commands = append(commands, command)
+	}
+	return commands
+}
+
+// privilege is one action on one collection; "" is all of the database.
+type privilege struct{ collection, action string }
+
+// privilegesOf takes a createRole apart.
+func privilegesOf(t *testing.T, createRole bson.D) []privilege {
+	t.Helper()
+	raw, err := bson.Marshal(createRole)
+	must(t, err)
+	var role struct {
+		Privileges []struct {
+			Resource struct{ Collection string }
+			Actions  []string
+		}
+	}
+	must(t, bson.Unmarshal(raw, &role))
+	var all []privilege
+	for _, p := range role.Privileges {
+		for _, action := range p.Actions {
+			all = append(all, privilege{p.Resource.Collection, action})
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("no privileges in %v", createRole)
+	}
+	return all
+}
