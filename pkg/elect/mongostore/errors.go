@@ -44,7 +44,7 @@ func (s *Store) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	shown := s.hide(nameRight(err)) // by its text only, when that held a secret: what it is was told by err
+	shown := s.hide(plainly(err)) // by its text only, when that held a secret: what it is was told by err
 	switch {
 	case errors.Is(shown, elect.ErrInvalid), errors.Is(shown, elect.ErrSchema): // found out by this package
 		return fmt.Errorf("%s: %w", what, shown)
@@ -67,10 +67,14 @@ func isInvalid(err error) bool {
 		var broken net.Error
 		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
 	}
-	// or only as text, when another connection failed first and took the pool with it.
+	// or only as text, when another connection failed first and took the pool, or the server, with it.
 	var cleared driver.RetryablePoolError
-	return errors.As(err, &cleared) && strings.Contains(err.Error(), "(AuthenticationFailed)")
+	var selection topology.ServerSelectionError
+	return (errors.As(err, &cleared) || errors.As(err, &selection)) && strings.Contains(err.Error(), authenticationFailed)
 }
+
+// authenticationFailed is how the driver writes the server's answer to a wrong user or password.
+const authenticationFailed = "(AuthenticationFailed)"
 
 func isUnavailable(err error) bool {
 	var connection topology.ConnectionError

@@ -19,6 +19,14 @@ var actionOf = map[string]string{
 	"delete": actionRemove, "create": "createCollection or " + actionInsert, "createIndexes": actionCreateIndex, "aggregate": actionFind, "getMore": actionFind,
 }
 
+// plainly says in a few words what the driver and the server say in many: who may not log in, or may not do something.
+func plainly(err error) error {
+	if isInvalid(err) && strings.Contains(err.Error(), authenticationFailed) {
+		return errors.New("the log-in failed: wrong user or password, or a user of another database (authSource in the URI)")
+	}
+	return nameRight(err)
+}
+
 // nameRight says in one line which privilege was missing, should err be a refusal for the lack of one.
 func nameRight(err error) error {
 	var server mongo.ServerError
