@@ -11,6 +11,7 @@ import (
 // watch takes the store's hints for as long as there are any; where the store has none, the counters are polled.
 func (e *Elector) watch() {
 	e.work.Go(func() {
+		told := false // the first of a row of failures is told: without a watch all works, only later
 		for e.loop.ctx.Err() == nil {
 			session := e.lease.Load().session
 			if session == "" {
@@ -27,8 +28,13 @@ func (e *Elector) watch() {
 				cancel()
 				return
 			}
-			if err == nil {
+			switch {
+			case err == nil:
+				told = false
 				e.follow(ctx, session, hints)
+			case !told && e.loop.ctx.Err() == nil:
+				told = true
+				e.log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
 			e.post(func() { e.loop.mirror.watching = false })

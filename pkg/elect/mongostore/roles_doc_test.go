@@ -2,11 +2,12 @@ package mongostore_test
 
 import (
 	"os"
-	"regexp"
-	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 )
 
 // The roles are documented once, and tested from there.
@@ -17,18 +18,8 @@ func documented(t *testing.T, marker, database string) []bson.D {
 	t.Helper()
 	text, err := os.ReadFile(rolesDoc)
 	must(t, err)
-	_, after, found := strings.Cut(string(text), "<!-- "+marker+" -->\n```js\n")
-	block, _, closed := strings.Cut(after, "```")
-	if !found || !closed {
-		t.Fatalf("%s has no block %q", rolesDoc, marker)
-	}
-	block = regexp.MustCompile(`("db": |getSiblingDB\()"shardctl"`).ReplaceAllString(block, `${1}"`+database+`"`)
-	var commands []bson.D
-	for _, call := range strings.Split(block, `db.getSiblingDB("`+database+`").runCommand(`)[1:] {
-		var command bson.D
-		must(t, bson.UnmarshalExtJSON([]byte(strings.TrimSuffix(strings.TrimSpace(call), ")")), false, &command))
-		commands = append(commands, command)
-	}
+	commands, err := testmongo.Documented(string(text), marker, database, mongostore.DefaultCluster)
+	must(t, err)
 	return commands
 }
 
