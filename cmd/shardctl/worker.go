@@ -65,8 +65,9 @@ func runWorker(ctx context.Context, o runOptions) error {
 	}
 	w.metrics.SetBuild(version, commit())
 	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
+	place, left := restartInPlace(ctx, client, s.Pod, w.log)
 	w.replica = replica.New(replica.Config{
-		Settings: s, Metrics: w.metrics, Guard: client, Output: w.out, Logger: w.log, OnStuck: w.stuck,
+		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log, OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
 	frugal()

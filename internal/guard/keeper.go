@@ -51,6 +51,8 @@ type keeper struct {
 	nextObstruction protocol.Instant // when to ask next whether the worker obstructs the store
 	obstructing     int              // how often in a row it did
 
+	held []*os.File // locks that are the worker's, and this process's once it has died
+
 	draining bool
 	drainBy  protocol.Instant
 	hard     syscall.Signal // the signal of a hard stop; zero: none

@@ -140,6 +140,7 @@ type player struct {
 	client *Client
 	mu     sync.Mutex
 	runs   map[string]tasks.Process
+	place  *Place
 }
 
 func playWorker() int {
@@ -204,6 +205,13 @@ func (p *player) do(d deed) error {
 		return p.client.Hello(d.For, d.Limit)
 	case "open":
 		return p.client.SessionOpening(ctx, d.Session)
+	case "place":
+		place, _, err := takePlace(d.Name, here)
+		if err != nil {
+			return err
+		}
+		p.place = place // keeps it open
+		return p.client.share(ctx, place)
 	case "close":
 		return p.client.SessionClosed(d.Session)
 	case "beat":

@@ -25,6 +25,7 @@ const (
 	kindOpening  kind = "opening"  // Session: about to be inserted
 	kindClosed   kind = "closed"   // Session: marked, nothing more to do for it
 	kindGrant    kind = "grant"    // Session, Key, Until (zero: over)
+	kindPlace    kind = "place"    // and a file, to be held until the end
 	kindBye      kind = "bye"      // the worker is about to exit in order
 )
 

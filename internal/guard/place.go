@@ -1,10 +1,9 @@
 package guard
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,21 +11,22 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// ErrNotInPlace says that nothing proves that this process follows another one in the same container: wait for the lease,
-// as after any death.
-var ErrNotInPlace = errors.New("no restart in place")
-
-// Identity says which container of which pod this is.
-type Identity struct {
-	PodUID    string `json:"podUid"`
-	Container string `json:"container"`
-}
+var (
+	// ErrNotInPlace says that nothing proves that this process follows another one in the same container: wait for the lease,
+	// as after any death.
+	ErrNotInPlace = errors.New("no restart in place")
+	// ErrForgotten says that a place could not note something, and has removed all that it had noted: a successor will wait for
+	// the lease. It is said once; from then on the place notes nothing.
+	ErrForgotten = errors.New("the record of this container was removed: once restarted it will wait for the lease")
+)
 
 // Place is the memory of a container across its restarts: a file on a volume of the pod, and a lock beside it that is held
-// for as long as the process lives. A container that was killed whole, guard included, cannot mark its sessions; the
+// for as long as the worker or its guard lives. A container that was killed whole, guard included, cannot mark its sessions; the
 // next process in the same place can, at once, since everything of the last one ended with its PID 1.
 type Place struct {
 	file string
@@ -34,29 +34,45 @@ type Place struct {
 
 	mu     sync.Mutex
 	record record
-}
-
-// record is the file's content.
-type record struct {
-	Identity
-	Sessions map[string]map[elect.Key]time.Duration `json:"sessions"` // by uuid: the keys ever granted, and T
+	over   bool // it notes nothing any more
 }
 
 // InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead; each of
-// its granted keys stays held for a whole lease. It must be called by a worker, before it opens a session. The error
+// its granted keys stays held for a whole lease. It must be called before a session is opened. The error
 // wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].
-func InPlace(dir string, id Identity) (*Place, []Session, error) {
-	if os.Getppid() != 1 {
-		return nil, nil, fmt.Errorf("%w: the guard is not PID 1", ErrNotInPlace)
+func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []Session, error) {
+	if c.pid != 1 {
+		return nil, nil, fmt.Errorf("%w: the guard is process %d and not 1: tasks may have outlived it", ErrNotInPlace, c.pid)
 	}
-	return takePlace(dir, id)
+	p, left, err := takePlace(dir, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.share(ctx, p); err != nil {
+		p.Release()
+		return nil, nil, err
+	}
+	return p, left, nil
+}
+
+// share has the guard hold the lock, too: it outlives this process for a moment, and so do its tasks.
+func (c *Client) share(ctx context.Context, p *Place) error {
+	fd, err := unix.FcntlInt(p.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("share the place: %w", err)
+	}
+	return c.written(ctx, "share the place", message{Kind: kindPlace, files: []*os.File{os.NewFile(uintptr(fd), "place")}})
 }
 
 func takePlace(dir string, id Identity) (*Place, []Session, error) {
 	if id.PodUID == "" || id.Container == "" {
 		return nil, nil, fmt.Errorf("%w: the pod's UID or the container's name is not known", ErrNotInPlace)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrNotInPlace, err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "place.lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the directory is the operator's choice
 	if err != nil {
@@ -67,14 +83,14 @@ func takePlace(dir string, id Identity) (*Place, []Session, error) {
 		return nil, nil, fmt.Errorf("%w: another process holds %s: %w", ErrNotInPlace, lock.Name(), err)
 	}
 	p := &Place{file: filepath.Join(dir, "place.json"), lock: lock}
+	p.record = record{Identity: id, Boot: boot, Sessions: map[string]map[elect.Key]time.Duration{}}
 	old, err := readRecord(p.file)
+	if err == nil && (old.Identity != id || old.Boot != boot) {
+		old.Sessions, err = nil, p.record.save(p.file)
+	}
 	if err != nil {
 		p.Release()
 		return nil, nil, err
-	}
-	p.record = record{Identity: id, Sessions: map[string]map[elect.Key]time.Duration{}}
-	if old.Identity != id {
-		return p, nil, p.save()
 	}
 	var left []Session
 	for uuid, granted := range old.Sessions {
@@ -84,65 +100,69 @@ func takePlace(dir string, id Identity) (*Place, []Session, error) {
 	return p, left, nil
 }
 
-func readRecord(file string) (record, error) {
-	var r record
-	text, err := os.ReadFile(file) //nolint:gosec // G304: the directory is the operator's choice
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err != nil {
-		return r, fmt.Errorf("read what was here before: %w", err)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return record{}, nil //nolint:nilerr // what cannot be read proves nothing, as if it were not there
-	}
-	return r, nil
-}
-
 // Opening notes a session. It returns once that is written, and only then may the session be inserted.
 func (p *Place) Opening(uuid string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.record.Sessions[uuid] = map[elect.Key]time.Duration{}
-	return p.save()
+	return p.note(func(r record) bool {
+		r.Sessions[uuid] = map[elect.Key]time.Duration{}
+		return true
+	})
 }
 
+// maxGrants bounds the bytes of a session's grants: more than that no mark can carry, and each new one writes them all.
+const maxGrants = 48 << 10
+
 // Granting notes that a far side is about to be told that it may work on a key, for at most a lease at a time. It
-// returns once that is written, and only then may the grant be sent. A key that is noted already costs nothing.
+// returns once that is written, and only then may the grant be sent. A key that is noted already costs nothing. A session with very many
+// grants is forgotten: it cannot be marked without them.
 func (p *Place) Granting(key elect.Key, uuid string, lease time.Duration) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	granted := p.record.Sessions[uuid]
-	if granted == nil || granted[key] >= lease {
-		return nil
+	return p.note(func(r record) bool {
+		granted := r.Sessions[uuid]
+		if granted == nil || granted[key] >= lease {
+			return false
+		}
+		granted[key] = lease
+		if grantBytes(granted) > maxGrants {
+			delete(r.Sessions, uuid)
+		}
+		return true
+	})
+}
+
+func grantBytes(granted map[elect.Key]time.Duration) int {
+	n := 0
+	for key := range granted {
+		n += len(key) + len(`"":86400000,`)
 	}
-	granted[key] = lease
-	return p.save()
+	return n
 }
 
 // Closed notes that a session is marked dead: nothing is left to do for it.
 func (p *Place) Closed(uuid string) error {
+	return p.note(func(r record) bool {
+		_, noted := r.Sessions[uuid]
+		delete(r.Sessions, uuid)
+		return noted
+	})
+}
+
+// note changes the record. What cannot be noted must not be missing in silence: a successor would mark a session dead without its
+// grants. So the record is removed then.
+func (p *Place) note(change func(record) (changed bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.record.Sessions, uuid)
-	return p.save()
+	if p.over || !change(p.record) {
+		return nil
+	}
+	err := p.record.save(p.file)
+	if err == nil {
+		return nil
+	}
+	if gone := forget(p.file); gone != nil {
+		return errors.Join(err, gone)
+	}
+	p.over = true
+	return fmt.Errorf("%w: %w", ErrForgotten, err)
 }
 
-// Release gives the place up. The end of the process does, too.
+// Release gives the place up here. The end of the process does, too; the guard holds it until its own end.
 func (p *Place) Release() { _ = p.lock.Close() }
-
-// save replaces the file. It need not survive the machine, only this process, so nothing is forced to the disk.
-func (p *Place) save() error {
-	text, err := json.Marshal(p.record)
-	if err != nil {
-		return fmt.Errorf("note the sessions: %w", err)
-	}
-	fresh := p.file + ".new"
-	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		return fmt.Errorf("note the sessions: %w", err)
-	}
-	if err := os.Rename(fresh, p.file); err != nil {
-		return fmt.Errorf("note the sessions: %w", err)
-	}
-	return nil
-}

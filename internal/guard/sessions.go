@@ -36,6 +36,9 @@ func (g *keeper) handle(m message) {
 		if l := g.sessions[m.Session]; l != nil {
 			l.grant(m.Key, m.Until)
 		}
+	case kindPlace:
+		g.held = append(g.held, m.files...)
+		return
 	case kindBye:
 		g.worker.bye = true
 	default: // what only a guard says, or what is not known

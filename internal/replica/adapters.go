@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // since a guard that only stood still goes on to mark the sessions, and would free keys whose grants it has not heard of.
 type guardAdapter struct {
 	client *guard.Client
+	place  *guard.Place // nil without one
 	log    logr.Logger
 }
 
@@ -27,10 +29,30 @@ const told = 5 * time.Second
 func (g guardAdapter) SessionOpening(session string) {
 	ctx, cancel := context.WithTimeout(context.Background(), told)
 	defer cancel()
+	if g.place != nil {
+		_ = g.placed(g.place.Opening(session)) // a session that is not noted waits for its lease
+	}
 	g.note(g.client.SessionOpening(ctx, session))
 }
 
-func (g guardAdapter) SessionOver(session string) { g.note(g.client.SessionClosed(session)) }
+func (g guardAdapter) SessionOver(session string) {
+	if g.place != nil {
+		_ = g.placed(g.place.Closed(session)) // it is marked: once more does no harm
+	}
+	g.note(g.client.SessionClosed(session))
+}
+
+// placed tells of what could not be noted in the place. A record that is gone holds nobody up.
+func (g guardAdapter) placed(err error) error {
+	if err == nil {
+		return nil
+	}
+	g.log.Error(err, "The container's record cannot be written")
+	if errors.Is(err, guard.ErrForgotten) {
+		return nil
+	}
+	return err
+}
 
 func (g guardAdapter) Renewed(session string, acked protocol.Instant, p protocol.Params) {
 	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, p.T, p.Renew)))
@@ -42,18 +64,23 @@ func (g guardAdapter) note(err error) {
 	}
 }
 
-// grants tells the guard until when far sides may work on keys.
-func grants(g *guard.Client, log logr.Logger) func(key elect.Key, session string, until time.Time) error {
+// granted tells until when a far side may work on a key to whoever frees it, should this process die: the guard, and a successor.
+func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
 	return func(key elect.Key, session string, until time.Time) error {
 		if until.IsZero() {
-			err := g.GrantOver(key, session)
-			guardAdapter{g, log}.note(err)
+			err := g.client.GrantOver(key, session)
+			g.note(err)
 			return err
+		}
+		if g.place != nil {
+			if err := g.placed(g.place.Granting(key, session, lease)); err != nil {
+				return err
+			}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), told)
 		defer cancel()
-		err := g.Grant(ctx, key, session, guard.Now().Add(time.Until(until)))
-		guardAdapter{g, log}.note(err)
+		err := g.client.Grant(ctx, key, session, guard.Now().Add(time.Until(until)))
+		g.note(err)
 		return err
 	}
 }

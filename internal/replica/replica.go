@@ -24,6 +24,10 @@ type Config struct {
 	Metrics  *status.Metrics
 	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
 	Guard *guard.Client
+	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process before this one
+	// had in it: nothing of them is left.
+	Place *guard.Place
+	Left  []guard.Session
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Output gets what commands write.
@@ -114,7 +118,10 @@ func (r *Replica) build(store elect.Store) error {
 		Logger: log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: r.hooks(),
 	}
 	if r.cfg.Guard != nil {
-		cfg.Guard = guardAdapter{r.cfg.Guard, log}
+		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, log}
+	}
+	for _, s := range r.cfg.Left {
+		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: s.UUID, Granted: s.Granted})
 	}
 	elector, err := elect.New(cfg)
 	if err != nil {
@@ -166,7 +173,7 @@ func (r *Replica) supervisorConfig(s *config.Settings) tasks.Config {
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
-		cfg.Granted = grants(g, r.log)
+		cfg.Granted = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
 	}
 	return cfg
 }
