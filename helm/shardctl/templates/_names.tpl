@@ -1,0 +1,60 @@
+{{- define "shardctl.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "shardctl.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A name with an ending that is kept when the whole is too long: dict "root" . "suffix" "admin". */}}
+{{- define "shardctl.named" -}}
+{{- $room := int (sub 62 (len .suffix)) -}}
+{{- printf "%s-%s" (include "shardctl.fullname" .root | trunc $room | trimSuffix "-") .suffix -}}
+{{- end -}}
+
+{{/* What Services and Deployments select by. It never changes: a Deployment's selector cannot. */}}
+{{- define "shardctl.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "shardctl.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "shardctl.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "shardctl.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with omit .Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/instance" }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "shardctl.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "shardctl.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "shardctl.image" -}}
+{{- with .Values.image -}}
+{{- .repository }}:{{ default $.Chart.AppVersion .tag }}{{ with .digest }}@{{ . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "shardctl.storeSecret" -}}
+{{- .Values.store.existingSecret | default (include "shardctl.named" (dict "root" . "suffix" "store")) -}}
+{{- end -}}
+
+{{- define "shardctl.adminSecret" -}}
+{{- .Values.admin.existingSecret | default (include "shardctl.named" (dict "root" . "suffix" "admin")) -}}
+{{- end -}}

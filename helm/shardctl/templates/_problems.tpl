@@ -1,0 +1,144 @@
+{{/* What a schema cannot say: one line for each thing that is wrong, beginning with the value's name. */}}
+{{- define "shardctl.problems" -}}
+{{ include "shardctl.problems.files" . }}
+{{ include "shardctl.problems.store" . }}
+{{ include "shardctl.problems.admin" . }}
+{{ include "shardctl.problems.fields" . }}
+{{ include "shardctl.problems.names" . }}
+{{ include "shardctl.problems.objects" . }}
+{{ include "shardctl.overflow" . }}
+{{- end -}}
+
+{{/* Files that cannot be read, and fields that stand twice. */}}
+{{- define "shardctl.problems.files" -}}
+{{- $places := dict -}}
+{{- range $field, $value := .Values.config -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $places $field "config" -}}{{- end -}}
+{{- end -}}
+{{- range $name, $text := .Values.configFiles -}}
+{{- $doc := fromYaml $text -}}
+{{- $here := printf "configFiles[%s]" $name -}}
+{{- if eq $name "chart.yaml" }}
+{{ $here }}: the chart writes a file of this name itself, choose another
+{{- end -}}
+{{- if hasKey $doc "Error" }}
+{{ $here }}: is not YAML: {{ $doc.Error | replace "\n" " " }}
+{{- else -}}
+{{- range $field, $value := $doc -}}
+{{- if not (or (hasPrefix "x-" $field) (eq $field "version") (kindIs "invalid" $value)) -}}
+{{- $first := get $places $field -}}
+{{- if and (eq $field "groups") (eq $first "config") }}
+groups: stand in config and in {{ $here }}: put all of them in one or the other
+{{- else if and $first (ne $field "groups") }}
+{{ $field }}: stands in {{ $first }} and in {{ $here }}: it may stand in one of them
+{{- else -}}
+{{- $_ := set $places $field $here -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "shardctl.problems.store" -}}
+{{- $settings := include "shardctl.settings" . | fromJson -}}
+{{- $store := kindIs "map" $settings.store | ternary $settings.store dict -}}
+{{- $uri := toString ($store.uri | default "") -}}
+{{- $byEnvironment := contains "$(SHARDCTL_STORE_URI" $uri -}}
+{{- $made := .Values.store.uri -}}
+{{- $existing := .Values.store.existingSecret -}}
+{{- if not $uri }}
+store.uri: the store in configFiles has none: add `uri: $(SHARDCTL_STORE_URI)` to it
+{{- else if and $byEnvironment (not $made) (not $existing) }}
+store.uri: is missing: give the store's URI, as mongodb://user:password@host/shardctl, or store.existingSecret with a Secret that holds it
+{{- else if and $made $existing }}
+store.uri: stands beside store.existingSecret: give one of them
+{{- else if and (not $byEnvironment) (or $made $existing) }}
+config.store.uri: stands beside store.{{ $made | ternary "uri" "existingSecret" }}: give one of them
+{{- else if and (not $byEnvironment) (regexMatch "://[^/@]*:[^/@]*@" $uri) (not (contains "$(" $uri)) }}
+config.store.uri: holds a password, which a ConfigMap shows to everybody: give it as store.uri, or in a Secret as store.existingSecret
+{{- end -}}
+{{- $single := and (eq (include "shardctl.replicas" . | int) 1) (not .Values.autoscaling.enabled) (eq .Values.strategy.type "Recreate") -}}
+{{- if and (or (hasPrefix "sqlite:" $made) (hasPrefix "sqlite:" $uri)) (not $single) }}
+store.uri: sqlite is a file on one machine, which pods on several cannot share: give a mongodb:// URI, or for a trial replicaCount=1 and strategy.type=Recreate
+{{- end -}}
+{{- end -}}
+
+{{- define "shardctl.problems.admin" -}}
+{{- with .Values.admin -}}
+{{- $admin := (include "shardctl.settings" $ | fromJson).admin | default dict -}}
+{{- if and .tokens .existingSecret }}
+admin.tokens: stand beside admin.existingSecret: give one of them
+{{- end -}}
+{{- if .expose -}}
+{{- if not (or .tokens .existingSecret) }}
+admin.expose: needs admin.tokens or admin.existingSecret: on the pod network everybody reaches it
+{{- end -}}
+{{- if hasKey (include "shardctl.given" $ | fromJson) "admin" }}
+admin.expose: stands beside admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
+{{- else if or (hasKey ($.Values.config.admin | default dict) "listen") (hasKey ($.Values.config.admin | default dict) "tokensFile") }}
+config.admin: listen and tokensFile come from admin.port and admin.tokens when admin.expose is true: leave them out
+{{- end -}}
+{{- if eq (toString (int .port)) (include "shardctl.httpPort" $) }}
+admin.port: {{ int .port }} is server.listen's port: give another
+{{- else if eq (int .port) (int $.Values.service.port) }}
+admin.port: {{ int .port }} is service.port as well: give another
+{{- end -}}
+{{- else if or .tokens .existingSecret }}
+admin.expose: is false, and the tokens would go unread: set it, or leave them out
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fields that the chart has to understand, and those that must differ from pod to pod. */}}
+{{- define "shardctl.problems.fields" -}}
+{{- $settings := include "shardctl.settings" . | fromJson -}}
+{{- $listen := toString (($settings.server | default dict).listen | default ":8080") -}}
+{{- if not (regexMatch ":[1-9][0-9]{0,4}$" $listen) }}
+server.listen: {{ $listen }} does not end in a port, which probes and the Service need: give one, as :8080
+{{- else if regexMatch "^(127\\.|localhost:|\\[::1\\])" $listen }}
+server.listen: {{ $listen }} is not on the pod network, where probes and the other replicas ask: give one that is, as :8080
+{{- end -}}
+{{- $timeout := toString (($settings.shutdown | default dict).timeout | default "25s") -}}
+{{- if eq (include "shardctl.seconds" $timeout) "" }}
+shutdown.timeout: {{ $timeout }} is not a duration that the pod's terminationGracePeriodSeconds can be made of: give one, as 25s
+{{- end -}}
+{{- $instance := toString ($settings.instance | default "") -}}
+{{- if and (not (contains "$(" $instance)) (or (gt (include "shardctl.replicas" . | int) 1) .Values.autoscaling.enabled) }}
+instance: {{ $instance }} is the same for all replicas: leave it out, and each has its pod's name
+{{- end -}}
+{{- end -}}
+
+{{/* Braces that make no names. */}}
+{{- define "shardctl.problems.names" -}}
+{{- $docs := values (include "shardctl.files" . | fromJson) | concat (list .Values.config) -}}
+{{- range $doc := $docs -}}
+{{- range $group := (kindIs "slice" $doc.groups | ternary $doc.groups list) -}}
+{{- range $task := (kindIs "map" $group | ternary $group dict).tasks -}}
+{{- $name := (kindIs "map" $task | ternary $task dict).name | toString -}}
+{{- range regexFindAll "\\{[^{}]*\\}" $name -1 -}}
+{{- if not (or (contains "," .) (contains "$(" .) (regexMatch "^\\{[0-9]{1,9}\\.\\.[0-9]{1,9}\\}$" .)) }}
+group {{ $group.name }}: the task {{ $name }} has the braces {{ . }}, allowed are {a,b}, {1..9} and {01..99}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Objects that contradict each other or themselves. */}}
+{{- define "shardctl.problems.objects" -}}
+{{- with .Values.autoscaling -}}
+{{- if .enabled -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}
+autoscaling.minReplicas: {{ int .minReplicas }} is more than autoscaling.maxReplicas, {{ int .maxReplicas }}
+{{- end -}}
+{{- if not (or .targetCPUUtilizationPercentage .targetMemoryUtilizationPercentage .metrics) }}
+autoscaling.metrics: there is nothing to scale by: set targetCPUUtilizationPercentage, targetMemoryUtilizationPercentage or metrics
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled }}
+podMonitor.enabled: stands beside serviceMonitor.enabled, and everything would count twice: set one of them
+{{- end -}}
+{{- end -}}
