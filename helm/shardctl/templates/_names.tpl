@@ -27,6 +27,12 @@ app.kubernetes.io/name: {{ include "shardctl.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Of the pod of helm test, which no Service and no Deployment may take for a replica. */}}
+{{- define "shardctl.testLabels" -}}
+app.kubernetes.io/name: {{ include "shardctl.name" . | trunc 58 | trimSuffix "-" }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "shardctl.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "shardctl.selectorLabels" . }}

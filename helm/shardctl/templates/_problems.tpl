@@ -138,7 +138,4 @@ autoscaling.metrics: there is nothing to scale by: set targetCPUUtilizationPerce
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled }}
-podMonitor.enabled: stands beside serviceMonitor.enabled, and everything would count twice: set one of them
-{{- end -}}
 {{- end -}}
