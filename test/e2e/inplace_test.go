@@ -1,0 +1,167 @@
+//go:build linux
+
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+// pod is where a container of a story lives: its identity, and the directory that outlives it.
+type pod struct{ uid, dir string }
+
+func (p pod) fields() map[string]any {
+	return map[string]any{"pod": map[string]any{"uid": p.uid, "container": "shardctl", "dir": p.dir}}
+}
+
+func (p pod) record() string { return filepath.Join(p.dir, "place.json") }
+
+// start starts a container in the pod.
+func (p pod) start(ctx SpecContext, c *harness.Cluster, name string) *harness.Replica {
+	GinkgoHelper()
+	r, err := c.StartContainer(ctx, name, p.fields())
+	Expect(err).NotTo(HaveOccurred())
+	return r
+}
+
+// dieWhole kills the first process of a container, and with it all others, and waits until they are gone.
+func dieWhole(ctx SpecContext, r *harness.Replica) history.Instant {
+	GinkgoHelper()
+	at, err := r.Kill(harness.Guard, syscall.SIGKILL)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = r.Wait(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return at
+}
+
+// sessionOf is the live session of an instance in the eyes of another.
+func sessionOf(ctx SpecContext, eyes *harness.Replica, instance string) (string, error) {
+	all, err := eyes.Client.Instances(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range all {
+		if i.Name == instance && i.State == "live" {
+			return i.Session, nil
+		}
+	}
+	return "", fmt.Errorf("%s sees no live %s", eyes.Name, instance)
+}
+
+var _ = Describe("A container that is killed whole and started again", func() {
+	EachStore("In place", func(store string, uri func() string) {
+		const tasks, limit, lease = 15, 8, 10 * time.Second
+		var (
+			c          *harness.Cluster
+			pods       map[string]pod
+			a, b, d    *harness.Replica
+			doubles    []harness.Problem
+			neverTwice = func(ctx SpecContext, eyes *harness.Replica) error {
+				status, err := eyes.Client.Status(ctx)
+				doubles = append(doubles, status.ProblemsOf("DuplicateInstance")...)
+				return err
+			}
+		)
+		AfterEach(func() { LogsOnFailure(c) })
+
+		BeforeAll(func(ctx SpecContext) {
+			c = NewCluster("in-place-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Cap: limit, Lease: lease, Settle: lease})
+			pods = map[string]pod{}
+			for _, name := range []string{"a", "b", "d"} {
+				dir, err := os.MkdirTemp(Work, "pod-")
+				Expect(err).NotTo(HaveOccurred())
+				pods[name] = pod{"uid-of-" + name, dir}
+			}
+			a, b, d = pods["a"].start(ctx, c, "a"), pods["b"].start(ctx, c, "b"), pods["d"].start(ctx, c, "d")
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+		}, NodeTimeout(StoryTimeout))
+
+		It("takes its keys back at once, and nobody else's move", func(ctx SpecContext) {
+			keys := keysOf(c, b)
+			at := dieWhole(ctx, b)
+			b = pods["b"].start(ctx, c, "b")
+			Eventually(func() error { return errors.Join(neverTwice(ctx, a), c.CheckTaken(keys, at)) }).Should(Succeed())
+			taken := history.Now()
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+			h := Load(c)
+			Expect(h.Moves(at, taken)).To(BeEmpty())
+			for _, run := range h.Started(at, history.Now()) {
+				Expect(keys).To(ContainElement(run.Key), "a key of another replica was started again")
+				Expect(run.Instance).To(Equal("b"))
+			}
+			all, err := a.Client.Tasks(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, t := range all {
+				if t.Instance == "b" {
+					Expect(t.Reason).To(Equal("Restarted"), t.Message)
+					Expect(t.Message).To(ContainSubstring("its container ended and was started again"))
+				}
+			}
+			gaps := history.Lengths(h.Gaps(at, taken))
+			Expect(history.Percentile(gaps, 100)).To(BeNumerically("<", lease), "it waited for the lease")
+			Expect(doubles).To(BeEmpty())
+			ExpectOneRunEach(c)
+			Figure(store, "a container killed whole and started again in place, T %v: its %d keys were without a run for %s, 0 moved", lease, len(keys), history.Summary(gaps))
+		}, SpecTimeout(StoryTimeout))
+
+		It("waits for the lease as another pod, or with a record that is torn", func(ctx SpecContext) {
+			keys := append(keysOf(c, b), keysOf(c, d)...)
+			at := dieWhole(ctx, b)
+			dieWhole(ctx, d)
+			pods["b"] = pod{"uid-of-another", pods["b"].dir}
+			Expect(os.Truncate(pods["d"].record(), 40)).To(Succeed())
+			b, d = pods["b"].start(ctx, c, "b"), pods["d"].start(ctx, c, "d")
+			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			for _, run := range Load(c).Started(at, history.Now()) {
+				Expect(run.Start.Sub(at)).To(BeNumerically(">", lease/2), "%v did not wait", run)
+			}
+			Expect([]string{b.Log(), d.Log()}).NotTo(ContainElement(ContainSubstring("Restarted in place")))
+			Expect(doubles).To(BeEmpty())
+			ExpectOneRunEach(c)
+			Figure(store, "the same as another pod, and with a torn record: %s", history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))))
+		}, SpecTimeout(StoryTimeout))
+
+		It("leaves a living one alone that has its place", func(ctx SpecContext) {
+			before, err := sessionOf(ctx, a, "b")
+			Expect(err).NotTo(HaveOccurred())
+			twin := pods["b"].start(ctx, c, "e")
+			Eventually(twin.Log).Should(ContainSubstring("another process holds"))
+			Eventually(func() (string, error) { return sessionOf(ctx, a, "e") }).ShouldNot(BeEmpty())
+			Consistently(func() (string, error) { return sessionOf(ctx, a, "b") }, "3s").Should(Equal(before))
+			dieWhole(ctx, twin)
+			Expect(pods["b"].record()).To(BeARegularFile())
+			ExpectOneRunEach(c)
+		}, SpecTimeout(StoryTimeout))
+
+		It("has nothing to do where its guard has marked its session already", func(ctx SpecContext) {
+			keys := keysOf(c, d)
+			at, err := d.Kill(harness.Worker, syscall.SIGKILL)
+			Expect(err).NotTo(HaveOccurred())
+			_, err = d.Wait(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			d = pods["d"].start(ctx, c, "d")
+			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+			Eventually(d.Log).Should(ContainSubstring("Restarted in place"))
+			Eventually(func() (string, error) { return sessionOf(ctx, d, "d") }).ShouldNot(BeEmpty())
+			ExpectOneRunEach(c)
+			Expect(c.Scale(ctx, 0)).To(Succeed())
+			Expect(c.Leftovers()).To(BeEmpty())
+			text, err := os.ReadFile(pods["d"].record())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).To(ContainSubstring(`"sessions":{}`), "what ends in order leaves nothing behind")
+		}, SpecTimeout(StoryTimeout))
+	}, Ordered)
+})
