@@ -23,10 +23,10 @@ DEV_FLAGS  ?=
 # Packages of stories with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
 # ending tasks in time.
 STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
-# Packages of this module with Go files; the end-to-end stories have a target of their own.
-UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm)?$$')
+# Packages of this module with Go files; the end-to-end stories have targets of their own.
+UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm|/kube)?$$')
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod))
 
 .DEFAULT_GOAL := help
 
@@ -58,7 +58,7 @@ test: unit e2e storm-short ## Everything: unit tests, model, simulations, histor
 .PHONY: unit
 unit: ## All tests but the end-to-end stories
 	go test $(TEST_FLAGS) $(UNIT)
-	go -C image test $(TEST_FLAGS) ./...
+	$(foreach module,$(NESTED),go -C $(module) test $(TEST_FLAGS) ./... &&) true
 
 .PHONY: e2e
 e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
@@ -120,7 +120,19 @@ race: ## Tests under the race detector, where it matters
 .PHONY: lint
 lint: ## golangci-lint, with the rules of the layout
 	@$(find_lint); echo "$$lint run ./..."; "$$lint" run ./...
-	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config ../.golangci.yml ./...); done
+	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: chart
+chart: ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART=unittest for one)
+	helm/tools/chart.sh $(CHART)
+
+.PHONY: chart-docs
+chart-docs: ## Make the chart's README.md of its values.yaml
+	PATH="$$(helm/tools/build.sh):$$PATH" helm-docs --chart-search-root helm/shardctl
+
+.PHONY: schemas
+schemas: ## Make the schemas of Kubernetes again, after a version or a kind was added (downloads some 200 MB)
+	go -C helm/tools run ./schemas make
 
 .PHONY: fmt
 fmt: ## Format all Go files as the linter wants them

@@ -51,7 +51,7 @@ var operatorKinds = []string{"podmonitors", "prometheusrules", "servicemonitors"
 // download brings a module through the module proxy, verified like any other, and tells where it lies.
 func download(ctx context.Context, module string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // a module of the list above
-	command.Dir = os.TempDir() // outside of any module, whose go.sum it must not change
+	command.Dir = os.TempDir()                                                    // outside of any module, whose go.sum it must not change
 	output, runErr := command.Output()
 	var answer struct{ Dir, Error string }
 	if err := json.Unmarshal(output, &answer); err != nil {
