@@ -28,7 +28,7 @@ selector:
 {{- define "shardctl.monitor.endpoint" -}}
 {{- $root := index . 0 }}{{ $monitor := index . 1 -}}
 path: /metrics
-scheme: {{ include "shardctl.monitor.scheme" $root }}
+scheme: {{ include "shardctl.scheme" $root | lower }}
 {{- with $monitor.interval }}
 interval: {{ . }}
 {{- end }}
@@ -48,14 +48,4 @@ relabelings:
 metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- end }}
-
-{{- /* https where server.tls has a certificate, in config or in one of the configFiles. */ -}}
-{{- define "shardctl.monitor.scheme" -}}
-{{- $scheme := "http" }}
-{{- range $file := append (values (.Values.configFiles | default dict)) (toYaml (.Values.config | default dict)) }}
-{{- $server := get (fromYaml $file) "server" }}
-{{- if kindIs "map" $server }}{{ if kindIs "map" $server.tls }}{{ if $server.tls.certFile }}{{ $scheme = "https" }}{{ end }}{{ end }}{{ end }}
-{{- end }}
-{{- $scheme }}
 {{- end }}
