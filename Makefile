@@ -123,8 +123,8 @@ lint: ## golangci-lint, with the rules of the layout
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: chart
-chart: ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART=unittest for one)
-	helm/tools/chart.sh $(CHART)
+chart: ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
+	helm/tools/chart.sh $(CHART_STEPS)
 
 .PHONY: chart-docs
 chart-docs: ## Make the chart's README.md of its values.yaml
