@@ -28,6 +28,7 @@ type child struct {
 	killing  bool
 	killedAt protocol.Instant // of the first SIGKILL
 	alarmed  bool
+	pending  bool // it was told that its end takes long
 
 	seen  map[procID]bool // processes found to be its
 	asked map[procID]bool // outside of its group, and sent the stop signal
@@ -193,8 +194,8 @@ func (g *keeper) checkStops(now protocol.Instant) {
 			if now.HolderElapsed(c.killedAt) > g.lease/50 {
 				c.sendGroup(unix.SIGKILL)
 			}
-			if !c.alarmed && now.HolderElapsed(c.killedAt) > max(time.Second, g.lease/10) {
-				g.alarm(c, false)
+			if now.HolderElapsed(c.killedAt) > max(time.Second, g.lease/10) {
+				g.overstays(c)
 			}
 		case c.stopping && reached(c.killAt, now):
 			g.kill(c, false)
@@ -202,16 +203,45 @@ func (g *keeper) checkStops(now protocol.Instant) {
 	}
 }
 
-func (g *keeper) alarm(c *child, pastX bool) {
-	c.alarmed = true
-	a := &Alarm{Session: c.session, Key: c.key, Token: c.token, PastX: pastX}
-	for _, p := range c.left[:min(len(c.left), 16)] {
-		a.PIDs = append(a.PIDs, p.pid)
+// overstays says once that a command's end takes long: what of it does not die, or that nothing is known yet, since looking through the
+// processes takes its time on a busy machine.
+func (g *keeper) overstays(c *child) {
+	if c.alarmed || g.alarm(c, false) || c.pending {
+		return
 	}
+	c.pending = true
+	g.note(func(log logr.Logger) {
+		log.Info("Looking whether anything of a task is left takes long: its key stays held meanwhile", "key", c.key, "session", c.session, "token", c.token)
+	})
+}
+
+// alarm tells of what of a command does not die, if there is anything known to be alive.
+func (g *keeper) alarm(c *child, pastX bool) bool {
+	pids := c.alive()
+	if len(pids) == 0 {
+		return false
+	}
+	c.alarmed = true
+	a := &Alarm{Session: c.session, Key: c.key, Token: c.token, PastX: pastX, PIDs: pids[:min(len(pids), 16)]}
 	g.tell(message{Kind: kindAlarm, Alarm: a})
 	g.note(func(log logr.Logger) {
-		log.Error(nil, "Processes of a task do not die", "key", a.Key, "session", a.Session, "token", a.Token)
+		log.Error(nil, "Processes of a task do not die", "key", a.Key, "session", a.Session, "token", a.Token, "pids", a.PIDs)
 	})
+	return true
+}
+
+// alive are the processes of a command that are there now: itself, and those of the last survey that have not gone since.
+func (c *child) alive() []int {
+	var pids []int
+	if c.running() {
+		pids = append(pids, c.pid)
+	}
+	for _, p := range c.left {
+		if p.pid != c.pid && !errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
 }
 
 // reap collects every child that has ended, its own and those that came to it as orphans.

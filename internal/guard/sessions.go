@@ -125,7 +125,7 @@ func (g *keeper) overdue(c *child, ph phase) {
 		g.stop(c, unix.SIGTERM, g.lease)
 	}
 	if ph >= phaseGone && killed {
-		g.alarm(c, true)
+		g.alarm(c, true) // where nothing is known yet the next survey tells, and overstays
 	}
 }
 
