@@ -16,10 +16,15 @@ if [ ! -d "$dir" ]; then
     made=$(mktemp -d "$cache/making.XXXXXX")
     trap 'rm -rf "$made"' EXIT
     begin=$SECONDS
-    # helm tells its version to charts and people; only its own build script sets it.
-    helm=$(go list -m -f '{{.Version}}' helm.sh/helm/v3)
+    # As helm's own Makefile does it: its version, which charts and people ask for, and the Kubernetes that it renders for by default.
+    helm=helm.sh/helm/v3
+    kubernetes=$(go list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f2)
+    flags="-s -w -X $helm/internal/version.version=$(go list -m -f '{{.Version}}' $helm)"
+    for package in pkg/lint/rules pkg/chartutil; do
+        flags+=" -X $helm/$package.k8sVersionMajor=1 -X $helm/$package.k8sVersionMinor=$kubernetes"
+    done
     export CGO_ENABLED=0
-    go build -trimpath -o "$made/" -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=$helm" tool >&2
+    go build -trimpath -o "$made/" -ldflags "$flags" tool >&2
     go -C kube-score build -trimpath -o "$made/" -ldflags '-s -w' tool >&2
     chmod 755 "$made"
     # Whoever comes second keeps what the first one made.

@@ -140,8 +140,9 @@ package() {
         return 1
     fi
     for file in "${values[@]}"; do
-        diff <(render "$newest" "$file") <(chart=$archive render "$newest" "$file") >/dev/null ||
-            { echo "from the package, $file renders something else: see .helmignore"; return 1; }
+        render "$newest" "$file" >"$work/whole"
+        chart=$archive render "$newest" "$file" >"$work/packed"
+        diff -q "$work/whole" "$work/packed" >/dev/null || { echo "from the package, $file renders something else: see .helmignore"; return 1; }
     done
     mkdir -p "$dist"
     cp "$archive" "$dist"
