@@ -281,6 +281,11 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	}
 	d.grant(t, both)
 	apply(t, s, patient, elect.Applied, w.put(session.Doc, 1))
+
+	// A password that is changed counts when somebody logs in: not for connections that are open.
+	d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "pwd", Value: "another"}})
+	apply(t, s, patient, elect.Applied, w.put(session.Doc, 2))
+	wantRefusal(t, d.options(), "the log-in failed")
 }
 
 // testReader reads as a user who may do nothing else; so nothing is made on the way.
@@ -311,11 +316,17 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 }
 
 func testBuiltIn(t *testing.T, g *guarded) {
-	for role, enough := range map[string]bool{"readWrite": true, "dbOwner": true, "read": false} {
-		t.Run(role, func(t *testing.T) {
+	anyDatabase := bson.M{"role": "readWriteAnyDatabase", "db": "admin"}
+	for name, tc := range map[string]struct {
+		role   any
+		enough bool
+	}{
+		"readWrite": {"readWrite", true}, "dbOwner": {"dbOwner", true}, "readWriteAnyDatabase": {anyDatabase, true}, "read": {"read", false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			d := g.tenant(t, nil)
-			d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "roles", Value: bson.A{role}}})
-			if enough {
+			d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "roles", Value: bson.A{tc.role}}})
+			if tc.enough {
 				open(t, d.options())
 				return
 			}
