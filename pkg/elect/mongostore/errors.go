@@ -27,10 +27,15 @@ var (
 		334,  // MechanismUnavailable
 		8000, // AtlasError: bad credentials
 	}
-	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached.
+	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached, what an operator has ended.
 	unavailableCodes = []int{
 		6, 7, 89, // HostUnreachable, HostNotFound, NetworkTimeout
-		50, 262, // MaxTimeMSExpired, ExceededTimeLimit
+		50, 262, 202, // MaxTimeMSExpired, ExceededTimeLimit, NetworkInterfaceExceededTimeLimit
+		11601, 43, 175, 237, // Interrupted (killOp), CursorNotFound, QueryPlanKilled, CursorKilled
+		24, 46, 112, // LockTimeout, LockBusy, WriteConflict
+		12586, 12587, // an index is being built
+		63, 150, 13388, // StaleShardVersion, StaleEpoch, StaleConfig
+		14031,       // OutOfDiskSpace
 		64, 79, 100, // WriteConcernFailed, UnknownReplWriteConcern, UnsatisfiableWriteConcern
 		91, 11600, 11602, // shutting down, or interrupted by a change of role
 		133, 134, // no server fits, no majority read yet

@@ -283,6 +283,30 @@ func TestStoppedPrimary(t *testing.T) {
 	apply(t, s, patient, elect.Applied, change)
 }
 
+// Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver tries again
+// by itself.)
+func TestInterruptedDuringSetUp(t *testing.T) {
+	rs, _ := faulty(t)
+	for i, c := range []struct {
+		command string
+		code    int
+	}{
+		{"insert", 11601}, {"find", 11601}, {"listCollections", 11601}, {"create", 11601}, {"createIndexes", 11601},
+		{"find", 175}, {"create", 12587}, {"insert", 14031},
+	} {
+		t.Run(fmt.Sprint(c.command, " ", c.code), func(t *testing.T) {
+			o := mongostore.Options{URI: rs.URI(), Database: fmt.Sprint("interrupted_", i)}
+			must(t, rs.FailCommand(t.Context(), 4, bson.M{"failCommands": bson.A{c.command}, "errorCode": c.code, "appName": "shardctl"}))
+			_, err := mongostore.Open(t.Context(), o)
+			must(t, rs.FailCommand(t.Context(), 0, nil))
+			if !errors.Is(err, elect.ErrUnavailable) {
+				t.Fatalf("got %v; want ErrUnavailable", err)
+			}
+			open(t, o)
+		})
+	}
+}
+
 // An election while collections and indexes are made is worth another try, not the end of the program.
 func TestElectionDuringSetUp(t *testing.T) {
 	rs, _ := faulty(t)
