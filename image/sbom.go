@@ -58,7 +58,7 @@ func (o *options) program(info *buildinfo.BuildInfo, binary file, p platform) *c
 	url := packageURL(info.Main.Path, o.source.version) + "?goarch=" + p.arch + "&goos=" + p.os
 	return &cdx.Component{
 		BOMRef: url, Type: cdx.ComponentTypeApplication, Name: title, Version: o.source.version, PackageURL: url,
-		Description: description, Hashes: digest(binary.data),
+		Description: description, Hashes: hashes(binary.data),
 		Licenses:           &cdx.Licenses{{License: &cdx.License{ID: licenses}}},
 		ExternalReferences: &[]cdx.ExternalReference{{Type: cdx.ERTypeVCS, URL: home, Comment: "revision " + o.source.revision}},
 	}
@@ -113,10 +113,10 @@ func authorities() (cdx.Component, error) {
 }
 
 func plainFile(f file) cdx.Component {
-	return cdx.Component{BOMRef: "file:" + f.path, Type: cdx.ComponentTypeFile, Name: path.Base(f.path), Description: f.path, Hashes: digest(f.data)}
+	return cdx.Component{BOMRef: "file:" + f.path, Type: cdx.ComponentTypeFile, Name: path.Base(f.path), Description: f.path, Hashes: hashes(f.data)}
 }
 
-func digest(data []byte) *[]cdx.Hash {
+func hashes(data []byte) *[]cdx.Hash {
 	sum := sha256.Sum256(data)
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}
 }
