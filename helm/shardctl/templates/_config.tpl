@@ -115,9 +115,13 @@ None of them fails: _problems.tpl tells what is wrong, all of it at once.
 {{- end -}}
 {{- end -}}
 
+{{/* shutdown.timeout as it is written. */}}
+{{- define "shardctl.shutdownTimeout" -}}
+{{- $timeout := ((include "shardctl.settings" . | fromJson).shutdown | default dict).timeout -}}
+{{- kindIs "invalid" $timeout | ternary "25s" $timeout -}}
+{{- end -}}
+
 {{/* How long pods get to end: what tasks get, and five seconds to say so to the store. */}}
 {{- define "shardctl.gracePeriod" -}}
-{{- $shutdown := (include "shardctl.settings" . | fromJson).shutdown | default dict -}}
-{{- $seconds := include "shardctl.seconds" ($shutdown.timeout | default "25s") -}}
-{{- add 5 ($seconds | default "25") -}}
+{{- add 5 (include "shardctl.seconds" (include "shardctl.shutdownTimeout" .) | default "25") -}}
 {{- end -}}

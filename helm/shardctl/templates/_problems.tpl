@@ -54,7 +54,7 @@ store.uri: is missing: give the store's URI, as mongodb://user:password@host/sha
 {{- else if and $made $existing }}
 store.uri: stands beside store.existingSecret: give one of them
 {{- else if and (not $byEnvironment) (or $made $existing) }}
-config.store.uri: stands beside store.{{ $made | ternary "uri" "existingSecret" }}: give one of them
+config.store.uri: stands beside store.{{ empty $made | ternary "existingSecret" "uri" }}: give one of them
 {{- else if and (not $byEnvironment) (regexMatch "://[^/@]*:[^/@]*@" $uri) (not (contains "$(" $uri)) }}
 config.store.uri: holds a password, which a ConfigMap shows to everybody: give it as store.uri, or in a Secret as store.existingSecret
 {{- end -}}
@@ -99,7 +99,7 @@ server.listen: {{ $listen }} does not end in a port, which probes and the Servic
 {{- else if regexMatch "^(127\\.|localhost:|\\[::1\\])" $listen }}
 server.listen: {{ $listen }} is not on the pod network, where probes and the other replicas ask: give one that is, as :8080
 {{- end -}}
-{{- $timeout := toString (($settings.shutdown | default dict).timeout | default "25s") -}}
+{{- $timeout := include "shardctl.shutdownTimeout" . -}}
 {{- if eq (include "shardctl.seconds" $timeout) "" }}
 shutdown.timeout: {{ $timeout }} is not a duration that the pod's terminationGracePeriodSeconds can be made of: give one, as 25s
 {{- end -}}
