@@ -3,6 +3,7 @@ package elect_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type simNode struct {
 	ice    chan struct{} // not nil: frozen, until it is closed
 	thawed time.Time
 	caps   []capSince // in force one after the other
+	noted  []string   // sessions of this container that are not known to be dead
 }
 
 type capSince struct {
@@ -149,6 +151,34 @@ func (n *simNode) mostAllowed() int {
 		}
 	}
 	return most
+}
+
+// SessionOpening notes a session, as a container does for its successor.
+func (n *simNode) SessionOpening(session string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noted = append(n.noted, session)
+}
+
+// SessionOver forgets it.
+func (n *simNode) SessionOver(session string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noted = slices.DeleteFunc(n.noted, func(s string) bool { return s == session })
+}
+
+// Renewed implements [elect.Guard].
+func (*simNode) Renewed(string, protocol.Instant, protocol.Params) {}
+
+// left are the sessions that a node's successor finds noted.
+func (n *simNode) left() []elect.Predecessor {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var left []elect.Predecessor
+	for _, session := range n.noted {
+		left = append(left, elect.Predecessor{Session: session})
+	}
+	return left
 }
 
 // verdict lets happen to a call what the node's mode says.

@@ -42,7 +42,7 @@ func (c script) String() string {
 var (
 	simFaults = []string{
 		"lossy", "cut", "down", "deaf", "slow", "well", "all lossy", "all cut", "all down", "all deaf", "all slow", "all well",
-		"crash", "freeze", "start", "stop", "restart all", "declare",
+		"crash", "restart in place", "freeze", "start", "stop", "restart all", "declare",
 	}
 	simHands = []string{"delete a lock", "free a lock", "delete a session", "delete a member", "kill a session"}
 )
@@ -82,6 +82,11 @@ func (s *sim) disturb(step simStep) {
 		s.set(n, mode, all)
 	case "crash":
 		s.crash(n)
+	case "restart in place":
+		if !n.isGone() {
+			s.crash(n)
+			s.start(n.name, n.left()...)
+		}
 	case "freeze":
 		n.freeze()
 		time.AfterFunc(lease/2+time.Duration(step.arg)*lease/40, n.thaw)

@@ -97,8 +97,9 @@ func newSim(t *testing.T, seed uint64, broken bool) *sim {
 	return s
 }
 
-// start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a new one.
-func (s *sim) start(name string) {
+// start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a new one;
+// predecessors are what the container's last process left.
+func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	n := &simNode{
 		name: name, store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2)),
 		start: time.Now(), dead: make(chan struct{}),
@@ -107,6 +108,9 @@ func (s *sim) start(name string) {
 		n.name = fmt.Sprint("n", s.next)
 	}
 	s.next++
+	for _, p := range predecessors {
+		n.SessionOpening(p.Session)
+	}
 	n.rate = 0.955 + 0.095*n.rng.Float64()
 	n.store.Fault(n.verdict)
 	var store elect.Store = n.store
@@ -118,7 +122,7 @@ func (s *sim) start(name string) {
 	n.allow(s.list.limit)
 	e, err := elect.New(elect.Config{
 		Store: store, LeaseDuration: lease, Clock: n, Logger: logr.Discard(), Member: member,
-		OnStuck: func(keys []elect.Key) { s.stuck(n, keys) },
+		OnStuck: func(keys []elect.Key) { s.stuck(n, keys) }, Guard: n, Predecessors: predecessors,
 	})
 	if err != nil {
 		s.t.Fatal(err)
