@@ -39,7 +39,9 @@ func (rs *ReplicaSet) makeRoot(ctx context.Context) error {
 	}
 	password := rand.Text()
 	err := rs.RunOnPrimary(ctx, bson.D{
-		{Key: "createUser", Value: rootName}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"root"}},
+		{Key: "createUser", Value: rootName},
+		{Key: "pwd", Value: password},
+		{Key: "roles", Value: bson.A{"root"}},
 		{Key: "writeConcern", Value: bson.M{"w": len(rs.nodes) - rs.opts.Arbiters}}, // or a member asked next would not know it
 	}).Err()
 	if err != nil {

@@ -21,7 +21,8 @@ func TestAuthAsksForPasswords(t *testing.T) {
 		t.Errorf("root may not write: %v", err)
 	}
 	user := bson.D{
-		{Key: "createUser", Value: "reader"}, {Key: "pwd", Value: "p@ss/word"},
+		{Key: "createUser", Value: "reader"},
+		{Key: "pwd", Value: "p@ss/word"},
 		{Key: "roles", Value: bson.A{bson.M{"role": "read", "db": "d"}}},
 	}
 	if err := rs.RunOnPrimary(ctx, user).Err(); err != nil {

@@ -30,7 +30,7 @@ type guarded struct {
 // A tenant is a database with users of its own, as the docs have them made.
 type tenant struct {
 	name string
-	uri  string // of user, who logs in to its own database
+	uri  string // of the user replica, who logs in to its own database
 	root *mongo.Database
 }
 
@@ -40,11 +40,11 @@ func (g *guarded) tenant(t *testing.T, privileges []privilege) *tenant {
 	name := fmt.Sprint("tenant", g.tenants.Add(1))
 	d := &tenant{
 		name: name,
-		uri:  strings.Replace(testmongo.WithDatabase(g.rs.URIAs("user", password), name), "authSource=admin", "authSource="+name, 1),
+		uri:  strings.Replace(testmongo.WithDatabase(g.rs.URIAs("replica", password), name), "authSource=admin", "authSource="+name, 1),
 		root: rawDatabase(t, testmongo.WithDatabase(g.rs.RootURI(), name)),
 	}
 	d.run(t, bson.D{{Key: "createRole", Value: "role"}, {Key: "privileges", Value: d.privileges(privileges)}, {Key: "roles", Value: bson.A{}}})
-	d.run(t, bson.D{{Key: "createUser", Value: "user"}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"role"}}})
+	d.run(t, bson.D{{Key: "createUser", Value: "replica"}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"role"}}})
 	return d
 }
 
@@ -98,11 +98,12 @@ func TestRoles(t *testing.T) {
 
 // testDocumentedCommands has MongoDB take the commands as they stand.
 func testDocumentedCommands(t *testing.T, g *guarded) {
+	t.Helper()
 	d := g.tenant(t, nil)
 	for _, marker := range []string{"role: shardctl", "role: shardctlSetUp", "role: shardctlRead"} {
 		d.run(t, documented(t, marker, d.name)...)
 	}
-	d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}})
+	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}})
 	s := open(t, d.options())
 	var w writer
 	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
@@ -110,6 +111,7 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 
 // testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes wishes, which replicas do not.
 func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
+	t.Helper()
 	suites := slices.Concat(both, []privilege{
 		{"default.locks", "remove"}, {"default.wishes", "insert"}, {"default.wishes", "update"}, {"default.wishes", "remove"},
 	})
@@ -127,6 +129,7 @@ func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
 
 // testNothingToMake starts without the right to make anything, on what the docs have an operator make, and makes nothing.
 func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
+	t.Helper()
 	d := g.tenant(t, running)
 	d.run(t, documented(t, "commands: set-up", d.name)...)
 	before := d.indexes(t)
@@ -198,6 +201,7 @@ func wantNoPassword(t *testing.T, err error) {
 }
 
 func testMissingToRun(t *testing.T, g *guarded, running []privilege) {
+	t.Helper()
 	d := g.tenant(t, running)
 	d.run(t, documented(t, "commands: set-up", d.name)...)
 	for _, p := range running {
@@ -207,7 +211,7 @@ func testMissingToRun(t *testing.T, g *guarded, running []privilege) {
 			if p.collection != "" {
 				where = d.name + "." + p.collection
 			}
-			wantRefusal(t, d.options(), "user user of database "+d.name+" lacks privileges", p.action, where)
+			wantRefusal(t, d.options(), "user replica of database "+d.name+" lacks privileges", p.action, where)
 		})
 	}
 	d.grant(t, running)
@@ -215,6 +219,7 @@ func testMissingToRun(t *testing.T, g *guarded, running []privilege) {
 }
 
 func testMissingToSetUp(t *testing.T, g *guarded, running, settingUp []privilege) {
+	t.Helper()
 	for _, p := range settingUp {
 		t.Run(p.action+" on "+p.collection, func(t *testing.T) {
 			d := g.tenant(t, slices.Concat(running, without(settingUp, p)))
@@ -225,6 +230,7 @@ func testMissingToSetUp(t *testing.T, g *guarded, running, settingUp []privilege
 
 // testTakenAway takes privileges from a store in use: each call fails by itself, soon, and says what it lacks, until it is given back.
 func testTakenAway(t *testing.T, g *guarded, both []privilege) {
+	t.Helper()
 	d := g.tenant(t, both)
 	s := open(t, d.options())
 	var w writer
@@ -283,13 +289,14 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	apply(t, s, patient, elect.Applied, w.put(session.Doc, 1))
 
 	// A password that is changed counts when somebody logs in: not for connections that are open.
-	d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "pwd", Value: "another"}})
+	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "pwd", Value: "another"}})
 	apply(t, s, patient, elect.Applied, w.put(session.Doc, 2))
 	wantRefusal(t, d.options(), "the log-in failed")
 }
 
 // testReader reads as a user who may do nothing else; so nothing is made on the way.
 func testReader(t *testing.T, g *guarded, both, reading []privilege) {
+	t.Helper()
 	d := g.tenant(t, both)
 	var w writer
 	apply(t, open(t, d.options()), patient, elect.Applied, w.put(lock("g/a"), 0))
@@ -316,6 +323,7 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 }
 
 func testBuiltIn(t *testing.T, g *guarded) {
+	t.Helper()
 	anyDatabase := bson.M{"role": "readWriteAnyDatabase", "db": "admin"}
 	for name, tc := range map[string]struct {
 		role   any
@@ -325,7 +333,7 @@ func testBuiltIn(t *testing.T, g *guarded) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := g.tenant(t, nil)
-			d.run(t, bson.D{{Key: "updateUser", Value: "user"}, {Key: "roles", Value: bson.A{tc.role}}})
+			d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{tc.role}}})
 			if tc.enough {
 				open(t, d.options())
 				return
@@ -337,10 +345,11 @@ func testBuiltIn(t *testing.T, g *guarded) {
 
 // testLogIn is what can be wrong before any privilege counts, on a replica set, whose driver connects in other ways than to a single server.
 func testLogIn(t *testing.T, g *guarded, both []privilege) {
+	t.Helper()
 	d := g.tenant(t, both)
 	for name, tc := range map[string]struct{ uri, says string }{
 		"wrong password": {strings.Replace(d.uri, "s3cret", "wr0ng-s3cret", 1), "the log-in failed: wrong user or password"},
-		"unknown user":   {strings.Replace(d.uri, "//user:", "//nobody:", 1), "the log-in failed: wrong user or password"},
+		"unknown user":   {strings.Replace(d.uri, "//replica:", "//nobody:", 1), "the log-in failed: wrong user or password"},
 		"other database": {strings.Replace(d.uri, "authSource="+d.name, "authSource=admin", 1), "a user of another database (authSource in the URI)"},
 		"no log-in":      {testmongo.WithDatabase(g.rs.URI(), d.name), "requires authentication"},
 	} {

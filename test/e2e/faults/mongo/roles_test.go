@@ -38,7 +38,7 @@ func newVault(ctx context.Context) *vault {
 	Expect(err).NotTo(HaveOccurred())
 	client, err := mongo.Connect(options.Client().ApplyURI(rs.RootURI()))
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) {
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // Close has limits of its own
 		Expect(client.Disconnect(ctx)).To(Succeed())
 		Expect(rs.Close()).To(Succeed())
 	})
