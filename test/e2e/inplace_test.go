@@ -28,9 +28,9 @@ func (p pod) fields() map[string]any {
 func (p pod) record() string { return filepath.Join(p.dir, "place.json") }
 
 // start starts a container in the pod.
-func (p pod) start(ctx SpecContext, c *harness.Cluster, name string) *harness.Replica {
+func (p pod) start(ctx SpecContext, c *harness.Cluster, name string, args ...string) *harness.Replica {
 	GinkgoHelper()
-	r, err := c.StartContainer(ctx, name, p.fields())
+	r, err := c.StartContainer(ctx, name, p.fields(), args...)
 	Expect(err).NotTo(HaveOccurred())
 	return r
 }
@@ -164,4 +164,43 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			Expect(string(text)).To(ContainSubstring(`"sessions":{}`), "what ends in order leaves nothing behind")
 		}, SpecTimeout(StoryTimeout))
 	}, Ordered)
+})
+
+var _ = Describe("A container that is killed whole while a far side works for it", Label("sqlite"), func() {
+	var c *harness.Cluster
+
+	AfterEach(func() { LogsOnFailure(c) })
+
+	It("takes the far side's key back only when its time is over", func(ctx SpecContext) {
+		const lease = 10 * time.Second
+		far := newFarSide()
+		c = NewCluster("in-place-far", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
+		dir, err := os.MkdirTemp(Work, "pod-")
+		Expect(err).NotTo(HaveOccurred())
+		more := filepath.Join(dir, "far.yaml")
+		text := fmt.Sprintf("groups: [{name: far, tasks: [{name: side, http: {url: %q, timeout: 1s}}]}]\n", far.URL)
+		Expect(os.WriteFile(more, []byte(text), 0o600)).To(Succeed())
+		home := pod{"uid-of-a", dir}
+		a := home.start(ctx, c, "a", "--config", more)
+		Eventually(func() []string { return far.events("far/side") }).Should(ContainElement("start"))
+		Eventually(func() []string { return keysOf(c, a) }).Should(HaveLen(2))
+		Expect(os.ReadFile(home.record())).To(ContainSubstring("far/side"), "a grant is noted before it is sent")
+
+		at := dieWhole(ctx, a)
+		before := far.of("far/side")
+		a = home.start(ctx, c, "a", "--config", more)
+		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
+		Expect(far.of("far/side")).To(HaveLen(len(before)), "its commands run again, and the far side is left alone")
+		Eventually(func() int { return len(far.of("far/side")) }).Should(BeNumerically(">", len(before)))
+
+		again := far.of("far/side")[len(before)]
+		Expect(again.Event()).To(Equal("start"))
+		for _, call := range before {
+			Expect(again.At).To(BeTemporally(">", call.Until()), "the far side may still work under token %d", call.Token())
+			Expect(again.Token()).To(BeNumerically(">", call.Token()))
+		}
+		ExpectOneRunEach(c)
+		Figure("sqlite", "in place, T %v: commands were without a run for %s; a far side's next start came %v after the end of its time",
+			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))), again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
+	}, SpecTimeout(StoryTimeout))
 })

@@ -17,8 +17,8 @@ import (
 const asFirst = `mount --make-rprivate / && mount -t proc proc /proc && exec "$0" "$@"`
 
 // StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container: when that is killed, so is
-// everything in it. fields are further ones of its configuration.
-func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[string]any) (*Replica, error) {
+// everything in it. fields are further ones of its configuration; args follow --config PATH.
+func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[string]any, args ...string) (*Replica, error) {
 	f, err := c.prepare(ctx, name, func(server, admin string) (string, error) {
 		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
 		if err != nil {
@@ -34,8 +34,8 @@ func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[st
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	defer func() { _ = log.Close() }()                                                     // the process has its own
-	cmd := exec.Command("sh", "-c", asFirst, c.bins.Shardctl, "run", "--config", f.config) //nolint:noctx // its life is the story's
+	defer func() { _ = log.Close() }()                                                                                   // the process has its own
+	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...) //nolint:noctx // its life is the story's
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), c.mark()...)
 	err = spawnWith(cmd, containerAttr())
