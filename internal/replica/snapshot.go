@@ -297,6 +297,9 @@ func (r *Replica) bulkOf(m material) *bulk {
 	if b := r.shown; b != nil && b.settings == m.settings && b.view == m.view && b.report == m.report {
 		return b
 	}
+	if r.shown == nil || r.shown.settings != m.settings {
+		r.showGroups(m.settings)
+	}
 	s := status.Snapshot{Locks: m.locks(), Tasks: make([]status.Task, 0, m.settings.Tasks())}
 	for _, g := range m.settings.Groups {
 		first := len(s.Tasks)

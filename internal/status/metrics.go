@@ -115,6 +115,29 @@ func (m *Metrics) SetOwned(group string, n, limit int) {
 	m.limit.WithLabelValues(group).Set(orInf(limit))
 }
 
+// DeclareGroup shows what is counted of a group as 0 before anything has happened. Without that the first time is no rise: Prometheus
+// knows of no smaller number before it. Reasons are those of moves and releases, results those of runs. What is counted by task begins
+// with the task's first time all the same.
+func (m *Metrics) DeclareGroup(group string, reasons, results []string) {
+	for _, reason := range reasons {
+		m.moves.WithLabelValues(group, reason)
+		m.releases.WithLabelValues(group, reason)
+	}
+	for _, result := range []string{"won", "lost"} {
+		m.claims.WithLabelValues(group, result)
+	}
+	m.failover.WithLabelValues(group)
+	m.handover.WithLabelValues(group)
+	if m.perTask {
+		return
+	}
+	m.restarts.WithLabelValues(group)
+	m.runDuration.WithLabelValues(group)
+	for _, result := range results {
+		m.runs.WithLabelValues(group, result)
+	}
+}
+
 // ForgetGroup drops the gauges of a group that is no longer declared. Counters stay, as they should.
 func (m *Metrics) ForgetGroup(group string) {
 	m.owned.DeleteLabelValues(group)

@@ -187,3 +187,22 @@ func TestMetricsOfThisReplica(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsCountedOfAGroupBeginsWithZero(t *testing.T) {
+	m := NewMetrics(false)
+	m.DeclareGroup("topics", []string{"Orphaned"}, []string{"failed"})
+	r := prometheus.NewRegistry()
+	r.MustRegister(m)
+	values, _ := gathered(t, r)
+	for _, series := range []string{
+		"shardctl_moves_total{group=topics,reason=Orphaned}", "shardctl_releases_total{group=topics,reason=Orphaned}",
+		"shardctl_claims_total{group=topics,result=won}", "shardctl_claims_total{group=topics,result=lost}",
+		"shardctl_failover_duration_seconds{group=topics}", "shardctl_handover_duration_seconds{group=topics}",
+		"shardctl_task_restarts_total{group=topics}", "shardctl_task_runs_total{group=topics,result=failed}",
+		"shardctl_task_run_duration_seconds{group=topics}",
+	} {
+		if got, ok := values[series]; !ok || got != 0 {
+			t.Errorf("%s: there %v, %v, want 0", series, ok, got)
+		}
+	}
+}

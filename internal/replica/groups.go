@@ -1,0 +1,37 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// reasons and results are what is counted of each group.
+var (
+	reasons = []string{
+		string(elect.ReasonCreated), string(elect.ReasonOrphaned), string(elect.ReasonBalance), string(elect.ReasonDrain),
+		string(elect.ReasonShutdown), string(elect.ReasonPin), string(elect.ReasonMove), string(elect.ReasonUpgrade),
+		string(elect.ReasonRestarted), string(elect.ReasonRemoved), string(elect.ReasonPaused),
+	}
+	results = []string{
+		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout), string(tasks.ResultReplaced),
+		string(tasks.ResultStopped), string(tasks.ResultSkipped),
+	}
+)
+
+// showGroups has the metrics show the groups that are declared now, and no longer those that were before. The caller holds r.showing.
+func (r *Replica) showGroups(s *config.Settings) {
+	for _, g := range s.Groups {
+		r.cfg.Metrics.DeclareGroup(g.Name, reasons, results)
+	}
+	if r.shown == nil {
+		return
+	}
+	for _, old := range r.shown.settings.Groups {
+		if !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Name == old.Name }) {
+			r.cfg.Metrics.ForgetGroup(old.Name)
+		}
+	}
+}
