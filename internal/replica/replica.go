@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +58,7 @@ type Replica struct {
 
 	mu       sync.Mutex
 	settings *config.Settings
+	refused  string // what was wrong with the last configuration, if it was refused
 	store    elect.Store
 	elector  *elect.Elector
 	loop     *balancer.Loop
@@ -197,6 +199,7 @@ func (r *Replica) member(s *config.Settings) elect.Member {
 func (r *Replica) Apply(ctx context.Context, s *config.Settings, restart []string) {
 	r.mu.Lock()
 	r.settings = s
+	r.refused = ""
 	running := r.elector != nil
 	r.mu.Unlock()
 	for _, gone := range r.runs.set(s) {
@@ -215,10 +218,26 @@ func (r *Replica) Apply(ctx context.Context, s *config.Settings, restart []strin
 	r.publish()
 }
 
-// Refuse notes a configuration that was refused: the last good one stays.
+// Refuse notes a configuration that was refused: the last good one stays. There is one event for it, however often the same is read.
 func (r *Replica) Refuse(err error) {
-	r.problems.set(configInvalid(r.Settings().Instance, err))
+	p := configInvalid(r.Settings().Instance, err)
+	r.mu.Lock()
+	elector, told := r.elector, r.refused == p.Message
+	r.refused = p.Message
+	r.mu.Unlock()
+	if elector != nil && !told {
+		elector.Note(elect.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)})
+	}
+	r.problems.set(p)
 	r.publish()
+}
+
+// clip cuts a text to what the store takes, between two letters.
+func clip(text string) string {
+	if len(text) <= elect.MaxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:elect.MaxText], "")
 }
 
 // declare tells the elector and the loop which lists hold.
