@@ -1,0 +1,40 @@
+package elect_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// Without a watch all works, only later. So somebody has to be told, and not twice a second.
+func TestWatchThatCannotBeOpenedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told, tries atomic.Int64
+		a := startNode(t, memstore.New(), "a", func(c *elect.Config) {
+			c.Logger = funcr.New(func(_, args string) {
+				if strings.Contains(args, "Cannot watch the store") {
+					told.Add(1)
+				}
+			}, funcr.Options{})
+		})
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if c.Op != memstore.OpWatch {
+				return memstore.Verdict{}
+			}
+			tries.Add(1)
+			return memstore.Verdict{Fault: memstore.LoseRequest}
+		})
+		time.Sleep(2 * lease)
+		if told.Load() != 1 || tries.Load() < 3 {
+			t.Errorf("told %d times of %d tries that failed, want once", told.Load(), tries.Load())
+		}
+		a.stop()
+	})
+}
