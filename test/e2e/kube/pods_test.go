@@ -1,0 +1,90 @@
+//go:build linux
+
+package kube_test
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/e2e/kube"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+func podStories() {
+	It("goes on when a pod is deleted", func(ctx SpecContext) {
+		r := settled(ctx)
+		p := calmest(ctx, r)
+		keys, at := keysOf(r, p), history.Now()
+		_, err := r.Kubectl(ctx, "delete", "pod", p.Metadata.Name, "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+		expectTaken(r, "pod deleted", keys, at)
+		settled(ctx)
+	}, SpecTimeout(StoryTimeout))
+
+	It("goes on when a pod is deleted by force", func(ctx SpecContext) {
+		r := settled(ctx)
+		p := calmest(ctx, r)
+		keys, at := keysOf(r, p), history.Now()
+		_, err := r.Kubectl(ctx, "delete", "pod", p.Metadata.Name, "--wait=false", "--force", "--grace-period=0")
+		Expect(err).NotTo(HaveOccurred())
+		expectTaken(r, "pod deleted by force", keys, at)
+		settled(ctx)
+	}, SpecTimeout(StoryTimeout))
+
+	It("goes on at once when the worker in a pod is killed", func(ctx SpecContext) {
+		r := settled(ctx)
+		p := calmest(ctx, r)
+		keys := keysOf(r, p)
+		at, err := r.KillPart(ctx, p, kube.Worker)
+		Expect(err).NotTo(HaveOccurred())
+		took := expectTaken(r, "worker killed", keys, at)
+		Expect(took).To(BeNumerically("<", kube.Lease), "the guard marks the session dead: nobody waits for T")
+		settled(ctx)
+		Expect(readyPods(ctx, r)).To(ContainElement(And(HaveField("Metadata.UID", p.Metadata.UID), Satisfy(func(now kube.Pod) bool {
+			return now.Restarts() == p.Restarts()+1
+		}))), "the container was started again in its pod")
+	}, SpecTimeout(StoryTimeout))
+
+	It("goes on in the same pod when its whole container is killed", func(ctx SpecContext) {
+		r := settled(ctx)
+		p := calmest(ctx, r)
+		keys := keysOf(r, p)
+		at, err := r.KillPart(ctx, p, kube.Guard)
+		Expect(err).NotTo(HaveOccurred())
+		took := expectTaken(r, "container killed", keys, at)
+		h := recorded(r)
+		owners, same := h.OwnersAt(history.Now()), 0
+		for _, key := range keys {
+			if owners[key].Instance == p.Metadata.Name {
+				same++
+			}
+		}
+		Figure("container killed", "%d of its %d tasks run in the same pod again", same, len(keys))
+		Expect(same).To(Equal(len(keys)), "a restarted container takes its own keys back")
+		Expect(took).To(BeNumerically("<", kube.Lease), "at once, without waiting for T")
+		settled(ctx)
+	}, SpecTimeout(StoryTimeout))
+}
+
+// calmest is a ready pod with the fewest restarts: Kubernetes lets others wait before it starts their container again.
+func calmest(ctx SpecContext, r *kube.Release) kube.Pod {
+	GinkgoHelper()
+	pods := readyPods(ctx, r)
+	Expect(pods).NotTo(BeEmpty())
+	return slices.MinFunc(pods, func(a, b kube.Pod) int { return cmp.Compare(a.Restarts(), b.Restarts()) })
+}
+
+// expectTaken waits until all these keys have been started after at and run, says how long it took, and returns it.
+func expectTaken(r *kube.Release, what string, keys []string, at history.Instant) time.Duration {
+	GinkgoHelper()
+	Eventually(r.CheckTaken).WithArguments(keys, at, len(keys)).WithPolling(pollEvery).Should(Succeed())
+	h := recorded(r)
+	took := slices.Max(kube.FirstStarts(h, keys, at)).Sub(at)
+	Figure(what, "%d tasks run again within %v, gaps %s", len(keys), took.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
+	return took
+}

@@ -1,0 +1,197 @@
+//go:build linux
+
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/e2e/kube"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
+)
+
+func TestMain(m *testing.M) {
+	code := testmongo.Main(m)
+	for _, undo := range stage.undo {
+		undo()
+	}
+	os.Exit(code)
+}
+
+func TestStories(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" && os.Getenv(kube.EnvWanted) == "" {
+		t.Skip("no cluster: `make kube` finds one, or see test/e2e/kube/README.md")
+	}
+	Run(t, "shardctl, on Kubernetes")
+}
+
+const (
+	namespace = "shardctl-stories"
+	tasks     = 100
+	replicas  = 5
+	limit     = 30 // the cap
+)
+
+// stage is the cluster and the database, there from the first story to the last.
+var stage struct {
+	once sync.Once
+	err  error
+	kube *kube.Kube
+	uri  string
+	undo []func()
+}
+
+// onStage connects to the cluster, puts the images on its nodes and starts a database, once.
+func onStage(ctx context.Context) *kube.Kube {
+	GinkgoHelper()
+	stage.once.Do(func() { stage.err = setStage(ctx) })
+	Expect(stage.err).NotTo(HaveOccurred())
+	return stage.kube
+}
+
+func setStage(ctx context.Context) error {
+	env, err := kube.ReadEnvironment()
+	if err != nil {
+		return err
+	}
+	k, stop, err := kube.Connect(ctx, env)
+	if err != nil {
+		return err
+	}
+	stage.kube, stage.undo = k, append(stage.undo, stop)
+	archives, err := filepath.Glob(filepath.Join(env.Images, "*.tar"))
+	if err != nil || len(archives) == 0 {
+		return fmt.Errorf("no archive in KUBE_IMAGES=%s; images.sh makes them", env.Images)
+	}
+	for _, archive := range archives {
+		if err := k.LoadImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	stage.uri = env.MongoDB
+	if stage.uri == "" {
+		set, err := testmongo.Start(ctx, testmongo.Options{Host: env.HostAddress})
+		if err != nil {
+			return err
+		}
+		stage.undo = append(stage.undo, func() { _ = set.Close() })
+		stage.uri = set.URI()
+	}
+	return nil
+}
+
+// newNamespace makes a namespace that is gone again after the container or story that called it.
+func newNamespace(ctx SpecContext, k *kube.Kube, name, podSecurity string) {
+	GinkgoHelper()
+	_, err := k.Run(ctx, "delete", "namespace", name, "--ignore-not-found", "--timeout=120s") // of a run that was cut off
+	Expect(err).NotTo(HaveOccurred())
+	Expect(k.Apply(ctx, map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": name, "labels": map[string]string{"pod-security.kubernetes.io/enforce": podSecurity}},
+	})).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := k.Run(ctx, "delete", "namespace", name, "--wait=false")
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(StoryTimeout))
+}
+
+// newRecords makes a directory that tasks of any node and user can write to.
+func newRecords(k *kube.Kube) string {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp(k.Environment.Records, "records-")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Chmod(dir, 0o777)).To(Succeed()) //nolint:gosec // pods run as another user
+	DeferCleanup(func() {
+		if !CurrentSpecReport().Failed() {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	return dir
+}
+
+// hundred is the release that most stories share.
+var hundred *kube.Release
+
+// newHundred describes the release of the issue: a hundred tasks, five replicas, a cap of thirty.
+func newHundred(k *kube.Kube) *kube.Release {
+	return &kube.Release{
+		Kube: k, Name: "shardctl", Namespace: namespace, Tag: "one", StoreURI: testmongo.WithDatabase(stage.uri, "stories"),
+		Replicas: replicas, Cap: limit, Tasks: tasks, Records: newRecords(k),
+	}
+}
+
+// settled brings the shared release to where every story begins: installed, and a hundred tasks spread over five pods.
+func settled(ctx SpecContext) *kube.Release {
+	GinkgoHelper()
+	r := hundred
+	listed, err := r.Helm(ctx, "list", "--all", "--short")
+	Expect(err).NotTo(HaveOccurred())
+	if listed == "" {
+		Expect(r.Install(ctx)).To(Succeed())
+	}
+	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+	return r
+}
+
+// tellOnFailure shows how the release does when the story that ends now has failed.
+func tellOnFailure(ctx SpecContext, r *kube.Release) {
+	if r == nil || !CurrentSpecReport().Failed() {
+		return
+	}
+	for name, args := range map[string][]string{
+		"pods":   {"get", "pods", "-o", "wide"},
+		"events": {"get", "events", "--sort-by=.lastTimestamp"},
+		"logs":   {"logs", "--selector=app.kubernetes.io/name=shardctl", "--tail=12", "--prefix", "--max-log-requests=20"},
+	} {
+		out, err := r.Kubectl(ctx, args...)
+		if err != nil {
+			out += err.Error()
+		}
+		AddReportEntry(name, out, ReportEntryVisibilityFailureOrVerbose)
+	}
+}
+
+// expectOneRunEach holds the whole history to what must be so at any time.
+func expectOneRunEach(r *kube.Release) {
+	GinkgoHelper()
+	h := recorded(r)
+	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once")
+	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+}
+
+func recorded(r *kube.Release) *history.History {
+	GinkgoHelper()
+	h, err := r.History()
+	Expect(err).NotTo(HaveOccurred())
+	return h
+}
+
+func readyPods(ctx SpecContext, r *kube.Release) []kube.Pod {
+	GinkgoHelper()
+	pods, err := r.ReadyPods(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return pods
+}
+
+func keysOf(r *kube.Release, pods ...kube.Pod) []string {
+	GinkgoHelper()
+	keys, err := r.KeysOf(pods...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keys).NotTo(BeEmpty())
+	return keys
+}
+
+// statusOf asks a pod itself.
+func statusOf(ctx context.Context, r *kube.Release, p kube.Pod) (harness.Status, error) {
+	return r.Replica(p).Status(ctx)
+}
