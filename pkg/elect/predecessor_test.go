@@ -95,6 +95,7 @@ func (blindStore) Watch(context.Context, string) (<-chan elect.Hint, error) {
 }
 
 func testPredecessor(t *testing.T, change func(*elect.Config)) {
+	t.Helper()
 	store, rec, told := memstore.New(), newRecorder(t), &ledger{}
 	if change == nil {
 		change = func(*elect.Config) {}

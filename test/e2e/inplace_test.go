@@ -183,7 +183,7 @@ var _ = Describe("A container that is killed whole while a far side works for it
 		home := pod{"uid-of-a", dir}
 		a := home.start(ctx, c, "a", "--config", more)
 		Eventually(func() []string { return far.events("far/side") }).Should(ContainElement("start"))
-		Eventually(func() []string { return keysOf(c, a) }).Should(HaveLen(2))
+		Eventually(c.KeysOf).WithArguments("a").Should(HaveLen(2))
 		Expect(os.ReadFile(home.record())).To(ContainSubstring("far/side"), "a grant is noted before it is sent")
 
 		at := dieWhole(ctx, a)

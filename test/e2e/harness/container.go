@@ -9,24 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // asFirst becomes the first process of a container: it sees the container's processes alone, and then is the program.
-const asFirst = `mount --make-rprivate / && mount -t proc proc /proc && exec "$0" "$@"`
+const asFirst = `mount --make-rprivate / && mount -t proc none /proc && exec "$0" "$@"`
 
 // StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container: when that is killed, so is
 // everything in it. fields are further ones of its configuration; args follow --config PATH.
 func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[string]any, args ...string) (*Replica, error) {
-	f, err := c.prepare(ctx, name, func(server, admin string) (string, error) {
-		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
-		if err != nil {
-			return "", err
-		}
-		more, err := yaml.Marshal(fields)
-		return string(text) + string(more), err
-	})
+	f, err := c.prepare(ctx, name, c.configureWith(name, fields))
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,9 @@ func AnotherRevision(program, dir, name string) (path string, err error) {
 
 // Variant is how a replica differs from the others of its cluster. The zero Variant does not.
 type Variant struct {
-	Program string   // default: the program under test
-	Env     []string // NAME=value, beside the others
+	Program string         // default: the program under test
+	Env     []string       // NAME=value, beside the others
+	Fields  map[string]any // further fields of the cluster's configuration
 	// Configure makes its configuration. Default: the cluster's.
 	Configure func(server, admin string) (string, error)
 }
@@ -68,10 +69,7 @@ func (c *Cluster) StartVariant(ctx context.Context, name string, v Variant, args
 		v.Program = c.bins.Shardctl
 	}
 	if v.Configure == nil {
-		v.Configure = func(server, admin string) (string, error) {
-			text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
-			return string(text), err
-		}
+		v.Configure = c.configureWith(name, v.Fields)
 	}
 	f, err := c.prepare(ctx, name, v.Configure)
 	if err != nil {
