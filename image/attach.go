@@ -42,6 +42,6 @@ func (m *made) artifact(subject v1.Descriptor) (v1.Image, error) {
 	}
 	subject = v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest}
 	notes := map[string]string{"org.opencontainers.image.title": "sbom-" + m.platform.arch + ".cdx.json"}
-	annotated := mutate.Annotations(image, notes).(v1.Image)  //nolint:errcheck,forcetypeassert // it gives what it was given
-	return mutate.Subject(annotated, subject).(v1.Image), nil //nolint:errcheck,forcetypeassert // it gives what it was given
+	annotated := mutate.Annotations(image, notes).(v1.Image)
+	return mutate.Subject(annotated, subject).(v1.Image), nil
 }

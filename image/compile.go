@@ -51,7 +51,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 func checkProgram(path string, p platform) error {
 	file, err := elf.Open(path)
 	if err != nil {
-		return nil //nolint:nilerr // no ELF file
+		return nil // no ELF file
 	}
 	defer func() { _ = file.Close() }()
 	if file.Machine != machines[p.arch] {

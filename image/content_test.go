@@ -132,10 +132,10 @@ func TestProgramRuns(t *testing.T) {
 	b := whole(t)
 	program := filepath.Join(t.TempDir(), "shardctl")
 	data := files(t, platformImage(t, b.index, platform{"linux", runtime.GOARCH}))["/shardctl"].data
-	if err := os.WriteFile(program, data, 0o700); err != nil { //nolint:gosec // it is to run
+	if err := os.WriteFile(program, data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "version") //nolint:gosec // just built
+	cmd := exec.CommandContext(t.Context(), program, "version")
 	cmd.Env = []string{}
 	if out := output(t, cmd); !strings.Contains(out, "shardctl "+testVersion+" (revision "+testRevision) {
 		t.Errorf("shardctl version says %q", out)

@@ -117,7 +117,7 @@ func TestDockerfileFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "rootfs")
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(runLine(t, build), "/rootfs", to)) //nolint:gosec // of the Dockerfile
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(runLine(t, build), "/rootfs", to))
 	cmd.Dir = tree
 	cmd.Env = append(os.Environ(), "TARGETPLATFORM=linux/amd64", "VERSION="+testVersion, "REVISION="+testRevision, "SOURCE_DATE_EPOCH=0")
 	output(t, cmd)

@@ -168,7 +168,7 @@ func copyTree(to, from string, ignored func(path string) (bool, error)) error {
 }
 
 func copyFile(to, from string) error {
-	data, err := os.ReadFile(from) //nolint:gosec // of the source
+	data, err := os.ReadFile(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

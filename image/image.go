@@ -115,5 +115,5 @@ func (o *options) join(built []*made) v1.ImageIndex {
 	}
 	labels := o.source.labels()
 	maps.Copy(labels, o.labels)
-	return mutate.Annotations(index, labels).(v1.ImageIndex) //nolint:errcheck,forcetypeassert // it gives what it was given
+	return mutate.Annotations(index, labels).(v1.ImageIndex)
 }

@@ -108,11 +108,11 @@ func layerDigests(t *testing.T, of v1.Image) []v1.Hash {
 
 func sameFile(t *testing.T, one, other string) bool {
 	t.Helper()
-	a, err := os.ReadFile(one) //nolint:gosec // of this test
+	a, err := os.ReadFile(one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(other) //nolint:gosec // of this test
+	b, err := os.ReadFile(other)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ const (
 	// nonroot is the user and the group: a number, so that Kubernetes can see that it is not root.
 	nonroot = "65532:65532"
 
-	passwd = "root:x:0:0:root:/nonexistent:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/nonexistent:/sbin/nologin\n"
-	group  = "root:x:0:\nnonroot:x:65532:\n"
+	users  = "root:x:0:0:root:/nonexistent:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/nonexistent:/sbin/nologin\n"
+	groups = "root:x:0:\nnonroot:x:65532:\n"
 )
 
 // file is one entry of a layer; one whose path ends with a slash is a directory. All belong to root: the user may read, not write.
@@ -37,8 +37,8 @@ type file struct {
 // baseFiles are what a program expects round it. They change seldom, and are a layer of their own.
 func baseFiles() []file {
 	return []file{
-		{path: "/etc/group", mode: 0o644, data: []byte(group)},
-		{path: "/etc/passwd", mode: 0o644, data: []byte(passwd)},
+		{path: "/etc/group", mode: 0o644, data: []byte(groups)},
+		{path: "/etc/passwd", mode: 0o644, data: []byte(users)},
 		{path: bundlePath, mode: 0o644, data: certificates()},
 		{path: "/tmp/", mode: 0o1777},
 	}

@@ -19,7 +19,7 @@ import (
 
 func readFile(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(name) //nolint:gosec // of this test
+	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

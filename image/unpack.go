@@ -66,7 +66,7 @@ func unpack(to string, files []file) error {
 
 // mode is that of the file in Go's own bits, which have the sticky one elsewhere.
 func mode(f file) os.FileMode {
-	m := os.FileMode(f.mode & 0o777) //nolint:gosec // nine bits
+	m := os.FileMode(f.mode & 0o777)
 	if f.mode&0o1000 != 0 {
 		m |= os.ModeSticky
 	}

@@ -83,11 +83,11 @@ func (o *options) writeFiles(m *made, out io.Writer) error {
 func (o *options) writeLayout(index v1.ImageIndex, attached []v1.Image) error {
 	entries, err := os.ReadDir(o.out)
 	if err == nil && len(entries) > 0 {
-		if _, err := os.Stat(filepath.Join(o.out, "oci-layout")); err != nil {
+		if _, err := os.Stat(filepath.Join(o.out, "oci-layout")); err != nil { //nolint:gosec // the user's choice
 			return fmt.Errorf("%s holds something else than an OCI layout; remove it first", o.out)
 		}
 	}
-	if err := os.RemoveAll(o.out); err != nil {
+	if err := os.RemoveAll(o.out); err != nil { //nolint:gosec // an OCI layout, as seen above
 		return err
 	}
 	to, err := layout.Write(o.out, empty.Index)
