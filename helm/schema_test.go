@@ -124,6 +124,24 @@ func TestSchemaTakesEveryField(t *testing.T) {
 	}
 }
 
+// What the README shows can be typed in.
+func TestSchemaTakesTheReadme(t *testing.T) {
+	text, err := os.ReadFile("shardctl/README.md.gotmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```yaml\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("the README shows no values")
+	}
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		if err := compiled(t).Validate(values(t, block)); err != nil {
+			t.Errorf("%s\n%v", block, err)
+		}
+	}
+}
+
 // Every value has a place in the schema, and none is there that values.yaml does not tell of.
 func TestSchemaNamesTheValues(t *testing.T) {
 	text, err := os.ReadFile("shardctl/values.yaml")

@@ -37,7 +37,7 @@ here fails there, too.
 {{- if regexMatch "^[0-9]+$" (include "shardctl.whole" $part.cap) -}}
 {{- $_ := set $group "cap" (include "shardctl.whole" $part.cap | atoi) -}}
 {{- end -}}
-{{- if (($part.instances | default dict).selector) -}}
+{{- if (kindIs "map" $part.instances | ternary $part.instances dict).selector -}}
 {{- $_ := set $group "chosen" true -}}
 {{- end -}}
 {{- $_ := set $groups $name $group -}}

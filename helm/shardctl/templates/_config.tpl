@@ -3,12 +3,27 @@ The configuration is `config`, `configFiles` and what the chart fills in. Defini
 None of them fails: _problems.tpl tells what is wrong, all of it at once.
 */}}
 
-{{/* configFiles, parsed: {name: document}. One that is not YAML is {}. */}}
+{{/* What is of another kind in a configuration, by field. */}}
+{{- define "shardctl.kinds" -}}
+groups: slice
+{{- range list "labels" "pod" "store" "lease" "rebalance" "shutdown" "server" "admin" "metrics" "log" }}
+{{ . }}: map
+{{- end }}
+{{- end -}}
+
+{{/* configFiles, parsed: {name: document}. One that is not YAML is {}, and what is of a wrong kind is left out. */}}
 {{- define "shardctl.files" -}}
+{{- $kinds := include "shardctl.kinds" . | fromYaml -}}
 {{- $files := dict -}}
 {{- range $name, $text := .Values.configFiles -}}
-{{- $doc := fromYaml $text -}}
-{{- $_ := set $files $name (hasKey $doc "Error" | ternary dict $doc) -}}
+{{- $read := fromYaml $text -}}
+{{- $doc := dict -}}
+{{- range $field, $value := hasKey $read "Error" | ternary dict $read -}}
+{{- if or (not (hasKey $kinds $field)) (kindIs (get $kinds $field) $value) -}}
+{{- $_ := set $doc $field $value -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $files $name $doc -}}
 {{- end -}}
 {{- toJson $files -}}
 {{- end -}}
@@ -97,7 +112,8 @@ None of them fails: _problems.tpl tells what is wrong, all of it at once.
 {{/* HTTPS where server.tls is set, else HTTP. */}}
 {{- define "shardctl.scheme" -}}
 {{- $server := (include "shardctl.settings" . | fromJson).server | default dict -}}
-{{- (dig "tls" "certFile" "" $server) | empty | ternary "HTTP" "HTTPS" -}}
+{{- $tls := kindIs "map" $server.tls | ternary $server.tls dict -}}
+{{- $tls.certFile | empty | ternary "HTTP" "HTTPS" -}}
 {{- end -}}
 
 {{/* Seconds of a duration as Go writes it, such as 1m30s, rounded up; empty when it is none. */}}

@@ -12,6 +12,7 @@
 {{/* Files that cannot be read, and fields that stand twice. */}}
 {{- define "shardctl.problems.files" -}}
 {{- $places := dict -}}
+{{- $kinds := include "shardctl.kinds" . | fromYaml -}}
 {{- range $field, $value := .Values.config -}}
 {{- if not (kindIs "invalid" $value) -}}{{- $_ := set $places $field "config" -}}{{- end -}}
 {{- end -}}
@@ -25,6 +26,9 @@
 {{ $here }}: is not YAML: {{ $doc.Error | replace "\n" " " }}
 {{- else -}}
 {{- range $field, $value := $doc -}}
+{{- if not (or (kindIs "invalid" $value) (kindIs (get $kinds $field | default (kindOf $value)) $value)) }}
+{{ $here }}: {{ $field }} must be a {{ eq (get $kinds $field) "map" | ternary "mapping" "list" }}
+{{- end -}}
 {{- if not (or (hasPrefix "x-" $field) (eq $field "version") (kindIs "invalid" $value)) -}}
 {{- $first := get $places $field -}}
 {{- if and (eq $field "groups") (eq $first "config") }}
@@ -114,7 +118,8 @@ instance: {{ $instance }} is the same for all replicas: leave it out, and each h
 {{- $docs := values (include "shardctl.files" . | fromJson) | concat (list .Values.config) -}}
 {{- range $doc := $docs -}}
 {{- range $group := (kindIs "slice" $doc.groups | ternary $doc.groups list) -}}
-{{- range $task := (kindIs "map" $group | ternary $group dict).tasks -}}
+{{- $tasks := (kindIs "map" $group | ternary $group dict).tasks -}}
+{{- range $task := (kindIs "slice" $tasks | ternary $tasks list) -}}
 {{- $name := (kindIs "map" $task | ternary $task dict).name | toString -}}
 {{- range regexFindAll "\\{[^{}]*\\}" $name -1 -}}
 {{- if not (or (contains "," .) (contains "$(" .) (regexMatch "^\\{[0-9]{1,9}\\.\\.[0-9]{1,9}\\}$" .)) }}
