@@ -84,6 +84,11 @@ storm: ## Random faults on real processes (SECS=600 SEED=7)
 storm-short: ## What CI has of it: a minute under a fixed seed, a minute under a random one
 	go test -v -count=1 -timeout 15m ./test/e2e/storm
 
+# With a cluster of KUBECONFIG, or one made here. Status 3: nothing to make one with.
+.PHONY: kube
+kube: ## Stories of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
+	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
+
 .PHONY: bench
 bench: ## Print the figures of this machine
 	go -C bench run . $(BENCH_FLAGS)

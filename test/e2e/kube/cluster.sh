@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# cluster.sh: finds a cluster for the stories and tells them in it; `make kube` runs it. Arguments go to the test program, such as
+# -ginkgo.focus=drained. In this order:
+#
+#   1. KUBECONFIG names one: README.md says which variables the stories want besides.
+#   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and we are root.
+#   3. kind, where it is installed and Docker runs.
+#
+# Otherwise it says so, and ends with status 3: nothing was tested.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+timeout=40m
+work=$(mktemp -d)
+undo=()
+
+clean() {
+    local i
+    for ((i = ${#undo[@]} - 1; i >= 0; i--)); do eval "${undo[i]}" || true; done
+    rm -rf "$work"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
+say() { printf '==== stories of the chart: %s\n' "$*"; }
+
+export KUBE_STORIES=1
+# What is tested is in the image: the stories need no program of this machine.
+export SHARDCTL_E2E_BINARY=${SHARDCTL_E2E_BINARY:-/bin/true}
+
+# images makes the archives, unless somebody has.
+images() {
+    if [ -z "${KUBE_IMAGES:-}" ]; then
+        say "building images"
+        "$here/images.sh" "$work/images"
+        export KUBE_IMAGES=$work/images
+    fi
+}
+
+# records makes the directory for records, unless somebody has.
+records() {
+    if [ -z "${KUBE_RECORDS:-}" ]; then
+        mkdir -p "$1"
+        export KUBE_RECORDS=$1
+    fi
+}
+
+in_given_cluster() {
+    say "in the cluster of $KUBECONFIG"
+    images
+    cd "$root"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
+}
+
+# The rig keeps itself and what it builds out of the repository.
+rig_home=${CLUSTER_RIG_HOME:-$HOME/.cache/cluster}
+
+in_rig() {
+    local rig=$1
+    shift
+    say "in a cluster of this machine, made by $rig"
+    # There is no network inside: everything is compiled and fetched before.
+    images
+    (cd "$root" && go test -c -o "$work/kube.test" ./test/e2e/kube)
+    (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the stories build it again
+    [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreTold$' ./internal/testmongo)
+    [ -x "$rig_home/up.sh" ] || "$rig/install.sh" "$rig_home"
+    "$rig_home/build-all.sh" >"$work/build.log" 2>&1 || { tail -20 "$work/build.log"; return 1; }
+    if [ -f "$rig_home/c/ns.pid" ] && kill -0 "$(cat "$rig_home/c/ns.pid")" 2>/dev/null; then
+        say "it is up already, and is left so"
+    else
+        undo+=("$rig_home/down.sh")
+        NODES=3 NODE_GRACE=20s "$rig_home/up.sh" real
+    fi
+    "$here/rig.sh" "$rig_home" "$work/rig"
+    # /tmp is the same inside and on all nodes; /run, /var and /etc are not.
+    records "$work/records"
+    chmod 755 "$work"
+    "$rig_home/in" env -C "$here" KUBECTL="$work/rig/bin/kubectl" HELM="$work/rig/bin/helm" KUBE_LOAD="$work/rig/load" \
+        KUBE_NODECTL="$work/rig/nodectl" KUBE_HOST_ADDRESS=10.99.0.1 KUBE_FAULT_NODES="n2 n3" GOPROXY=off \
+        "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$@"
+}
+
+in_kind() {
+    say "in a cluster of kind"
+    images
+    records "$work/records"
+    chmod 755 "$work"
+    sed "s#@RECORDS@#$KUBE_RECORDS#g" "$here/kind.yaml" >"$work/kind.yaml"
+    undo+=("kind delete cluster --name shardctl-stories")
+    kind create cluster --name shardctl-stories --config "$work/kind.yaml" --kubeconfig "$work/kubeconfig" --wait 2m
+    export KUBECONFIG=$work/kubeconfig KUBE_LOAD=$here/kind-load.sh KUBE_NODECTL=$here/kind-nodectl.sh
+    KUBE_HOST_ADDRESS=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -m1 -E '^[0-9.]+$')
+    export KUBE_HOST_ADDRESS
+    cd "$root"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
+}
+
+rig=${CLUSTER_RIG:-$root/../shared/cluster}
+if [ -n "${KUBECONFIG:-}" ]; then
+    in_given_cluster "$@"
+elif [ -x "$rig/install.sh" ] && [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then
+    in_rig "$(cd "$rig" && pwd)" "$@"
+elif command -v kind >/dev/null && docker info >/dev/null 2>&1; then
+    in_kind "$@"
+else
+    say "NOT RUN, since there is no cluster and nothing to make one with"
+    echo "Set KUBECONFIG, or install kind and start Docker, or, as root on Linux, set CLUSTER_RIG (test/e2e/kube/README.md)."
+    exit 3
+fi
