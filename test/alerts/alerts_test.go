@@ -1,0 +1,131 @@
+package alerts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const chart = "../../helm/shardctl"
+
+// alert is one of files/alerts.yaml.
+type alert struct {
+	Alert       string `yaml:"alert"`
+	Severity    string `yaml:"severity"`
+	For         string `yaml:"for"`
+	Threshold   any    `yaml:"threshold"`
+	Expr        string `yaml:"expr"`
+	Summary     string `yaml:"summary"`
+	Description string `yaml:"description"`
+}
+
+// filled is the expression with its words replaced, as the chart does.
+func (a alert) filled() string {
+	return strings.NewReplacer("SELECTOR", `namespace="prod", job=~"(.+/)?shardctl"`, "THRESHOLD", "1").Replace(a.Expr)
+}
+
+func readAlerts(t *testing.T) []alert {
+	t.Helper()
+	var all []alert
+	readYAML(t, filepath.Join(chart, "files/alerts.yaml"), &all)
+	if len(all) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return all
+}
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(b, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func TestAlertsNameWhatIsThere(t *testing.T) {
+	there := whatIsExposed(t)
+	for _, a := range readAlerts(t) {
+		for _, wrong := range there.check(a.filled()) {
+			t.Errorf("%s: %s", a.Alert, wrong)
+		}
+	}
+}
+
+var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
+
+func TestAlertsAreWhole(t *testing.T) {
+	there := whatIsExposed(t)
+	names := map[string]bool{}
+	for _, a := range readAlerts(t) {
+		if names[a.Alert] || !strings.HasPrefix(a.Alert, "Shardctl") {
+			t.Errorf("%s: a name that begins with Shardctl and stands once, please", a.Alert)
+		}
+		names[a.Alert] = true
+		if !slices.Contains([]string{"critical", "warning", "info"}, a.Severity) || a.For == "" || a.Summary == "" || a.Description == "" {
+			t.Errorf("%s: severity %q, for %q, summary %q, description %q", a.Alert, a.Severity, a.For, a.Summary, a.Description)
+		}
+		if strings.Contains(a.Expr, "THRESHOLD") != (a.Threshold != nil) {
+			t.Errorf("%s: threshold %v and THRESHOLD in the expression belong together", a.Alert, a.Threshold)
+		}
+		if !strings.Contains(a.Expr, "SELECTOR") {
+			t.Errorf("%s: would fire for every release", a.Alert)
+		}
+		for _, label := range mentioned(labelOfAlert, a.Summary+a.Description) {
+			if !there.kept(a.filled(), label) {
+				t.Errorf("%s tells of the label %s, which its series do not have", a.Alert, label)
+			}
+		}
+	}
+}
+
+// promtest is what matters here of a file for `promtool test rules`.
+type promtest struct {
+	Tests []struct {
+		Name  string `yaml:"name"`
+		Rules []struct {
+			Alert    string `yaml:"alertname"`
+			Expected []any  `yaml:"exp_alerts"`
+		} `yaml:"alert_rule_test"`
+	} `yaml:"tests"`
+}
+
+func TestEveryAlertIsSeenToFireAndToStaySilent(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(chart, "promtests/*.test.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests: %v", err)
+	}
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		var f promtest
+		readYAML(t, file, &f)
+		for _, test := range f.Tests {
+			for _, r := range test.Rules {
+				if len(r.Expected) > 0 {
+					fires[r.Alert] = true
+				} else {
+					silent[r.Alert] = true
+				}
+			}
+		}
+	}
+	known := map[string]bool{}
+	for _, a := range readAlerts(t) {
+		known[a.Alert] = true
+		if !fires[a.Alert] || !silent[a.Alert] {
+			t.Errorf("%s: a test where it fires: %v, one where it is silent: %v", a.Alert, fires[a.Alert], silent[a.Alert])
+		}
+	}
+	for name := range silent { // of an alert that does not exist, promtool finds it silent
+		if !known[name] {
+			t.Errorf("%s is tested to be silent, and does not exist", name)
+		}
+	}
+}
