@@ -3,7 +3,8 @@
 # -ginkgo.focus=drained. In this order:
 #
 #   1. KUBECONFIG names one: README.md says which variables the stories want besides.
-#   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and we are root.
+#   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and we are root. At first
+#      it compiles Kubernetes, which takes a quarter of an hour; with CLUSTER_RIG_BUILD=no only a rig that has done so counts.
 #   3. kind, where it is installed and Docker runs.
 #
 # Otherwise it says so, and ends with status 3: nothing was tested.
@@ -82,6 +83,10 @@ in_rig() {
         "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$@"
 }
 
+compiled_or_may() {
+    [ "${CLUSTER_RIG_BUILD:-yes}" != no ] || [ -x "$rig_home/bin/kubelet" ]
+}
+
 in_kind() {
     say "in a cluster of kind"
     images
@@ -100,12 +105,12 @@ in_kind() {
 rig=${CLUSTER_RIG:-$root/../shared/cluster}
 if [ -n "${KUBECONFIG:-}" ]; then
     in_given_cluster "$@"
-elif [ -x "$rig/install.sh" ] && [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then
+elif [ -x "$rig/install.sh" ] && [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ] && compiled_or_may; then
     in_rig "$(cd "$rig" && pwd)" "$@"
 elif command -v kind >/dev/null && docker info >/dev/null 2>&1; then
     in_kind "$@"
 else
-    say "NOT RUN, since there is no cluster and nothing to make one with"
+    say "NOT RUN, since there is no cluster and nothing to make one with${CLUSTER_RIG_BUILD:+ (CLUSTER_RIG_BUILD=$CLUSTER_RIG_BUILD)}"
     echo "Set KUBECONFIG, or install kind and start Docker, or, as root on Linux, set CLUSTER_RIG (test/e2e/kube/README.md)."
     exit 3
 fi
