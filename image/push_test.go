@@ -5,11 +5,14 @@ package main
 import (
 	"bytes"
 	"io"
+	"log"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
@@ -36,11 +39,11 @@ func TestPush(t *testing.T) {
 // Whoever has the index's digest, or a platform's, finds the SBOMs in the registry.
 func TestSBOMsAreReferrers(t *testing.T) {
 	b := whole(t)
-	if got := referrers(t, b, digestOf(t, b.index)); len(got) != 2 {
+	if got := referrers(t, b.pushed, digestOf(t, b.index)); len(got) != 2 {
 		t.Errorf("%d SBOMs refer to the index, want one of each platform", len(got))
 	}
 	for _, p := range supported {
-		got := referrers(t, b, digestOf(t, platformImage(t, b.index, p)))
+		got := referrers(t, b.pushed, digestOf(t, platformImage(t, b.index, p)))
 		if len(got) != 1 {
 			t.Errorf("%s: %d SBOMs", p, len(got))
 			continue
@@ -51,10 +54,50 @@ func TestSBOMsAreReferrers(t *testing.T) {
 	}
 }
 
-// referrers gives the content of all SBOMs whose subject has the digest.
-func referrers(t *testing.T, b *built, digest v1.Hash) [][]byte {
+// A registry that does not know referrers, as many, gets them under a tag that tools ask for instead.
+func TestSBOMsInAnOldRegistry(t *testing.T) {
+	b := whole(t)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	o := &options{push: strings.TrimPrefix(server.URL, "http://") + "/shardctl:1"}
+	if err := o.pushAll(t.Context(), b.index, attachedIn(t, b)); err != nil {
+		t.Fatal(err)
+	}
+	pushed, err := o.pushReference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := referrers(t, pushed, digestOf(t, b.index)); len(got) != 2 {
+		t.Errorf("%d SBOMs refer to the index, want one of each platform", len(got))
+	}
+}
+
+// attachedIn gives what the layout has beside the image.
+func attachedIn(t *testing.T, b *built) []v1.Image {
 	t.Helper()
-	subject := b.pushed.Context().Digest(digest.String())
+	top, err := b.layout.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []v1.Image
+	for _, m := range manifest.Manifests[1:] {
+		artifact, err := top.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, artifact)
+	}
+	return all
+}
+
+// referrers gives the content of all SBOMs whose subject has the digest.
+func referrers(t *testing.T, pushed name.Reference, digest v1.Hash) [][]byte {
+	t.Helper()
+	subject := pushed.Context().Digest(digest.String())
 	index, err := remote.Referrers(subject, remote.WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +111,7 @@ func referrers(t *testing.T, b *built, digest v1.Hash) [][]byte {
 		if m.ArtifactType != string(sbomType) {
 			t.Errorf("a referrer is of type %q", m.ArtifactType)
 		}
-		artifact, err := remote.Image(b.pushed.Context().Digest(m.Digest.String()), remote.WithContext(t.Context()))
+		artifact, err := remote.Image(pushed.Context().Digest(m.Digest.String()), remote.WithContext(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
