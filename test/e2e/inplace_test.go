@@ -188,7 +188,7 @@ var _ = Describe("A container that is killed whole while a far side works for it
 
 		at := dieWhole(ctx, a)
 		before := far.of("far/side")
-		a = home.start(ctx, c, "a", "--config", more)
+		home.start(ctx, c, "a", "--config", more)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
 		Expect(far.of("far/side")).To(HaveLen(len(before)), "its commands run again, and the far side is left alone")
 		Eventually(func() int { return len(far.of("far/side")) }).Should(BeNumerically(">", len(before)))

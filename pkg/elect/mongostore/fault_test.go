@@ -291,8 +291,14 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 		command string
 		code    int
 	}{
-		{"insert", 11601}, {"find", 11601}, {"listCollections", 11601}, {"create", 11601}, {"createIndexes", 11601},
-		{"find", 175}, {"create", 12587}, {"insert", 14031},
+		{"insert", 11601},
+		{"find", 11601},
+		{"listCollections", 11601},
+		{"create", 11601},
+		{"createIndexes", 11601},
+		{"find", 175},
+		{"create", 12587},
+		{"insert", 14031},
 	} {
 		t.Run(fmt.Sprint(c.command, " ", c.code), func(t *testing.T) {
 			o := mongostore.Options{URI: rs.URI(), Database: fmt.Sprint("interrupted_", i)}
