@@ -66,3 +66,12 @@ func TestLabelsThatAreAggregatedAwayAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestAlertsForEveryReleaseAreFound(t *testing.T) {
+	const one = `up{namespace="a", job="b"}`
+	for expr, want := range map[string]int{one: 0, `up > 0`: 2, one + ` unless shardctl_owned_tasks{job="b"}`: 1} {
+		if got := unselected(expr); len(got) != want {
+			t.Errorf("%s: %v", expr, got)
+		}
+	}
+}

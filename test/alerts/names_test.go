@@ -99,6 +99,27 @@ func metrics(expr string) []string {
 	return names
 }
 
+// unselected are the metrics that an expression does not limit to one namespace and job.
+func unselected(expr string) []string {
+	tree, err := promQL.ParseExpr(expr)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	inspect(tree, func(node parser.Node) {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return
+		}
+		for _, label := range []string{"namespace", "job"} {
+			if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == label }) {
+				names = append(names, s.Name)
+			}
+		}
+	})
+	return names
+}
+
 // kept says whether series that an expression gives can have the label. Only "by" is known of aggregations, and of absent that its labels
 // are those that it was asked for.
 func (e exposed) kept(expr, label string) bool {
