@@ -24,6 +24,7 @@ var _ = Describe("A release with a hundred tasks on five replicas with a cap of 
 
 	AfterEach(func(ctx SpecContext) {
 		tellOnFailure(ctx, hundred)
+		spoilt = spoilt || CurrentSpecReport().Failed()
 		if hundred != nil {
 			expectOneRunEach(hundred)
 		}

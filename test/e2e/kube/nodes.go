@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net"
 	"slices"
 	"strings"
 
@@ -85,13 +85,15 @@ func (k *Kube) HealStore(ctx context.Context, storeURI string, pods ...Pod) (his
 }
 
 func (k *Kube) storeRules(ctx context.Context, what, storeURI string, pods []Pod) error {
-	hosts, err := storeHosts(storeURI)
+	addresses, err := storeAddresses(storeURI)
 	if err != nil {
 		return err
 	}
 	for _, p := range pods {
-		for _, host := range hosts {
-			_, err := k.nodeCtl(ctx, "sh", p.Spec.NodeName, "ip", "rule", what, "from", p.Status.PodIP, "to", host, "priority", "100", "blackhole")
+		for _, a := range addresses {
+			// By port: others on the store's machine, such as the API server, are to be reached.
+			_, err := k.nodeCtl(ctx, "sh", p.Spec.NodeName, "ip", "rule", what, "from", p.Status.PodIP, "to", a.host,
+				"ipproto", "tcp", "dport", a.port, "priority", "100", "blackhole")
 			if err != nil {
 				return err
 			}
@@ -100,20 +102,21 @@ func (k *Kube) storeRules(ctx context.Context, what, storeURI string, pods []Pod
 	return nil
 }
 
-// storeHosts are the addresses of a MongoDB URI, without ports.
-func storeHosts(uri string) ([]string, error) {
-	u, err := url.Parse(strings.Split(uri, ",")[0]) // one host is what net/url understands
-	if err != nil {
-		return nil, fmt.Errorf("store URI: %w", err)
-	}
-	hosts := []string{u.Hostname()}
-	for more := range strings.SplitSeq(uri, ",") {
-		host, _, _ := strings.Cut(more, ":")
-		if !strings.Contains(more, "//") && !slices.Contains(hosts, host) {
-			hosts = append(hosts, host)
+type address struct{ host, port string }
+
+// storeAddresses are those of a MongoDB URI that names its hosts by number.
+func storeAddresses(uri string) ([]address, error) {
+	_, rest, _ := strings.Cut(uri, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	var all []address
+	for member := range strings.SplitSeq(rest[strings.LastIndex(rest, "@")+1:], ",") {
+		host, port, err := net.SplitHostPort(member)
+		if err != nil || net.ParseIP(host) == nil {
+			return nil, fmt.Errorf("store %s: want ADDRESS:PORT to cut it off", member)
 		}
+		all = append(all, address{host, port})
 	}
-	return hosts, nil
+	return all, nil
 }
 
 // Victims are the nodes whose power and cables stories may touch, those with most pods of the release first: those of KUBE_FAULT_NODES, else all
