@@ -26,7 +26,7 @@ STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 # Packages of this module with Go files; the end-to-end stories have targets of their own.
 UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm|/kube)?$$')
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod))
 
 .DEFAULT_GOAL := help
 
