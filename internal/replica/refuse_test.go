@@ -21,7 +21,12 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, memstore.New()) }()
-	defer func() { stop(); <-ended }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	for !r.Board().Snapshot().Status.Ready {
 		time.Sleep(time.Millisecond)
 	}
