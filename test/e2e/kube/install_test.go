@@ -110,7 +110,6 @@ func lastStart(runs []history.Run) history.Instant {
 // forward runs kubectl port-forward to the Service until the story ends, and returns the URL of its end here.
 func forward(ctx SpecContext, r *kube.Release) string {
 	GinkgoHelper()
-	//nolint:gosec // the developer's own kubectl
 	cmd := exec.CommandContext(ctx, r.Environment.Kubectl, "--namespace", r.Namespace, "port-forward", "service/"+r.Name, ":8080")
 	out, err := cmd.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())

@@ -32,7 +32,7 @@ type Kube struct {
 
 // Connect starts a proxy to the cluster of KUBECONFIG. It ends with stop, or with this process.
 func Connect(ctx context.Context, env Environment) (_ *Kube, stop func(), err error) {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), env.Kubectl, "proxy", "--port=0", "--address=127.0.0.1") //nolint:gosec // the developer's own kubectl
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), env.Kubectl, "proxy", "--port=0", "--address=127.0.0.1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -120,7 +120,7 @@ func (k *Kube) Apply(ctx context.Context, object map[string]any) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, k.Kubectl, "apply", "-f", "-") //nolint:gosec // the developer's own kubectl
+	cmd := exec.CommandContext(ctx, k.Kubectl, "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(string(text))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl apply: %w: %s", err, out)
@@ -133,7 +133,7 @@ var errProgram = errors.New("failed")
 
 // run runs a program and returns all that it printed, also when it fails.
 func run(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the developer's own programs
+	cmd := exec.CommandContext(ctx, program, args...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {

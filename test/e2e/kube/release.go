@@ -46,8 +46,8 @@ type Release struct {
 	Extra object
 }
 
-// Values are the chart's.
-func (r *Release) Values() object {
+// values are the chart's.
+func (r *Release) values() object {
 	volume := object{"name": "records", "emptyDir": object{}}
 	if r.Records != "" {
 		volume = object{"name": "records", "hostPath": object{"path": r.Records, "type": "Directory"}}
@@ -119,7 +119,7 @@ func (r *Release) helm(ctx context.Context, args ...string) error {
 }
 
 func (r *Release) withValues(ctx context.Context, args ...string) (string, error) {
-	text, err := json.Marshal(r.Values())
+	text, err := json.Marshal(r.values())
 	if err != nil {
 		return "", err
 	}

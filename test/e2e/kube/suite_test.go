@@ -85,7 +85,7 @@ func setStage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stage.undo = append(stage.undo, func() { _ = set.Close() })
+		stage.undo = append(stage.undo, func() { _ = set.Close() }) //nolint:contextcheck // the tests are over by then
 		stage.uri = set.URI()
 	}
 	return nil
@@ -109,9 +109,9 @@ func newNamespace(ctx SpecContext, k *kube.Kube, name, podSecurity string) {
 // newRecords makes a directory that tasks of any node and user can write to.
 func newRecords(k *kube.Kube) string {
 	GinkgoHelper()
-	dir, err := os.MkdirTemp(k.Environment.Records, "records-")
+	dir, err := os.MkdirTemp(k.Records, "records-")
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.Chmod(dir, 0o777)).To(Succeed()) //nolint:gosec // pods run as another user
+	Expect(os.Chmod(dir, 0o777)).To(Succeed())
 	DeferCleanup(func() {
 		if !CurrentSpecReport().Failed() {
 			_ = os.RemoveAll(dir)
