@@ -33,6 +33,11 @@ func TestStories(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" && os.Getenv(kube.EnvWanted) == "" {
 		t.Skip("no cluster: `make kube` finds one, or see test/e2e/kube/README.md")
 	}
+	env, err := kube.ReadEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage.env = env
 	Run(t, "shardctl, on Kubernetes")
 }
 
@@ -45,6 +50,7 @@ const (
 
 // stage is the cluster and the database, there from the first story to the last.
 var stage struct {
+	env  kube.Environment
 	once sync.Once
 	err  error
 	kube *kube.Kube
@@ -61,10 +67,7 @@ func onStage(ctx context.Context) *kube.Kube {
 }
 
 func setStage(ctx context.Context) error {
-	env, err := kube.ReadEnvironment()
-	if err != nil {
-		return err
-	}
+	env := stage.env
 	k, stop, err := kube.Connect(ctx, env)
 	if err != nil {
 		return err
