@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package kube holds the end-to-end stories of the Helm chart and the image on a real Kubernetes cluster: what platform engineers do to a
 // release (install, upgrade, roll back, scale, edit the list) and what happens to its pods and nodes (deleted, killed, out of memory,
 // powered off, cut off, drained).
