@@ -185,7 +185,7 @@ func wantRefusal(t *testing.T, opts mongostore.Options, names ...string) {
 		}
 	}
 	wantNoPassword(t, err)
-	if took := time.Since(began); took > patient/2 {
+	if took := time.Since(began); took > patient { // the driver may look at its servers once more, after ten seconds
 		t.Errorf("it took %s", took)
 	}
 	t.Log(err)
