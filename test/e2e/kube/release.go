@@ -38,6 +38,8 @@ type Release struct {
 	Replicas int
 	Cap      int
 	Tasks    int
+	// Settle is how long membership rests before keys move for balance; empty: the program's default.
+	Settle string
 	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that nobody reads.
 	Records string
 	// Odd are further tasks of the group.
@@ -67,6 +69,9 @@ func (r *Release) values() object {
 		"extraVolumeMounts": []object{{"name": "records", "mountPath": recordsInPod}},
 		// A dead node's pods are replaced after these seconds, and those that the cluster takes to notice, instead of after five minutes.
 		"tolerations": []object{lostNode("unreachable"), lostNode("not-ready")},
+	}
+	if r.Settle != "" {
+		values["config"].(object)["rebalance"] = object{"settle": r.Settle}
 	}
 	maps.Copy(values, r.Extra)
 	return values

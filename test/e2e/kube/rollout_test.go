@@ -42,6 +42,20 @@ func rolloutStories() {
 		expectEachMovedOnce(ctx, r, "rollback", began)
 	}, SpecTimeout(2*StoryTimeout))
 
+	// Where pods take longer to get ready than membership takes to settle, balancing over old and new pods would move keys to where they cannot
+	// stay. That keys prefer the newer rollout keeps them from it.
+	It("moves every key once, too, when pods get ready slowly", func(ctx SpecContext) {
+		r := settled(ctx)
+		spoilt = true // the next story wants other values
+		r.Settle = "1s"
+		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
+		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithPolling(pollEvery).Should(Succeed())
+		began := history.Now()
+		r.Tag, r.Extra = "two", map[string]any{"minReadySeconds": 4}
+		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
+		expectEachMovedOnce(ctx, r, "slow upgrade", began)
+	}, SpecTimeout(2*StoryTimeout))
+
 	DescribeTable("keeps all tasks where they are while a bad image", func(ctx SpecContext, tag string) {
 		r := settled(ctx)
 		before := identities(readyPods(ctx, r))

@@ -147,8 +147,8 @@ func settled(ctx SpecContext) *kube.Release {
 	case listed == "":
 		Expect(r.Install(ctx)).To(Succeed())
 	case spoilt:
-		r.Tag, r.Replicas, r.Tasks, r.Extra = "one", replicas, tasks, nil
-		Expect(r.Upgrade(ctx)).To(Succeed())
+		r.Tag, r.Replicas, r.Tasks, r.Settle, r.Extra = "one", replicas, tasks, "", nil
+		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
 		_, err := r.Kubectl(ctx, "scale", "deployment", r.Name, "--replicas="+strconv.Itoa(replicas))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Nudge(ctx)).To(Succeed())
