@@ -20,7 +20,7 @@ import (
 )
 
 // A task that eats more than the container's limit: what the kernel and the kubelet then end is theirs to choose. With cgroup v1 it is the
-// largest process, and the next largest while there is still too little: where it chose the worker, the guard has been next within 20 ms.
+// largest process, and the next largest while there is still too little: the worker, and at times the guard 20 ms after it.
 // With cgroup v2 the kubelet has it be the whole container.
 var _ = Describe("A release whose containers run out of memory", Ordered, ContinueOnFailure, func() {
 	const few = 12
