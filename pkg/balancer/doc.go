@@ -18,10 +18,10 @@
 //  2. strict pins, then pins that are wishes: those with the fewest possible owners first;
 //  3. all other keys.
 //
-// When every member that may own a group's keys says its zone, the quota is first shared out over the zones and then
-// inside each, by the same rule. Zones of different sizes then mean different shares for their members: losing a zone
-// costs as few keys as possible, and that is what zones are for. As soon as one member says none, zones are left out
-// of account.
+// When every member that may own a group's keys says its zone, the single keys above the level go to the zones that have
+// fewest: three keys on six members in three zones are one in each zone. Members stay even: a zone of one member gets that
+// member's share and not a third of everything. With weights, zones are even where all have equally many members. As soon
+// as one member says no zone, zones are left out of account.
 //
 // When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest key if
 // that is more; caps still count keys. Held keys stay as long as that bound holds.

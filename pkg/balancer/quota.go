@@ -22,16 +22,23 @@ type slot struct {
 //
 // The level is the same whatever is held, so a state that was shared out once is shared out the same again.
 func fill(slots []slot, n int) {
-	n = clampTotal(slots, n)
-	level, rest := waterLevel(slots, n)
+	if level, rest := fillLevel(slots, n); rest > 0 {
+		giveSingles(slots, level, rest)
+	}
+}
+
+// fillLevel gives every slot its part of the level, and returns what is left then: fewer keys than there are open slots.
+func fillLevel(slots []slot, n int) (level, rest int) {
+	level, rest = waterLevel(slots, clampTotal(slots, n))
 	for i := range slots {
 		s := &slots[i]
 		s.quota = min(max(level, s.lo), s.hi)
 	}
-	if rest > 0 {
-		giveSingles(slots, level, rest)
-	}
+	return level, rest
 }
+
+// open says whether a slot could take one key above the level.
+func (s *slot) open(level int) bool { return s.lo <= level && level < s.hi }
 
 // clampTotal brings n between the sums of lo and hi.
 func clampTotal(slots []slot, n int) int {
@@ -72,7 +79,7 @@ func waterLevel(slots []slot, n int) (level, rest int) {
 func giveSingles(slots []slot, level, rest int) {
 	open := make([]int, 0, len(slots))
 	for i := range slots {
-		if s := &slots[i]; s.lo <= level && level < s.hi {
+		if slots[i].open(level) {
 			open = append(open, i)
 		}
 	}

@@ -31,14 +31,14 @@ type weighed struct {
 	bin    int // the answer, or -1
 }
 
-// weighClass places the class's keys by weight: over zones first and then inside each, as counts are.
+// weighClass places the class's keys by weight: over zones first and then inside each, where that leaves members even.
 func (g *group) weighClass(c *class) {
 	keys := g.weighedKeys(c)
 	at := make(map[int32]int, len(c.members))
 	for i, m := range c.members {
 		at[m] = i
 	}
-	if !g.zoned || g.frozen {
+	if !g.zoned || g.frozen || !g.roster.alike(c.members) {
 		g.weighMembers(c.members, keys, func(m int32) int { return index(at, m) })
 		return
 	}

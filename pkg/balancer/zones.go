@@ -1,86 +1,89 @@
 package balancer
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// spread is fill over zones first and then inside each. It may reorder slots.
+// spread is fill that knows of zones: everybody gets the level all the same, and the single keys above it go to the zones that
+// have fewest.
 func spread(slots []slot, n int, zoned bool) {
 	if !zoned {
 		fill(slots, n)
 		return
 	}
-	slices.SortFunc(slots, func(a, b slot) int {
-		return cmp.Or(cmp.Compare(a.zone, b.zone), cmp.Compare(a.member, b.member))
-	})
-	zones := zoneSlots(slots)
-	fillZones(zones, n)
-	for i := range zones {
-		fill(zones[i].slots, zones[i].sum.quota)
+	if level, rest := fillLevel(slots, n); rest > 0 {
+		giveSinglesByZone(slots, level, rest)
 	}
 }
 
-// zoneSlot is one zone's share: the sum of its members' slots.
-type zoneSlot struct {
-	sum   slot
-	slots []slot // of its members, a part of the whole
+// zoneShare is what one zone has before single keys are given, and who of it could take one.
+type zoneShare struct {
+	sum  slot  // lo is what it has, hi what it could have
+	open []int // positions of its slots that the level did not fill, in the order in which they get one more
 }
 
-func zoneSlots(slots []slot) []zoneSlot {
-	var zones []zoneSlot
-	for from := 0; from < len(slots); {
-		to := from
-		sum := slot{member: slots[from].zone}
-		for ; to < len(slots) && slots[to].zone == slots[from].zone; to++ {
-			s := &slots[to]
-			sum.lo += s.lo
-			sum.hi += s.hi
-			sum.held += s.held
-			sum.load += s.load
-			sum.newer = sum.newer || s.newer
+// giveSinglesByZone is giveSingles by water-filling over the zones. Of zones that have equally many, that goes first whose next
+// member would.
+func giveSinglesByZone(slots []slot, level, rest int) {
+	zones := zoneShares(slots, level)
+	sums := make([]slot, len(zones))
+	total := rest
+	for i := range zones {
+		sums[i] = zones[i].sum
+		total += sums[i].lo
+	}
+	height, rest := fillLevel(sums, total)
+	next := func(z int) *slot { return &slots[zones[z].open[sums[z].quota-sums[z].lo]] }
+	var more []int
+	for z := range sums {
+		if sums[z].open(height) {
+			more = append(more, z)
 		}
-		zones = append(zones, zoneSlot{sum: sum, slots: slots[from:to]})
-		from = to
+	}
+	slices.SortFunc(more, func(a, b int) int { return next(a).compare(next(b), level) })
+	for _, z := range more[:rest] {
+		sums[z].quota++
+	}
+	for z := range zones {
+		for _, i := range zones[z].open[:sums[z].quota-sums[z].lo] {
+			slots[i].quota++
+		}
+	}
+}
+
+func zoneShares(slots []slot, level int) []zoneShare {
+	at := map[int32]int{}
+	var zones []zoneShare
+	for i := range slots {
+		s := &slots[i]
+		z, ok := at[s.zone]
+		if !ok {
+			z = len(zones)
+			at[s.zone] = z
+			zones = append(zones, zoneShare{})
+		}
+		share := &zones[z]
+		share.sum.lo += s.quota
+		if s.open(level) {
+			share.open = append(share.open, i)
+		}
+	}
+	for z := range zones {
+		share := &zones[z]
+		share.sum.hi = share.sum.lo + len(share.open)
+		slices.SortFunc(share.open, func(a, b int) int { return slots[a].compare(&slots[b], level) })
 	}
 	return zones
 }
 
-// fillZones gives each zone its quota. Which zones get one more than the level is decided by where that one saves a move: not
-// the zone's sum tells, but whether its members could keep one more.
-func fillZones(zones []zoneSlot, n int) {
-	sums := make([]slot, len(zones))
-	for i := range zones {
-		sums[i] = zones[i].sum
+// alike says whether all zones have equally many of these members: only then do even zones make even members.
+func (r *roster) alike(members []int32) bool {
+	sizes := map[int32]int{}
+	for _, m := range members {
+		sizes[r.zone[m]]++
 	}
-	n = clampTotal(sums, n)
-	level, rest := waterLevel(sums, n)
-	for i := range sums {
-		s := &sums[i]
-		s.quota = min(max(level, s.lo), s.hi)
-		if rest == 0 || s.lo > level || s.hi <= level {
-			continue
-		}
-		if kept(zones[i].slots, level+1) > kept(zones[i].slots, level) {
-			s.held = max(s.held, level+1)
-		} else {
-			s.held = min(s.held, level)
+	for _, n := range sizes {
+		if n*len(sizes) != len(members) {
+			return false
 		}
 	}
-	if rest > 0 {
-		giveSingles(sums, level, rest)
-	}
-	for i := range zones {
-		zones[i].sum.quota = sums[i].quota
-	}
-}
-
-// kept is how many keys would stay if these slots got n keys in all.
-func kept(slots []slot, n int) int {
-	fill(slots, n)
-	sum := 0
-	for i := range slots {
-		sum += min(slots[i].quota, slots[i].held)
-	}
-	return sum
+	return true
 }

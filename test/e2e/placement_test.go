@@ -45,7 +45,7 @@ groups:
 				return counts, err
 			}
 		}
-		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 1, "b": 1, "c": 2}), "two in each zone")
+		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 1, "b": 1, "c": 2}), "the fourth goes to the smaller zone")
 		Eventually(counts("gpu")).Should(Equal(map[string]int{"c": 2}))
 		Eventually(counts("weighed")).Should(Or(Equal(map[string]int{"a": 1, "b": 3}), Equal(map[string]int{"a": 3, "b": 1})), "three against three of weight")
 

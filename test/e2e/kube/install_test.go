@@ -44,7 +44,7 @@ func installStories() {
 	It("passes helm test", func(ctx SpecContext) {
 		r := settled(ctx)
 		began := time.Now()
-		out, err := r.Helm(ctx, "test", r.Name, "--timeout", "2m")
+		out, err := r.Helm(ctx, "test", r.Name, "--logs", "--timeout", "2m")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(MatchRegexp(`Phase:\s+Succeeded`))
 		Figure("install", "helm test passed in %v", time.Since(began).Round(time.Millisecond))

@@ -60,9 +60,7 @@ func (r *Release) values() object {
 		"image":        object{"repository": repository, "tag": r.Tag, "pullPolicy": "Never"},
 		"store":        object{"uri": r.StoreURI},
 		"config": object{
-			"lease": object{"duration": Lease.String()},
-			// Where all replicas say their zone, it is zones that get equal shares. 20 each is for replicas.
-			"zone":   "",
+			"lease":  object{"duration": Lease.String()},
 			"groups": []object{{"name": Group, "cap": r.Cap, "tasks": append(tasks, r.Odd...)}},
 		},
 		"extraVolumes":      []object{volume},
