@@ -28,6 +28,7 @@ type simNode struct {
 	mode   string
 	gone   bool          // the process is dead
 	dead   chan struct{} // closed when it died: its tasks died with it
+	list   chan int      // holds the revision of its list, unless it is taking another one
 	ice    chan struct{} // not nil: frozen, until it is closed
 	thawed time.Time
 	caps   []capSince // in force one after the other

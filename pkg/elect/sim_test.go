@@ -102,8 +102,9 @@ func newSim(t *testing.T, seed uint64, broken bool) *sim {
 func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	n := &simNode{
 		name: name, store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2)),
-		start: time.Now(), dead: make(chan struct{}),
+		start: time.Now(), dead: make(chan struct{}), list: make(chan int, 1),
 	}
+	n.list <- 0
 	if n.name == "" {
 		n.name = fmt.Sprint("n", s.next)
 	}
@@ -157,10 +158,12 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	s.nodes = append(s.nodes, n)
 }
 
-// declare gives a node its list and cap.
+// declare gives a node its list and cap, unless it has a newer one: a replica reads its files one after the other.
 func (s *sim) declare(ctx context.Context, n *simNode, l simList) {
 	n.frozen()
-	if n.elector.SetMember(ctx, l.member()) == nil {
+	has := <-n.list
+	defer func() { n.list <- max(has, l.revision) }()
+	if l.revision >= has && n.elector.SetMember(ctx, l.member()) == nil {
 		n.allow(l.limit)
 		_ = n.loop.Declare(ctx, l.declared())
 	}
