@@ -21,10 +21,11 @@ func memoryDatabase(spoil func(elect.Store) elect.Store) database {
 	}}
 }
 
-// careless writes whatever the revision is.
+// careless writes whatever the revision is. It is slow, so that others write meanwhile.
 type careless struct{ elect.Store }
 
 func (s careless) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+	time.Sleep(rand.N(5 * time.Millisecond))
 	changes = append([]elect.Change(nil), changes...)
 	for i, c := range changes {
 		if c.Op != elect.Put {
