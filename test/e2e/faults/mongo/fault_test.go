@@ -23,7 +23,7 @@ import (
 var (
 	writes  = []string{"insert", "update", "delete"}
 	reads   = []string{"find", "aggregate", "getMore"}
-	setUp   = []string{"create", "createIndexes", "listCollections"}
+	setUp   = []string{"connectionStatus", "create", "createIndexes", "listCollections", "listIndexes"}
 	control = []string{"hello", "isMaster", "ismaster", "ping", "endSessions", "killCursors"}
 )
 
