@@ -47,7 +47,7 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 			}
 		},
 		Entry("an unknown field", good+"colour: red\n",
-			":3:1: colour: is not a field, allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, rebalance, revision, server, shutdown, store, version, zone"),
+			":3:1: colour: is not a field, allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"),
 		Entry("a wrong type", good+"groups: [{name: a, tasks: [{name: b, exec: {command: sleep}}]}]\n",
 			":3:54: groups[0].tasks[0].exec.command: is text, must be a list"),
 		Entry("a doubled name", good+"groups: [{name: a, tasks: [{name: 'b{1,2}', exec: {command: [date]}}, {name: b2, exec: {command: [date]}}]}]\n",
@@ -73,7 +73,7 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 		Entry("several at once", "version: 1\nstore: {}\nlease: {duration: 10ms}\nzones: 3\n",
 			":2:8: store.uri: is required: mongodb://HOST…, mongodb+srv://HOST or sqlite:PATH",
 			":3:19: lease.duration: is \"10ms\", must be from 1s to 24h",
-			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, rebalance, revision, server, shutdown, store, version, zone"))
+			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"))
 
 	DescribeTable("a listener's address that is taken ends the replica with code 2",
 		func(ctx SpecContext, field string) {
@@ -159,7 +159,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		o.header["store"] = map[string]any{"uri": withUser(rs, "wrong"+secret)}
 		r := o.start(ctx, "r1")
 		Expect(exit(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
-		Expect(r.Log()).To(And(ContainSubstring("uthentication failed"), Not(ContainSubstring(secret)), Not(ContainSubstring("goroutine "))))
+		Expect(r.Log()).To(And(ContainSubstring("the log-in failed: wrong user or password"), Not(ContainSubstring(secret)), Not(ContainSubstring("goroutine "))))
 	}, SpecTimeout(StoryTimeout))
 
 	It("works with the right one, which is shown nowhere", func(ctx SpecContext) {
