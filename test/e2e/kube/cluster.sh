@@ -57,6 +57,22 @@ in_given_cluster() {
 # The rig keeps itself and what it builds out of the repository.
 rig_home=${CLUSTER_RIG_HOME:-$HOME/.cache/cluster}
 
+# three_nodes brings the rig's cluster up, again when a node has not come: what is left of the cluster before may stand in its way.
+three_nodes() {
+    local try
+    for try in 1 2 3; do
+        NODES=3 NODE_GRACE=20s "$rig_home/up.sh" real
+        for _ in {1..20}; do
+            [ "$("$rig_home/k" get nodes --no-headers | grep -cw Ready)" -lt 3 ] || return 0
+            sleep 1
+        done
+        say "a node is missing (try $try)"
+        "$rig_home/down.sh"
+        sleep 5
+    done
+    return 1
+}
+
 in_rig() {
     local rig=$1
     shift
@@ -72,7 +88,7 @@ in_rig() {
         say "it is up already, and is left so"
     else
         undo+=("$rig_home/down.sh")
-        NODES=3 NODE_GRACE=20s "$rig_home/up.sh" real
+        three_nodes
     fi
     "$here/rig.sh" "$rig_home" "$work/rig"
     # /tmp is the same inside and on all nodes; /run, /var and /etc are not.
