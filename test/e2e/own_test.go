@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -153,30 +152,6 @@ func eventuallyNoProblem(ctx context.Context, r *harness.Replica, reason string)
 func eventuallyReady(ctx context.Context, r *harness.Replica) {
 	GinkgoHelper()
 	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).Should(Equal(http.StatusOK))
-}
-
-// get reads a path of a replica's listener, which must answer 200.
-func get(ctx context.Context, r *harness.Replica, path string) (string, error) {
-	code, body, err := ask(ctx, r.Client.Server, path)
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("%s%s: status %d: %s", r.Client.Server, path, code, body)
-	}
-	return body, err
-}
-
-// ask reads a path of a listener.
-func ask(ctx context.Context, address, path string) (code int, body string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
-	if err != nil {
-		return 0, "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(data), err
 }
 
 // shardctl runs a command and waits for it.

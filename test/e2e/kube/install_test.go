@@ -4,9 +4,6 @@ package kube_test
 
 import (
 	"bufio"
-	"context"
-	"io"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -53,9 +50,9 @@ func installStories() {
 	It("shows the page through kubectl port-forward", func(ctx SpecContext) {
 		r := settled(ctx)
 		base := forward(ctx, r)
-		Expect(fetch(ctx, base+"/")).To(And(ContainSubstring("<html"), ContainSubstring("shardctl")))
-		Expect(fetch(ctx, base+"/api/v1/status")).To(ContainSubstring(`"running":100`))
-		Expect(fetch(ctx, base+"/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
+		Expect(Fetch(ctx, base+"/")).To(And(ContainSubstring("<html"), ContainSubstring("shardctl")))
+		Expect(Fetch(ctx, base+"/api/v1/status")).To(ContainSubstring(`"running":100`))
+		Expect(Fetch(ctx, base+"/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
 	}, SpecTimeout(StoryTimeout))
 
 	It("is not rendered with too few places, nor with a mistyped value", func(ctx SpecContext) {
@@ -123,18 +120,4 @@ func forward(ctx SpecContext, r *kube.Release) string {
 	found := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	Expect(found).NotTo(BeEmpty(), line)
 	return "http://" + found
-}
-
-func fetch(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
 }

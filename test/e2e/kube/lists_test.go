@@ -29,7 +29,7 @@ func listStories() {
 		r.Tasks = tasks + more
 		Expect(r.Upgrade(ctx)).To(Succeed())
 		upgraded := history.Now()
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(3 * Patience).WithPolling(pollEvery).Should(Succeed())
 		h := recorded(r)
 		starts := h.Started(began, history.Now())
 		added := namesOf(tasks+1, tasks+more)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
@@ -69,6 +70,9 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	defer figures.Unlock()
 	for _, line := range figures.lines {
 		fmt.Fprintln(os.Stdout, "figure:", line)
+	}
+	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) { // where whoever looks at the end of a log finds it
+		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
 	}
 	if !report.SuiteSucceeded {
 		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)

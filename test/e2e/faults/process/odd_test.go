@@ -3,9 +3,7 @@
 package process_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,7 +88,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Eventually(func(g Gomega) {
 			guardMost = max(guardMost, memory(g, flooded.GuardProc()))
 			workerMost = max(workerMost, memory(g, worker))
-			g.Expect(get(ctx, flooded, "/api/v1/tasks/"+oddKey+"/logs?tail=1")).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
+			g.Expect(Get(ctx, flooded, "/api/v1/tasks/"+oddKey+"/logs?tail=1")).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
 		}).WithContext(ctx).WithTimeout(2 * Patience).Should(Succeed())
 		took := history.Now().Sub(at)
 		info, err := os.Stat(flooded.LogFile)
@@ -186,19 +184,4 @@ func memory(g Gomega, p harness.Proc) int64 {
 	bytes, err := p.Memory()
 	g.Expect(err).NotTo(HaveOccurred())
 	return bytes
-}
-
-// get reads a path of a replica's listener.
-func get(ctx context.Context, r *harness.Replica, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Client.Server+path, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return string(body), err
 }
