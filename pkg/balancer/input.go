@@ -56,9 +56,12 @@ type Key struct {
 func (k *Key) weight() int { return max(k.Weight, 1) }
 
 // mayOwn says whether m carries all labels that the group selects by.
-func (g *Group) mayOwn(m *Member) bool {
-	for name, want := range g.Selector {
-		if got, ok := m.Labels[name]; !ok || got != want {
+func (g *Group) mayOwn(m *Member) bool { return Selects(g.Selector, m.Labels) }
+
+// Selects says whether a group with this selector may be owned by a member with these labels.
+func Selects(selector, labels map[string]string) bool {
+	for name, want := range selector {
+		if got, ok := labels[name]; !ok || got != want {
 			return false
 		}
 	}
