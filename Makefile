@@ -21,8 +21,9 @@ FUZZTIME   ?= 10s
 DEV_FLAGS  ?=
 
 # Packages of stories with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
-# ending tasks in time.
+# ending tasks in time. So would those of a crowd, which come last, by themselves.
 STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
+CROWDS  = $$(grep -rl --include='*_test.go' 'Label(Crowd)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
 # Packages of this module with Go files; the end-to-end stories have targets of their own.
 UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm|/kube)?$$')
 # Modules of their own: what they need is no business of who imports this one.
@@ -62,8 +63,9 @@ unit: ## All tests but the end-to-end stories
 	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
 .PHONY: e2e
-e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !slow")
-	go test -v -count=1 -timeout 30m -p 2 $(STORIES) $(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
+e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !crowd")
+	go test -v -count=1 -timeout 30m -p 2 $(STORIES) -ginkgo.label-filter='!crowd$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+	go test -v -count=1 -timeout 30m -p 1 $(CROWDS) -ginkgo.label-filter='crowd$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 
 # States to visit at most in each of the model's scenarios.
 STATES ?= 3000000

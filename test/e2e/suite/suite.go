@@ -20,6 +20,10 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
+// Crowd is the label of stories that start more processes than a small machine serves in time. `make e2e` tells them when no others run:
+// replicas beside them would rightly give up their leases.
+const Crowd = "crowd"
+
 const (
 	// Lease is T of a story that does not choose its own.
 	Lease = 4 * time.Second

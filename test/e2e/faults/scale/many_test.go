@@ -41,7 +41,7 @@ var _ = Describe("Many replicas", func() {
 			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was started, evenly after %v, %d starts in all",
 				replicas, lease, tasks, ms(allRun.Sub(began)), ms(lastStart(h, began).Sub(began)), starts)
 		}, SpecTimeout(StoryTimeout))
-	}, Label("slow"))
+	}, Label(Crowd))
 })
 
 var _ = Describe("Many of twenty replicas", func() {
@@ -76,5 +76,5 @@ var _ = Describe("Many of twenty replicas", func() {
 				dies(ctx, story.of, story.dying)
 			}, SpecTimeout(StoryTimeout))
 		}
-	}, Ordered, ContinueOnFailure)
+	}, Ordered, ContinueOnFailure, Label(Crowd))
 })

@@ -70,10 +70,12 @@ func (f file) moved() (back func()) {
 var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordered, ContinueOnFailure, func() {
 	var f file
 
-	BeforeAll(func(ctx SpecContext) {
+	BeforeAll(func() {
 		uri := SQLiteURI()
 		f = file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease})}
-		Expect(f.c.Add(ctx, replicas)).To(Succeed())
+	})
+	BeforeEach(func(ctx SpecContext) { // a story that failed may have cost a replica
+		Expect(f.c.Scale(ctx, replicas)).To(Succeed())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 	}, NodeTimeout(StoryTimeout))
 	AfterEach(func() { LogsOnFailure(f.c) })
