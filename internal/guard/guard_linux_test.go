@@ -121,7 +121,8 @@ func TestStopReachesWhatLeftTheGroup(t *testing.T) {
 
 func TestStopFindsHiddenDescendants(t *testing.T) {
 	r := newReplica(t, long)
-	r.start("a", `env -i /usr/bin/setsid sh -c 'echo $$; exec sleep 1000' & trap "" TERM; wait; sleep 1000`)
+	// The trap comes first: were the shell to end before a survey, nothing would tell whose process that is.
+	r.start("a", `trap "" TERM; env -i /usr/bin/setsid sh -c 'echo $$; exec sleep 1000' & wait; sleep 1000`)
 	hidden := r.pidLine("a")
 	r.stop("a", syscall.SIGTERM, 50*time.Millisecond)
 	r.expect("gone", "a")
