@@ -18,7 +18,7 @@ TEST_FLAGS ?=
 # A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite
 E2E_LABELS ?=
 # Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
-FUZZTIME   ?= 2000x
+FUZZTIME   ?= 5000x
 DEV_FLAGS  ?=
 
 # Packages of stories with real processes. They mostly wait, so two run beside each other; more would keep a small machine from

@@ -72,6 +72,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 var _ = ReportAfterSuite("figures", func(report Report) {
 	figures.Lock()
 	defer figures.Unlock()
+	fmt.Fprintln(os.Stdout) // ends the line of those left out
 	for _, line := range figures.lines {
 		fmt.Fprintln(os.Stdout, "figure:", line)
 	}
