@@ -138,23 +138,23 @@ groups:
 		b := o.start(ctx, "b")
 		eventuallyState(ctx, b, "g/t", "running")
 		for _, r := range []*harness.Replica{a, b} {
-			Eventually(func() (string, error) { return Get(ctx, r, "/api/v1/tasks/g/t/logs") }).
+			Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).
 				Should(And(ContainSubstring("I am g/t on a, hello, t \n"), ContainSubstring("oops\n")), r.Name)
-			Eventually(func() (string, error) { return Get(ctx, r, "/api/v1/tasks/g/t/logs?tail=1") }).Should(Equal("oops\n"))
+			Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/g/t/logs?tail=1") }).Should(Equal("oops\n"))
 		}
 		Eventually(a.Log).Should(And(
 			MatchRegexp(`"msg":"I am g/t on a, hello, t ","key":"g/t","stream":"stdout"`), MatchRegexp(`"msg":"oops","key":"g/t","stream":"stderr"`)))
 		for path, want := range map[string]int{
 			"/api/v1/tasks/g/none/logs": 404, "/api/v1/tasks/g/t/logs?tail=0": 400, "/api/v1/tasks/g/t/logs?lines=3": 400,
 		} {
-			code, body, err := Ask(ctx, "http://"+b.Client.Server+path)
+			code, body, err := b.Client.Ask(ctx, path)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(code).To(Equal(want), "%s: %s", path, body)
 		}
 
 		By("losing the owner")
 		Expect(a.Kill(harness.Worker, 9)).Error().NotTo(HaveOccurred())
-		Eventually(func() (string, error) { return Get(ctx, b, "/api/v1/tasks/g/t/logs") }).Should(ContainSubstring("I am g/t on b"))
+		Eventually(func() (string, error) { return b.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).Should(ContainSubstring("I am g/t on b"))
 	}, SpecTimeout(StoryTimeout))
 })
 

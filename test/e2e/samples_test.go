@@ -69,7 +69,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		running := tasks[slices.IndexFunc(tasks, func(t harness.Task) bool { return t.State == "running" })]
 		name := strings.TrimPrefix(running.Key, "topics/")
-		Eventually(func() (string, error) { return Get(ctx, r, "/api/v1/tasks/"+running.Key+"/logs") }).
+		Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/"+running.Key+"/logs") }).
 			Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
 	}, SpecTimeout(StoryTimeout))
 

@@ -90,7 +90,7 @@ groups:
 			GinkgoHelper()
 			var at time.Time
 			Eventually(func() error { // the state is told first
-				body, err := Get(ctx, a, "/api/v1/tasks/g/"+name)
+				body, err := a.Client.Read(ctx, "/api/v1/tasks/g/"+name)
 				if err != nil {
 					return err
 				}

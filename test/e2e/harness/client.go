@@ -49,20 +49,17 @@ func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
 
 // Health asks /livez or /readyz and returns the status code.
 func (c *Client) Health(ctx context.Context, path string) (int, error) {
-	code, _, err := c.do(ctx, path)
+	code, _, err := c.Ask(ctx, path)
 	return code, err
 }
 
 // Metric is the value of a metric whose labels include all of these; false when /metrics has none.
 func (c *Client) Metric(ctx context.Context, name string, labels map[string]string) (float64, bool, error) {
-	code, body, err := c.do(ctx, "/metrics")
+	body, err := c.Read(ctx, "/metrics")
 	if err != nil {
 		return 0, false, err
 	}
-	if code != http.StatusOK {
-		return 0, false, fmt.Errorf("/metrics: status %d", code)
-	}
-	value, found := findMetric(string(body), name, labels)
+	value, found := findMetric(body, name, labels)
 	return value, found, nil
 }
 
@@ -118,32 +115,39 @@ func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
-	code, body, err := c.do(ctx, path)
+	body, err := c.Read(ctx, path)
 	if err != nil {
 		return err
 	}
-	if code != http.StatusOK {
-		return fmt.Errorf("%s%s: status %d: %s", c.Server, path, code, body)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := json.Unmarshal([]byte(body), into); err != nil {
 		return fmt.Errorf("%s%s: %w", c.Server, path, err)
 	}
 	return nil
 }
 
-func (c *Client) do(ctx context.Context, path string) (int, []byte, error) {
+// Read is what a path answers, which must be 200.
+func (c *Client) Read(ctx context.Context, path string) (string, error) {
+	code, body, err := c.Ask(ctx, path)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%s%s: status %d: %s", c.Server, path, code, body)
+	}
+	return body, err
+}
+
+// Ask is what a path answers, whatever the status.
+func (c *Client) Ask(ctx context.Context, path string) (code int, body string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Server+path, http.NoBody)
 	if err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, "", err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s%s: %w", c.Server, path, err)
+		return 0, "", fmt.Errorf("%s%s: %w", c.Server, path, err)
 	}
-	return resp.StatusCode, body, nil
+	return resp.StatusCode, string(text), nil
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/e2e/kube"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
@@ -49,10 +50,10 @@ func installStories() {
 
 	It("shows the page through kubectl port-forward", func(ctx SpecContext) {
 		r := settled(ctx)
-		base := forward(ctx, r)
-		Expect(Fetch(ctx, base+"/")).To(And(ContainSubstring("<html"), ContainSubstring("shardctl")))
-		Expect(Fetch(ctx, base+"/api/v1/status")).To(ContainSubstring(`"running":100`))
-		Expect(Fetch(ctx, base+"/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
+		page := forward(ctx, r)
+		Expect(page.Read(ctx, "/")).To(And(ContainSubstring("<html"), ContainSubstring("shardctl")))
+		Expect(page.Read(ctx, "/api/v1/status")).To(ContainSubstring(`"running":100`))
+		Expect(page.Read(ctx, "/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
 	}, SpecTimeout(StoryTimeout))
 
 	It("is not rendered with too few places, nor with a mistyped value", func(ctx SpecContext) {
@@ -104,8 +105,8 @@ func lastStart(runs []history.Run) history.Instant {
 	return last
 }
 
-// forward runs kubectl port-forward to the Service until the story ends, and returns the URL of its end here.
-func forward(ctx SpecContext, r *kube.Release) string {
+// forward runs kubectl port-forward to the Service until the story ends, and returns who reads its end here.
+func forward(ctx SpecContext, r *kube.Release) *harness.Client {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, r.Environment.Kubectl, "--namespace", r.Namespace, "port-forward", "service/"+r.Name, ":8080")
 	out, err := cmd.StdoutPipe()
@@ -119,5 +120,5 @@ func forward(ctx SpecContext, r *kube.Release) string {
 	Expect(err).NotTo(HaveOccurred())
 	found := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	Expect(found).NotTo(BeEmpty(), line)
-	return "http://" + found
+	return harness.ClientAt(found, "")
 }

@@ -48,13 +48,8 @@ const (
 	seldom = 0.1
 )
 
-func closes(probability float64, commands ...[]string) fault {
-	return fault{mode: testmongo.Sometimes(probability), commands: join(commands), data: bson.M{"closeConnection": true}}
-}
-
-// closesFirst is for a command too rare to be left to chance: what is tried again fails as well.
-func closesFirst(n int, command string) fault {
-	return fault{mode: testmongo.Times(n), commands: []string{command}, data: bson.M{"closeConnection": true}}
+func closes(mode any, commands ...[]string) fault {
+	return fault{mode: mode, commands: join(commands), data: bson.M{"closeConnection": true}}
 }
 
 func answers(probability float64, code int, commands ...[]string) fault {

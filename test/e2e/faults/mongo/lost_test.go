@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
@@ -19,18 +20,22 @@ import (
 
 // A write whose answer is lost may have been made or not: it is repeated, the very same, until it is known.
 var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
+	one := func(command string, mode any) TableEntry {
+		return Entry(command, closes(mode, []string{command}), SpecTimeout(StoryTimeout))
+	}
+	// Of commands too rare to be left to chance the first fail, and what is tried again as well.
+	first := testmongo.Times(3)
 	entries := []TableEntry{
-		Entry("hello", closes(often, []string{"hello", "isMaster", "ismaster"}), SpecTimeout(StoryTimeout)),
-		Entry("any command at random", closes(seldom, writes, reads, setUp, control), SpecTimeout(StoryTimeout)),
+		Entry("hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}), SpecTimeout(StoryTimeout)),
+		Entry("any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control), SpecTimeout(StoryTimeout)),
 		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(StoryTimeout)),
 		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(StoryTimeout)),
 		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(StoryTimeout)),
-	}
-	for _, command := range []string{"update", "find", "getMore"} {
-		entries = append(entries, Entry(command, closes(often, []string{command}), SpecTimeout(StoryTimeout)))
-	}
-	for _, command := range []string{"insert", "aggregate"} { // sent a few times only
-		entries = append(entries, Entry(command, closesFirst(3, command), SpecTimeout(StoryTimeout)))
+		one("insert", first),
+		one("update", testmongo.Sometimes(often)),
+		one("find", testmongo.Sometimes(often)),
+		one("aggregate", first),
+		one("getMore", testmongo.Sometimes(often)),
 	}
 	DescribeTable("leave no key stuck, run none twice and restart no task", underFaults("lost"), entries)
 })
@@ -44,7 +49,7 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 	It("delay the start and nothing else", func(ctx SpecContext) {
 		c = newCluster(ctx, "setup", harness.Options{Tasks: faultTasks})
 		acted := end(ctx, c.rs)
-		Expect(closes(rather, setUp, []string{"insert"}).begin(ctx, c.rs, "")).To(Succeed())
+		Expect(closes(testmongo.Sometimes(rather), setUp, []string{"insert"}).begin(ctx, c.rs, "")).To(Succeed())
 		began := history.Now()
 		for range faultReplicas {
 			c.add(ctx, c.rs.URI())
@@ -60,13 +65,13 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 })
 
 func lostForGood() fault {
-	f := closes(mostly, writes, []string{"find"})
+	f := closes(testmongo.Sometimes(mostly), writes, []string{"find"})
 	f.lost = true
 	return f
 }
 
 func inBursts() fault {
-	f := closes(1, writes, []string{"find"})
+	f := closes(testmongo.Sometimes(1), writes, []string{"find"})
 	f.bursts = true
 	return f
 }

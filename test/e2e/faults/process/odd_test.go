@@ -88,7 +88,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Eventually(func(g Gomega) {
 			guardMost = max(guardMost, memory(g, flooded.GuardProc()))
 			workerMost = max(workerMost, memory(g, worker))
-			g.Expect(Get(ctx, flooded, "/api/v1/tasks/"+oddKey+"/logs?tail=1")).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
+			g.Expect(flooded.Client.Read(ctx, "/api/v1/tasks/"+oddKey+"/logs?tail=1")).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
 		}).WithContext(ctx).WithTimeout(2 * Patience).Should(Succeed())
 		took := history.Now().Sub(at)
 		info, err := os.Stat(flooded.LogFile)
