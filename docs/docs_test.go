@@ -26,7 +26,7 @@ func read(t *testing.T, path string) string {
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "helm/shardctl/README.md", "image/README.md", "bench/README.md", "test/e2e/kube/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "helm/shardctl/README.md", "image/README.md", "bench/README.md", "test/e2e/kube/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -193,7 +193,7 @@ func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 func TestLinksOfTheDashboardLeadSomewhere(t *testing.T) {
 	found := sections(t)
 	for _, link := range readDashboard(t).Links {
-		_, at, _ := strings.Cut(link.URL, "docs/operations.md#")
+		_, at, _ := strings.Cut(link.URL, "docs/operations/alerts.md#")
 		if _, ok := found[at]; !ok || at == "" {
 			t.Errorf("%s: there is no such section", link.URL)
 		}

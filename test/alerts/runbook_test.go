@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-const operations = "../../docs/operations.md"
+const runbook = "../../docs/operations/alerts.md"
 
 var heading = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
 
 // sections are the texts below each heading, by the anchor that GitHub gives it.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile(operations)
+	b, err := os.ReadFile(runbook)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		names = append(names, anchor(a.Alert))
 		text, ok := found[strings.ToLower(a.Alert)]
 		if !ok {
-			t.Errorf("docs/operations.md has no section %s", a.Alert)
+			t.Errorf("docs/operations/alerts.md has no section %s", a.Alert)
 			continue
 		}
 		for _, part := range []string{"**Means:**", "**Users:**", "**Look:**", "**Do:**"} {
@@ -75,7 +75,7 @@ var queryInDocs = regexp.MustCompile("(?s)```promql\n(.*?)```")
 
 func TestQueriesOfRunbooksNameWhatIsThere(t *testing.T) {
 	there := whatIsExposed(t)
-	b, err := os.ReadFile(operations)
+	b, err := os.ReadFile(runbook)
 	if err != nil {
 		t.Fatal(err)
 	}

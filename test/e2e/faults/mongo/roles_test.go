@@ -22,7 +22,7 @@ import (
 )
 
 // rolesPage documents the roles; the stories make them from there.
-const rolesPage = "../../../../docs/operations.md"
+const rolesPage = "../../../../docs/operations/mongodb.md"
 
 const rolesPassword = "opensesame&co"
 

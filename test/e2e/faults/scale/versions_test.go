@@ -86,7 +86,7 @@ var _ = Describe("Versions side by side", func() {
 			for _, r := range c.Live() {
 				Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are no nonsense")
 			}
-			Expect(unknownIn(db.bodies(ctx, "lock"))).To(BeZero(), "whoever writes a document writes it whole: see docs/operations.md")
+			Expect(unknownIn(db.bodies(ctx, "lock"))).To(BeZero(), "whoever writes a document writes it whole: see docs/operations/upgrade-and-backup.md")
 			ExpectOneRunEach(c)
 		}, SpecTimeout(StoryTimeout))
 
