@@ -2,7 +2,9 @@
 
 package main
 
-import "github.com/shardctl/shardctl/pkg/elect"
+import (
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
 
 // hooked is the store as it is. A build for tests can have it write what a later version might.
-func hooked(store elect.Store) elect.Store { return store }
+func hooked(db store.Store) store.Store { return db }

@@ -7,28 +7,28 @@ import (
 	"context"
 	"os"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // envUnknownFields makes this program write like one of a later version, which knows fields that this one does not.
 const envUnknownFields = "SHARDCTL_TEST_UNKNOWN_FIELDS"
 
 // hooked adds to every document that the program writes fields that nobody knows, when it was asked to.
-func hooked(store elect.Store) elect.Store {
+func hooked(db store.Store) store.Store {
 	if os.Getenv(envUnknownFields) == "" {
-		return store
+		return db
 	}
-	return laterStore{store}
+	return laterStore{db}
 }
 
 // laterStore writes fields that this version does not know, and knows them itself: what it reads is without them.
-type laterStore struct{ elect.Store }
+type laterStore struct{ store.Store }
 
-// Apply implements [elect.Store]. The same change always becomes the same write: it may be a repeat.
-func (s laterStore) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
-	changed := make([]elect.Change, len(changes))
+// Apply implements [store.Store]. The same change always becomes the same write: it may be a repeat.
+func (s laterStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	changed := make([]store.Change, len(changes))
 	for i, c := range changes {
-		if c.Op == elect.Put {
+		if c.Op == store.Put {
 			c.Doc.Body = withUnknown(c.Doc.Body)
 		}
 		changed[i] = c
@@ -42,17 +42,17 @@ func (s laterStore) Apply(ctx context.Context, changes ...elect.Change) ([]elect
 	return outs, err
 }
 
-// Read implements [elect.Store].
-func (s laterStore) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+// Read implements [store.Store].
+func (s laterStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	return known(s.Store.Read(ctx, kind, ids...))
 }
 
-// List implements [elect.Store].
-func (s laterStore) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+// List implements [store.Store].
+func (s laterStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	return known(s.Store.List(ctx, kind, q))
 }
 
-func known(res elect.Result, err error) (elect.Result, error) {
+func known(res store.Reply, err error) (store.Reply, error) {
 	for i := range res.Docs {
 		res.Docs[i].Body = withoutUnknown(res.Docs[i].Body)
 	}

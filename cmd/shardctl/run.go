@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 type runOptions struct {
@@ -79,27 +80,27 @@ func runGuard(ctx context.Context, o runOptions) error {
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
 	frugal()
 	var mu sync.Mutex
-	var store elect.Store
-	open := func(ctx context.Context) (elect.Store, error) {
+	var db store.Store
+	open := func(ctx context.Context) (store.Store, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if store != nil {
-			return store, nil
+		if db != nil {
+			return db, nil
 		}
 		var err error
-		store, err = replica.OpenStore(ctx, s, log)
-		return store, err
+		db, err = replica.OpenStore(ctx, s, log)
+		return db, err
 	}
 	code, err := guard.Run(ctx, guard.Config{
 		Log:       log,
 		Prepare:   func(ctx context.Context) error { _, err := open(ctx); return err },
 		Obstructs: func(pid int) bool { return replica.Obstructs(s, pid) },
 		MarkDead: func(ctx context.Context, sessions []guard.Session) error {
-			store, err := open(ctx)
+			db, err := open(ctx)
 			if err != nil {
 				return err
 			}
-			return markDead(ctx, store, sessions)
+			return markDead(ctx, db, sessions)
 		},
 	})
 	if code != 0 {
@@ -144,14 +145,14 @@ func trim(ctx context.Context) {
 	}
 }
 
-func markDead(ctx context.Context, store elect.Store, sessions []guard.Session) error {
+func markDead(ctx context.Context, db store.Store, sessions []guard.Session) error {
 	var errs []error
 	for _, s := range sessions {
 		granted := make(map[elect.Key]int64, len(s.Granted))
 		for key, left := range s.Granted {
 			granted[key] = left.Milliseconds()
 		}
-		errs = append(errs, elect.MarkDead(ctx, store, s.UUID, granted))
+		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, granted))
 	}
 	return errors.Join(errs...)
 }

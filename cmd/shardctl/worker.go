@@ -24,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -132,15 +133,15 @@ func (w *worker) run(ctx context.Context) error {
 
 // takePart opens the store and runs the replica.
 func (w *worker) takePart(ctx context.Context) error {
-	open := func(ctx context.Context) (elect.Store, error) { return replica.OpenStore(ctx, w.settings, w.log) }
-	store, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
+	open := func(ctx context.Context) (store.Store, error) { return replica.OpenStore(ctx, w.settings, w.log) }
+	db, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
 		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
 		w.replica.StoreFailed(err)
 	})
 	switch {
 	case errors.Is(err, errDrained):
 		return nil
-	case errors.Is(err, elect.ErrInvalid), errors.Is(err, elect.ErrSchema):
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrSchema):
 		return usage("store: %w", err)
 	case err != nil:
 		return fmt.Errorf("store: %w", err)
@@ -148,10 +149,10 @@ func (w *worker) takePart(ctx context.Context) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = store.Close(closing) // everything that mattered is acknowledged
+		_ = db.Close(closing) // everything that mattered is acknowledged
 	}()
 	w.log.Info("Taking part", "store", w.settings.Store.Masked())
-	return w.replica.Run(ctx, hooked(store))
+	return w.replica.Run(ctx, hooked(db))
 }
 
 // obey does what the guard orders.

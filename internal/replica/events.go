@@ -6,21 +6,22 @@ import (
 
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Events implements [status.EventSource]: it asks the store.
 func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]status.Event, error) {
 	r.mu.Lock()
-	store := r.store
+	db := r.store
 	r.mu.Unlock()
-	if store == nil {
+	if db == nil {
 		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)
 	}
 	from := q.From
 	if !q.Since.IsZero() {
 		from = max(from, fmt.Sprintf("%013d", q.Since.UnixMilli()))
 	}
-	res, err := store.List(ctx, elect.KindEvent, elect.Query{
+	res, err := db.List(ctx, store.KindEvent, store.Query{
 		Group: q.Group, From: from, To: q.To, Limit: q.Limit, Reverse: !q.OldestFirst,
 	})
 	if err != nil {

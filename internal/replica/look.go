@@ -8,17 +8,18 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a session
 // that died without being marked dead is shown as live.
-func Look(ctx context.Context, s *config.Settings, store elect.Store, version string) (*status.Snapshot, error) {
+func Look(ctx context.Context, s *config.Settings, db store.Store, version string) (*status.Snapshot, error) {
 	view := &elect.View{Loaded: true, Locks: map[elect.Key]elect.Lock{}}
-	if err := lookAtSessions(ctx, store, view); err != nil {
+	if err := lookAtSessions(ctx, db, view); err != nil {
 		return nil, err
 	}
 	for _, g := range s.Groups {
-		res, err := store.List(ctx, elect.KindLock, elect.Query{Group: g.Name})
+		res, err := db.List(ctx, store.KindLock, store.Query{Group: g.Name})
 		if err != nil {
 			return nil, fmt.Errorf("list the locks of group %s: %w", g.Name, err)
 		}
@@ -45,12 +46,12 @@ func Look(ctx context.Context, s *config.Settings, store elect.Store, version st
 	return snapshot, nil
 }
 
-func lookAtSessions(ctx context.Context, store elect.Store, view *elect.View) error {
-	sessions, err := store.List(ctx, elect.KindSession, elect.Query{States: []string{string(elect.Live), string(elect.Draining)}})
+func lookAtSessions(ctx context.Context, db store.Store, view *elect.View) error {
+	sessions, err := db.List(ctx, store.KindSession, store.Query{States: []string{string(elect.Live), string(elect.Draining)}})
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
-	members, err := store.List(ctx, elect.KindMember, elect.Query{})
+	members, err := db.List(ctx, store.KindMember, store.Query{})
 	if err != nil {
 		return fmt.Errorf("list the members: %w", err)
 	}

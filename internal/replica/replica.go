@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -59,7 +60,7 @@ type Replica struct {
 	mu       sync.Mutex
 	settings *config.Settings
 	refused  string // what was wrong with the last configuration, if it was refused
-	store    elect.Store
+	store    store.Store
 	elector  *elect.Elector
 	loop     *balancer.Loop
 	tasks    *tasks.Supervisor
@@ -92,8 +93,8 @@ func (r *Replica) StoreFailed(err error) {
 
 // Run takes part in the cluster until ctx ends or Drain is through. It closes neither the store nor anything else that it
 // was given.
-func (r *Replica) Run(ctx context.Context, store elect.Store) error {
-	if err := r.build(store); err != nil {
+func (r *Replica) Run(ctx context.Context, db store.Store) error {
+	if err := r.build(db); err != nil {
 		return err
 	}
 	defer r.tasks.Close()
@@ -112,11 +113,11 @@ func (r *Replica) Run(ctx context.Context, store elect.Store) error {
 	return group.Wait()
 }
 
-func (r *Replica) build(store elect.Store) error {
+func (r *Replica) build(db store.Store) error {
 	s := r.Settings()
 	log := r.log
 	cfg := elect.Config{
-		Store: store, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
+		Store: db, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
 		Logger: log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: r.hooks(),
 	}
 	if r.cfg.Guard != nil {
@@ -141,10 +142,10 @@ func (r *Replica) build(store elect.Store) error {
 		return fmt.Errorf("make the loop: %w", err)
 	}
 	r.mu.Lock()
-	r.store, r.elector, r.loop, r.tasks = store, elector, loop, supervisor
+	r.store, r.elector, r.loop, r.tasks = db, elector, loop, supervisor
 	r.mu.Unlock()
 	r.problems.clear(status.ProblemStoreUnreachable)
-	for _, p := range storeProblems(store) {
+	for _, p := range storeProblems(db) {
 		r.problems.set(p)
 	}
 	return nil

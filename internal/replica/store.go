@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // StoreKind is mongodb or sqlite.
@@ -37,7 +38,7 @@ func Obstructs(s *config.Settings, pid int) bool {
 
 // OpenStore opens the store that the settings name, once. It fails fast: with an error that wraps
 // [elect.ErrUnavailable] when trying again may help.
-func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
 	if StoreKind(s.Store.URI) == "sqlite" {
 		return openSQLite(ctx, s, log)
 	}
@@ -45,7 +46,7 @@ func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (elect.
 }
 
 // OpenStoreToRead is OpenStore for those who only look. In MongoDB nothing is made, and the right to read is enough.
-func OpenStoreToRead(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+func OpenStoreToRead(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
 	if StoreKind(s.Store.URI) == "sqlite" {
 		return openSQLite(ctx, s, log)
 	}
@@ -60,24 +61,24 @@ func mongoOptions(s *config.Settings, log logr.Logger) mongostore.Options {
 	}
 }
 
-func openMongoDB(ctx context.Context, opts mongostore.Options) (elect.Store, error) {
-	store, err := mongostore.Open(ctx, opts)
+func openMongoDB(ctx context.Context, opts mongostore.Options) (store.Store, error) {
+	db, err := mongostore.Open(ctx, opts)
 	if err != nil {
 		return nil, err // not the nil *Store: an interface that holds it is not nil
 	}
-	return store, nil
+	return db, nil
 }
 
-func openSQLite(ctx context.Context, s *config.Settings, log logr.Logger) (elect.Store, error) {
+func openSQLite(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
 	path, err := sqlstore.ParseURI(s.Store.URI)
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
+	db, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	return store, nil
+	return db, nil
 }
 
 const (
@@ -88,17 +89,17 @@ const (
 
 // WaitForStore opens the store, trying again for as long as limit says while it is away; with limit 0 it tries once.
 // failed is told of each failure and when the next try is.
-func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (elect.Store, error), failed func(err error, next time.Duration)) (elect.Store, error) {
+func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error), failed func(err error, next time.Duration)) (store.Store, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	for pause := openPause; ; pause = min(2*pause, openPauses) {
-		store, err := openOnce(ctx, open)
+		db, err := openOnce(ctx, open)
 		switch {
 		case err == nil:
-			return store, nil
+			return db, nil
 		case limit == 0 || !errors.Is(err, elect.ErrUnavailable):
 			return nil, err
 		}
@@ -116,15 +117,15 @@ func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Co
 	}
 }
 
-func openOnce(ctx context.Context, open func(context.Context) (elect.Store, error)) (elect.Store, error) {
+func openOnce(ctx context.Context, open func(context.Context) (store.Store, error)) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTry)
 	defer cancel()
 	return open(ctx)
 }
 
 // storeProblems is what an operator should know of the store itself.
-func storeProblems(store elect.Store) []status.Problem {
-	mongo, ok := store.(*mongostore.Store)
+func storeProblems(db store.Store) []status.Problem {
+	mongo, ok := db.(*mongostore.Store)
 	if !ok {
 		return nil
 	}

@@ -13,11 +13,12 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func TestWaitForStore(t *testing.T) {
 	away := fmt.Errorf("dial: %w", elect.ErrUnavailable)
-	wrong := fmt.Errorf("log in: %w", elect.ErrInvalid)
+	wrong := fmt.Errorf("log in: %w", store.ErrInvalid)
 	for name, test := range map[string]struct {
 		limit  time.Duration
 		errs   []error // of the tries, in order; then it opens
@@ -30,12 +31,12 @@ func TestWaitForStore(t *testing.T) {
 		"away, no waiting":       {errs: []error{away}, want: elect.ErrUnavailable},
 		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, tells: 3, atMost: 2 * time.Second},
 		"away for too long":      {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, tells: 4, atMost: 2500 * time.Millisecond},
-		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: elect.ErrInvalid, tells: 1, atMost: time.Second},
+		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, tells: 1, atMost: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries, tells, began := 0, 0, time.Now()
-				store, err := WaitForStore(t.Context(), test.limit, func(context.Context) (elect.Store, error) {
+				db, err := WaitForStore(t.Context(), test.limit, func(context.Context) (store.Store, error) {
 					tries++
 					if tries <= len(test.errs) {
 						return nil, test.errs[tries-1]
@@ -47,8 +48,8 @@ func TestWaitForStore(t *testing.T) {
 						t.Errorf("told %v, next try in %v", err, next)
 					}
 				})
-				if !errors.Is(err, test.want) || (err == nil) != (store != nil) {
-					t.Errorf("got %v, %v", store, err)
+				if !errors.Is(err, test.want) || (err == nil) != (db != nil) {
+					t.Errorf("got %v, %v", db, err)
 				}
 				if tells != test.tells || time.Since(began) > test.atMost {
 					t.Errorf("told %d times in %v, want %d times in at most %v", tells, time.Since(began), test.tells, test.atMost)
@@ -70,7 +71,7 @@ func TestWaitForStoreIsToldToLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaving := errors.New("leaving")
 		ctx, leave := context.WithCancelCause(t.Context())
-		_, err := WaitForStore(ctx, time.Minute, func(ctx context.Context) (elect.Store, error) {
+		_, err := WaitForStore(ctx, time.Minute, func(ctx context.Context) (store.Store, error) {
 			leave(leaving)
 			return nil, fmt.Errorf("%w: %w", elect.ErrUnavailable, ctx.Err())
 		}, func(error, time.Duration) { t.Error("a try that was cut off says nothing of the store") })
@@ -84,9 +85,9 @@ func TestOpenStoreRefusesWithoutThePassword(t *testing.T) {
 	for _, uri := range []string{"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none"} {
 		s := *settings(t)
 		s.Store.URI, s.Store.Database = uri, "x"
-		store, err := OpenStore(t.Context(), &s, logr.Discard())
-		if err == nil || store != nil || strings.Contains(err.Error(), "opensesame") {
-			t.Errorf("%s: got %v, %v", uri, store, err)
+		db, err := OpenStore(t.Context(), &s, logr.Discard())
+		if err == nil || db != nil || strings.Contains(err.Error(), "opensesame") {
+			t.Errorf("%s: got %v, %v", uri, db, err)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package elect
 import (
 	"context"
 	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // seekAbsent looks for locks that somebody deleted while nobody owned them. Nothing tells of that, and replicas may differ about who was
@@ -29,7 +31,7 @@ func (e *Elector) seekAbsent(r reading) {
 		}
 	}
 	slices.Sort(missed)
-	for ids := range slices.Chunk(missed, MaxBatch) {
+	for ids := range slices.Chunk(missed, store.MaxBatch) {
 		e.readMissed(ids)
 	}
 }
@@ -37,7 +39,7 @@ func (e *Elector) seekAbsent(r reading) {
 // readMissed reads locks that may not be there. Most are: they were claimed since the last look.
 func (e *Elector) readMissed(ids []string) {
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindLock, ids...)
+		res, err := e.store.Read(ctx, store.KindLock, ids...)
 		return func() {
 			if err != nil {
 				return

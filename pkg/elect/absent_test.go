@@ -6,16 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // The owner of a deleted lock may notice while its lease is not valid, and nothing can be claimed. It must not forget: the others take it
 // for the owner, and it lives.
 func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
@@ -30,11 +30,11 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 		)
 		var phase atomic.Int32
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			lock := c.Op == memstore.OpRead && c.Kind == elect.KindLock
+			lock := c.Op == memstore.OpRead && c.Kind == store.KindLock
 			if lock {
 				phase.CompareAndSwap(well, deaf)
 			}
-			beat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindSession
+			beat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession
 			switch p := phase.Load(); {
 			case p == cut, p == deaf && (lock || beat), p == reads && beat:
 				return memstore.Verdict{Fault: memstore.LoseRequest}
@@ -42,7 +42,7 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 			return memstore.Verdict{}
 		})
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
-		deleteLock(t, store, "g/k")
+		deleteLock(t, db, "g/k")
 		phase.Store(well)
 		eventually(t, lease, "a reads the lock", func() bool { return phase.Load() == deaf })
 		eventually(t, lease, "its lease is not valid", func() bool { return !a.View().Open })

@@ -9,20 +9,21 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A lock that is written over to another live session is run by one at a time all the same: the new owner did not ask for it, and waits until
 // the old one has noticed.
 func TestLockGivenToAnotherByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		time.Sleep(lease)
-		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = b.View().Session })
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = b.View().Session })
 		eventually(t, 3*lease, "b runs it", func() bool {
 			if _, err := b.Lock(t.Context(), "g/k", rec.hold("b")); err != nil {
 				t.Fatal(err)
@@ -37,13 +38,13 @@ func TestLockGivenToAnotherByHand(t *testing.T) {
 // A function that ignores its context and whose key was taken away alone must not go on beside the next owner's run.
 func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		end := make(chan struct{})
 		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })
 		mustLock(t, a, "g/other", func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil })
-		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = "" })
-		edit(t, store, elect.KindLock, "g/other", func(d *elect.Doc) { d.Session = "" })
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
+		edit(t, db, store.KindLock, "g/other", func(d *store.Doc) { d.Session = "" })
 		eventually(t, lease, "told", func() bool { return a.stuck.Load() > 0 })
 		time.Sleep(lease)
 		if n := a.stuck.Load(); n != 1 {
@@ -57,19 +58,19 @@ func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
 // A session that somebody wrote dead has no time of death. It gets one, and is removed like any other.
 func TestSessionDeadByHandIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "nonsense": `[]`} {
-			d := elect.Doc{Kind: elect.KindSession, ID: id, Rev: 1, State: string(elect.Dead), Stamp: elect.Stamp{Session: "hand", Seq: 1}}
+			d := store.Doc{Kind: store.KindSession, ID: id, Rev: 1, State: string(elect.Dead), WriterID: store.WriterID{Session: "hand", Seq: 1}}
 			if d.Body = []byte(body); body == `[]` {
 				d.Body = []byte(`{"died":"long ago"}`)
 			}
-			if _, err := store.Apply(t.Context(), elect.Change{Doc: d}); err != nil {
+			if _, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		dead := func() int {
-			res, err := store.List(t.Context(), elect.KindSession, elect.Query{States: []string{string(elect.Dead)}})
+			res, err := db.List(t.Context(), store.KindSession, store.Query{States: []string{string(elect.Dead)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,13 +88,13 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 // Events are written although the store is away for a while when they happen, and each once.
 func TestEventsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		time.Sleep(time.Second)
 		var deaf atomic.Bool
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindEvent {
+			if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindEvent {
 				if deaf.Load() {
 					return memstore.Verdict{Fault: memstore.LoseAnswer}
 				}
@@ -107,7 +108,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		time.Sleep(lease)
 		a.heal()
 		count := func() int {
-			res, err := store.List(t.Context(), elect.KindEvent, elect.Query{})
+			res, err := db.List(t.Context(), store.KindEvent, store.Query{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,11 +9,12 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Config is what an Elector is made of. Only Store is required.
 type Config struct {
-	Store Store
+	Store store.Store
 	// Member is what this instance says of itself. Session, Rev, Opened and LeaseMS are filled in. Instance
 	// defaults to the host name.
 	Member Member

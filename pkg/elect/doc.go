@@ -1,5 +1,5 @@
 // Package elect is the lock: at most one owner per key in a cluster, over a database that is there anyway. It needs no leader and no
-// service of its own; all it asks of the database is a compare-and-set on small documents (see [Store]).
+// service of its own; all it asks of the database is a compare-and-set on small documents (see [store.Store]).
 //
 // # Before anything else
 //

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // SessionState is the life of a session: live, then draining, then dead. It never goes back.
@@ -21,7 +23,7 @@ const (
 type Session struct {
 	ID       string
 	Rev      int64
-	Stamp    Stamp
+	Stamp    store.WriterID
 	Beat     int64
 	State    SessionState
 	Lease    time.Duration // T of the process, whole milliseconds
@@ -46,9 +48,9 @@ type sessionBody struct {
 }
 
 // Doc is s as a document.
-func (s Session) Doc() Doc {
-	return Doc{
-		Kind: KindSession, ID: s.ID, Rev: s.Rev, Stamp: s.Stamp, State: string(s.State), Count: s.Beat,
+func (s Session) Doc() store.Doc {
+	return store.Doc{
+		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.Stamp, State: string(s.State), Count: s.Beat,
 		Body: mustJSON(sessionBody{
 			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Granted: s.Granted, Died: s.Died, Clock: s.Clock, Cause: s.Cause,
 		}),
@@ -57,7 +59,7 @@ func (s Session) Doc() Doc {
 
 // SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the state and beat
 // still count.
-func SessionFrom(d Doc) (Session, error) {
+func SessionFrom(d store.Doc) (Session, error) {
 	var b sessionBody
 	err := decode(d, &b)
 	var m mender
@@ -68,7 +70,7 @@ func SessionFrom(d Doc) (Session, error) {
 	m.moment("clock", &b.Clock)
 	m.granted(&b)
 	return Session{
-		ID: d.ID, Rev: d.Rev, Stamp: d.Stamp, Beat: d.Count, State: SessionState(d.State),
+		ID: d.ID, Rev: d.Rev, Stamp: d.WriterID, Beat: d.Count, State: SessionState(d.State),
 		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Granted: b.Granted, Died: b.Died, Clock: b.Clock, Cause: b.Cause,
 	}, m.err(d, err)
 }
@@ -85,8 +87,8 @@ func (m *mender) granted(b *sessionBody) {
 			b.Granted[key] = min(max(left, 0), most)
 		}
 	}
-	if size := len(mustJSON(*b)); size > MaxBody {
-		m.bad("granted", "%d bytes, want at most %d", size, MaxBody)
+	if size := len(mustJSON(*b)); size > store.MaxBody {
+		m.bad("granted", "%d bytes, want at most %d", size, store.MaxBody)
 		b.Granted = nil
 	}
 }
@@ -115,12 +117,12 @@ type Member struct {
 }
 
 // Doc is m as a document, stamped s.
-func (m Member) Doc(s Stamp) Doc {
-	return Doc{Kind: KindMember, ID: m.Session, Rev: m.Rev, Stamp: s, Body: mustJSON(m)}
+func (m Member) Doc(s store.WriterID) store.Doc {
+	return store.Doc{Kind: store.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
 }
 
 // MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps are none.
-func MemberFrom(d Doc) (Member, error) {
+func MemberFrom(d store.Doc) (Member, error) {
 	var m Member
 	err := decode(d, &m)
 	m.Session, m.Rev = d.ID, d.Rev
@@ -146,7 +148,7 @@ func MemberFrom(d Doc) (Member, error) {
 type Lock struct {
 	Key     Key
 	Rev     int64
-	Stamp   Stamp
+	Stamp   store.WriterID
 	Session string // owner; empty: nobody
 	Next    string // reserved for this session
 	Parked  bool
@@ -208,17 +210,17 @@ type lockBody struct {
 }
 
 // Doc is l as a document.
-func (l Lock) Doc() Doc {
-	return Doc{
-		Kind: KindLock, ID: string(l.Key), Rev: l.Rev, Stamp: l.Stamp, Group: l.Key.Group(),
-		Session: l.Session, Next: l.Next, Parked: l.Parked,
+func (l Lock) Doc() store.Doc {
+	return store.Doc{
+		Kind: store.KindLock, ID: string(l.Key), Rev: l.Rev, WriterID: l.Stamp, Group: l.Key.Group(),
+		Session: l.Session, Next: l.Next, Suspended: l.Parked,
 		Body: mustJSON(lockBody{l.Token, l.Instance, l.From, l.Reason, l.Message, l.Since, l.Status}),
 	}
 }
 
 // LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest: who owns it
 // still counts.
-func LockFrom(d Doc) (Lock, error) {
+func LockFrom(d store.Doc) (Lock, error) {
 	var b lockBody
 	err := decode(d, &b)
 	var m mender
@@ -232,7 +234,7 @@ func LockFrom(d Doc) (Lock, error) {
 	m.moment("since", &b.Since)
 	m.status(&b.Status)
 	return Lock{
-		Key: Key(d.ID), Rev: d.Rev, Stamp: d.Stamp, Session: d.Session, Next: d.Next, Parked: d.Parked,
+		Key: Key(d.ID), Rev: d.Rev, Stamp: d.WriterID, Session: d.Session, Next: d.Next, Parked: d.Suspended,
 		Token: b.Token, Instance: b.Instance, From: b.From, Reason: b.Reason, Message: b.Message, Since: b.Since,
 		Status: b.Status,
 	}, m.err(d, err)
@@ -275,12 +277,12 @@ type Wish struct {
 }
 
 // Doc is w as a document, stamped s.
-func (w Wish) Doc(s Stamp) Doc {
-	return Doc{Kind: KindWish, ID: string(w.Kind) + "/" + w.Name, Rev: w.Rev, Stamp: s, State: string(w.Kind), Body: mustJSON(w)}
+func (w Wish) Doc(s store.WriterID) store.Doc {
+	return store.Doc{Kind: store.KindOverride, ID: string(w.Kind) + "/" + w.Name, Rev: w.Rev, WriterID: s, State: string(w.Kind), Body: mustJSON(w)}
 }
 
 // WishFrom reads a wish from its document. What it is for is in its ID and counts also when the body cannot be read.
-func WishFrom(d Doc) (Wish, error) {
+func WishFrom(d store.Doc) (Wish, error) {
 	var w Wish
 	err := decode(d, &w)
 	kind, name, _ := strings.Cut(d.ID, "/")
@@ -308,12 +310,12 @@ type Event struct {
 }
 
 // Doc is e as a document, stamped s.
-func (e Event) Doc(s Stamp) Doc {
-	return Doc{Kind: KindEvent, ID: e.ID, Rev: 1, Stamp: s, Group: e.Key.Group(), Body: mustJSON(e)}
+func (e Event) Doc(s store.WriterID) store.Doc {
+	return store.Doc{Kind: store.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: e.Key.Group(), Body: mustJSON(e)}
 }
 
 // EventFrom reads an event from its document.
-func EventFrom(d Doc) (Event, error) {
+func EventFrom(d store.Doc) (Event, error) {
 	var e Event
 	err := decode(d, &e)
 	e.ID = d.ID
@@ -322,7 +324,7 @@ func EventFrom(d Doc) (Event, error) {
 	return e, m.err(d, err)
 }
 
-func decode(d Doc, into any) error {
+func decode(d store.Doc, into any) error {
 	if len(d.Body) == 0 {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Whoever saw a key leave before it knows of the drain would take the giver for one that has room, and hand it keys.
@@ -21,11 +21,11 @@ func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := memstore.New()
-				n := startNode(t, store, "a")
+				db := memstore.New()
+				n := startNode(t, db, "a")
 				eventually(t, time.Second, "open", func() bool { return n.View().Open })
 				n.store.Fault(func(c memstore.Call) memstore.Verdict {
-					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindSession {
+					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession {
 						return test.verdict
 					}
 					return memstore.Verdict{}

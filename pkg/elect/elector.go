@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
@@ -22,7 +23,7 @@ import (
 type Elector struct {
 	cfg   Config
 	p     protocol.Params
-	store Store
+	store store.Store
 	clock Clock
 	log   logr.Logger
 

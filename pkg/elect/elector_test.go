@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 const lease = 4 * time.Second
@@ -30,9 +31,9 @@ type node struct {
 }
 
 // startNode runs an elector until the test ends.
-func startNode(t *testing.T, store *memstore.Store, name string, change ...func(*elect.Config)) *node {
+func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*elect.Config)) *node {
 	t.Helper()
-	n := &node{store: store.Client(), done: make(chan struct{})}
+	n := &node{store: db.Client(), done: make(chan struct{})}
 	cfg := elect.Config{
 		Store: n.store, Member: elect.Member{Instance: name}, LeaseDuration: lease,
 		Logger: logr.Discard(), Clock: elect.GoClock(),
@@ -145,8 +146,8 @@ func mustLock(t *testing.T, n *node, key elect.Key, run elect.RunFunc) {
 
 func TestLockIsExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		if ok, err := b.Lock(t.Context(), "g/k", rec.hold("b")); ok || err != nil {
 			t.Fatalf("second Lock = %v, %v; want false, nil", ok, err)
@@ -178,8 +179,8 @@ func TestLockIsExclusive(t *testing.T) {
 
 func TestCrashIsTakenOverWithinTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		time.Sleep(3 * time.Second)
 		a.cut()
@@ -206,8 +207,8 @@ func (n *node) heal() { n.store.Fault(nil) }
 
 func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		if err := a.Track(t.Context(), "g"); err != nil {
 			t.Fatal(err)
 		}
@@ -238,11 +239,11 @@ func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 
 func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		first := a.View().Session
-		if err := elect.MarkDead(t.Context(), store, first, nil); err != nil {
+		if err := elect.MarkDead(t.Context(), db, first, nil); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
@@ -254,8 +255,8 @@ func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 
 func TestHandOverGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		for _, n := range []*node{a, b} {
 			if err := n.Track(t.Context(), "g"); err != nil {
 				t.Fatal(err)
@@ -288,8 +289,8 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 
 func TestCapsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a", func(c *elect.Config) { c.Member.Caps = map[string]int{"g": 2}; c.Member.MaxTasks = 3 })
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a", func(c *elect.Config) { c.Member.Caps = map[string]int{"g": 2}; c.Member.MaxTasks = 3 })
 		for i := range 2 {
 			mustLock(t, a, elect.NewKey("g", fmt.Sprint(i)), rec.hold("a"))
 		}
@@ -306,8 +307,8 @@ func TestCapsHold(t *testing.T) {
 
 func TestLostAnswersAreRecognised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		var calls atomic.Int64
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op != memstore.OpApply || calls.Add(1)%2 == 1 {
@@ -331,7 +332,7 @@ func TestLostAnswersAreRecognised(t *testing.T) {
 		}
 		a.store.Fault(nil)
 		a.stop()
-		keys, err := store.List(t.Context(), elect.KindLock, elect.Query{Sessions: []string{""}, CountOnly: true})
+		keys, err := db.List(t.Context(), store.KindLock, store.Query{Sessions: []string{""}, CountOnly: true})
 		if err != nil || keys.Total != 20 {
 			t.Errorf("%d of 20 locks are free after Close: %v", keys.Total, err)
 		}
@@ -340,8 +341,8 @@ func TestLostAnswersAreRecognised(t *testing.T) {
 
 func TestMaxHoldReentranceAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		ok, err := a.LockWith(t.Context(), "g/limited", elect.LockOptions{MaxHold: time.Second}, rec.hold("a"))
 		if !ok || err != nil {
 			t.Fatal(ok, err)
@@ -369,8 +370,8 @@ func TestMaxHoldReentranceAndPanics(t *testing.T) {
 
 func TestAdvanceReportAndValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		tokens := make(chan int64, 2)
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			tokens <- l.Token()
@@ -390,7 +391,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 			t.Errorf("token %d after %d", second, first)
 		}
 		eventually(t, time.Second, "reported", func() bool {
-			res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+			res, err := db.Read(t.Context(), store.KindLock, "g/k")
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
@@ -398,7 +399,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 			return err == nil && l.Status.State == "backoff"
 		})
 		a.stop()
-		b := startNode(t, store, "b")
+		b := startNode(t, db, "b")
 		loaded := make(chan struct{})
 		mustLock(t, b, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			defer close(loaded)
@@ -415,8 +416,8 @@ func TestAdvanceReportAndValues(t *testing.T) {
 
 func TestStuckRunReachesTheHardDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		free := make(chan struct{})
 		mustLock(t, a, "g/deaf", func(context.Context, *elect.Lease) error { <-free; return nil })
 		a.cut()
@@ -432,16 +433,16 @@ func TestStuckRunReachesTheHardDeadline(t *testing.T) {
 
 func TestLockDeletedByHandStopsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		synctest.Wait()
 		before := rec.token("g/k")
-		res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+		res, err := db.Read(t.Context(), store.KindLock, "g/k")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
 			t.Fatal(err)
 		}
 		took := eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
@@ -471,8 +472,8 @@ func TestBadConfigurationNamesEveryField(t *testing.T) {
 
 func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		db := memstore.New()
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			done := elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, At: 1}}
 			if _, err := l.Advance(ctx, done); err != nil {
@@ -483,7 +484,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 		})
 		eventually(t, time.Second, "released", func() bool { return len(a.HoldingKeys()) == 0 })
 		a.stop()
-		res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+		res, err := db.Read(t.Context(), store.KindLock, "g/k")
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
@@ -496,8 +497,8 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 
 func TestClaimLeavesOutWhatChangedSinceItWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		if err := a.Track(t.Context(), "g"); err != nil {
 			t.Fatal(err)
 		}

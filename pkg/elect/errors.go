@@ -1,6 +1,21 @@
 package elect
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Errors of the store that an elector's methods wrap as well, and its limit on texts.
+var (
+	// ErrUnavailable says the store could not be reached or did not answer in time.
+	ErrUnavailable = store.ErrUnavailable
+	// ErrTooLarge says that something passes the store's limits: a text, a value, what a member says of itself.
+	ErrTooLarge = store.ErrTooLarge
+)
+
+// MaxText is how many bytes a text may have that is kept in the store: a message, a reason, an error.
+const MaxText = store.MaxText
 
 // Sentinels that callers branch on, also as the causes of cancelled contexts (see [context.Cause]).
 var (

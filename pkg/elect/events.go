@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // eventWriter writes events beside everything else: for people, best effort, bounded.
 type eventWriter struct {
 	queue  []Event
 	since  protocol.Instant // when the first of the queue came up
-	sent   []Change         // the batch under way, or to be repeated as it was
+	sent   []store.Change   // the batch under way, or to be repeated as it was
 	flying bool
 	after  protocol.Instant // no repeat before, after a failure
 	seq    int64
@@ -70,9 +71,9 @@ func (e *Elector) flushEvents() {
 			return
 		}
 		n := min(len(w.queue), eventBatch)
-		w.sent = make([]Change, n)
+		w.sent = make([]store.Change, n)
 		for i, ev := range w.queue[:n] {
-			w.sent[i] = Change{Doc: ev.Doc(e.loop.session.stamp())}
+			w.sent[i] = store.Change{Doc: ev.Doc(e.loop.session.stamp())}
 		}
 		w.queue = append(w.queue[:0:0], w.queue[n:]...)
 	}
@@ -83,7 +84,7 @@ func (e *Elector) flushEvents() {
 		return func() {
 			w.flying, w.sent = false, nil
 			for i, out := range outs { // none when the store cannot take them at all
-				if out.Status == Unknown {
+				if out.Status == store.Unknown {
 					w.sent = append(w.sent, changes[i])
 				}
 			}

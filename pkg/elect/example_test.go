@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // sink is what the work changes: it refuses whoever comes with a smaller token than it has seen.
@@ -27,8 +28,8 @@ func (s *sink) write(token int64, text string) error {
 }
 
 // startExample runs an elector, as a service would for as long as it lives.
-func startExample(store elect.Store, name string) (e *elect.Elector, stop func()) {
-	e, err := elect.New(elect.Config{Store: store, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
+func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
+	e, err := elect.New(elect.Config{Store: db, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -46,9 +47,9 @@ func startExample(store elect.Store, name string) (e *elect.Elector, stop func()
 }
 
 func ExampleNew() {
-	store := memstore.New() // mongostore or sqlstore in earnest
+	db := memstore.New() // mongostore or sqlstore in earnest
 	e, err := elect.New(elect.Config{
-		Store:  store,
+		Store:  db,
 		Member: elect.Member{Instance: "pod-1"},
 		// By default the process EXITS when a run ignores its context until the lease is over. Whoever wants something else says so here.
 		OnStuck: func(keys []elect.Key) { fmt.Println("stuck:", keys) },
@@ -76,9 +77,9 @@ func ExampleNew() {
 
 // An old holder that was paused, machine and all, may wake and write once more. The token tells.
 func ExampleElector_Lock() {
-	store, target := memstore.New(), &sink{}
-	first, stopFirst := startExample(store, "first")
-	second, stopSecond := startExample(store, "second")
+	db, target := memstore.New(), &sink{}
+	first, stopFirst := startExample(db, "first")
+	second, stopSecond := startExample(db, "second")
 	defer stopSecond()
 	ctx := context.Background()
 
@@ -113,10 +114,10 @@ func ExampleElector_Lock() {
 }
 
 func ExampleElector_LockWith() {
-	store := memstore.New()
-	first, stopFirst := startExample(store, "first")
+	db := memstore.New()
+	first, stopFirst := startExample(db, "first")
 	defer stopFirst()
-	second, stopSecond := startExample(store, "second")
+	second, stopSecond := startExample(db, "second")
 	defer stopSecond()
 	ctx := context.Background()
 

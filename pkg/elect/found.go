@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // MaxRev is the largest revision at which a document counts as one. Revisions follow a clock in milliseconds and stay far below it; beyond
@@ -13,14 +15,14 @@ const MaxRev = 1 << 53
 
 // CheckFound says why what a store found is no document: nobody could change it by compare-and-set. Stores treat it as
 // absent, in every method, and let a creation take its place: else whoever wrote it by hand would have locked everybody out.
-func CheckFound(d Doc) error {
+func CheckFound(d store.Doc) error {
 	if d.Rev <= 0 || d.Rev > MaxRev {
 		return fmt.Errorf("rev: %d: want 1 to %d", d.Rev, int64(MaxRev))
 	}
 	if d.ID == "" {
 		return errors.New("id: missing or no text")
 	}
-	if err := validateTexts(Doc{ID: d.ID}); err != nil {
+	if err := store.ValidateTexts(store.Doc{ID: d.ID}); err != nil {
 		return fmt.Errorf("id: %w", err)
 	}
 	return nil
@@ -55,7 +57,7 @@ func mendText[T ~string](m *mender, field string, text *T) {
 
 // session mends the name of a session, which has to be one that a document can have.
 func (m *mender) session(field string, id *string) {
-	if err := validateTexts(Doc{ID: *id}); err != nil {
+	if err := store.ValidateTexts(store.Doc{ID: *id}); err != nil {
 		m.bad(field, "%w", err)
 		*id = ""
 	}
@@ -71,7 +73,7 @@ func (m *mender) number(field string, n *int64, most int64) {
 func (m *mender) moment(field string, ms *int64) { m.number(field, ms, maxMoment) }
 
 // err is everything that was wrong with d; first is what reading its body said.
-func (m *mender) err(d Doc, first error) error {
+func (m *mender) err(d store.Doc, first error) error {
 	if first != nil {
 		m.errs = append([]error{fmt.Errorf("body: %w", first)}, m.errs...)
 	}

@@ -7,17 +7,19 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // FuzzDocuments: whatever a document says, reading it panics nowhere; what was refused is named; and what was read can be written,
 // by a store's own rules, and reads the same again. A change that stores refuse would be repeated for ever, and others with it.
 func FuzzDocuments(f *testing.F) {
-	seeds := []Doc{
+	seeds := []store.Doc{
 		Session{ID: "s", Rev: 3, Beat: 7, State: Live, Lease: 4 * time.Second, Instance: "a", Granted: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c"}.Doc(),
-		Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"}, LeaseMS: 4000}.Doc(Stamp{"s", 1}),
+		Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"}, LeaseMS: 4000}.Doc(store.WriterID{Session: "s", Seq: 1}),
 		Lock{Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated, Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}}}.Doc(),
-		Wish{Kind: WishPin, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(Stamp{"s", 2}),
-		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(Stamp{"s", 3}),
+		Wish{Kind: WishPin, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(store.WriterID{Session: "s", Seq: 2}),
+		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
 	}
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
@@ -30,8 +32,8 @@ func FuzzDocuments(f *testing.F) {
 		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", MaxText+1), "zombie", int64(-7), body)
 	}
 	f.Fuzz(func(t *testing.T, id string, rev int64, session, next, state string, count int64, body string) {
-		d := Doc{ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(), Body: []byte(body)}
-		for _, kind := range Kinds() {
+		d := store.Doc{ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(), Body: []byte(body)}
+		for _, kind := range store.Kinds() {
 			d.Kind = kind
 			readAgain(t, d)
 		}
@@ -39,39 +41,39 @@ func FuzzDocuments(f *testing.F) {
 }
 
 // readAgain reads d as what it is, writes that and reads it again.
-func readAgain(t *testing.T, d Doc) {
+func readAgain(t *testing.T, d store.Doc) {
 	t.Helper()
-	stamp := Stamp{Session: "me", Seq: 1}
+	stamp := store.WriterID{Session: "me", Seq: 1}
 	switch d.Kind {
-	case KindSession:
+	case store.KindSession:
 		s, err := SessionFrom(d)
 		named(t, d, err, "body", "leaseMs", "instance", "granted", "cause", "died", "clock")
 		s.Rev, s.Stamp, s.State = s.Rev+1, stamp, Dead
 		same(t, d, s, s.Doc(), SessionFrom)
-	case KindMember:
+	case store.KindMember:
 		m, err := MemberFrom(d)
 		named(t, d, err, "body", "instance", "leaseMs", "opened", "maxTasks", "caps")
 		if err == nil && fits(m) == nil {
 			same(t, d, m, m.Doc(stamp), MemberFrom)
 		}
-	case KindLock:
+	case store.KindLock:
 		l, err := LockFrom(d)
 		named(t, d, err, "body", "session", "next", "instance", "from", "reason", "message", "token", "since", "status")
 		l.Rev, l.Stamp = l.Rev+1, stamp
 		same(t, d, l, l.Doc(), LockFrom)
-	case KindWish:
+	case store.KindOverride:
 		w, err := WishFrom(d)
 		named(t, d, err, "body", "to", "by", "reason", "at")
 		same(t, d, w, w.Doc(stamp), WishFrom)
-	case KindEvent:
+	case store.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")
-	case KindValue, KindGroup:
+	case store.KindValue, store.KindGroup:
 	}
 }
 
 // named says that an error names one of the fields.
-func named(t *testing.T, d Doc, err error, fields ...string) {
+func named(t *testing.T, d store.Doc, err error, fields ...string) {
 	t.Helper()
 	if err == nil {
 		return
@@ -85,16 +87,16 @@ func named(t *testing.T, d Doc, err error, fields ...string) {
 }
 
 // same says that what was read of d can be written, where anybody could write d at all, and reads the same again.
-func same[T any](t *testing.T, d Doc, read T, again Doc, from func(Doc) (T, error)) {
+func same[T any](t *testing.T, d store.Doc, read T, again store.Doc, from func(store.Doc) (T, error)) {
 	t.Helper()
-	if CheckFound(d) != nil || d.Kind == KindSession && !utf8.ValidString(d.State) {
+	if CheckFound(d) != nil || d.Kind == store.KindSession && !utf8.ValidString(d.State) {
 		return
 	}
-	if again.Stamp.Session == "" || again.Rev <= 0 {
+	if again.WriterID.Session == "" || again.Rev <= 0 {
 		t.Fatalf("%s: %+v", d.Kind, again)
 	}
-	if d.Kind != KindLock || len(Key(d.ID).Group()) <= MaxText {
-		if err := ValidateChanges([]Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
+	if d.Kind != store.KindLock || len(Key(d.ID).Group()) <= MaxText {
+		if err := store.ValidateChanges([]store.Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
 			t.Errorf("%s %q: what was read of it cannot be written: %v", d.Kind, d.Body, err)
 		}
 	}

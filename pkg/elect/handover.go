@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
@@ -90,7 +91,7 @@ func (e *Elector) Decline(ctx context.Context, keys ...Key) error {
 }
 
 func (e *Elector) decline(keys []Key) {
-	var changes []Change
+	var changes []store.Change
 	for _, key := range keys {
 		g := e.loop.mirror.groups[key.Group()]
 		if g == nil {
@@ -102,7 +103,7 @@ func (e *Elector) decline(keys []Key) {
 		}
 		ifRev := lock.Rev
 		lock.Next, lock.Rev, lock.Stamp = "", protocol.NextRev(ifRev, e.storeNow()), e.loop.session.stamp()
-		changes = append(changes, Change{IfRev: ifRev, Doc: lock.Doc()})
+		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})
 		e.bump(key.Group())
 	}
 	if len(changes) == 0 {

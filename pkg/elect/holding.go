@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // holding is one key in this process: the machine, the lock as last acknowledged, and who waits for what.
@@ -15,9 +16,9 @@ type holding struct {
 	m    protocol.Key
 	lock Lock // as last acknowledged, or as read before the claim
 
-	pending  Lock   // what the write under way would make of it
-	change   Change // that write: a repeat is the very same
-	made     bool   // change is what action asks for
+	pending  Lock         // what the write under way would make of it
+	change   store.Change // that write: a repeat is the very same
+	made     bool         // change is what action asks for
 	action   protocol.KeyAction
 	from     string           // the session it was claimed from, empty when nobody's
 	after    protocol.Instant // no repeat before, after a failure

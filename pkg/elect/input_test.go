@@ -10,13 +10,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // What no store would take is refused where it is given: in a batch it would hold up every other key, for ever.
 func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		long := strings.Repeat("x", elect.MaxText+1)
 		for name, key := range map[string]elect.Key{"empty": "", "NUL": "g/\x00", "not UTF-8": "g/\xff", "too long": elect.NewKey("g", long)} {
 			if ok, err := a.Lock(t.Context(), key, rec.hold("a")); ok || err == nil {
@@ -45,7 +46,7 @@ func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
 		a.stop()
 	})
 	_, err := elect.New(elect.Config{Store: memstore.New(), Member: elect.Member{
-		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", elect.MaxBody)},
+		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", store.MaxBody)},
 	}})
 	if !errors.Is(err, elect.ErrTooLarge) {
 		t.Errorf("a member too large for any store: %v", err)
@@ -54,12 +55,12 @@ func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
 
 func TestLockWrittenToNonsenseIsTakenAndMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		doc := elect.Doc{Kind: elect.KindLock, ID: "g/k", Group: "g", Rev: 3, Stamp: elect.Stamp{Session: "hand", Seq: 1}, Body: []byte(`{"token":"seven"}`)}
-		if _, err := store.Apply(t.Context(), elect.Change{Doc: doc}); err != nil {
+		db, rec := memstore.New(), newRecorder(t)
+		doc := store.Doc{Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1}, Body: []byte(`{"token":"seven"}`)}
+		if _, err := db.Apply(t.Context(), store.Change{Doc: doc}); err != nil {
 			t.Fatal(err)
 		}
-		a := startNode(t, store, "a")
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		a.stop()
 	})
@@ -77,11 +78,11 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, rec := memstore.New(), newRecorder(t)
-				a := startNode(t, store, "a")
+				db, rec := memstore.New(), newRecorder(t)
+				a := startNode(t, db, "a")
 				eventually(t, lease, "open", func() bool { return a.View().Open })
 				a.store.Fault(func(c memstore.Call) memstore.Verdict {
-					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == elect.KindLock {
+					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindLock {
 						return test.verdict
 					}
 					return memstore.Verdict{}
@@ -113,8 +114,8 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 // However the end of a wait falls, that another holds the key is no error.
 func TestEndOfAWaitIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} })
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} })
 		b.store.Fault(func(memstore.Call) memstore.Verdict {
 			return memstore.Verdict{Delay: 20 * time.Millisecond, AnswerDelay: 20 * time.Millisecond}
 		})

@@ -10,21 +10,22 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // off is a client of a store that is told another time than the others.
 type off struct {
-	elect.Store
+	store.Store
 	by *atomic.Int64 // ms
 }
 
-func (o off) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+func (o off) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	res, err := o.Store.Read(ctx, kind, ids...)
 	res.Now += o.by.Load()
 	return res, err
 }
 
-func (o off) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+func (o off) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	res, err := o.Store.List(ctx, kind, q)
 	res.Now += o.by.Load()
 	return res, err
@@ -43,9 +44,9 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 		t.Run(fmt.Sprintf("off by %v, then by %v", test.first, test.then), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var by atomic.Int64
-				store, rec := memstore.New(), newRecorder(t)
-				wrong := startNode(t, store, "wrong", func(c *elect.Config) { c.Store = off{c.Store, &by} })
-				a, b := startNode(t, store, "a"), startNode(t, store, "b")
+				db, rec := memstore.New(), newRecorder(t)
+				wrong := startNode(t, db, "wrong", func(c *elect.Config) { c.Store = off{c.Store, &by} })
+				a, b := startNode(t, db, "a"), startNode(t, db, "b")
 				all := []*node{wrong, a, b}
 				for _, n := range all {
 					n.track(t)

@@ -13,19 +13,20 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 	for name, before := range map[string]time.Duration{"for a while": lease, "from the start": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, rec := memstore.New().Client(), newRecorder(t)
+				db, rec := memstore.New().Client(), newRecorder(t)
 				down := func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} }
 				if before == 0 {
-					store.Fault(down)
+					db.Fault(down)
 				}
 				e, err := elect.New(elect.Config{
-					Store: store, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(), Clock: elect.GoClock(),
+					Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(), Clock: elect.GoClock(),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -39,7 +40,7 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 					}
 				}
 				time.Sleep(before)
-				store.Fault(down)
+				db.Fault(down)
 				stop()
 				begin := time.Now()
 				if err := <-ended; !errors.Is(err, elect.ErrUnavailable) {
@@ -59,14 +60,14 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 // Who was told to drain takes no keys in a new session either.
 func TestDrainOutlivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		a.track(t)
 		if err := a.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		first := a.View().Session
-		if err := elect.MarkDead(t.Context(), store, first, nil); err != nil {
+		if err := elect.MarkDead(t.Context(), db, first, nil); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "a new session", func() bool { v := a.View(); return v.Open && v.Session != first })
@@ -75,7 +76,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 		}
 		second := a.View().Session
 		eventually(t, lease, "the document says so", func() bool {
-			res, err := store.Read(t.Context(), elect.KindSession, second)
+			res, err := db.Read(t.Context(), store.KindSession, second)
 			return err == nil && len(res.Docs) == 1 && res.Docs[0].State == string(elect.Draining)
 		})
 		a.stop()
@@ -85,8 +86,8 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 // What is released last is told as well, though the session ends a moment later.
 func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/1", rec.hold("a"))
 		mustLock(t, a, "g/2", func(ctx context.Context, _ *elect.Lease) error {
 			<-ctx.Done()
@@ -101,9 +102,9 @@ func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 			defer mu.Unlock()
 			for _, change := range c.Changes {
 				switch {
-				case change.Op == elect.Bump && change.Doc.ID == "g":
+				case change.Op == store.Increment && change.Doc.ID == "g":
 					told = true
-				case change.Doc.Kind == elect.KindLock:
+				case change.Doc.Kind == store.KindLock:
 					told = false
 				}
 			}
@@ -118,9 +119,9 @@ func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 
 func TestWatchThatHangsIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		db := memstore.New()
 		var tries atomic.Int64
-		a := startNode(t, store, "a")
+		a := startNode(t, db, "a")
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpWatch {
 				tries.Add(1)
@@ -161,12 +162,12 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 
 func TestReservationFromAClockThatWasSetBackHoldsNobodyOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		lock := elect.Lock{Key: "g/k", Rev: 5, Stamp: elect.Stamp{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
-		if _, err := store.Apply(t.Context(), elect.Change{Doc: lock.Doc()}); err != nil {
+		db, rec := memstore.New(), newRecorder(t)
+		lock := elect.Lock{Key: "g/k", Rev: 5, Stamp: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
+		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}
-		a := startNode(t, store, "a")
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		a.stop()
 	})
@@ -194,16 +195,16 @@ func TestSlowStoreIsReadAllTheSame(t *testing.T) {
 func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/1", rec.hold("a"))
 		eventually(t, time.Second, "b sees the first", func() bool { return rec.owner("g/1") == "a" && b.View().Locks["g/1"].Session != "" })
 		back.Store(int64(time.Hour))
 		time.Sleep(time.Second)
-		c := startNode(t, store, "c") // knows nothing of the revisions before
+		c := startNode(t, db, "c") // knows nothing of the revisions before
 		mustLock(t, c, "g/2", rec.hold("c"))
 		eventually(t, time.Second, "b sees the second", func() bool { return b.View().Locks["g/2"].Session != "" })
 		a.stop()
@@ -215,9 +216,9 @@ func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 // The dead are forgotten by everybody, not only by who removes them from the store.
 func TestTheDeadAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		db := memstore.New()
 		slow := func(c *elect.Config) { c.LeaseDuration = 2 * time.Minute }
-		a, b, c := startNode(t, store, "a", slow), startNode(t, store, "b", slow), startNode(t, store, "c", slow)
+		a, b, c := startNode(t, db, "a", slow), startNode(t, db, "b", slow), startNode(t, db, "c", slow)
 		time.Sleep(time.Minute)
 		b.stop()
 		time.Sleep(time.Minute)
@@ -232,11 +233,11 @@ func TestTheDeadAreForgotten(t *testing.T) {
 				t.Errorf("%d sessions known, want 2", got)
 			}
 		}
-		res, err := store.List(t.Context(), elect.KindSession, elect.Query{})
+		res, err := db.List(t.Context(), store.KindSession, store.Query{})
 		if err != nil || len(res.Docs) != 2 {
 			t.Errorf("%d sessions kept, want 2: %v", len(res.Docs), err)
 		}
-		members, err := store.List(t.Context(), elect.KindMember, elect.Query{})
+		members, err := db.List(t.Context(), store.KindMember, store.Query{})
 		if err != nil || len(members.Docs) != 2 {
 			t.Errorf("%d members kept, want 2: %v", len(members.Docs), err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Lock implements [Elect].
@@ -149,13 +150,13 @@ func checkClaim(key Key, opts LockOptions) error {
 	if len(opts.Message) > MaxText {
 		return fmt.Errorf("message: %d bytes: at most %d are allowed: %w", len(opts.Message), MaxText, ErrTooLarge)
 	}
-	return validateTexts(Doc{ID: string(key)})
+	return store.ValidateTexts(store.Doc{ID: string(key)})
 }
 
 func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
-	res, err := e.store.Read(ctx, KindLock, string(key))
+	res, err := e.store.Read(ctx, store.KindLock, string(key))
 	if err != nil {
 		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
@@ -248,7 +249,7 @@ func (e *Elector) HoldingKeys() []Key {
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.listAll(ctx, Query{NoBody: true})
+	docs, err := e.listAll(ctx, store.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}

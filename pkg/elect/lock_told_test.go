@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Lock says that another holds the key only when the store said so. What ends a claim on this side is an error.
@@ -31,7 +32,7 @@ func TestLockTellsWhatEndedItsClaim(t *testing.T) {
 				eventually(t, lease, "a session", func() bool { return a.View().Open })
 				a.store.Fault(func(c memstore.Call) memstore.Verdict {
 					for _, change := range c.Changes {
-						if change.Doc.Kind == elect.KindLock {
+						if change.Doc.Kind == store.KindLock {
 							return memstore.Verdict{Delay: lease / 10}
 						}
 					}

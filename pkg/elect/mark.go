@@ -6,16 +6,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // MarkDead marks a session dead, whatever it says now, and tells the others to look. Only who knows that nothing of
 // the session's work is left may call it: a guard whose worker has died. granted lists the keys that far sides may still work
 // on and the milliseconds left. It returns nil once the document is known to say dead, also when it was never created:
 // then it is created as dead, so that a creation still under way cannot land.
-func MarkDead(ctx context.Context, store Store, session string, granted map[Key]int64) error {
+func MarkDead(ctx context.Context, db store.Store, session string, granted map[Key]int64) error {
 	writer := uuid.NewString()
 	for seq := int64(1); ; seq++ {
-		res, err := store.Read(ctx, KindSession, session)
+		res, err := db.Read(ctx, store.KindSession, session)
 		if err != nil {
 			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
 		}
@@ -28,14 +30,14 @@ func MarkDead(ctx context.Context, store Store, session string, granted map[Key]
 		ifRev := s.Rev
 		s.Rev, s.State, s.Granted, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
-		s.Stamp = Stamp{Session: writer, Seq: seq}
-		outs, err := store.Apply(ctx, Change{IfRev: ifRev, Doc: s.Doc()})
+		s.Stamp = store.WriterID{Session: writer, Seq: seq}
+		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:
 			return fmt.Errorf("mark session %s dead: %w", session, err)
-		case outs[0].Status == Applied:
-			return wakeAll(ctx, store)
-		case outs[0].Status == Unknown:
+		case outs[0].Status == store.Applied:
+			return wakeAll(ctx, db)
+		case outs[0].Status == store.Unknown:
 			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
 		}
 		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
@@ -43,18 +45,18 @@ func MarkDead(ctx context.Context, store Store, session string, granted map[Key]
 }
 
 // wakeAll raises every group's counter.
-func wakeAll(ctx context.Context, store Store) error {
-	res, err := store.List(ctx, KindGroup, Query{NoBody: true})
+func wakeAll(ctx context.Context, db store.Store) error {
+	res, err := db.List(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
 		return fmt.Errorf("list groups: %w", err)
 	}
-	changes := make([]Change, 0, len(res.Docs))
+	changes := make([]store.Change, 0, len(res.Docs))
 	for _, d := range res.Docs {
-		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: d.ID}})
+		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
 	}
 	if len(changes) == 0 {
 		return nil
 	}
-	_, err = store.Apply(ctx, changes...)
+	_, err = db.Apply(ctx, changes...)
 	return err
 }

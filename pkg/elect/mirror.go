@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // mirror is what this process knows of the locks, members and wishes in the store. It may be stale; whatever follows from it is
@@ -126,20 +127,20 @@ func (e *Elector) tickMirror(now protocol.Instant) {
 type reading struct {
 	counts  map[string]int64
 	locks   map[string]groupReading
-	members []Doc
-	wishes  []Doc
-	swept   []Doc
+	members []store.Doc
+	wishes  []store.Doc
+	swept   []store.Doc
 	sweep   []string // with a sweep: the sessions whose locks it left out
 	clock   int64
 
-	own   []Doc  // this session's member, with a sweep
-	asked Member // as it should be
+	own   []store.Doc // this session's member, with a sweep
+	asked Member      // as it should be
 
 	didMembers, didWishes bool
 }
 
 type groupReading struct {
-	docs []Doc
+	docs []store.Doc
 	full bool
 }
 
@@ -194,7 +195,7 @@ type refreshPlan struct {
 
 func (p refreshPlan) read(ctx context.Context) (reading, error) {
 	r := reading{counts: map[string]int64{}, locks: map[string]groupReading{}}
-	docs, clock, err := p.e.list(ctx, KindGroup, Query{NoBody: true})
+	docs, clock, err := p.e.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
 		return r, err
 	}
@@ -212,7 +213,7 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 			// Revisions may be ahead of the store's clock, where it was set back: then what was written since is below them.
 			from = min(g.maxRev, g.read, clock) - overlap - p.lag
 		}
-		locks, err := p.e.listAll(ctx, Query{Group: name, MinRev: from})
+		locks, err := p.e.listAll(ctx, store.Query{Group: name, MinRev: from})
 		if err != nil {
 			return r, err
 		}
@@ -221,34 +222,34 @@ func (p refreshPlan) read(ctx context.Context) (reading, error) {
 	changed := func(counter string) bool { return r.counts[counter] != p.known[counter] }
 	if p.members || p.full || changed(groupMembers) {
 		r.didMembers = true
-		if r.members, _, err = p.e.list(ctx, KindMember, Query{}); err != nil {
+		if r.members, _, err = p.e.list(ctx, store.KindMember, store.Query{}); err != nil {
 			return r, err
 		}
 	}
 	if p.wishes || p.full || changed(groupWishes) {
 		r.didWishes = true
-		if r.wishes, _, err = p.e.list(ctx, KindWish, Query{}); err != nil {
+		if r.wishes, _, err = p.e.list(ctx, store.KindOverride, store.Query{}); err != nil {
 			return r, err
 		}
 	}
 	if p.sweep == nil {
 		return r, nil
 	}
-	if r.swept, err = p.e.listAll(ctx, Query{Others: p.sweep, Unparked: true}); err != nil {
+	if r.swept, err = p.e.listAll(ctx, store.Query{Others: p.sweep, Unsuspended: true}); err != nil {
 		return r, err
 	}
 	id := p.member.Session
 	r.asked, r.sweep = p.member, p.sweep
-	r.own, _, err = p.e.list(ctx, KindMember, Query{From: id, To: id + "\x00"})
+	r.own, _, err = p.e.list(ctx, store.KindMember, store.Query{From: id, To: id + "\x00"})
 	return r, err
 }
 
 // listAll lists locks page by page.
-func (e *Elector) listAll(ctx context.Context, q Query) ([]Doc, error) {
+func (e *Elector) listAll(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	q.Limit = pageLen
-	var all []Doc
+	var all []store.Doc
 	for {
-		docs, _, err := e.list(ctx, KindLock, q)
+		docs, _, err := e.list(ctx, store.KindLock, q)
 		if err != nil {
 			return nil, err
 		}
@@ -328,7 +329,7 @@ func (e *Elector) refreshedGroup(name string, got groupReading, count, clock int
 }
 
 // mirrorDoc takes one lock's document and returns it decoded.
-func (e *Elector) mirrorDoc(d Doc) Lock {
+func (e *Elector) mirrorDoc(d store.Doc) Lock {
 	lock, err := LockFrom(d)
 	if err != nil {
 		e.nonsense(d, err)
@@ -339,7 +340,7 @@ func (e *Elector) mirrorDoc(d Doc) Lock {
 
 // correct takes what a refused write found as the truth, also when that is a lower revision (a backup restored) or nothing
 // at all (deleted by hand): the same write would be refused again and again.
-func (e *Elector) correct(key Key, found *Doc) {
+func (e *Elector) correct(key Key, found *store.Doc) {
 	if g := e.loop.mirror.groups[key.Group()]; g != nil {
 		delete(g.locks, key)
 		e.loop.viewDirty, e.loop.locksDirty = true, true

@@ -1,16 +1,18 @@
 package elect
 
+import "github.com/shardctl/shardctl/pkg/elect/store"
+
 // maxTold bounds the memory of what was logged.
 const maxTold = 1000
 
 type foundAt struct {
-	kind Kind
+	kind store.Kind
 	id   string
 	rev  int64
 }
 
 // nonsense tells, once for each time it was edited, of a document that cannot be read whole.
-func (e *Elector) nonsense(d Doc, err error) {
+func (e *Elector) nonsense(d store.Doc, err error) {
 	at := foundAt{d.Kind, d.ID, d.Rev}
 	if e.loop.told[at] {
 		return

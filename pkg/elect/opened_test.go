@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // When a process opened tells which revision of the program is the newer one. The first heartbeat is acknowledged before any reply has
@@ -15,13 +16,13 @@ import (
 func TestOpenedIsByTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const off = 2 * time.Hour
-		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
+		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
 		began := time.Now().Add(off).UnixMilli()
-		n := startNode(t, store, "a", func(cfg *elect.Config) { cfg.Store = slowToList{cfg.Store} })
+		n := startNode(t, db, "a", func(cfg *elect.Config) { cfg.Store = slowToList{cfg.Store} })
 		defer n.stop()
 		var opened int64
 		eventually(t, time.Minute, "the member says when it was opened", func() bool {
-			res, err := store.List(t.Context(), elect.KindMember, elect.Query{})
+			res, err := db.List(t.Context(), store.KindMember, store.Query{})
 			if err != nil || len(res.Docs) == 0 {
 				return false
 			}
@@ -36,9 +37,9 @@ func TestOpenedIsByTheStoresClock(t *testing.T) {
 }
 
 // slowToList answers lists, which tell the clock, later than writes.
-type slowToList struct{ elect.Store }
+type slowToList struct{ store.Store }
 
-func (s slowToList) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+func (s slowToList) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	time.Sleep(100 * time.Millisecond)
 	return s.Store.List(ctx, kind, q)
 }

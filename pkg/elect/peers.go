@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // peer is another session as this process knows it.
@@ -14,7 +15,7 @@ type peer struct {
 	m    protocol.Peer
 	doc  Session
 	last protocol.Instant // when its newest beat was first seen here
-	kill *Change          // the kill under way: a repeat is the very same write
+	kill *store.Change    // the kill under way: a repeat is the very same write
 
 	dying Session // what kill makes of it
 
@@ -56,11 +57,11 @@ func (e *Elector) look(now protocol.Instant) {
 	}
 	me := l.session.id
 	e.beside("observe", func(ctx context.Context) (func(), error) {
-		var docs []Doc
+		var docs []store.Doc
 		var clock int64
 		var err error
 		if all {
-			docs, clock, err = e.list(ctx, KindSession, Query{States: alive})
+			docs, clock, err = e.list(ctx, store.KindSession, store.Query{States: alive})
 		} else {
 			docs, clock, err = e.listFollowing(ctx, me, alive)
 		}
@@ -77,7 +78,7 @@ func (e *Elector) look(now protocol.Instant) {
 	})
 }
 
-func (e *Elector) list(ctx context.Context, kind Kind, q Query) ([]Doc, int64, error) {
+func (e *Elector) list(ctx context.Context, kind store.Kind, q store.Query) ([]store.Doc, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
 	res, err := e.store.List(ctx, kind, q)
@@ -85,18 +86,18 @@ func (e *Elector) list(ctx context.Context, kind Kind, q Query) ([]Doc, int64, e
 }
 
 // listFollowing lists the sessions that follow me in the order of names, wrapping.
-func (e *Elector) listFollowing(ctx context.Context, me string, states []string) ([]Doc, int64, error) {
-	docs, clock, err := e.list(ctx, KindSession, Query{States: states, From: me + "\x00", Limit: neighbours})
+func (e *Elector) listFollowing(ctx context.Context, me string, states []string) ([]store.Doc, int64, error) {
+	docs, clock, err := e.list(ctx, store.KindSession, store.Query{States: states, From: me + "\x00", Limit: neighbours})
 	if err != nil || len(docs) == neighbours {
 		return docs, clock, err
 	}
-	first, _, err := e.list(ctx, KindSession, Query{States: states, To: me, Limit: neighbours - len(docs)})
+	first, _, err := e.list(ctx, store.KindSession, store.Query{States: states, To: me, Limit: neighbours - len(docs)})
 	return append(docs, first...), clock, err
 }
 
 // seen takes a list of sessions. When the list is complete, one that was known and is not in it needs a look of
 // its own: it is dead, or was deleted.
-func (e *Elector) seen(docs []Doc, complete bool, arrived protocol.Instant) {
+func (e *Elector) seen(docs []store.Doc, complete bool, arrived protocol.Instant) {
 	l := &e.loop
 	listed := make(map[string]bool, len(docs))
 	for _, d := range docs {
@@ -114,7 +115,7 @@ func (e *Elector) seen(docs []Doc, complete bool, arrived protocol.Instant) {
 }
 
 // seePeer takes one session's document.
-func (e *Elector) seePeer(d Doc, sure bool, arrived protocol.Instant) {
+func (e *Elector) seePeer(d store.Doc, sure bool, arrived protocol.Instant) {
 	l := &e.loop
 	if d.ID == l.session.id {
 		return // the own document is read by the session's machine alone
@@ -179,7 +180,7 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 			doc.Cause = "it was dead, and somebody wrote it live again"
 		}
 		q.dying = doc
-		q.kill = &Change{IfRev: ifRev, Doc: doc.Doc()}
+		q.kill = &store.Change{IfRev: ifRev, Doc: doc.Doc()}
 		e.log.Info("Marking a session dead", "session", id, "peer", q.doc.Instance, "cause", doc.Cause)
 	}
 	change := *q.kill
@@ -203,7 +204,7 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 
 func (e *Elector) readPeer(id string) {
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindSession, id)
+		res, err := e.store.Read(ctx, store.KindSession, id)
 		arrived := e.clock.Now()
 		return func() {
 			q := e.loop.peers[id]

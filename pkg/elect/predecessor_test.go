@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // container is where a node lives that can die whole: its runs end, and nothing of it reaches the store any more.
@@ -40,10 +41,10 @@ func (c *container) die() {
 }
 
 // startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
-func startContainer(t *testing.T, store *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor, change ...func(*elect.Config)) *container {
+func startContainer(t *testing.T, db *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor, change ...func(*elect.Config)) *container {
 	t.Helper()
 	c := &container{rec: rec, dead: make(chan struct{})}
-	c.node = startNode(t, store, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...)
+	c.node = startNode(t, db, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...)
 	c.track(t)
 	return c
 }
@@ -88,21 +89,21 @@ func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
 }
 
 // blindStore cannot watch.
-type blindStore struct{ elect.Store }
+type blindStore struct{ store.Store }
 
-func (blindStore) Watch(context.Context, string) (<-chan elect.Hint, error) {
-	return nil, elect.ErrCannotWatch
+func (blindStore) Watch(context.Context, string) (<-chan store.Notification, error) {
+	return nil, store.ErrCannotWatch
 }
 
 func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	t.Helper()
-	store, rec, told := memstore.New(), newRecorder(t), &ledger{}
+	db, rec, told := memstore.New(), newRecorder(t), &ledger{}
 	if change == nil {
 		change = func(*elect.Config) {}
 	}
-	other := startNode(t, store, "b", change)
+	other := startNode(t, db, "b", change)
 	other.track(t)
-	first := startContainer(t, store, rec, told, nil, change)
+	first := startContainer(t, db, rec, told, nil, change)
 	first.claim(t, "g/k", first.run)
 	first.claim(t, "g/far", first.run)
 	eventually(t, time.Second, "both run", func() bool { return rec.owner("g/k") == "a" && rec.owner("g/far") == "a" })
@@ -110,7 +111,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	first.die()
 
 	died := time.Now()
-	second := startContainer(t, store, rec, told,
+	second := startContainer(t, db, rec, told,
 		[]elect.Predecessor{{Session: old, Granted: map[elect.Key]time.Duration{"g/far": lease}}}, change)
 	eventually(t, lease/2, "the other sees the first one dead", func() bool {
 		v := other.View()
@@ -154,13 +155,13 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 // Whatever became of a predecessor's session by now: nothing is left to do for it, and nothing goes wrong.
 func TestPredecessorThatIsOverAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, told := memstore.New(), &ledger{}
-		gone := startNode(t, store, "a")
+		db, told := memstore.New(), &ledger{}
+		gone := startNode(t, db, "a")
 		gone.track(t)
 		dead := gone.View().Session
 		gone.stop() // in order: its session says dead
 		never := "00000000-0000-4000-8000-000000000000"
-		n := startContainer(t, store, newRecorder(t), told, []elect.Predecessor{{Session: dead}, {Session: never}})
+		n := startContainer(t, db, newRecorder(t), told, []elect.Predecessor{{Session: dead}, {Session: never}})
 		eventually(t, lease, "both are told to be over", func() bool { return told.has(dead) && told.has(never) })
 		n.stop()
 	})
@@ -169,14 +170,14 @@ func TestPredecessorThatIsOverAlready(t *testing.T) {
 // While the store is away everything else goes on, and the mark is made when it is back.
 func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec, told := memstore.New(), newRecorder(t), &ledger{}
-		first := startContainer(t, store, rec, told, nil)
+		db, rec, told := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, db, rec, told, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
 		old := first.View().Session
 		first.die()
 
-		second := startContainer(t, store, rec, told, []elect.Predecessor{{Session: old}})
+		second := startContainer(t, db, rec, told, []elect.Predecessor{{Session: old}})
 		marks := 0
 		second.store.Fault(func(c memstore.Call) memstore.Verdict {
 			for _, ch := range c.Changes {
@@ -202,8 +203,8 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 // What does not fit in a document cannot be marked: it must not keep its keys for ever.
 func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec, told := memstore.New(), newRecorder(t), &ledger{}
-		first := startContainer(t, store, rec, told, nil)
+		db, rec, told := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, db, rec, told, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
 		left := elect.Predecessor{Session: first.View().Session, Granted: map[elect.Key]time.Duration{}}
@@ -212,7 +213,7 @@ func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 		}
 		first.die()
 		died := time.Now()
-		second := startContainer(t, store, rec, told, []elect.Predecessor{left})
+		second := startContainer(t, db, rec, told, []elect.Predecessor{left})
 		for rec.owner("g/k") == "" {
 			second.claim(t, "g/k", second.run)
 			time.Sleep(10 * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // track makes a node know the locks of group g, and waits until it does.
@@ -29,13 +30,13 @@ func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
 	}
 }
 
-func deleteLock(t *testing.T, store *memstore.Store, key elect.Key) {
+func deleteLock(t *testing.T, db *memstore.Store, key elect.Key) {
 	t.Helper()
-	res, err := store.Read(t.Context(), elect.KindLock, string(key))
+	res, err := db.Read(t.Context(), store.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
-	if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+	if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -43,14 +44,14 @@ func deleteLock(t *testing.T, store *memstore.Store, key elect.Key) {
 // Nothing tells the others that a lock was deleted: they would wait for its owner for ever.
 func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
-		deleteLock(t, store, "g/k")
+		deleteLock(t, db, "g/k")
 		eventually(t, lease, "b knows that a has it no more", func() bool {
 			l, ok := b.View().Locks["g/k"]
 			return ok && l.Session == ""
@@ -66,16 +67,16 @@ func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
-		a := startNode(t, store, "a")
+		a := startNode(t, db, "a")
 		a.track(t)
 		a.claim(t, "g/rises", rec.hold("a"))
 		eventually(t, time.Second, "running", func() bool { return rec.owner("g/rises") == "a" })
 		before := rec.token("g/rises")
 		back.Store(int64(time.Hour))
 		time.Sleep(time.Second) // the new clock is learned
-		deleteLock(t, store, "g/rises")
+		deleteLock(t, db, "g/rises")
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/rises") == "" })
 		eventually(t, lease, "there again", func() bool { l, ok := a.View().Locks["g/rises"]; return ok && l.Session == "" })
 		a.claim(t, "g/rises", rec.hold("a"))
@@ -90,8 +91,8 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 // While answers are lost a replica is seldom without a claim under way. It must find out all the same what was done by hand.
 func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a")
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpApply && c.Changes[0].Doc.ID == "g/busy" {
@@ -103,7 +104,7 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 		var busy sync.WaitGroup
 		busy.Go(func() { _, _ = a.LockWith(ctx, "g/busy", elect.LockOptions{Wait: -1}, rec.hold("a")) })
 		time.Sleep(lease)
-		deleteLock(t, store, "g/k")
+		deleteLock(t, db, "g/k")
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
 		stop()
 		busy.Wait()
@@ -151,20 +152,20 @@ func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long = 4 * lease
-		store, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, store, "a", func(c *elect.Config) { c.LeaseDuration = long })
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = long })
 		a.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		a.cut()
-		res, err := store.Read(t.Context(), elect.KindSession, a.View().Session)
+		res, err := db.Read(t.Context(), store.KindSession, a.View().Session)
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
-		if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
 			t.Fatal(err)
 		}
-		b := startNode(t, store, "b")
+		b := startNode(t, db, "b")
 		b.track(t)
 		mustLock(t, b, "g/other", rec.hold("b"))
 		eventually(t, 3*long, "b runs it, after a's lease", func() bool { // the recorder fails when two run at once
@@ -180,19 +181,19 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 }
 
 // edit changes a document as a hand in the database would, with or without a new revision.
-func edit(t *testing.T, store *memstore.Store, kind elect.Kind, id string, change func(*elect.Doc)) {
+func edit(t *testing.T, db *memstore.Store, kind store.Kind, id string, change func(*store.Doc)) {
 	t.Helper()
-	res, err := store.Read(t.Context(), kind, id)
+	res, err := db.Read(t.Context(), kind, id)
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
 	d := res.Docs[0]
 	ifRev := d.Rev
 	d.Rev++
-	d.Stamp = elect.Stamp{Session: "hand", Seq: time.Now().UnixNano()}
+	d.WriterID = store.WriterID{Session: "hand", Seq: time.Now().UnixNano()}
 	change(&d)
-	outs, err := store.Apply(t.Context(), elect.Change{IfRev: ifRev, Doc: d})
-	if err != nil || outs[0].Status != elect.Applied {
+	outs, err := db.Apply(t.Context(), store.Change{IfRev: ifRev, Doc: d})
+	if err != nil || outs[0].Status != store.Applied {
 		t.Fatalf("%+v, %v", outs, err)
 	}
 }
@@ -200,8 +201,8 @@ func edit(t *testing.T, store *memstore.Store, kind elect.Kind, id string, chang
 // A lock that names a session that never was is found by everybody, not by its former owner alone.
 func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
@@ -209,7 +210,7 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
 		a.claim(t, "g/late", rec.hold("a"))
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/late"].Session == a.View().Session })
-		edit(t, store, elect.KindLock, "g/k", func(d *elect.Doc) { d.Session = "nobody" })
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "nobody" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
 		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Locks["g/k"].Session == "nobody" })
 		eventually(t, 2*lease, "b may have it", func() bool {
@@ -224,13 +225,13 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 // What an instance says of itself is written again when a hand has deleted or changed it.
 func TestMemberIsMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db := memstore.New()
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		id := a.View().Session
 		known := func() bool {
-			res, err := store.Read(t.Context(), elect.KindMember, id)
+			res, err := db.Read(t.Context(), store.KindMember, id)
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
@@ -239,18 +240,18 @@ func TestMemberIsMended(t *testing.T) {
 		}
 		eventually(t, lease, "there", known)
 		time.Sleep(2 * lease)
-		for name, hand := range map[string]func(*elect.Doc){
-			"nonsense": func(d *elect.Doc) { d.Body = []byte(`{"instance":7}`) },
-			"edited":   func(d *elect.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
+		for name, hand := range map[string]func(*store.Doc){
+			"nonsense": func(d *store.Doc) { d.Body = []byte(`{"instance":7}`) },
+			"edited":   func(d *store.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
 		} {
-			edit(t, store, elect.KindMember, id, hand)
+			edit(t, db, store.KindMember, id, hand)
 			if known() {
 				t.Fatal(name)
 			}
 			eventually(t, 2*lease, "mended: "+name, known)
 		}
-		res, _ := store.Read(t.Context(), elect.KindMember, id)
-		if _, err := store.Apply(t.Context(), elect.Change{Op: elect.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		res, _ := db.Read(t.Context(), store.KindMember, id)
+		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, 2*lease, "there again", known)
@@ -270,12 +271,12 @@ func TestMemberIsMended(t *testing.T) {
 // One slow reading, or one that was begun before the process was frozen, must not keep a replica from reading for three times as long.
 func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		b.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpList && c.Kind != elect.KindSession {
+			if c.Op == memstore.OpList && c.Kind != store.KindSession {
 				return memstore.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
 			}
 			return memstore.Verdict{}
@@ -297,14 +298,14 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 // that it is for the first to claim.
 func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, store, "a"), startNode(t, store, "b")
+		db, rec := memstore.New(), newRecorder(t)
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "b knows a for its owner", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
 		b.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpList && c.Kind != elect.KindSession {
+			if c.Op == memstore.OpList && c.Kind != store.KindSession {
 				return memstore.Verdict{Fault: memstore.LoseRequest}
 			}
 			return memstore.Verdict{}
@@ -313,7 +314,7 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Locks["g/k"].Session == "" })
-		deleteLock(t, store, "g/k")
+		deleteLock(t, db, "g/k")
 		b.store.Fault(nil)
 		eventually(t, 2*lease, "b knows that it is nobody's", func() bool {
 			l, ok := b.View().Locks["g/k"]

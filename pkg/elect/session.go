@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // ownSession is this process's session: the machine and the documents round it.
@@ -14,22 +15,22 @@ type ownSession struct {
 	id     string
 	m      protocol.Session
 	seq    int64 // of the last stamp
-	change Change
+	change store.Change
 	repeat protocol.SessionWrite // what change was made for
 	opened int64                 // the store's clock at the process's first session
 
 	member      Member
 	memberDirty bool
 	memberBusy  bool
-	memberWrite *Change // an unanswered write, repeated as it is
+	memberWrite *store.Change // an unanswered write, repeated as it is
 	memberAfter protocol.Instant
 	wasValid    bool
 }
 
 // stamp is a new stamp of this session.
-func (s *ownSession) stamp() Stamp {
+func (s *ownSession) stamp() store.WriterID {
 	s.seq++
-	return Stamp{Session: s.id, Seq: s.seq}
+	return store.WriterID{Session: s.id, Seq: s.seq}
 }
 
 // newSession begins a session with a fresh name. Everything of the one before is gone.
@@ -155,11 +156,11 @@ func (e *Elector) sendBeat(a protocol.SessionAction) {
 		if a.State == protocol.Dead {
 			doc.Died, doc.Cause = e.storeNow(), "it ended its session itself"
 		}
-		s.change = Change{IfRev: a.IfRev, Doc: doc.Doc()}
+		s.change = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
 	change, id := s.change, s.id
 	first := a.IfRev == 0 && a.Kind == protocol.SendBeat
-	var member []Change
+	var member []store.Change
 	if first {
 		member = e.memberChange()
 	}
@@ -200,11 +201,11 @@ func copyOf(w protocol.SessionWrite) protocol.SessionWrite {
 func (e *Elector) readSession() {
 	id := e.loop.session.id
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindSession, id)
+		res, err := e.store.Read(ctx, store.KindSession, id)
 		ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: err == nil}
 		if err == nil && len(res.Docs) > 0 {
 			d := res.Docs[0]
-			ev.Rev, ev.Beat, ev.State, ev.Mine = d.Rev, d.Count, stateOf(d.State), d.Stamp.Session == id
+			ev.Rev, ev.Beat, ev.State, ev.Mine = d.Rev, d.Count, stateOf(d.State), d.WriterID.Session == id
 		}
 		return func() {
 			if e.loop.session.id == id {
@@ -216,7 +217,7 @@ func (e *Elector) readSession() {
 
 // memberChange is the write that brings the member's document up to date, if one is due: an unanswered one again,
 // as it was.
-func (e *Elector) memberChange() []Change {
+func (e *Elector) memberChange() []store.Change {
 	s := &e.loop.session
 	if s.memberBusy || (!s.memberDirty && s.memberWrite == nil) || e.clock.Now().HolderElapsed(s.memberAfter) < 0 {
 		return nil
@@ -225,11 +226,11 @@ func (e *Elector) memberChange() []Change {
 		s.member.Opened = s.opened
 		m := s.member
 		m.Rev++
-		s.memberWrite = &Change{IfRev: s.member.Rev, Doc: m.Doc(s.stamp())}
+		s.memberWrite = &store.Change{IfRev: s.member.Rev, Doc: m.Doc(s.stamp())}
 		s.memberDirty = false
 	}
 	s.memberBusy = true
-	return []Change{*s.memberWrite}
+	return []store.Change{*s.memberWrite}
 }
 
 // flushMember writes what this instance says of itself, when it has changed since.
@@ -249,7 +250,7 @@ func (e *Elector) flushMember() {
 	}
 }
 
-func (e *Elector) writeMember(ctx context.Context, changes []Change) {
+func (e *Elector) writeMember(ctx context.Context, changes []store.Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -299,8 +300,8 @@ func (e *Elector) SetMember(ctx context.Context, m Member) error {
 }
 
 func fits(m Member) error {
-	if size := len(mustJSON(m)); size > MaxBody {
-		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, MaxBody, ErrTooLarge)
+	if size := len(mustJSON(m)); size > store.MaxBody {
+		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody, ErrTooLarge)
 	}
 	return nil
 }
@@ -330,14 +331,14 @@ func stateOf(name string) protocol.State {
 }
 
 // statusOf is the outcome of a single change as the protocol counts it.
-func statusOf(outs []Outcome, err error) protocol.Status {
+func statusOf(outs []store.Outcome, err error) protocol.Status {
 	if err != nil && len(outs) == 0 {
 		return protocol.Unknown
 	}
 	switch outs[0].Status {
-	case Applied:
+	case store.Applied:
 		return protocol.Applied
-	case Refused, Overtaken:
+	case store.Refused, store.Overtaken:
 		return protocol.Refused
 	default:
 		return protocol.Unknown

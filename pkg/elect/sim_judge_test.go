@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // begin judges a run that begins.
@@ -130,7 +131,7 @@ func (s *sim) log(format string, args ...any) {
 // healed says what is still wrong: every declared key runs once, under the token that its lock shows.
 func (s *sim) healed() string {
 	for _, key := range s.list.keys() {
-		locks, err := s.store.Read(s.t.Context(), elect.KindLock, string(key))
+		locks, err := s.store.Read(s.t.Context(), store.KindLock, string(key))
 		if err != nil {
 			return err.Error()
 		}
@@ -174,7 +175,7 @@ func (s *sim) runsOnce(l elect.Lock) bool {
 
 // left asks, once everybody has gone, that no lock names a session that is not dead.
 func (s *sim) left() {
-	owned, err := s.store.List(s.t.Context(), elect.KindLock, elect.Query{})
+	owned, err := s.store.List(s.t.Context(), store.KindLock, store.Query{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func (s *sim) left() {
 			continue
 		}
 		// Nobody wanted it after its owner's death; whoever does must be free to take it.
-		session, err := s.store.Read(s.t.Context(), elect.KindSession, d.Session)
+		session, err := s.store.Read(s.t.Context(), store.KindSession, d.Session)
 		if err != nil || len(session.Docs) > 0 && session.Docs[0].State != string(elect.Dead) {
 			s.fail("a lock names a live session when everybody has left", "%s: %v: %v", d.ID, session.Docs, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // simNode is one replica of the simulation.
@@ -215,12 +216,12 @@ func (n *simNode) verdict(memstore.Call) memstore.Verdict {
 }
 
 // blind is a store that ignores the revision on which a write is conditioned. No protocol can be safe on it.
-type blind struct{ elect.Store }
+type blind struct{ store.Store }
 
-func (b blind) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+func (b blind) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	for i := range changes {
 		c := &changes[i]
-		if c.Op != elect.Put || c.Doc.Kind != elect.KindLock {
+		if c.Op != store.Put || c.Doc.Kind != store.KindLock {
 			continue
 		}
 		found, err := b.Read(ctx, c.Doc.Kind, c.Doc.ID)

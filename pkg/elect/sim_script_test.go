@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // script is what befalls a cluster, step by step. It is drawn by rapid, and printed when a run fails.
@@ -152,25 +153,25 @@ func (s *sim) restartAll(inOrder bool) {
 
 // hand changes a document as an operator would, who goes past the protocol.
 func (s *sim) hand(step simStep) {
-	put := func(d elect.Doc, change func(*elect.Doc)) elect.Change {
-		c := elect.Change{IfRev: d.Rev, Doc: d}
-		c.Doc.Rev, c.Doc.Stamp = d.Rev+1, elect.Stamp{Session: "hand", Seq: d.Rev}
+	put := func(d store.Doc, change func(*store.Doc)) store.Change {
+		c := store.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, store.WriterID{Session: "hand", Seq: d.Rev}
 		change(&c.Doc)
 		return c
 	}
-	remove := func(d elect.Doc) elect.Change { return elect.Change{Op: elect.Delete, IfRev: d.Rev, Doc: d} }
+	remove := func(d store.Doc) store.Change { return store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d} }
 	switch step.what {
 	case "delete a lock":
-		s.byHand(elect.KindLock, step.arg, remove)
+		s.byHand(store.KindLock, step.arg, remove)
 	case "free a lock":
-		s.byHand(elect.KindLock, step.arg, func(d elect.Doc) elect.Change { return put(d, func(d *elect.Doc) { d.Session = "" }) })
+		s.byHand(store.KindLock, step.arg, func(d store.Doc) store.Change { return put(d, func(d *store.Doc) { d.Session = "" }) })
 	case "delete a session":
-		s.byHand(elect.KindSession, step.arg, remove)
+		s.byHand(store.KindSession, step.arg, remove)
 	case "delete a member":
-		s.byHand(elect.KindMember, step.arg, remove)
+		s.byHand(store.KindMember, step.arg, remove)
 	case "kill a session":
-		s.byHand(elect.KindSession, step.arg, func(d elect.Doc) elect.Change {
-			return put(d, func(d *elect.Doc) { d.State = string(elect.Dead) })
+		s.byHand(store.KindSession, step.arg, func(d store.Doc) store.Change {
+			return put(d, func(d *store.Doc) { d.State = string(elect.Dead) })
 		})
 	}
 }
@@ -180,14 +181,14 @@ func (s *sim) hand(step simStep) {
 // is quick enough to meet.
 const clockError = 1000
 
-func (s *sim) byHand(kind elect.Kind, which int, change func(elect.Doc) elect.Change) {
-	res, err := s.store.List(s.t.Context(), kind, elect.Query{})
+func (s *sim) byHand(kind store.Kind, which int, change func(store.Doc) store.Change) {
+	res, err := s.store.List(s.t.Context(), kind, store.Query{})
 	if err != nil || len(res.Docs) == 0 {
 		return
 	}
 	d := res.Docs[which%len(res.Docs)]
 	c := change(d)
-	if kind == elect.KindLock && c.Op == elect.Delete && res.Now-d.Rev < clockError {
+	if kind == store.KindLock && c.Op == store.Delete && res.Now-d.Rev < clockError {
 		return
 	}
 	if _, err := s.store.Apply(s.t.Context(), c); err != nil {
@@ -196,14 +197,14 @@ func (s *sim) byHand(kind elect.Kind, which int, change func(elect.Doc) elect.Ch
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logLocked("hand: op %d on %s %s, state %q", c.Op, kind, d.ID, c.Doc.State)
-	if kind == elect.KindSession && c.Doc.State == string(elect.Dead) {
+	if kind == store.KindSession && c.Doc.State == string(elect.Dead) {
 		for _, g := range []string{"g", "x"} { // also what it claims before it notices
 			for i := range simKeys + 4 {
 				s.touched[elect.NewKey(g, fmt.Sprint(i))] = time.Now()
 			}
 		}
 	}
-	if kind == elect.KindLock {
+	if kind == store.KindLock {
 		s.touched[elect.Key(d.ID)] = time.Now()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // The simulation runs several electors, each under a balancer's loop, on one store, lets a script of faults befall them, and
@@ -114,15 +115,15 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	}
 	n.rate = 0.955 + 0.095*n.rng.Float64()
 	n.store.Fault(n.verdict)
-	var store elect.Store = n.store
+	var db store.Store = n.store
 	if s.broken {
-		store = blind{store}
+		db = blind{db}
 	}
 	member := s.list.member()
 	member.Instance = n.name
 	n.allow(s.list.limit)
 	e, err := elect.New(elect.Config{
-		Store: store, LeaseDuration: lease, Clock: n, Logger: logr.Discard(), Member: member,
+		Store: db, LeaseDuration: lease, Clock: n, Logger: logr.Discard(), Member: member,
 		OnStuck: func(keys []elect.Key) { s.stuck(n, keys) }, Guard: n, Predecessors: predecessors,
 	})
 	if err != nil {

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // swept takes the locks that name no live session: nobody's, those of the dead, and those of sessions that never were, which
 // somebody wrote by hand and no other reading would show.
-func (e *Elector) swept(docs []Doc) {
+func (e *Elector) swept(docs []store.Doc) {
 	var lower []string
 	for _, d := range docs {
 		key := Key(d.ID)
-		if g := e.loop.mirror.groups[key.Group()]; g != nil && g.locks[key].Rev > d.Rev && len(lower) < MaxBatch {
+		if g := e.loop.mirror.groups[key.Group()]; g != nil && g.locks[key].Rev > d.Rev && len(lower) < store.MaxBatch {
 			lower = append(lower, d.ID)
 			continue
 		}
@@ -27,7 +28,7 @@ func (e *Elector) swept(docs []Doc) {
 // a linearizable read tells.
 func (e *Elector) readAgain(ids []string) {
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindLock, ids...)
+		res, err := e.store.Read(ctx, store.KindLock, ids...)
 		return func() {
 			for _, d := range res.Docs {
 				if e.loop.keys[Key(d.ID)] == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // count compares, every T/4, the number of locks that name this session with the number of keys it knows to hold, and
@@ -20,7 +21,7 @@ func (e *Elector) count(now protocol.Instant) {
 		before[h] = h.named()
 	}
 	e.beside("count", func(ctx context.Context) (func(), error) {
-		res, err := e.store.List(ctx, KindLock, Query{Sessions: []string{id}, CountOnly: true})
+		res, err := e.store.List(ctx, store.KindLock, store.Query{Sessions: []string{id}, CountOnly: true})
 		return func() {
 			l.counting = false
 			if err != nil || l.session.id != id {
@@ -76,7 +77,7 @@ func (h *holding) named() bool {
 func (e *Elector) reconcile(id string) {
 	e.log.Info("The locks do not name what is held here: looking at each", "session", id)
 	e.besideLong("reconcile", func(ctx context.Context) (func(), error) {
-		docs, err := e.listAll(ctx, Query{Sessions: []string{id}})
+		docs, err := e.listAll(ctx, store.Query{Sessions: []string{id}})
 		return func() {
 			if err != nil || e.loop.session.id != id {
 				return
@@ -111,7 +112,7 @@ func (e *Elector) adoptToRelease(lock Lock) {
 func (e *Elector) verify(h *holding) {
 	id := e.loop.session.id
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindLock, string(h.key))
+		res, err := e.store.Read(ctx, store.KindLock, string(h.key))
 		return func() {
 			if err != nil || e.loop.keys[h.key] != h || h.m.Op != protocol.NoOp {
 				return
@@ -191,7 +192,7 @@ func (e *Elector) forgetDead(now protocol.Instant) {
 
 // removeSessions removes the sessions that have been dead for long and that no lock names any more.
 func (e *Elector) removeSessions(ctx context.Context, now int64) ([]string, error) {
-	docs, _, err := e.list(ctx, KindSession, Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
+	docs, _, err := e.list(ctx, store.KindSession, store.Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func (e *Elector) removeSessions(ctx context.Context, now int64) ([]string, erro
 
 // noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead by hand.
 func (e *Elector) noteDeath(ctx context.Context, s Session, now int64) error {
-	var stamp Stamp
+	var stamp store.WriterID
 	if err := e.ask(ctx, func() { stamp = e.loop.session.stamp() }); err != nil {
 		return err
 	}
@@ -228,25 +229,25 @@ func (e *Elector) noteDeath(ctx context.Context, s Session, now int64) error {
 	defer cancel()
 	ifRev := s.Rev
 	s.Rev, s.Stamp, s.Died = ifRev+1, stamp, now
-	outs, err := e.store.Apply(ctx, Change{IfRev: ifRev, Doc: s.Doc()})
+	outs, err := e.store.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return firstError(outs, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.
-func (e *Elector) removeSession(ctx context.Context, d Doc) (bool, error) {
+func (e *Elector) removeSession(ctx context.Context, d store.Doc) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
-	named, err := e.store.List(ctx, KindLock, Query{Sessions: []string{d.ID}, CountOnly: true})
+	named, err := e.store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
 		return false, err
 	}
-	member, err := e.store.Read(ctx, KindMember, d.ID)
+	member, err := e.store.Read(ctx, store.KindMember, d.ID)
 	if err != nil {
 		return false, err
 	}
-	changes := []Change{{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindSession, ID: d.ID}}}
+	changes := []store.Change{{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindSession, ID: d.ID}}}
 	for _, m := range member.Docs {
-		changes = append(changes, Change{Op: Delete, IfRev: m.Rev, Doc: Doc{Kind: KindMember, ID: d.ID}})
+		changes = append(changes, store.Change{Op: store.Delete, IfRev: m.Rev, Doc: store.Doc{Kind: store.KindMember, ID: d.ID}})
 	}
 	outs, err := e.store.Apply(ctx, changes...)
 	return err == nil, firstError(outs, err)
@@ -255,17 +256,17 @@ func (e *Elector) removeSession(ctx context.Context, d Doc) (bool, error) {
 func (e *Elector) removeEvents(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
-	res, err := e.store.List(ctx, KindEvent, Query{CountOnly: true})
+	res, err := e.store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
 	if err != nil || res.Total <= keepEvents {
 		return err
 	}
-	docs, _, err := e.list(ctx, KindEvent, Query{Limit: min(int(res.Total)-keepEvents, cleanAtOnce), NoBody: true})
+	docs, _, err := e.list(ctx, store.KindEvent, store.Query{Limit: min(int(res.Total)-keepEvents, cleanAtOnce), NoBody: true})
 	if err != nil {
 		return err
 	}
-	changes := make([]Change, 0, len(docs))
+	changes := make([]store.Change, 0, len(docs))
 	for _, d := range docs {
-		changes = append(changes, Change{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: KindEvent, ID: d.ID}})
+		changes = append(changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindEvent, ID: d.ID}})
 	}
 	_, err = e.store.Apply(ctx, changes...)
 	return err

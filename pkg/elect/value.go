@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // valueBody is a checkpoint with the token that wrote it.
@@ -27,21 +29,21 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 		if was.Token > token || !l.Valid() {
 			return fmt.Errorf("save value of %s: %w", l.key, ErrLeaseLost)
 		}
-		var stamp Stamp
+		var stamp store.WriterID
 		if err := l.e.ask(ctx, func() { stamp = l.e.loop.session.stamp() }); err != nil {
 			return err
 		}
-		doc := Doc{
-			Kind: KindValue, ID: string(l.key), Group: l.key.Group(), Rev: rev + 1, Stamp: stamp,
+		doc := store.Doc{
+			Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: rev + 1, WriterID: stamp,
 			Body: mustJSON(valueBody{Token: token, Value: value}),
 		}
-		outs, err := l.e.store.Apply(ctx, Change{IfRev: rev, Doc: doc})
+		outs, err := l.e.store.Apply(ctx, store.Change{IfRev: rev, Doc: doc})
 		switch {
 		case err != nil:
 			return fmt.Errorf("save value of %s: %w", l.key, err)
-		case outs[0].Status == Applied:
+		case outs[0].Status == store.Applied:
 			return nil
-		case outs[0].Status == Unknown:
+		case outs[0].Status == store.Unknown:
 			return fmt.Errorf("save value of %s: it may or may not be stored: %w", l.key, outs[0].Err)
 		}
 	}
@@ -59,7 +61,7 @@ func (l *Lease) Load(ctx context.Context) (value []byte, token int64, err error)
 
 func (e *Elector) loadValue(ctx context.Context, key Key) (valueBody, int64, error) {
 	var body valueBody
-	res, err := e.store.Read(ctx, KindValue, string(key))
+	res, err := e.store.Read(ctx, store.KindValue, string(key))
 	if err != nil || len(res.Docs) == 0 {
 		return body, 0, err
 	}

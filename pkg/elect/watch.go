@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // watch takes the store's hints for as long as there are any; where the store has none, the counters are polled.
@@ -24,7 +25,7 @@ func (e *Elector) watch() {
 			slow := time.AfterFunc(e.p.Op, cancel) // opening it is a store operation as any other
 			hints, err := e.store.Watch(ctx, session)
 			slow.Stop()
-			if errors.Is(err, ErrCannotWatch) {
+			if errors.Is(err, store.ErrCannotWatch) {
 				cancel()
 				return
 			}
@@ -46,7 +47,7 @@ func (e *Elector) watch() {
 }
 
 // follow hands hints to the loop until the watch breaks or the session is another.
-func (e *Elector) follow(ctx context.Context, session string, hints <-chan Hint) {
+func (e *Elector) follow(ctx context.Context, session string, hints <-chan store.Notification) {
 	for {
 		select {
 		case hint, ok := <-hints:
@@ -65,20 +66,20 @@ func (e *Elector) follow(ctx context.Context, session string, hints <-chan Hint)
 }
 
 // hinted looks where a hint points.
-func (e *Elector) hinted(hint Hint, arrived protocol.Instant) {
+func (e *Elector) hinted(hint store.Notification, arrived protocol.Instant) {
 	m := &e.loop.mirror
 	switch {
 	case hint.Resync:
 		m.watching = true
 		m.wantFull, m.wantCounts = !m.loaded || m.wantFull, true
 		m.wantMembers, m.wantWishes = true, true
-	case hint.Kind == KindSession && hint.Doc != nil:
+	case hint.Kind == store.KindSession && hint.Doc != nil:
 		e.seePeer(*hint.Doc, false, arrived)
-	case hint.Kind == KindLock && hint.Doc != nil:
+	case hint.Kind == store.KindLock && hint.Doc != nil:
 		e.mirrorDoc(*hint.Doc)
-	case hint.Kind == KindWish:
+	case hint.Kind == store.KindOverride:
 		m.wantWishes = true
-	case hint.Kind == KindGroup && hint.Doc != nil && hint.Doc.Count == m.counts[hint.ID]:
+	case hint.Kind == store.KindGroup && hint.Doc != nil && hint.Doc.Count == m.counts[hint.ID]:
 	default:
 		m.wantCounts = true
 	}

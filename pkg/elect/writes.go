@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // writeQueue gathers the writes of keys: whatever has come up while the batches before were under way goes out
@@ -44,7 +45,7 @@ func (e *Elector) make(h *holding) {
 	h.m = h.m.Restamp(max(e.storeNow(), h.floor))
 	h.action.NewRev = h.m.NewRev
 	h.pending = e.lockAfter(h, h.action)
-	h.change = Change{IfRev: h.action.IfRev, Doc: h.pending.Doc()}
+	h.change = store.Change{IfRev: h.action.IfRev, Doc: h.pending.Doc()}
 	h.made = true
 }
 
@@ -130,7 +131,7 @@ func (e *Elector) flushWrites() {
 			}
 			from = &q.report
 		}
-		n := min(len(*from), MaxBatch)
+		n := min(len(*from), store.MaxBatch)
 		batch := (*from)[:n:n]
 		*from = (*from)[n:]
 		e.sendBatch(batch, report)
@@ -152,7 +153,7 @@ func (e *Elector) gatherWait() time.Duration {
 func (e *Elector) sendBatch(batch []*holding, report bool) {
 	e.loop.writes.sent = e.clock.Now()
 	id := e.loop.session.id
-	changes := make([]Change, 0, len(batch))
+	changes := make([]store.Change, 0, len(batch))
 	sent := make([]*holding, 0, len(batch))
 	for _, h := range batch {
 		if h.m.Sent && e.loop.keys[h.key] == h {
@@ -173,7 +174,7 @@ func (e *Elector) sendBatch(batch []*holding, report bool) {
 			e.loop.writes.reporting = e.loop.writes.reporting && !report
 			if err != nil {
 				e.log.Error(err, "The store cannot take these writes", "session", id)
-				outs = make([]Outcome, len(changes))
+				outs = make([]store.Outcome, len(changes))
 			}
 			for i, h := range sent {
 				e.answered(h, changes[i], outs[i])
@@ -182,7 +183,7 @@ func (e *Elector) sendBatch(batch []*holding, report bool) {
 	})
 }
 
-func firstError(outs []Outcome, err error) error {
+func firstError(outs []store.Outcome, err error) error {
 	for _, o := range outs {
 		if err == nil {
 			err = o.Err
@@ -192,11 +193,11 @@ func firstError(outs []Outcome, err error) error {
 }
 
 // answered takes the outcome of one key's write.
-func (e *Elector) answered(h *holding, change Change, out Outcome) {
-	if e.loop.keys[h.key] != h || !h.m.Sent || h.change.Doc.Stamp != change.Doc.Stamp {
+func (e *Elector) answered(h *holding, change store.Change, out store.Outcome) {
+	if e.loop.keys[h.key] != h || !h.m.Sent || h.change.Doc.WriterID != change.Doc.WriterID {
 		return
 	}
-	status := statusOf([]Outcome{out}, nil)
+	status := statusOf([]store.Outcome{out}, nil)
 	op := h.m.Op
 	if status == protocol.Unknown {
 		h.after = e.clock.Now().Add(e.p.Retry)
@@ -245,7 +246,7 @@ func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
 func (e *Elector) readKey(h *holding) {
 	id, key := e.loop.session.id, h.key
 	e.beside("read", func(ctx context.Context) (func(), error) {
-		res, err := e.store.Read(ctx, KindLock, string(key))
+		res, err := e.store.Read(ctx, store.KindLock, string(key))
 		return func() {
 			if e.loop.keys[key] != h {
 				return
@@ -257,7 +258,7 @@ func (e *Elector) readKey(h *holding) {
 			}
 			if err == nil && len(res.Docs) > 0 {
 				lock := e.mirrorDoc(res.Docs[0])
-				ev.Rev, ev.Mine, ev.Ours = lock.Rev, lock.Session == id, h.made && lock.Stamp == h.change.Doc.Stamp
+				ev.Rev, ev.Mine, ev.Ours = lock.Rev, lock.Session == id, h.made && lock.Stamp == h.change.Doc.WriterID
 				if ev.Mine {
 					if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 						e.acknowledged(h, h.m.Op)
@@ -355,10 +356,10 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 	})
 }
 
-func (e *Elector) dueBumps() []Change {
-	changes := make([]Change, 0, len(e.loop.bumps.due))
+func (e *Elector) dueBumps() []store.Change {
+	changes := make([]store.Change, 0, len(e.loop.bumps.due))
 	for group := range e.loop.bumps.due {
-		changes = append(changes, Change{Op: Bump, Doc: Doc{Kind: KindGroup, ID: group, Stamp: e.loop.session.stamp()}})
+		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group, WriterID: e.loop.session.stamp()}})
 	}
 	return changes
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // forever is the end of what may happen at any time from now on.
@@ -32,9 +32,9 @@ type access struct {
 	alone           bool  // each try is an access
 	call, last, end int64 // of the first try, of the last one, and the last reply
 	tries           int
-	change          elect.Change // of puts and drops
-	status          elect.Status // of puts, drops and bumps
-	found           *elect.Doc   // as shown; nil: absent
+	change          store.Change // of puts and drops
+	status          store.Status // of puts, drops and bumps
+	found           *store.Doc   // as shown; nil: absent
 	shown           bool         // found was shown
 }
 
@@ -45,13 +45,13 @@ func (a access) problem() string {
 	switch {
 	case a.verb != puts && a.verb != drops:
 		return ""
-	case a.status == elect.Refused && condition.holds(versionOf(a.found)):
+	case a.status == store.Refused && condition.holds(versionOf(a.found)):
 		return "refused, and the document as found meets the condition"
-	case a.status == elect.Refused && a.found == nil:
+	case a.status == store.Refused && a.found == nil:
 		return "refused, and no document as found"
-	case a.status == elect.Refused && a.found.Stamp == c.Doc.Stamp:
+	case a.status == store.Refused && a.found.WriterID == c.Doc.WriterID:
 		return "refused, and the document as found is what it wrote"
-	case a.status == elect.Overtaken && a.verb == puts && a.found != nil && a.found.Rev <= c.Doc.Rev:
+	case a.status == store.Overtaken && a.verb == puts && a.found != nil && a.found.Rev <= c.Doc.Rev:
 		return "overtaken, and the document as found cannot have come after it"
 	}
 	return ""
@@ -77,7 +77,7 @@ func (a access) String() string {
 	}
 	switch {
 	case !a.shown:
-	case a.found != nil && a.found.Kind == elect.KindGroup:
+	case a.found != nil && a.found.Kind == store.KindGroup:
 		text += fmt.Sprintf(", shows %d", a.found.Count)
 	default:
 		text += ", shows " + versionOf(a.found).String()
@@ -85,13 +85,13 @@ func (a access) String() string {
 	return text
 }
 
-func statusName(s elect.Status) string {
+func statusName(s store.Status) string {
 	switch s {
-	case elect.Applied:
+	case store.Applied:
 		return "applied"
-	case elect.Refused:
+	case store.Refused:
 		return "refused"
-	case elect.Overtaken:
+	case store.Overtaken:
 		return "overtaken"
 	default:
 		return "unknown"
@@ -119,16 +119,16 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 		case drops:
 			s.version = absent
 			switch a.status {
-			case elect.Applied:
+			case store.Applied:
 				s.act = removes
 				add(a.call, a.end, s)
-			case elect.Unknown:
+			case store.Unknown:
 				s.act = mayRemove
 				add(a.call, forever, s)
-			case elect.Overtaken:
+			case store.Overtaken:
 				s.act = mayRemove
 				add(a.call, a.end, s)
-			case elect.Refused:
+			case store.Refused:
 				if a.tries > 1 { // an earlier try may have removed it, before somebody else created it again
 					s.act = mayRemove
 					add(a.call, a.end, s)
@@ -142,38 +142,38 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 
 // writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by anybody has no
 // consequence.
-func (a access) writing(seen map[elect.Stamp]int64) (call, end int64, act act, happened bool) {
-	first, ever := seen[a.change.Doc.Stamp]
+func (a access) writing(seen map[store.WriterID]int64) (call, end int64, act act, happened bool) {
+	first, ever := seen[a.change.Doc.WriterID]
 	switch a.status {
-	case elect.Applied:
+	case store.Applied:
 		if a.alone {
 			return a.call, a.end, repeats, true
 		}
 		return a.call, a.end, writes, true
-	case elect.Overtaken, elect.Unknown:
+	case store.Overtaken, store.Unknown:
 		if a.alone {
 			return a.call, forever, mayWrite, ever
 		}
 		return a.call, max(first, a.call), writes, ever
-	case elect.Refused:
+	case store.Refused:
 	}
 	return 0, 0, 0, false
 }
 
 // firstSeen is when the first reply came that shows each write's version.
-func firstSeen(history []access) map[elect.Stamp]int64 {
-	seen := map[elect.Stamp]int64{}
-	note := func(s elect.Stamp, at int64) {
+func firstSeen(history []access) map[store.WriterID]int64 {
+	seen := map[store.WriterID]int64{}
+	note := func(s store.WriterID, at int64) {
 		if first, ok := seen[s]; !ok || at < first {
 			seen[s] = at
 		}
 	}
 	for _, a := range history {
 		if a.shown && a.found != nil {
-			note(a.found.Stamp, a.end)
+			note(a.found.WriterID, a.end)
 		}
-		if a.verb == puts && a.status == elect.Applied {
-			note(a.change.Doc.Stamp, a.end)
+		if a.verb == puts && a.status == store.Applied {
+			note(a.change.Doc.WriterID, a.end)
 		}
 	}
 	return seen
@@ -187,7 +187,7 @@ func counterSteps(history []access, freshLists bool) []porcupine.Operation {
 		switch {
 		case a.verb == bumps:
 			op.Input = counterStep{raise: true}
-			if a.status != elect.Applied {
+			if a.status != store.Applied {
 				op.Return = forever
 			}
 		case a.verb == lists && !freshLists:

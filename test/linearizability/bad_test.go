@@ -8,23 +8,23 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A checker that cannot fail proves nothing: these histories are wrong, each in its own way, and beside each is the one that is right.
 
-func doc(rev, seq int64) *elect.Doc {
-	return &elect.Doc{Kind: elect.KindLock, ID: "g/k", Rev: rev, Stamp: elect.Stamp{Session: "c", Seq: seq}}
+func doc(rev, seq int64) *store.Doc {
+	return &store.Doc{Kind: store.KindLock, ID: "g/k", Rev: rev, WriterID: store.WriterID{Session: "c", Seq: seq}}
 }
 
-func read(call, end int64, found *elect.Doc) access {
+func read(call, end int64, found *store.Doc) access {
 	return access{verb: reads, call: call, last: call, end: end, found: found, shown: true}
 }
 
 // put writes revision rev of stamp seq at ifRev. found is shown unless it was applied or is unknown.
-func put(call, end, ifRev, rev, seq int64, status elect.Status, found *elect.Doc) access {
-	a := access{verb: puts, call: call, last: call, end: end, status: status, change: elect.Change{IfRev: ifRev, Doc: *doc(rev, seq)}}
-	a.found, a.shown = found, status == elect.Refused || status == elect.Overtaken
+func put(call, end, ifRev, rev, seq int64, status store.Status, found *store.Doc) access {
+	a := access{verb: puts, call: call, last: call, end: end, status: status, change: store.Change{IfRev: ifRev, Doc: *doc(rev, seq)}}
+	a.found, a.shown = found, status == store.Refused || status == store.Overtaken
 	return a
 }
 
@@ -36,46 +36,46 @@ func alone(a access) access {
 
 // drop deletes revision 1.
 func drop(call, end int64) access {
-	return access{verb: drops, call: call, last: call, end: end, status: elect.Applied, change: elect.Change{Op: elect.Delete, IfRev: 1}}
+	return access{verb: drops, call: call, last: call, end: end, status: store.Applied, change: store.Change{Op: store.Delete, IfRev: 1}}
 }
 
 func TestBadDocuments(t *testing.T) {
 	t.Parallel()
-	created := put(1, 2, 0, 1, 1, elect.Applied, nil)
+	created := put(1, 2, 0, 1, 1, store.Applied, nil)
 	for name, tc := range map[string]struct {
 		good, bad []access
 	}{
 		"lost update": {
-			good: []access{created, put(3, 6, 1, 2, 2, elect.Applied, nil), put(3, 6, 1, 2, 3, elect.Refused, doc(2, 2))},
-			bad:  []access{created, put(3, 6, 1, 2, 2, elect.Applied, nil), put(3, 6, 1, 2, 3, elect.Applied, nil)},
+			good: []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Refused, doc(2, 2))},
+			bad:  []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Applied, nil)},
 		},
 		"stale read": {
-			good: []access{created, put(3, 5, 1, 2, 2, elect.Applied, nil), read(4, 6, doc(1, 1))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, elect.Applied, nil), read(5, 6, doc(1, 1))},
+			good: []access{created, put(3, 5, 1, 2, 2, store.Applied, nil), read(4, 6, doc(1, 1))},
+			bad:  []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), read(5, 6, doc(1, 1))},
 		},
 		"stale refusal": {
-			good: []access{created, put(3, 4, 1, 2, 2, elect.Applied, nil), put(5, 6, 1, 3, 3, elect.Refused, doc(2, 2))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, elect.Applied, nil), put(5, 6, 2, 3, 3, elect.Refused, doc(1, 1))},
+			good: []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 1, 3, 3, store.Refused, doc(2, 2))},
+			bad:  []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 2, 3, 3, store.Refused, doc(1, 1))},
 		},
 		"created twice": {
-			good: []access{created, drop(3, 4), put(5, 6, 0, 9, 2, elect.Applied, nil)},
-			bad:  []access{created, put(5, 6, 0, 9, 2, elect.Applied, nil)},
+			good: []access{created, drop(3, 4), put(5, 6, 0, 9, 2, store.Applied, nil)},
+			bad:  []access{created, put(5, 6, 0, 9, 2, store.Applied, nil)},
 		},
 		"an acknowledged write is gone": {
 			good: []access{created, read(3, 4, doc(1, 1))},
 			bad:  []access{created, read(3, 4, nil)},
 		},
 		"reads go back": {
-			good: []access{created, put(3, 9, 1, 2, 2, elect.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2))},
-			bad:  []access{created, put(3, 9, 1, 2, 2, elect.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1))},
+			good: []access{created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2))},
+			bad:  []access{created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1))},
 		},
 		"refused, and seen": {
-			good: []access{created, put(3, 4, 1, 2, 2, elect.Unknown, nil), read(5, 6, doc(2, 2))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, elect.Refused, doc(1, 1)), read(5, 6, doc(2, 2))},
+			good: []access{created, put(3, 4, 1, 2, 2, store.Unknown, nil), read(5, 6, doc(2, 2))},
+			bad:  []access{created, put(3, 4, 1, 2, 2, store.Refused, doc(1, 1)), read(5, 6, doc(2, 2))},
 		},
 		"unknown, and seen before it was sent": {
-			good: []access{created, put(3, 4, 1, 2, 2, elect.Unknown, nil), read(3, 4, doc(2, 2))},
-			bad:  []access{created, put(5, 6, 1, 2, 2, elect.Unknown, nil), read(3, 4, doc(2, 2))},
+			good: []access{created, put(3, 4, 1, 2, 2, store.Unknown, nil), read(3, 4, doc(2, 2))},
+			bad:  []access{created, put(5, 6, 1, 2, 2, store.Unknown, nil), read(3, 4, doc(2, 2))},
 		},
 		"removed, and shown": {
 			good: []access{created, drop(3, 5), read(4, 6, doc(1, 1))},
@@ -83,14 +83,14 @@ func TestBadDocuments(t *testing.T) {
 		},
 		"what was deleted comes back with a late creation, and a late write": {
 			good: []access{
-				alone(put(1, 2, 0, 1, 1, elect.Unknown, nil)), alone(put(3, 4, 0, 1, 1, elect.Applied, nil)),
-				alone(put(5, 6, 1, 2, 2, elect.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
+				alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)),
+				alone(put(5, 6, 1, 2, 2, store.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
 			},
-			bad: []access{alone(put(3, 4, 0, 1, 1, elect.Applied, nil)), alone(put(5, 6, 1, 2, 2, elect.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2))},
+			bad: []access{alone(put(3, 4, 0, 1, 1, store.Applied, nil)), alone(put(5, 6, 1, 2, 2, store.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2))},
 		},
 		"an unknown creation happens twice": {
-			good: []access{alone(put(1, 2, 0, 1, 1, elect.Unknown, nil)), alone(put(3, 4, 0, 1, 1, elect.Applied, nil)), drop(5, 6), read(7, 8, doc(1, 1))},
-			bad:  []access{put(3, 4, 0, 1, 1, elect.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
+			good: []access{alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)), drop(5, 6), read(7, 8, doc(1, 1))},
+			bad:  []access{put(3, 4, 0, 1, 1, store.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,26 +106,26 @@ func TestBadDocuments(t *testing.T) {
 
 func TestBadCounters(t *testing.T) {
 	t.Parallel()
-	raise := func(call, end int64, s elect.Status) access {
+	raise := func(call, end int64, s store.Status) access {
 		return access{verb: bumps, call: call, end: end, status: s}
 	}
 	shows := func(call, end, count int64) access {
-		return read(call, end, &elect.Doc{Kind: elect.KindGroup, Count: count})
+		return read(call, end, &store.Doc{Kind: store.KindGroup, Count: count})
 	}
 	for name, tc := range map[string]struct {
 		good, bad []access
 	}{
 		"a raise is lost": {
-			good: []access{raise(1, 2, elect.Applied), raise(1, 2, elect.Applied), shows(3, 4, 2)},
-			bad:  []access{raise(1, 2, elect.Applied), raise(1, 2, elect.Applied), shows(3, 4, 1)},
+			good: []access{raise(1, 2, store.Applied), raise(1, 2, store.Applied), shows(3, 4, 2)},
+			bad:  []access{raise(1, 2, store.Applied), raise(1, 2, store.Applied), shows(3, 4, 1)},
 		},
 		"a raise counts twice": {
-			good: []access{raise(1, 2, elect.Applied), raise(1, 2, elect.Unknown), shows(3, 4, 2)},
-			bad:  []access{raise(1, 2, elect.Applied), shows(3, 4, 2)},
+			good: []access{raise(1, 2, store.Applied), raise(1, 2, store.Unknown), shows(3, 4, 2)},
+			bad:  []access{raise(1, 2, store.Applied), shows(3, 4, 2)},
 		},
 		"it goes back": {
-			good: []access{raise(1, 2, elect.Unknown), shows(3, 4, 0), shows(5, 6, 1)},
-			bad:  []access{raise(1, 2, elect.Unknown), shows(3, 4, 1), shows(5, 6, 0)},
+			good: []access{raise(1, 2, store.Unknown), shows(3, 4, 0), shows(5, 6, 1)},
+			bad:  []access{raise(1, 2, store.Unknown), shows(3, 4, 1), shows(5, 6, 0)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,11 +142,11 @@ func TestBadCounters(t *testing.T) {
 func TestBadAnswers(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]access{
-		"meets the condition":                 put(1, 2, 1, 2, 2, elect.Refused, doc(1, 1)),
-		"no document":                         put(1, 2, 1, 2, 2, elect.Refused, nil),
-		"is what it wrote":                    put(1, 2, 1, 2, 2, elect.Refused, doc(2, 2)),
-		"cannot have come after":              put(1, 2, 1, 5, 2, elect.Overtaken, doc(3, 3)),
-		"and the document as found meets the": put(1, 2, 0, 5, 2, elect.Refused, nil),
+		"meets the condition":                 put(1, 2, 1, 2, 2, store.Refused, doc(1, 1)),
+		"no document":                         put(1, 2, 1, 2, 2, store.Refused, nil),
+		"is what it wrote":                    put(1, 2, 1, 2, 2, store.Refused, doc(2, 2)),
+		"cannot have come after":              put(1, 2, 1, 5, 2, store.Overtaken, doc(3, 3)),
+		"and the document as found meets the": put(1, 2, 0, 5, 2, store.Refused, nil),
 	} {
 		if got := a.problem(); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", a, got, want)
@@ -244,7 +244,7 @@ func TestBadLocks(t *testing.T) {
 // What porcupine rejects is shown as a time line and a picture.
 func TestReport(t *testing.T) {
 	t.Parallel()
-	d := document{kind: elect.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, elect.Applied, nil), read(3, 4, nil)}}
+	d := document{kind: store.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, store.Applied, nil), read(3, 4, nil)}}
 	found := d.judge("lock g/k", true)
 	if len(found) != 1 {
 		t.Fatalf("%d findings, want 1", len(found))

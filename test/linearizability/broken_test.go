@@ -11,24 +11,25 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // memoryDatabase is a store without any faults of its own, so that those of these tests are the only ones.
-func memoryDatabase(spoil func(elect.Store) elect.Store) database {
+func memoryDatabase(spoil func(store.Store) store.Store) database {
 	db := memstore.New()
-	return database{name: "memory", freshLists: true, open: func(context.Context) (elect.Store, error) {
+	return database{name: "memory", freshLists: true, open: func(context.Context) (store.Store, error) {
 		return spoil(db.Client()), nil
 	}}
 }
 
 // careless writes whatever the revision is. It is slow, so that others write meanwhile.
-type careless struct{ elect.Store }
+type careless struct{ store.Store }
 
-func (s careless) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+func (s careless) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	time.Sleep(rand.N(5 * time.Millisecond))
-	changes = append([]elect.Change(nil), changes...)
+	changes = append([]store.Change(nil), changes...)
 	for i, c := range changes {
-		if c.Op != elect.Put {
+		if c.Op != store.Put {
 			continue
 		}
 		res, err := s.Read(ctx, c.Doc.Kind, c.Doc.ID)
@@ -41,12 +42,12 @@ func (s careless) Apply(ctx context.Context, changes ...elect.Change) ([]elect.O
 
 // forgetful answers some reads from what it saw before.
 type forgetful struct {
-	elect.Store
+	store.Store
 	mu   sync.Mutex
-	seen map[string]elect.Doc
+	seen map[string]store.Doc
 }
 
-func (s *forgetful) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
+func (s *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	res, err := s.Store.Read(ctx, kind, ids...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,30 +62,30 @@ func (s *forgetful) Read(ctx context.Context, kind elect.Kind, ids ...string) (e
 }
 
 // hopeful takes an unknown outcome for a good one.
-type hopeful struct{ elect.Store }
+type hopeful struct{ store.Store }
 
-func (s hopeful) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+func (s hopeful) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i := range outs {
-		if outs[i].Status == elect.Unknown {
-			outs[i] = elect.Outcome{Status: elect.Applied}
+		if outs[i].Status == store.Unknown {
+			outs[i] = store.Outcome{Status: store.Applied}
 		}
 	}
 	return outs, err
 }
 
 // gloomy says that what is unknown was refused.
-type gloomy struct{ elect.Store }
+type gloomy struct{ store.Store }
 
-func (s gloomy) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+func (s gloomy) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, c := range changes {
-		if len(outs) == 0 || outs[i].Status != elect.Unknown || c.Op != elect.Put {
+		if len(outs) == 0 || outs[i].Status != store.Unknown || c.Op != store.Put {
 			continue
 		}
 		res, err := s.Read(context.WithoutCancel(ctx), c.Doc.Kind, c.Doc.ID)
 		if err == nil && len(res.Docs) == 1 && res.Docs[0].Rev != c.IfRev {
-			outs[i] = elect.Outcome{Status: elect.Refused, Doc: &res.Docs[0]}
+			outs[i] = store.Outcome{Status: store.Refused, Doc: &res.Docs[0]}
 		}
 	}
 	return outs, err
@@ -110,18 +111,18 @@ func wantFound(t *testing.T, seed uint64, found []finding, broken bool) {
 func TestBrokenStores(t *testing.T) {
 	t.Parallel()
 	// The faults come from below, so that what is broken has something to get wrong.
-	faulty := func(s elect.Store) elect.Store {
+	faulty := func(s store.Store) store.Store {
 		return newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond}, &injected{})
 	}
 	for name, tc := range map[string]struct {
-		spoil  func(elect.Store) elect.Store
+		spoil  func(store.Store) store.Store
 		broken bool
 	}{
 		"sound":                            {faulty, false},
-		"ignores the revision":             {func(s elect.Store) elect.Store { return careless{faulty(s)} }, true},
-		"reads from a stale cache":         {func(s elect.Store) elect.Store { return &forgetful{Store: faulty(s), seen: map[string]elect.Doc{}} }, true},
-		"says applied for what is unknown": {func(s elect.Store) elect.Store { return hopeful{faulty(s)} }, true},
-		"says refused for what is unknown": {func(s elect.Store) elect.Store { return gloomy{faulty(s)} }, true},
+		"ignores the revision":             {func(s store.Store) store.Store { return careless{faulty(s)} }, true},
+		"reads from a stale cache":         {func(s store.Store) store.Store { return &forgetful{Store: faulty(s), seen: map[string]store.Doc{}} }, true},
+		"says applied for what is unknown": {func(s store.Store) store.Store { return hopeful{faulty(s)} }, true},
+		"says refused for what is unknown": {func(s store.Store) store.Store { return gloomy{faulty(s)} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,24 +138,24 @@ func TestBrokenStores(t *testing.T) {
 
 // hasty shows the sessions of others as dead now and then.
 type hasty struct {
-	elect.Store
+	store.Store
 	own atomic.Pointer[string]
 }
 
-func (s *hasty) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
+func (s *hasty) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	for _, c := range changes {
-		if c.Doc.Kind == elect.KindSession && c.IfRev == 0 {
+		if c.Doc.Kind == store.KindSession && c.IfRev == 0 {
 			s.own.Store(&c.Doc.ID)
 		}
 	}
 	return s.Store.Apply(ctx, changes...)
 }
 
-func (s *hasty) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
+func (s *hasty) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	res, err := s.Store.List(ctx, kind, q)
 	own := s.own.Load()
 	for i, d := range res.Docs {
-		if kind == elect.KindSession && own != nil && d.ID != *own && rand.IntN(30) == 0 {
+		if kind == store.KindSession && own != nil && d.ID != *own && rand.IntN(30) == 0 {
 			res.Docs[i].State = string(elect.Dead)
 		}
 	}
@@ -165,13 +166,13 @@ func (s *hasty) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect
 func TestBrokenLocks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil  func(elect.Store) elect.Store
+		spoil  func(store.Store) store.Store
 		broken bool
 	}{
-		"sound":                    {func(s elect.Store) elect.Store { return s }, false},
-		"ignores the revision":     {func(s elect.Store) elect.Store { return careless{s} }, true},
-		"shows the living as dead": {func(s elect.Store) elect.Store { return &hasty{Store: s} }, true},
-		"says applied for what is unknown": {func(s elect.Store) elect.Store {
+		"sound":                    {func(s store.Store) store.Store { return s }, false},
+		"ignores the revision":     {func(s store.Store) store.Store { return careless{s} }, true},
+		"shows the living as dead": {func(s store.Store) store.Store { return &hasty{Store: s} }, true},
+		"says applied for what is unknown": {func(s store.Store) store.Store {
 			return hopeful{newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05}, &injected{})}
 		}, true},
 	} {

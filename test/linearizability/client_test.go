@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // document is one document of a round, and its history so far.
 type document struct {
-	kind     elect.Kind
+	kind     store.Kind
 	id       string
 	deleted  bool // it may be deleted, and created again
 	mu       sync.Mutex
@@ -35,9 +35,9 @@ func (d *document) note(a access) {
 		d.newest = absent
 	case a.shown && a.found.Rev > d.newest.Rev:
 		d.newest = versionOf(a.found)
-	case a.status == elect.Applied && a.verb == drops:
+	case a.status == store.Applied && a.verb == drops:
 		d.newest = absent
-	case a.status == elect.Applied && a.verb == puts && a.written().Rev > d.newest.Rev:
+	case a.status == store.Applied && a.verb == puts && a.written().Rev > d.newest.Rev:
 		d.newest = a.written()
 	}
 }
@@ -51,14 +51,14 @@ func (d *document) latest() version {
 // ledger knows every document as it was sent, so that what is shown can be compared with it.
 type ledger struct {
 	mu      sync.Mutex
-	sent    map[elect.Stamp]elect.Doc
+	sent    map[store.WriterID]store.Doc
 	highest int64 // revision of a creation
 }
 
-func (l *ledger) enter(d elect.Doc) {
+func (l *ledger) enter(d store.Doc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sent[d.Stamp] = d
+	l.sent[d.WriterID] = d
 }
 
 // rise is a revision above every one that a document of this round has had. Locks do this by the store's clock.
@@ -70,18 +70,18 @@ func (l *ledger) rise() int64 {
 }
 
 // check says what is wrong with a document as it was shown: it never was, or not so.
-func (l *ledger) check(d elect.Doc) string {
-	if d.Kind == elect.KindGroup {
+func (l *ledger) check(d store.Doc) string {
+	if d.Kind == store.KindGroup {
 		return ""
 	}
 	l.mu.Lock()
-	sent, ok := l.sent[d.Stamp]
+	sent, ok := l.sent[d.WriterID]
 	l.mu.Unlock()
 	switch {
 	case !ok:
 		return fmt.Sprintf("%v was shown, and nobody had sent it", versionOf(&d))
 	case sent.Rev != d.Rev || sent.ID != d.ID || sent.Group != d.Group || sent.Session != d.Session || sent.Next != d.Next ||
-		sent.Parked != d.Parked || sent.State != d.State || sent.Count != d.Count || !bytes.Equal(sent.Body, d.Body):
+		sent.Suspended != d.Suspended || sent.State != d.State || sent.Count != d.Count || !bytes.Equal(sent.Body, d.Body):
 		return fmt.Sprintf("shown as %+v, sent as %+v", d, sent)
 	}
 	return ""
@@ -91,7 +91,7 @@ func (l *ledger) check(d elect.Doc) string {
 type client struct {
 	n      int
 	name   string
-	store  elect.Store
+	store  store.Store
 	random *rand.Rand
 	round  *round
 	seq    int64
@@ -154,7 +154,7 @@ func (c *client) hurried(ctx context.Context) (context.Context, context.CancelFu
 func (c *client) read(ctx context.Context, at int) {
 	kind := c.round.docs[0].kind
 	if c.random.IntN(6) == 0 {
-		kind = elect.KindGroup
+		kind = store.KindGroup
 	}
 	docs := c.choose(at, 4, func(d *document) bool { return d.kind == kind })
 	if len(docs) == 0 {
@@ -178,7 +178,7 @@ func (c *client) list(ctx context.Context) {
 	defer cancel()
 	call := now()
 	kind := c.round.docs[0].kind
-	res, err := c.store.List(ctx, kind, elect.Query{Group: c.round.group})
+	res, err := c.store.List(ctx, kind, store.Query{Group: c.round.group})
 	if err == nil {
 		var all []*document
 		for _, d := range c.round.docs {
@@ -191,10 +191,10 @@ func (c *client) list(ctx context.Context) {
 }
 
 // shown notes what a read or list showed of docs.
-func (c *client) shown(v verb, docs []*document, found []elect.Doc, call, end int64) {
+func (c *client) shown(v verb, docs []*document, found []store.Doc, call, end int64) {
 	for _, d := range docs {
 		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true}
-		if at := slices.IndexFunc(found, func(f elect.Doc) bool { return f.ID == d.id }); at >= 0 {
+		if at := slices.IndexFunc(found, func(f store.Doc) bool { return f.ID == d.id }); at >= 0 {
 			a.found = &found[at]
 		}
 		if v == lists && a.found == nil {
@@ -239,7 +239,7 @@ func (c *client) write(ctx context.Context, at int) {
 		c.send(ctx, all)
 		last := try == 6 || c.random.IntN(8) == 0 || ctx.Err() != nil
 		all = slices.DeleteFunc(all, func(p *pending) bool {
-			unsure := p.a.status == elect.Unknown
+			unsure := p.a.status == store.Unknown
 			if !unsure || last || p.a.alone {
 				c.finish(p)
 			}
@@ -253,17 +253,17 @@ func (c *client) write(ctx context.Context, at int) {
 
 func (c *client) finish(p *pending) {
 	c.note(p.doc, p.a)
-	if p.a.status == elect.Applied && p.a.verb == puts {
+	if p.a.status == store.Applied && p.a.verb == puts {
 		c.known[p.doc] = p.a.written()
 	}
-	if p.a.status == elect.Applied && p.a.verb == drops {
+	if p.a.status == store.Applied && p.a.verb == drops {
 		c.known[p.doc] = absent
 	}
 }
 
 // send makes one try of each.
 func (c *client) send(ctx context.Context, all []*pending) {
-	changes := make([]elect.Change, 0, len(all))
+	changes := make([]store.Change, 0, len(all))
 	for _, p := range all {
 		changes = append(changes, p.a.change)
 	}
@@ -281,7 +281,7 @@ func (c *client) send(ctx context.Context, all []*pending) {
 			a.call = call
 		}
 		a.last, a.end, a.status = call, end, outs[i].Status
-		a.found, a.shown = outs[i].Doc, a.status == elect.Refused || a.status == elect.Overtaken
+		a.found, a.shown = outs[i].Doc, a.status == store.Refused || a.status == store.Overtaken
 	}
 }
 
@@ -291,16 +291,16 @@ func (c *client) change(d *document) access {
 	if c.random.IntN(2) == 0 {
 		base = d.latest()
 	}
-	a := access{client: c.n, verb: puts, alone: d.deleted || d.kind == elect.KindGroup, change: elect.Change{IfRev: base.Rev, Doc: elect.Doc{Kind: d.kind, ID: d.id}}}
+	a := access{client: c.n, verb: puts, alone: d.deleted || d.kind == store.KindGroup, change: store.Change{IfRev: base.Rev, Doc: store.Doc{Kind: d.kind, ID: d.id}}}
 	doc := &a.change.Doc
 	c.seq++
-	doc.Stamp = elect.Stamp{Session: c.name, Seq: c.seq}
+	doc.WriterID = store.WriterID{Session: c.name, Seq: c.seq}
 	switch {
-	case d.kind == elect.KindGroup:
-		a.verb, a.change.Op, a.change.IfRev = bumps, elect.Bump, 0
+	case d.kind == store.KindGroup:
+		a.verb, a.change.Op, a.change.IfRev = bumps, store.Increment, 0
 		return a
 	case d.deleted && base != absent && c.random.IntN(4) == 0:
-		a.verb, a.change.Op = drops, elect.Delete
+		a.verb, a.change.Op = drops, store.Delete
 		return a
 	case base == absent:
 		doc.Rev = c.round.ledger.rise()
@@ -313,8 +313,8 @@ func (c *client) change(d *document) access {
 }
 
 // fill gives a document contents that no other has.
-func (c *client) fill(doc *elect.Doc) {
-	doc.Group, doc.Count, doc.Parked = c.round.group, c.seq, c.random.IntN(2) == 0
+func (c *client) fill(doc *store.Doc) {
+	doc.Group, doc.Count, doc.Suspended = c.round.group, c.seq, c.random.IntN(2) == 0
 	doc.Body = fmt.Appendf(nil, `{"by":"%s/%d"}`, c.name, c.seq)
 	if c.random.IntN(2) == 0 {
 		doc.Session, doc.Next, doc.State = c.name, fmt.Sprint("next ", c.seq), fmt.Sprint("state ", c.seq)

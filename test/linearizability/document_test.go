@@ -5,13 +5,13 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // version is one state of a document. The stamp names the write that made it; the zero version is an absent document.
 type version struct {
 	Rev   int64
-	Stamp elect.Stamp
+	Stamp store.WriterID
 }
 
 var absent version
@@ -23,11 +23,11 @@ func (v version) String() string {
 	return fmt.Sprintf("rev %d of %s/%d", v.Rev, v.Stamp.Session, v.Stamp.Seq)
 }
 
-func versionOf(d *elect.Doc) version {
+func versionOf(d *store.Doc) version {
 	if d == nil {
 		return absent
 	}
-	return version{d.Rev, d.Stamp}
+	return version{d.Rev, d.WriterID}
 }
 
 // act is what a step does to a document.

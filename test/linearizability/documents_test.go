@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // database is what a run is made on.
 type database struct {
 	name       string
-	open       func(ctx context.Context) (elect.Store, error)
+	open       func(ctx context.Context) (store.Store, error)
 	freshLists bool // List is linearizable, beyond what the contract asks
 	virtual    bool // time is that of a synctest bubble
 }
 
 // mustOpen opens a store, however often the faults that are on prevent it, and closes it at the end of the test.
-func (db database) mustOpen(t *testing.T) elect.Store {
+func (db database) mustOpen(t *testing.T) store.Store {
 	t.Helper()
 	s, err := db.openPatiently(t.Context())
 	if err != nil {
@@ -31,7 +31,7 @@ func (db database) mustOpen(t *testing.T) elect.Store {
 	return s
 }
 
-func (db database) openPatiently(ctx context.Context) (elect.Store, error) {
+func (db database) openPatiently(ctx context.Context) (store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -42,7 +42,7 @@ func (db database) openPatiently(ctx context.Context) (elect.Store, error) {
 	}
 }
 
-func closeStore(t *testing.T, s elect.Store) {
+func closeStore(t *testing.T, s store.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	defer cancel()
@@ -68,9 +68,9 @@ func newDocumentRun(t *testing.T, db database, seed uint64, o odds) *documentRun
 	r := &documentRun{db: db, seed: seed, faults: &injected{}, tally: &tally{}}
 	for n := range documentClients {
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
-		store := newUnreliable(db.mustOpen(t), rand.New(rand.NewPCG(seed, uint64(100+n))), o, r.faults)
-		t.Cleanup(store.late.Wait) // before the store is closed
-		r.clients = append(r.clients, &client{n: n, name: fmt.Sprint("c", n), store: store, random: random})
+		db := newUnreliable(db.mustOpen(t), rand.New(rand.NewPCG(seed, uint64(100+n))), o, r.faults)
+		t.Cleanup(db.late.Wait) // before the store is closed
+		r.clients = append(r.clients, &client{n: n, name: fmt.Sprint("c", n), store: db, random: random})
 	}
 	return r
 }
@@ -86,13 +86,13 @@ func (r *documentRun) run(ctx context.Context) []finding {
 
 // play is one round.
 func (r *documentRun) play(ctx context.Context, n int) *round {
-	kinds := []elect.Kind{elect.KindLock, elect.KindSession, elect.KindValue, elect.KindMember, elect.KindWish, elect.KindEvent}
+	kinds := []store.Kind{store.KindLock, store.KindSession, store.KindValue, store.KindMember, store.KindOverride, store.KindEvent}
 	kind := kinds[n%len(kinds)]
-	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[elect.Stamp]elect.Doc{}}}
+	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[store.WriterID]store.Doc{}}}
 	for i := range 40 {
 		d := &document{kind: kind, id: fmt.Sprintf("g%d/%02d", n, i), deleted: i%4 == 3}
 		if i%10 == 9 {
-			d.kind = elect.KindGroup
+			d.kind = store.KindGroup
 		}
 		now.docs = append(now.docs, d)
 	}
@@ -115,7 +115,7 @@ func (r *documentRun) judge(played *round) []finding {
 		r.tally.histories.Add(1)
 		r.tally.operations.Add(int64(len(d.history)))
 		for _, a := range d.history {
-			if a.verb != reads && a.verb != lists && a.status == elect.Unknown {
+			if a.verb != reads && a.verb != lists && a.status == store.Unknown {
 				r.tally.unknown.Add(1)
 			}
 		}
@@ -129,7 +129,7 @@ func (r *documentRun) judge(played *round) []finding {
 }
 
 func (d *document) judge(name string, freshLists bool) []finding {
-	if d.kind == elect.KindGroup {
+	if d.kind == store.KindGroup {
 		return judge(counterModel, name, counterSteps(d.history, freshLists), d.lines())
 	}
 	return judge(documentModel, name, documentSteps(d.history, freshLists), d.lines())

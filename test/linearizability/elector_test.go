@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // clock is what the database's clients tell time by.
@@ -39,11 +40,11 @@ type elector struct {
 	mu     sync.Mutex // guards the store's way against healing after death
 }
 
-func newElector(n int, store *unreliable, clock elect.Clock) (*elector, error) {
-	x := &elector{n: n, store: store, ended: make(chan error, 1)}
+func newElector(n int, db *unreliable, clock elect.Clock) (*elector, error) {
+	x := &elector{n: n, store: db, ended: make(chan error, 1)}
 	e, err := elect.New(elect.Config{
 		Clock: clock,
-		Store: store, Member: elect.Member{Instance: fmt.Sprint("e", n)}, LeaseDuration: lease, Logger: logr.Discard(),
+		Store: db, Member: elect.Member{Instance: fmt.Sprint("e", n)}, LeaseDuration: lease, Logger: logr.Discard(),
 		OnStuck: func([]elect.Key) { x.kill() }, // the process would exit
 	})
 	if err != nil {
@@ -86,7 +87,7 @@ func (x *elector) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-x.ended:
-		if err != nil && !errors.Is(err, elect.ErrUnavailable) {
+		if err != nil && !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("e%d: Run = %v", x.n, err)
 		}
 	case <-time.After(time.Minute):

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Where time costs nothing, electors meet far more faults of the way than they could live through on a machine that is busy.
@@ -18,7 +18,7 @@ func TestMemory(t *testing.T) {
 	for n := range max(2, *seconds/5) {
 		var found []finding
 		synctest.Test(t, func(t *testing.T) {
-			db := memoryDatabase(func(s elect.Store) elect.Store { return s })
+			db := memoryDatabase(func(s store.Store) store.Store { return s })
 			db.virtual = true
 			r := newLockRun(db, seed+uint64(n), often)
 			r.tally, r.faults = all, faults
@@ -31,7 +31,7 @@ func TestMemory(t *testing.T) {
 	}
 	t.Logf("locks: %v; faults on the way: %v", all, faults)
 
-	d := newDocumentRun(t, memoryDatabase(func(s elect.Store) elect.Store { return s }), seed, odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond})
+	d := newDocumentRun(t, memoryDatabase(func(s store.Store) store.Store { return s }), seed, odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond})
 	var found []finding
 	for n := 0; n < *seconds && len(found) == 0; n++ {
 		found = d.judge(d.play(t.Context(), n))

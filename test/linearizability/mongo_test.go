@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
 	uri := testmongo.WithDatabase(rs.URI(), name)
-	return database{name: "MongoDB", open: func(ctx context.Context) (elect.Store, error) {
+	return database{name: "MongoDB", open: func(ctx context.Context) (store.Store, error) {
 		s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 3 * time.Second})
 		if err != nil {
 			return nil, err

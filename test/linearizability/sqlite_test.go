@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func sqliteFile(t *testing.T) (database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
-	return database{name: "SQLite", freshLists: true, open: func(ctx context.Context) (elect.Store, error) {
+	return database{name: "SQLite", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
 		s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
 		if err != nil {
 			return nil, err

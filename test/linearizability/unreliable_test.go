@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // odds are how likely each fault of a call is.
@@ -44,7 +44,7 @@ func (f *injected) String() string {
 
 // unreliable is a store whose way to the database loses, delays and repeats, by seed, and can be cut.
 type unreliable struct {
-	inner  elect.Store
+	inner  store.Store
 	odds   odds
 	faults *injected
 
@@ -61,7 +61,7 @@ var (
 	errCut  = errors.New("cut off")
 )
 
-func newUnreliable(inner elect.Store, random *rand.Rand, o odds, faults *injected) *unreliable {
+func newUnreliable(inner store.Store, random *rand.Rand, o odds, faults *injected) *unreliable {
 	u := &unreliable{inner: inner, odds: o, faults: faults, random: random}
 	u.heal()
 	return u
@@ -164,18 +164,18 @@ func carry[T any](ctx context.Context, u *unreliable, write bool, act func(conte
 	return value, err
 }
 
-func (u *unreliable) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
-	res, err := carry(ctx, u, false, func(ctx context.Context) (elect.Result, error) { return u.inner.Read(ctx, kind, ids...) })
+func (u *unreliable) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	res, err := carry(ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) })
 	return res, unavailable(err)
 }
 
-func (u *unreliable) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
-	res, err := carry(ctx, u, false, func(ctx context.Context) (elect.Result, error) { return u.inner.List(ctx, kind, q) })
+func (u *unreliable) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	res, err := carry(ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) })
 	return res, unavailable(err)
 }
 
-func (u *unreliable) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
-	outs, err := carry(ctx, u, true, func(ctx context.Context) ([]elect.Outcome, error) {
+func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	outs, err := carry(ctx, u, true, func(ctx context.Context) ([]store.Outcome, error) {
 		outs, err := u.inner.Apply(ctx, changes...)
 		if err != nil && outs == nil {
 			return nil, fmt.Errorf("%w: %w", errRefusedCall, err)
@@ -186,7 +186,7 @@ func (u *unreliable) Apply(ctx context.Context, changes ...elect.Change) ([]elec
 		return nil, err
 	}
 	if err != nil {
-		return elect.AllUnknown(len(changes), err), nil
+		return store.AllUnknown(len(changes), err), nil
 	}
 	return outs, nil
 }
@@ -194,7 +194,7 @@ func (u *unreliable) Apply(ctx context.Context, changes ...elect.Change) ([]elec
 // errRefusedCall says the store took none of the changes.
 var errRefusedCall = errors.New("the store takes none of this")
 
-func (u *unreliable) Watch(ctx context.Context, session string) (<-chan elect.Hint, error) {
+func (u *unreliable) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
 	way := u.way()
 	if way.Err() != nil {
 		<-ctx.Done()
@@ -216,10 +216,10 @@ func (u *unreliable) Close(ctx context.Context) error {
 }
 
 func unavailable(err error) error {
-	if err == nil || errors.Is(err, elect.ErrUnavailable) {
+	if err == nil || errors.Is(err, store.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", elect.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
 // upTo is a time below d, by chance.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Two replicas want the same lock; the one that comes second is shown who has it.
@@ -14,16 +14,16 @@ func ExampleNew() {
 	a := memstore.New()
 	b := a.Client()
 
-	claim := func(session string) elect.Change {
-		return elect.Change{Op: elect.Put, Doc: elect.Doc{
-			Kind: elect.KindLock, ID: "topics/one", Group: "topics", Rev: 1, Session: session,
-			Stamp: elect.Stamp{Session: session, Seq: 1},
+	claim := func(session string) store.Change {
+		return store.Change{Op: store.Put, Doc: store.Doc{
+			Kind: store.KindLock, ID: "topics/one", Group: "topics", Rev: 1, Session: session,
+			WriterID: store.WriterID{Session: session, Seq: 1},
 		}}
 	}
 	first, _ := a.Apply(ctx, claim("a"))
 	second, _ := b.Apply(ctx, claim("b"))
-	fmt.Println(first[0].Status == elect.Applied)
-	fmt.Println(second[0].Status == elect.Refused, second[0].Doc.Session)
+	fmt.Println(first[0].Status == store.Applied)
+	fmt.Println(second[0].Status == store.Refused, second[0].Doc.Session)
 	// Output:
 	// true
 	// true a
@@ -36,10 +36,10 @@ func ExampleStore_Fault() {
 	b := a.Client()
 	a.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseAnswer} })
 
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "topics"}}
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}}
 	out, _ := a.Apply(ctx, bump)
-	fmt.Println(out[0].Status == elect.Unknown, out[0].Err)
-	res, _ := b.Read(ctx, elect.KindGroup, "topics")
+	fmt.Println(out[0].Status == store.Unknown, out[0].Err)
+	res, _ := b.Read(ctx, store.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count)
 	// Output:
 	// true apply 1 changes: store unavailable: answer lost by a fault

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Op is a method of the store.
@@ -22,10 +22,10 @@ const (
 // Call is a call that a client is about to make. Whoever sees it must not change its slices.
 type Call struct {
 	Op      Op
-	Kind    elect.Kind     // read and list
+	Kind    store.Kind     // read and list
 	IDs     []string       // read, in order
-	Query   elect.Query    // list
-	Changes []elect.Change // apply
+	Query   store.Query    // list
+	Changes []store.Change // apply
 	Session string         // watch
 }
 

@@ -11,12 +11,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-func create(id string) elect.Change {
-	return elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: id, Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: 1}}}
+func create(id string) store.Change {
+	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
 }
 
 // Each fault looks alike to the caller; what it leaves in the database and how long it takes is what it says.
@@ -24,20 +24,20 @@ func TestFaults(t *testing.T) {
 	const limit = time.Second // of the caller's context
 	tests := map[string]struct {
 		verdict memstore.Verdict
-		status  elect.Status
+		status  store.Status
 		takes   time.Duration
 		written bool // when the call returns
 		later   bool // written some time later
 	}{
-		"none":               {memstore.Verdict{}, elect.Applied, 0, true, true},
-		"delay":              {memstore.Verdict{Delay: 300 * time.Millisecond}, elect.Applied, 300 * time.Millisecond, true, true},
-		"slow answer":        {memstore.Verdict{AnswerDelay: 300 * time.Millisecond}, elect.Applied, 300 * time.Millisecond, true, true},
-		"lost request":       {memstore.Verdict{Fault: memstore.LoseRequest}, elect.Unknown, 0, false, false},
-		"lost answer":        {memstore.Verdict{Fault: memstore.LoseAnswer}, elect.Unknown, 0, true, true},
-		"partition":          {memstore.Verdict{Fault: memstore.Hang}, elect.Unknown, limit, false, false},
-		"request too slow":   {memstore.Verdict{Delay: 3 * time.Second}, elect.Unknown, limit, false, false},
-		"request comes late": {memstore.Verdict{Delay: 3 * time.Second, Late: true}, elect.Unknown, limit, false, true},
-		"answer too slow":    {memstore.Verdict{AnswerDelay: 3 * time.Second}, elect.Unknown, limit, true, true},
+		"none":               {memstore.Verdict{}, store.Applied, 0, true, true},
+		"delay":              {memstore.Verdict{Delay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true},
+		"slow answer":        {memstore.Verdict{AnswerDelay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true},
+		"lost request":       {memstore.Verdict{Fault: memstore.LoseRequest}, store.Unknown, 0, false, false},
+		"lost answer":        {memstore.Verdict{Fault: memstore.LoseAnswer}, store.Unknown, 0, true, true},
+		"partition":          {memstore.Verdict{Fault: memstore.Hang}, store.Unknown, limit, false, false},
+		"request too slow":   {memstore.Verdict{Delay: 3 * time.Second}, store.Unknown, limit, false, false},
+		"request comes late": {memstore.Verdict{Delay: 3 * time.Second, Late: true}, store.Unknown, limit, false, true},
+		"answer too slow":    {memstore.Verdict{AnswerDelay: 3 * time.Second}, store.Unknown, limit, true, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -52,14 +52,14 @@ func TestFaults(t *testing.T) {
 				if err != nil || outs[0].Status != tt.status || time.Since(begin) != tt.takes {
 					t.Fatalf("got %+v, %v after %v; want status %d after %v", outs, err, time.Since(begin), tt.status, tt.takes)
 				}
-				if tt.status == elect.Unknown && !errors.Is(outs[0].Err, elect.ErrUnavailable) {
+				if tt.status == store.Unknown && !errors.Is(outs[0].Err, store.ErrUnavailable) {
 					t.Fatalf("got %v, want ErrUnavailable", outs[0].Err)
 				}
 				wantThere(t, other, tt.written)
 				time.Sleep(5 * time.Second)
 				wantThere(t, other, tt.later)
 				s.Fault(nil)
-				if outs, err := s.Apply(t.Context(), create("g/a")); err != nil || outs[0].Status != elect.Applied {
+				if outs, err := s.Apply(t.Context(), create("g/a")); err != nil || outs[0].Status != store.Applied {
 					t.Fatalf("repeated: %+v, %v", outs, err)
 				}
 			})
@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 
 func wantThere(t *testing.T, s *memstore.Store, want bool) {
 	t.Helper()
-	res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+	res, err := s.Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || (len(res.Docs) == 1) != want {
 		t.Fatalf("read %v, %v; want it there: %t", res.Docs, err, want)
 	}
@@ -83,18 +83,18 @@ func TestFaultSeesCalls(t *testing.T) {
 		seen = append(seen, fmt.Sprint(c.Op, c.Kind, c.IDs, c.Query.Group, len(c.Changes), c.Session))
 		return memstore.Verdict{Fault: memstore.LoseAnswer}
 	})
-	_, readErr := s.Read(t.Context(), elect.KindLock, "b", "a", "b")
-	_, listErr := s.List(t.Context(), elect.KindGroup, elect.Query{Group: "g"})
+	_, readErr := s.Read(t.Context(), store.KindLock, "b", "a", "b")
+	_, listErr := s.List(t.Context(), store.KindGroup, store.Query{Group: "g"})
 	_, watchErr := s.Watch(t.Context(), "me")
 	_, _ = s.Apply(t.Context(), create("g/a"), create("g/b"))
 	for _, err := range []error{readErr, listErr, watchErr} {
-		if !errors.Is(err, elect.ErrUnavailable) {
+		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	}
 	want := fmt.Sprint([]string{
-		fmt.Sprint(memstore.OpRead, elect.KindLock, []string{"a", "b"}, "", 0, ""),
-		fmt.Sprint(memstore.OpList, elect.KindGroup, []string(nil), "g", 0, ""),
+		fmt.Sprint(memstore.OpRead, store.KindLock, []string{"a", "b"}, "", 0, ""),
+		fmt.Sprint(memstore.OpList, store.KindGroup, []string(nil), "g", 0, ""),
 		fmt.Sprint(memstore.OpWatch, "", []string(nil), "", 0, "me"),
 		fmt.Sprint(memstore.OpApply, "", []string(nil), "", 2, ""),
 	})
@@ -109,14 +109,14 @@ func TestCloseEndsWaiting(t *testing.T) {
 		s.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
 		done := make(chan error)
 		go func() {
-			_, err := s.Read(context.Background(), elect.KindLock, "a")
+			_, err := s.Read(context.Background(), store.KindLock, "a")
 			done <- err
 		}()
 		synctest.Wait()
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; !errors.Is(err, elect.ErrUnavailable) {
+		if err := <-done; !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("got %v, want ErrUnavailable", err)
 		}
 	})
@@ -155,25 +155,25 @@ func TestWatchIsQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-hints
-	session := elect.Doc{Kind: elect.KindSession, ID: "a", State: "live", Rev: 1, Count: 1, Stamp: elect.Stamp{Session: "a", Seq: 1}}
+	session := store.Doc{Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1, WriterID: store.WriterID{Session: "a", Seq: 1}}
 	beat := session
-	beat.Rev, beat.Count, beat.Stamp.Seq = 2, 2, 2
+	beat.Rev, beat.Count, beat.WriterID.Seq = 2, 2, 2
 	reserved := create("g/a")
 	reserved.Doc.Next = "somebody"
-	for _, c := range []elect.Change{{Doc: session}, {IfRev: 1, Doc: beat}, reserved} {
-		if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != elect.Applied {
+	for _, c := range []store.Change{{Doc: session}, {IfRev: 1, Doc: beat}, reserved} {
+		if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
 			t.Fatal(outs, err)
 		}
 	}
-	if h := <-hints; h.Kind != elect.KindSession || h.Doc.Rev != 1 || len(hints) != 0 {
+	if h := <-hints; h.Kind != store.KindSession || h.Doc.Rev != 1 || len(hints) != 0 {
 		t.Fatalf("got %+v and %d more, want the new session only", h, len(hints))
 	}
 }
 
 func bump(t *testing.T, s *memstore.Store, group string) {
 	t.Helper()
-	outs, err := s.Apply(t.Context(), elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: group}})
-	if err != nil || outs[0].Status != elect.Applied {
+	outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}})
+	if err != nil || outs[0].Status != store.Applied {
 		t.Fatal(outs, err)
 	}
 }
@@ -181,7 +181,7 @@ func bump(t *testing.T, s *memstore.Store, group string) {
 func TestClock(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_123)
 	s := memstore.New(memstore.WithClock(func() time.Time { return now }))
-	res, err := s.Client().Read(t.Context(), elect.KindLock)
+	res, err := s.Client().Read(t.Context(), store.KindLock)
 	if err != nil || res.Now != now.UnixMilli() {
 		t.Fatalf("now %d, %v; want %d", res.Now, err, now.UnixMilli())
 	}
@@ -191,20 +191,20 @@ func TestClock(t *testing.T) {
 func TestIndexes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := memstore.New()
-		model := map[string]elect.Doc{}
+		model := map[string]store.Doc{}
 		id := rapid.SampledFrom([]string{"g/a", "g/b", "g/c", "h/a", "h/b"})
 		for seq := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			step(t, s, model, id.Draw(t, "id"), int64(seq+1))
-			for _, q := range []elect.Query{
+			for _, q := range []store.Query{
 				{},
 				{Group: "g"},
 				{Sessions: []string{"", "s1"}},
 				{Group: "h", MinRev: 10},
-				{Sessions: []string{"s2"}, Unparked: true},
+				{Sessions: []string{"s2"}, Unsuspended: true},
 				{From: "g/b", To: "h/b"},
-				{Group: "g", MinRev: 5, Unparked: true, Sessions: []string{"s1", "s2"}},
+				{Group: "g", MinRev: 5, Unsuspended: true, Sessions: []string{"s1", "s2"}},
 			} {
-				res, err := s.List(context.Background(), elect.KindLock, q)
+				res, err := s.List(context.Background(), store.KindLock, q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -214,28 +214,28 @@ func TestIndexes(t *testing.T) {
 	})
 }
 
-func step(t *rapid.T, s *memstore.Store, model map[string]elect.Doc, id string, seq int64) {
+func step(t *rapid.T, s *memstore.Store, model map[string]store.Doc, id string, seq int64) {
 	old, there := model[id]
-	c := elect.Change{IfRev: old.Rev, Doc: elect.Doc{
-		Kind: elect.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
-		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), Parked: rapid.Bool().Draw(t, "parked"),
-		Stamp: elect.Stamp{Session: "w", Seq: seq},
+	c := store.Change{IfRev: old.Rev, Doc: store.Doc{
+		Kind: store.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
+		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), Suspended: rapid.Bool().Draw(t, "parked"),
+		WriterID: store.WriterID{Session: "w", Seq: seq},
 	}}
 	if there && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-		c.Op = elect.Delete
+		c.Op = store.Delete
 	}
 	outs, err := s.Apply(context.Background(), c)
-	if err != nil || outs[0].Status != elect.Applied {
+	if err != nil || outs[0].Status != store.Applied {
 		t.Fatalf("%+v: %+v, %v", c, outs, err)
 	}
-	if c.Op == elect.Delete {
+	if c.Op == store.Delete {
 		delete(model, id)
 		return
 	}
 	model[id] = c.Doc
 }
 
-func wantDocs(t *rapid.T, got []elect.Doc, model map[string]elect.Doc, q elect.Query) {
+func wantDocs(t *rapid.T, got []store.Doc, model map[string]store.Doc, q store.Query) {
 	found := map[string]bool{}
 	last := ""
 	for _, d := range got {
@@ -249,7 +249,7 @@ func wantDocs(t *rapid.T, got []elect.Doc, model map[string]elect.Doc, q elect.Q
 		for _, s := range q.Sessions {
 			session = session || d.Session == s
 		}
-		want := session && (q.Group == "" || d.Group == q.Group) && d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
+		want := session && (q.Group == "" || d.Group == q.Group) && d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
 			id >= q.From && (q.To == "" || id < q.To)
 		if found[id] != want {
 			t.Fatalf("%+v: found %s %t, want %t", q, id, found[id], want)
@@ -263,11 +263,11 @@ func TestChurn(t *testing.T) {
 	for i := range 1000 {
 		c := create(fmt.Sprintf("g/%03d", i%50+i/500*50))
 		if i >= 50 && i%500 >= 50 {
-			must(t, s, elect.Change{Op: elect.Delete, IfRev: 1, Doc: c.Doc})
+			must(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: c.Doc})
 		}
 		must(t, s, c)
 	}
-	res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+	res, err := s.List(t.Context(), store.KindLock, store.Query{})
 	if err != nil || len(res.Docs) != 100 {
 		t.Fatalf("%d documents, %v; want 100", len(res.Docs), err)
 	}
@@ -278,14 +278,14 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-func must(tb testing.TB, s *memstore.Store, changes ...elect.Change) {
+func must(tb testing.TB, s *memstore.Store, changes ...store.Change) {
 	tb.Helper()
 	outs, err := s.Apply(tb.Context(), changes...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for _, out := range outs {
-		if out.Status != elect.Applied {
+		if out.Status != store.Applied {
 			tb.Fatalf("got %+v", out)
 		}
 	}
@@ -295,24 +295,24 @@ func must(tb testing.TB, s *memstore.Store, changes ...elect.Change) {
 func BenchmarkStore(b *testing.B) {
 	const locks, sessions = 100_000, 500
 	s := memstore.New()
-	changes := make([]elect.Change, locks)
+	changes := make([]store.Change, locks)
 	for i := range changes {
 		c := create(fmt.Sprintf("g/%06d", (i*7919)%locks))
 		c.Doc.Group, c.Doc.Rev, c.Doc.Session = "g", int64(i+1), fmt.Sprint("s", i%sessions)
 		changes[i] = c
 	}
 	must(b, s, changes...)
-	queries := map[string]elect.Query{
+	queries := map[string]store.Query{
 		"mine":        {Sessions: []string{"s7"}},
 		"count mine":  {Sessions: []string{"s7"}, CountOnly: true},
-		"unowned":     {Sessions: []string{""}, Unparked: true},
+		"unowned":     {Sessions: []string{""}, Unsuspended: true},
 		"last 100":    {Group: "g", MinRev: locks - 99},
 		"page of 500": {From: "g/050000", Limit: 500},
 	}
 	for name, q := range queries {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := s.List(b.Context(), elect.KindLock, q); err != nil {
+				if _, err := s.List(b.Context(), store.KindLock, q); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -322,12 +322,12 @@ func BenchmarkStore(b *testing.B) {
 		rev := int64(locks)
 		for b.Loop() {
 			c := changes[rand.IntN(locks)]
-			old, err := s.Read(b.Context(), elect.KindLock, c.Doc.ID)
+			old, err := s.Read(b.Context(), store.KindLock, c.Doc.ID)
 			if err != nil {
 				b.Fatal(err)
 			}
 			rev++
-			c.IfRev, c.Doc.Rev, c.Doc.Stamp.Seq = old.Docs[0].Rev, rev, rev
+			c.IfRev, c.Doc.Rev, c.Doc.WriterID.Seq = old.Docs[0].Rev, rev, rev
 			must(b, s, c)
 		}
 	})

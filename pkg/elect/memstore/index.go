@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // idList is the ids of a table in order. Ids are appended as they come and sorted when somebody asks for order, so that filling
@@ -89,12 +89,12 @@ func (l *revLog) compact(live int, stale func(revEntry) bool) {
 }
 
 // docSet is documents by id that share a field's value.
-type docSet map[string]*elect.Doc
+type docSet map[string]*store.Doc
 
 // field is an index: sets of documents by the value of one of their fields.
 type field map[string]docSet
 
-func (f field) put(value string, d *elect.Doc) {
+func (f field) put(value string, d *store.Doc) {
 	set := f[value]
 	if set == nil {
 		set = docSet{}

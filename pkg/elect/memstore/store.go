@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-var errClosed = fmt.Errorf("memory: %w: closed", elect.ErrUnavailable)
+var errClosed = fmt.Errorf("memory: %w: closed", store.ErrUnavailable)
 
-// Store is one client of a database in memory. It implements [elect.Store]; its methods may be called concurrently.
+// Store is one client of a database in memory. It implements [store.Store]; its methods may be called concurrently.
 type Store struct {
 	db     *database
 	fault  atomic.Pointer[func(Call) Verdict]
@@ -27,7 +27,7 @@ type database struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	tables   map[elect.Kind]*table
+	tables   map[store.Kind]*table
 	watchers watchers
 }
 
@@ -41,8 +41,8 @@ func WithClock(now func() time.Time) Option {
 
 // New makes an empty database and returns a client of it.
 func New(options ...Option) *Store {
-	db := &database{now: time.Now, tables: map[elect.Kind]*table{}, watchers: newWatchers()}
-	for _, kind := range elect.Kinds() {
+	db := &database{now: time.Now, tables: map[store.Kind]*table{}, watchers: newWatchers()}
+	for _, kind := range store.Kinds() {
 		db.tables[kind] = newTable(kind)
 	}
 	for _, option := range options {
@@ -60,40 +60,40 @@ func (db *database) client() *Store {
 	return &Store{db: db, closed: closed, close: stop}
 }
 
-// Read implements [elect.Store]. The documents are in order of id, each once.
-func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, err
+// Read implements [store.Store]. The documents are in order of id, each once.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	var res elect.Result
+	var res store.Reply
 	err := s.call(ctx, Call{Op: OpRead, Kind: kind, IDs: ids}, func() {
 		res = s.db.read(kind, ids)
 	})
 	if err != nil {
-		return elect.Result{}, fmt.Errorf("read %s: %w", kind, err)
+		return store.Reply{}, fmt.Errorf("read %s: %w", kind, err)
 	}
 	return res, nil
 }
 
-// List implements [elect.Store]. It is never stale.
-func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, err
+// List implements [store.Store]. It is never stale.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
 	}
-	var res elect.Result
+	var res store.Reply
 	err := s.call(ctx, Call{Op: OpList, Kind: kind, Query: q}, func() {
 		res = s.db.list(kind, q)
 	})
 	if err != nil {
-		return elect.Result{}, fmt.Errorf("list %s: %w", kind, err)
+		return store.Reply{}, fmt.Errorf("list %s: %w", kind, err)
 	}
 	return res, nil
 }
 
-// Apply implements [elect.Store].
-func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
-	if err := elect.ValidateChanges(changes); err != nil {
+// Apply implements [store.Store].
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := store.ValidateChanges(changes); err != nil {
 		return nil, err
 	}
 	// A late request may land after the caller has gone on: it must not see what the caller does with its slices then.
@@ -101,26 +101,26 @@ func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Out
 	for i := range changes {
 		changes[i].Doc.Body = copyBody(changes[i].Doc.Body)
 	}
-	var outcomes []elect.Outcome
+	var outcomes []store.Outcome
 	err := s.call(ctx, Call{Op: OpApply, Changes: changes}, func() {
 		outcomes = s.db.apply(changes)
 	})
 	if err != nil {
-		return elect.AllUnknown(len(changes), fmt.Errorf("apply %d changes: %w", len(changes), err)), nil
+		return store.AllUnknown(len(changes), fmt.Errorf("apply %d changes: %w", len(changes), err)), nil
 	}
 	return outcomes, nil
 }
 
-// Close implements [elect.Store]. The database lives on for its other clients.
+// Close implements [store.Store]. The database lives on for its other clients.
 func (s *Store) Close(context.Context) error {
 	s.close()
 	return nil
 }
 
-func (db *database) read(kind elect.Kind, ids []string) elect.Result {
+func (db *database) read(kind store.Kind, ids []string) store.Reply {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	res := elect.Result{Now: db.nowMS()}
+	res := store.Reply{Now: db.nowMS()}
 	for _, id := range ids {
 		if d := db.tables[kind].docs[id]; d != nil {
 			res.Docs = append(res.Docs, copyDoc(d, false))
@@ -129,36 +129,36 @@ func (db *database) read(kind elect.Kind, ids []string) elect.Result {
 	return res
 }
 
-func (db *database) list(kind elect.Kind, q elect.Query) elect.Result {
+func (db *database) list(kind store.Kind, q store.Query) store.Reply {
 	db.mu.Lock()
 	docs, total := db.tables[kind].find(q)
-	res := elect.Result{Now: db.nowMS()}
+	res := store.Reply{Now: db.nowMS()}
 	db.mu.Unlock()
 	if q.CountOnly {
 		res.Total = int64(total)
 		return res
 	}
-	res.Docs = make([]elect.Doc, len(docs))
+	res.Docs = make([]store.Doc, len(docs))
 	for i, d := range docs {
 		res.Docs[i] = copyDoc(d, q.NoBody)
 	}
 	return res
 }
 
-func (db *database) apply(changes []elect.Change) []elect.Outcome {
+func (db *database) apply(changes []store.Change) []store.Outcome {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	outcomes := make([]elect.Outcome, len(changes))
+	outcomes := make([]store.Outcome, len(changes))
 	for i, c := range changes {
 		outcomes[i] = db.applyOne(c)
 	}
 	return outcomes
 }
 
-func (db *database) applyOne(c elect.Change) elect.Outcome {
+func (db *database) applyOne(c store.Change) store.Outcome {
 	t := db.tables[c.Doc.Kind]
 	old := t.docs[c.Doc.ID]
-	out, write := elect.Judge(c, old)
+	out, write := store.Judge(c, old)
 	if out.Doc != nil {
 		found := copyDoc(out.Doc, false)
 		out.Doc = &found
@@ -167,18 +167,18 @@ func (db *database) applyOne(c elect.Change) elect.Outcome {
 		return out
 	}
 	switch c.Op {
-	case elect.Delete:
+	case store.Delete:
 		t.remove(c.Doc.ID)
 		db.watchers.changed(old, nil)
-	case elect.Bump:
-		bumped := elect.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID}
+	case store.Increment:
+		bumped := store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID}
 		if old != nil {
 			bumped = *old
 		}
-		bumped.Rev, bumped.Count, bumped.Stamp = bumped.Rev+1, bumped.Count+1, elect.Stamp{}
+		bumped.Rev, bumped.Count, bumped.WriterID = bumped.Rev+1, bumped.Count+1, store.WriterID{}
 		t.put(&bumped)
 		db.watchers.changed(old, &bumped)
-	case elect.Put:
+	case store.Put:
 		d := c.Doc
 		t.put(&d)
 		db.watchers.changed(old, &d)
@@ -189,7 +189,7 @@ func (db *database) applyOne(c elect.Change) elect.Outcome {
 // nowMS is the store's clock in Unix milliseconds.
 func (db *database) nowMS() int64 { return db.now().UnixMilli() }
 
-func copyDoc(d *elect.Doc, noBody bool) elect.Doc {
+func copyDoc(d *store.Doc, noBody bool) store.Doc {
 	c := *d
 	if noBody {
 		c.Body = nil
@@ -209,8 +209,8 @@ func copyBody(body []byte) []byte {
 
 // unavailable wraps why a call did not reach the database.
 func unavailable(cause error) error {
-	if errors.Is(cause, elect.ErrUnavailable) {
+	if errors.Is(cause, store.ErrUnavailable) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", elect.ErrUnavailable, cause)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
 }

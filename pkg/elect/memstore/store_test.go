@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/storetest"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,6 +17,6 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		first := memstore.New()
-		return storetest.Database{Open: func(context.Context) (elect.Store, error) { return first.Client(), nil }}
+		return storetest.Database{Open: func(context.Context) (store.Store, error) { return first.Client(), nil }}
 	})
 }

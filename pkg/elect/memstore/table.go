@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that readers may
@@ -19,15 +19,15 @@ type table struct {
 	locks    bool               // only locks are sought by session and by revision
 }
 
-func newTable(kind elect.Kind) *table {
+func newTable(kind store.Kind) *table {
 	return &table{
 		docs: docSet{}, listed: map[string]struct{}{}, groups: field{}, sessions: field{},
-		revs: map[string]*revLog{}, locks: kind == elect.KindLock,
+		revs: map[string]*revLog{}, locks: kind == store.KindLock,
 	}
 }
 
 // put makes d, which the table keeps, the document of its id.
-func (t *table) put(d *elect.Doc) {
+func (t *table) put(d *store.Doc) {
 	old := t.docs[d.ID]
 	t.docs[d.ID] = d
 	if _, ok := t.listed[d.ID]; !ok {
@@ -48,7 +48,7 @@ func (t *table) put(d *elect.Doc) {
 	t.logRev(d)
 }
 
-func (t *table) logRev(d *elect.Doc) {
+func (t *table) logRev(d *store.Doc) {
 	log := t.revs[d.Group]
 	if log == nil {
 		log = &revLog{}
@@ -85,8 +85,8 @@ func (t *table) remove(id string) {
 func (t *table) gone(id string) bool { return t.docs[id] == nil }
 
 // find returns the documents that match q, in its order and up to its limit, and how many match in all.
-func (t *table) find(q elect.Query) (docs []*elect.Doc, total int) {
-	keep := func(d *elect.Doc) bool {
+func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
+	keep := func(d *store.Doc) bool {
 		if d == nil || !matches(d, q) {
 			return false
 		}
@@ -100,7 +100,7 @@ func (t *table) find(q elect.Query) (docs []*elect.Doc, total int) {
 		for _, d := range set {
 			keep(d)
 		}
-		slices.SortFunc(docs, func(a, b *elect.Doc) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(docs, func(a, b *store.Doc) int { return cmp.Compare(a.ID, b.ID) })
 		if q.Reverse {
 			slices.Reverse(docs)
 		}
@@ -123,8 +123,8 @@ func (t *table) find(q elect.Query) (docs []*elect.Doc, total int) {
 }
 
 // candidates are the documents that the narrowest index offers; false when the table is better read in order of id.
-func (t *table) candidates(q elect.Query) ([]*elect.Doc, bool) {
-	var found []*elect.Doc
+func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
+	var found []*store.Doc
 	if t.locks && len(q.Sessions) > 0 {
 		seen := make(map[string]struct{}, len(q.Sessions))
 		for _, s := range q.Sessions {
@@ -157,13 +157,13 @@ func (t *table) candidates(q elect.Query) ([]*elect.Doc, bool) {
 	return appendSet(nil, t.groups[q.Group]), true
 }
 
-func (t *table) changedSince(group string, rev int64) []*elect.Doc {
+func (t *table) changedSince(group string, rev int64) []*store.Doc {
 	log := t.revs[group]
 	if log == nil {
 		return nil
 	}
 	entries := log.since(rev)
-	found := make([]*elect.Doc, 0, len(entries))
+	found := make([]*store.Doc, 0, len(entries))
 	seen := make(map[string]struct{}, len(entries))
 	for _, e := range entries {
 		if _, twice := seen[e.id]; twice || !t.current(group, e) {
@@ -175,7 +175,7 @@ func (t *table) changedSince(group string, rev int64) []*elect.Doc {
 	return found
 }
 
-func appendSet(to []*elect.Doc, set docSet) []*elect.Doc {
+func appendSet(to []*store.Doc, set docSet) []*store.Doc {
 	to = slices.Grow(to, len(set))
 	for _, d := range set {
 		to = append(to, d)
@@ -183,11 +183,11 @@ func appendSet(to []*elect.Doc, set docSet) []*elect.Doc {
 	return to
 }
 
-func matches(d *elect.Doc, q elect.Query) bool {
+func matches(d *store.Doc, q store.Query) bool {
 	return (q.Group == "" || d.Group == q.Group) &&
 		(len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
 		(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
 		(len(q.States) == 0 || slices.Contains(q.States, d.State)) &&
-		d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
+		d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
 		d.ID >= q.From && (q.To == "" || d.ID < q.To)
 }

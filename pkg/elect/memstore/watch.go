@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // watchBuffer is how many hints wait for a slow reader before they are dropped for one Resync.
@@ -20,16 +20,16 @@ type watchers struct {
 // puts one Resync in their place. So the reader always finds either all that it missed or a Resync.
 type watcher struct {
 	session string
-	hints   chan elect.Hint
+	hints   chan store.Notification
 }
 
 func newWatchers() watchers {
 	return watchers{all: map[*watcher]struct{}{}, bySession: map[string]map[*watcher]struct{}{}}
 }
 
-// Watch implements [elect.Store]. Hints carry their documents.
-func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, error) {
-	w := &watcher{session: session, hints: make(chan elect.Hint, watchBuffer)}
+// Watch implements [store.Store]. Hints carry their documents.
+func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
+	w := &watcher{session: session, hints: make(chan store.Notification, watchBuffer)}
 	err := s.call(ctx, Call{Op: OpWatch, Session: session}, func() { s.db.watch(w) })
 	if err != nil {
 		s.db.unwatch(w)
@@ -53,7 +53,7 @@ func (db *database) watch(w *watcher) {
 		db.watchers.bySession[w.session] = map[*watcher]struct{}{}
 	}
 	db.watchers.bySession[w.session][w] = struct{}{}
-	w.hints <- elect.Hint{Resync: true}
+	w.hints <- store.Notification{Resync: true}
 }
 
 // unwatch closes the channel of a watcher, once.
@@ -72,7 +72,7 @@ func (db *database) unwatch(w *watcher) {
 }
 
 // changed tells those concerned that old became d; nil is absent.
-func (ws watchers) changed(old, d *elect.Doc) {
+func (ws watchers) changed(old, d *store.Doc) {
 	if len(ws.all) == 0 {
 		return
 	}
@@ -81,12 +81,12 @@ func (ws watchers) changed(old, d *elect.Doc) {
 		named = old
 	}
 	switch named.Kind {
-	case elect.KindGroup, elect.KindWish:
-	case elect.KindSession:
+	case store.KindGroup, store.KindOverride:
+	case store.KindSession:
 		if old != nil && d != nil && old.State == d.State {
 			return
 		}
-	case elect.KindLock:
+	case store.KindLock:
 		if d != nil && d.Next != "" {
 			tell(ws.bySession[d.Next], d, d)
 		}
@@ -97,9 +97,9 @@ func (ws watchers) changed(old, d *elect.Doc) {
 	tell(ws.all, named, d)
 }
 
-func tell(to map[*watcher]struct{}, named, d *elect.Doc) {
+func tell(to map[*watcher]struct{}, named, d *store.Doc) {
 	for w := range to {
-		hint := elect.Hint{Kind: named.Kind, ID: named.ID}
+		hint := store.Notification{Kind: named.Kind, ID: named.ID}
 		if d != nil {
 			c := copyDoc(d, false)
 			hint.Doc = &c
@@ -108,7 +108,7 @@ func tell(to map[*watcher]struct{}, named, d *elect.Doc) {
 	}
 }
 
-func (w *watcher) send(hint elect.Hint) {
+func (w *watcher) send(hint store.Notification) {
 	select {
 	case w.hints <- hint:
 		return
@@ -122,5 +122,5 @@ func (w *watcher) send(hint elect.Hint) {
 		}
 		break
 	}
-	w.hints <- elect.Hint{Resync: true}
+	w.hints <- store.Notification{Resync: true}
 }

@@ -11,11 +11,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Apply performs each change on its own. A single change is one command; more go out in unordered batches, a few at once.
-func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
-	if err := elect.ValidateChanges(changes); err != nil {
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := store.ValidateChanges(changes); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	ctx, cancel := s.bound(ctx)
@@ -24,33 +25,33 @@ func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Out
 	case 0:
 		return nil, nil
 	case 1:
-		return []elect.Outcome{s.applyOne(ctx, changes[0])}, nil
+		return []store.Outcome{s.applyOne(ctx, changes[0])}, nil
 	}
 	return s.applyBatches(ctx, changes), nil
 }
 
 // applyOne is the way of heartbeats, claims one by one and releases: one command, and a second one only when the condition
 // did not hold or the answer was lost.
-func (s *Store) applyOne(ctx context.Context, c elect.Change) elect.Outcome {
+func (s *Store) applyOne(ctx context.Context, c store.Change) store.Outcome {
 	matched, err := s.write(ctx, s.collection(c.Doc.Kind), c)
 	switch {
 	case err == nil && matched:
-		return elect.Outcome{Status: elect.Applied}
-	case err == nil && c.Op != elect.Bump:
-		return s.settle(ctx, []elect.Change{c}, nil)[0]
+		return store.Outcome{Status: store.Applied}
+	case err == nil && c.Op != store.Increment:
+		return s.settle(ctx, []store.Change{c}, nil)[0]
 	default:
-		return s.settle(ctx, []elect.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
+		return s.settle(ctx, []store.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
 	}
 }
 
 // write sends one change. Without an error, matched is the server's word that the condition held and the change is durable, or that it did not
 // hold.
-func (s *Store) write(ctx context.Context, coll *mongo.Collection, c elect.Change) (matched bool, err error) {
+func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Change) (matched bool, err error) {
 	switch {
-	case c.Op == elect.Bump:
+	case c.Op == store.Increment:
 		err := s.bump(ctx, coll, c)
 		return err == nil, err
-	case c.Op == elect.Delete:
+	case c.Op == store.Delete:
 		res, err := coll.DeleteOne(ctx, atRev(c))
 		return err == nil && res.DeletedCount == 1, err
 	case c.IfRev == 0:
@@ -67,7 +68,7 @@ func (s *Store) write(ctx context.Context, coll *mongo.Collection, c elect.Chang
 
 // bump raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
 // Who still does not then finds nonsense in its place.
-func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c elect.Change) error {
+func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	for first := true; ; first = false {
 		_, err := coll.UpdateOne(ctx, countable(c), raise(), options.UpdateOne().SetUpsert(true))
 		switch {
@@ -82,15 +83,15 @@ func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c elect.Change
 
 // recount puts a counter in the place of one that cannot be raised. It begins at the time, so that it is no number that
 // anybody knows it at.
-func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c elect.Change) error {
+func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	nonsense := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
 	now := s.clock.now(time.Now())
-	_, err := coll.ReplaceOne(ctx, nonsense, encode(elect.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
+	_, err := coll.ReplaceOne(ctx, nonsense, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
 	return err
 }
 
 // countable is a counter that can be raised: whole numbers in range, a counter that was never raised among them.
-func countable(c elect.Change) bson.D {
+func countable(c store.Change) bson.D {
 	within := func(field string, least int64) bson.D {
 		return bson.D{{Key: field, Value: bson.D{
 			{Key: "$type", Value: bson.A{"int", "long"}},
@@ -112,7 +113,7 @@ func raise() bson.D {
 }
 
 // atRev is the condition of a change.
-func atRev(c elect.Change) bson.D {
+func atRev(c store.Change) bson.D {
 	return bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: fieldRev, Value: c.IfRev}}
 }
 
@@ -129,7 +130,7 @@ var errUnsettled = errors.New("the write is not there, and its condition holds: 
 // server answered. The read is linearizable: a primary that does not know yet that it was deposed must not be believed that a
 // document is absent, and what it refuses is no better than a majority read of its own, for nothing was written that a majority
 // would have to confirm.
-func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error) []elect.Outcome {
+func (s *Store) settle(ctx context.Context, changes []store.Change, cause error) []store.Outcome {
 	answered := cause == nil
 	if answered {
 		cause = errUnsettled
@@ -145,13 +146,13 @@ func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error)
 	if err != nil {
 		return s.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
 	}
-	found := make(map[string]*elect.Doc, len(docs))
+	found := make(map[string]*store.Doc, len(docs))
 	for i := range docs {
 		found[docs[i].ID] = &docs[i]
 	}
-	outcomes := make([]elect.Outcome, len(changes))
+	outcomes := make([]store.Outcome, len(changes))
 	for i, c := range changes {
-		out, holds := elect.Judge(c, found[c.Doc.ID])
+		out, holds := store.Judge(c, found[c.Doc.ID])
 		switch {
 		case holds && answered && c.IfRev == 0:
 			out = s.overNonsense(ctx, c)
@@ -164,14 +165,14 @@ func (s *Store) settle(ctx context.Context, changes []elect.Change, cause error)
 }
 
 // unknown is n outcomes without an answer.
-func (s *Store) unknown(n int, cause error) []elect.Outcome {
+func (s *Store) unknown(n int, cause error) []store.Outcome {
 	err := s.translate("apply", cause)
-	if !errors.Is(err, elect.ErrInvalid) {
-		return elect.AllUnknown(n, err)
+	if !errors.Is(err, store.ErrInvalid) {
+		return store.AllUnknown(n, err)
 	}
-	outcomes := make([]elect.Outcome, n)
+	outcomes := make([]store.Outcome, n)
 	for i := range outcomes {
-		outcomes[i] = elect.Outcome{Status: elect.Unknown, Err: err}
+		outcomes[i] = store.Outcome{Status: store.Unknown, Err: err}
 	}
 	return outcomes
 }

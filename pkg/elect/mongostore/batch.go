@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // batchesAtOnce is how many batches of one Apply are on their way at a time.
@@ -18,25 +18,25 @@ const batchesAtOnce = 4
 
 // A batch is changes of one kind that go out as one command, and where their outcomes belong.
 type batch struct {
-	changes []elect.Change
+	changes []store.Change
 	places  []int
 }
 
 // What a command can hold together: its answer counts one sort of thing only.
 type batchKey struct {
-	kind   elect.Kind
-	op     elect.Op
+	kind   store.Kind
+	op     store.Op
 	create bool
 }
 
-// batches sorts changes into commands of at most [elect.MaxBatch].
-func batches(changes []elect.Change) []*batch {
+// batches sorts changes into commands of at most [store.MaxBatch].
+func batches(changes []store.Change) []*batch {
 	var all []*batch
 	open := map[batchKey]*batch{}
 	for i, c := range changes {
-		key := batchKey{c.Doc.Kind, c.Op, c.Op == elect.Put && c.IfRev == 0}
+		key := batchKey{c.Doc.Kind, c.Op, c.Op == store.Put && c.IfRev == 0}
 		b := open[key]
-		if b == nil || len(b.changes) == elect.MaxBatch {
+		if b == nil || len(b.changes) == store.MaxBatch {
 			b = &batch{}
 			open[key] = b
 			all = append(all, b)
@@ -47,8 +47,8 @@ func batches(changes []elect.Change) []*batch {
 	return all
 }
 
-func (s *Store) applyBatches(ctx context.Context, changes []elect.Change) []elect.Outcome {
-	outcomes := make([]elect.Outcome, len(changes))
+func (s *Store) applyBatches(ctx context.Context, changes []store.Change) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
 	var group errgroup.Group
 	group.SetLimit(batchesAtOnce)
 	for _, b := range batches(changes) {
@@ -64,9 +64,9 @@ func (s *Store) applyBatches(ctx context.Context, changes []elect.Change) []elec
 }
 
 // applyBatch sends one batch and tells its changes apart.
-func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) []elect.Outcome {
+func (s *Store) applyBatch(ctx context.Context, changes []store.Change) []store.Outcome {
 	if len(changes) == 1 {
-		return []elect.Outcome{s.applyOne(ctx, changes[0])}
+		return []store.Outcome{s.applyOne(ctx, changes[0])}
 	}
 	models := make([]mongo.WriteModel, 0, len(changes))
 	for _, c := range changes {
@@ -82,11 +82,11 @@ func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) []elect.
 	return s.tell(ctx, changes, res, partial.WriteErrors)
 }
 
-func model(c elect.Change) mongo.WriteModel {
+func model(c store.Change) mongo.WriteModel {
 	switch {
-	case c.Op == elect.Bump:
+	case c.Op == store.Increment:
 		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise()).SetUpsert(true)
-	case c.Op == elect.Delete:
+	case c.Op == store.Delete:
 		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
 	case c.IfRev == 0:
 		return mongo.NewInsertOneModel().SetDocument(encode(c.Doc))
@@ -97,8 +97,8 @@ func model(c elect.Change) mongo.WriteModel {
 
 // tell finds the outcome of each change of a batch that was answered: from the errors of single writes, from the counts where
 // they add up, and by reading the rest back.
-func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []elect.Outcome {
-	outcomes := make([]elect.Outcome, len(changes))
+func (s *Store) tell(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
 	open := make([]int, 0, len(changes)) // places that no error names
 	duplicates := []int{}
 	for i := range changes {
@@ -114,7 +114,7 @@ func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.Bul
 	}
 	if res != nil && int(res.InsertedCount+res.MatchedCount+res.UpsertedCount+res.DeletedCount) == len(open) {
 		for _, i := range open {
-			outcomes[i].Status = elect.Applied
+			outcomes[i].Status = store.Applied
 		}
 		open = nil
 	}
@@ -122,18 +122,18 @@ func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.Bul
 	if len(back) == 0 {
 		return outcomes
 	}
-	if changes[0].Op == elect.Bump { // the loser of a race to create the group: it exists now
+	if changes[0].Op == store.Increment { // the loser of a race to create the group: it exists now
 		for _, i := range back {
 			outcomes[i] = s.applyOne(ctx, changes[i])
 		}
 		return outcomes
 	}
-	asked := make([]elect.Change, 0, len(back))
+	asked := make([]store.Change, 0, len(back))
 	for _, i := range back {
 		asked = append(asked, changes[i])
 	}
 	settled := s.settle(ctx, asked, nil)
-	if changes[0].Op == elect.Delete && res != nil {
+	if changes[0].Op == store.Delete && res != nil {
 		creditDeletes(settled, int(res.DeletedCount))
 	}
 	for n, i := range back {
@@ -144,10 +144,10 @@ func (s *Store) tell(ctx context.Context, changes []elect.Change, res *mongo.Bul
 
 // creditDeletes tells deletes that happened from documents that were gone before, where it can: when as many may have been
 // deleted as the server says, those are they. A document that is there again may be one of them.
-func creditDeletes(settled []elect.Outcome, deleted int) {
+func creditDeletes(settled []store.Outcome, deleted int) {
 	may := []int{}
 	for i, out := range settled {
-		if out.Status == elect.Overtaken {
+		if out.Status == store.Overtaken {
 			may = append(may, i)
 		}
 	}
@@ -155,6 +155,6 @@ func creditDeletes(settled []elect.Outcome, deleted int) {
 		return
 	}
 	for _, i := range may {
-		settled[i] = elect.Outcome{Status: elect.Applied}
+		settled[i] = store.Outcome{Status: store.Applied}
 	}
 }

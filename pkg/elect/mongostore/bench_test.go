@@ -12,8 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // BenchmarkStore measures what hand-over and cold start are made of. "majority write" is the driver alone, for ratios:
@@ -31,14 +31,14 @@ func BenchmarkStore(b *testing.B) {
 		_ = s.Close(ctx)
 	})
 	var w writer
-	apply := func(b *testing.B, changes ...elect.Change) {
+	apply := func(b *testing.B, changes ...store.Change) {
 		b.Helper()
 		outs, err := s.Apply(b.Context(), changes...)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for _, out := range outs {
-			if out.Status != elect.Applied {
+			if out.Status != store.Applied {
 				b.Fatal(out)
 			}
 		}
@@ -57,14 +57,14 @@ func BenchmarkStore(b *testing.B) {
 		d := lock(fmt.Sprint("g/refused", b.N))
 		apply(b, w.put(d, 0))
 		for b.Loop() {
-			if outs, err := s.Apply(b.Context(), w.put(d, 7)); err != nil || outs[0].Status != elect.Refused {
+			if outs, err := s.Apply(b.Context(), w.put(d, 7)); err != nil || outs[0].Status != store.Refused {
 				b.Fatal(outs, err)
 			}
 		}
 	})
 	b.Run("create 200", func(b *testing.B) {
 		for round := 0; b.Loop(); round++ {
-			changes := make([]elect.Change, 0, 200)
+			changes := make([]store.Change, 0, 200)
 			for i := range 200 {
 				changes = append(changes, w.put(lock(fmt.Sprintf("g/%d/%d/%03d", b.N, round, i)), 0))
 			}
@@ -73,14 +73,14 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("linearizable read", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Read(b.Context(), elect.KindLock, "g/none"); err != nil {
+			if _, err := s.Read(b.Context(), store.KindLock, "g/none"); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("list sessions", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.List(b.Context(), elect.KindSession, elect.Query{NoBody: true}); err != nil {
+			if _, err := s.List(b.Context(), store.KindSession, store.Query{NoBody: true}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -96,7 +96,7 @@ func BenchmarkStore(b *testing.B) {
 		var written, told time.Duration
 		for b.Loop() {
 			began := time.Now()
-			apply(b, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+			apply(b, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 			written += time.Since(began)
 			<-hints
 			told += time.Since(began)

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the watch.
@@ -46,11 +46,11 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		s.database = DefaultDatabase
 	}
 	if s.client, err = mongo.Connect(s.clientOptions(opts.URI, parsed, poolSize)); err != nil {
-		return fmt.Errorf("%w: %w", elect.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	if s.beats, err = mongo.Connect(s.clientOptions(opts.URI, parsed, beatsPoolSize)); err != nil {
 		_ = s.client.Disconnect(ctx)
-		return fmt.Errorf("%w: %w", elect.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	return nil
 }
@@ -71,9 +71,9 @@ func (s *Store) parse(ctx context.Context, uri string) (*connstring.ConnString, 
 		var dns *net.DNSError
 		switch {
 		case errors.As(r.err, &dns):
-			return nil, fmt.Errorf("%w: %s", elect.ErrUnavailable, scrub(r.err.Error(), s.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, scrub(r.err.Error(), s.secrets))
 		case r.err != nil: // as text only: it may quote the URI
-			return nil, fmt.Errorf("%w: %s", elect.ErrInvalid, scrub(r.err.Error(), s.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, scrub(r.err.Error(), s.secrets))
 		}
 		return r.parsed, nil
 	case <-ctx.Done():

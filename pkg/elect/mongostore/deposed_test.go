@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A primary that does not know yet that it was deposed, and a client that reaches no other, as in a partition: what it finds is old, and
@@ -21,7 +21,7 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	w := &writer{}
 	all := open(t, mongostore.Options{URI: rs.URI()})
 	kept, gone := w.put(lock("g/kept"), 0), w.put(lock("g/gone"), 0)
-	apply(t, all, patient, elect.Applied, kept, gone)
+	apply(t, all, patient, store.Applied, kept, gone)
 
 	old, err := rs.Primary(ctx)
 	must(t, err)
@@ -31,18 +31,18 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	_, err = rs.Primary(ctx) // another
 	must(t, err)
 	newer := w.put(lock("g/kept"), kept.Doc.Rev)
-	apply(t, all, patient, elect.Applied, newer, elect.Change{Op: elect.Delete, IfRev: 1, Doc: gone.Doc})
+	apply(t, all, patient, store.Applied, newer, store.Change{Op: store.Delete, IfRev: 1, Doc: gone.Doc})
 	must(t, old.Cont())
 
 	const limit = 2 * time.Second
-	for name, c := range map[string]elect.Change{
+	for name, c := range map[string]store.Change{
 		"compare-and-set at the newer revision": w.put(lock("g/kept"), newer.Doc.Rev),
 		"creation of what was deleted since":    w.put(lock("g/gone"), 0),
 	} {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		outs, err := cutOff.Apply(ctx, c)
 		cancel()
-		if err != nil || outs[0].Status != elect.Unknown {
+		if err != nil || outs[0].Status != store.Unknown {
 			t.Errorf("%s: %+v, %v; want an unknown outcome", name, outs, err)
 		}
 	}

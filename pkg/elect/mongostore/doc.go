@@ -1,4 +1,4 @@
-// Package mongostore keeps the documents of package elect in MongoDB: an [elect.Store] for production.
+// Package mongostore keeps the documents of package elect in MongoDB: an [store.Store] for production.
 //
 // # What it needs
 //

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // What people write into the database by hand never hides the documents beside it.
@@ -27,7 +27,7 @@ func TestNonsenseByHand(t *testing.T) {
 	s := open(t, mongostore.Options{URI: uri, Logger: logger})
 	var w writer
 	good := w.put(lock("g/good"), 0)
-	apply(t, s, patient, elect.Applied, good)
+	apply(t, s, patient, store.Applied, good)
 
 	locks := rawDatabase(t, uri).Collection("default.locks")
 	_, err := locks.InsertMany(t.Context(), []any{
@@ -43,7 +43,7 @@ func TestNonsenseByHand(t *testing.T) {
 	must(t, err)
 
 	for range 2 {
-		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		res, err := s.List(t.Context(), store.KindLock, store.Query{})
 		must(t, err)
 		var ids []string
 		for _, d := range res.Docs {
@@ -61,15 +61,15 @@ func TestNonsenseByHand(t *testing.T) {
 
 	// Those that could be read can be changed, and missing fields are found as empty ones.
 	for _, id := range []string{"g/int", "g/double", "g/null", "g/odd"} {
-		apply(t, s, patient, elect.Applied, w.put(lock(id), 5))
+		apply(t, s, patient, store.Applied, w.put(lock(id), 5))
 	}
 	for _, id := range []string{"g/no-rev", "g/rev"} { // what is no document gives way to one
-		apply(t, s, patient, elect.Applied, w.put(lock(id), 0))
-		apply(t, s, patient, elect.Refused, w.put(lock(id), 0))
+		apply(t, s, patient, store.Applied, w.put(lock(id), 0))
+		apply(t, s, patient, store.Refused, w.put(lock(id), 0))
 	}
 	_, err = locks.InsertOne(t.Context(), bson.M{"_id": "g/missing", "rev": 1})
 	must(t, err)
-	res, err := s.List(t.Context(), elect.KindLock, elect.Query{Sessions: []string{""}, Unparked: true, From: "g/missing", To: "g/n"})
+	res, err := s.List(t.Context(), store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true, From: "g/missing", To: "g/n"})
 	if err != nil || len(res.Docs) != 1 {
 		t.Errorf("unowned: %+v, %v; want g/missing", res.Docs, err)
 	}
@@ -80,12 +80,12 @@ func TestQueriesUseIndexes(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
 	var w writer
-	apply(t, s, patient, elect.Applied, w.puts(1000, 0)...)
+	apply(t, s, patient, store.Applied, w.puts(1000, 0)...)
 	few := lock("h/a")
 	few.Group, few.Session = "h", "s1"
 	c := w.put(few, 0)
 	c.Doc.Rev = 5000
-	apply(t, s, patient, elect.Applied, c)
+	apply(t, s, patient, store.Applied, c)
 
 	db := rawDatabase(t, uri)
 	for name, filter := range map[string]bson.D{
@@ -110,10 +110,10 @@ func TestQueriesUseIndexes(t *testing.T) {
 func TestNowFollowsTheServer(t *testing.T) {
 	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
 	var w writer
-	apply(t, s, patient, elect.Applied, w.put(elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live"}, 0))
+	apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live"}, 0))
 	for range 3 {
 		before := time.Now().UnixMilli()
-		res, err := s.List(t.Context(), elect.KindSession, elect.Query{})
+		res, err := s.List(t.Context(), store.KindSession, store.Query{})
 		must(t, err)
 		after := time.Now().UnixMilli()
 		// Server and test share a clock here; half a round trip is the limit of what can be known.

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Codes of MongoDB's errors, by what they mean to callers.
@@ -51,14 +51,14 @@ func (s *Store) translate(what string, err error) error {
 	}
 	shown := s.hide(plainly(err)) // by its text only, when that held a secret: what it is was told by err
 	switch {
-	case errors.Is(shown, elect.ErrInvalid), errors.Is(shown, elect.ErrSchema): // found out by this package
+	case errors.Is(shown, store.ErrInvalid), errors.Is(shown, store.ErrSchema): // found out by this package
 		return fmt.Errorf("%s: %w", what, shown)
-	case errors.Is(err, elect.ErrSchema):
-		return fmt.Errorf("%s: %w: %w", what, elect.ErrSchema, shown)
-	case errors.Is(err, elect.ErrInvalid), isInvalid(err):
-		return fmt.Errorf("%s: %w: %w", what, elect.ErrInvalid, shown)
+	case errors.Is(err, store.ErrSchema):
+		return fmt.Errorf("%s: %w: %w", what, store.ErrSchema, shown)
+	case errors.Is(err, store.ErrInvalid), isInvalid(err):
+		return fmt.Errorf("%s: %w: %w", what, store.ErrInvalid, shown)
 	case isUnavailable(err):
-		return fmt.Errorf("%s: %w: %w", what, elect.ErrUnavailable, shown)
+		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, shown)
 	}
 	return fmt.Errorf("%s: %w", what, shown)
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A store that is down says so within its time-out, and without the password: try again later.
@@ -14,17 +14,17 @@ func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	uri := "mongodb://shardctl:secret@127.0.0.1:1/shardctl?replicaSet=rs0"
-	store, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Cluster: "default"})
+	db, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Cluster: "default"})
 	if err != nil {
 		fmt.Println("cannot open", mongostore.Redact(uri))
 		return
 	}
-	defer func() { _ = store.Close(context.Background()) }()
+	defer func() { _ = db.Close(context.Background()) }()
 
-	for _, p := range store.Problems() {
+	for _, p := range db.Problems() {
 		fmt.Println(p.Reason, p.Message)
 	}
-	free, err := store.List(ctx, elect.KindLock, elect.Query{Sessions: []string{""}, NoBody: true})
+	free, err := db.List(ctx, store.KindLock, store.Query{Sessions: []string{""}, NoBody: true})
 	fmt.Println(len(free.Docs), "locks without an owner", err)
 	// Output: cannot open mongodb://shardctl:xxxxx@127.0.0.1:1/shardctl?replicaSet=rs0
 }

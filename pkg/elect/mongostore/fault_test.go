@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // writer makes changes with stamps that are never used twice.
@@ -21,26 +21,26 @@ type writer struct {
 	seq int64
 }
 
-func (w *writer) put(d elect.Doc, ifRev int64) elect.Change {
+func (w *writer) put(d store.Doc, ifRev int64) store.Change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
-	d.Rev, d.Stamp = ifRev+1, elect.Stamp{Session: "writer", Seq: w.seq}
-	return elect.Change{IfRev: ifRev, Doc: d}
+	d.Rev, d.WriterID = ifRev+1, store.WriterID{Session: "writer", Seq: w.seq}
+	return store.Change{IfRev: ifRev, Doc: d}
 }
 
-func (w *writer) puts(n int, ifRev int64) []elect.Change {
-	all := make([]elect.Change, 0, n)
+func (w *writer) puts(n int, ifRev int64) []store.Change {
+	all := make([]store.Change, 0, n)
 	for i := range n {
 		all = append(all, w.put(lock(fmt.Sprintf("g/%04d", i)), ifRev))
 	}
 	return all
 }
 
-func lock(id string) elect.Doc { return elect.Doc{Kind: elect.KindLock, ID: id, Group: "g"} }
+func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
 
 // apply applies changes within limit and wants each to end in status.
-func apply(t *testing.T, s elect.Store, limit time.Duration, status elect.Status, changes ...elect.Change) {
+func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status, changes ...store.Change) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -52,7 +52,7 @@ func apply(t *testing.T, s elect.Store, limit time.Duration, status elect.Status
 		if out.Status != status {
 			t.Fatalf("change %d of %d: status %d (%v), want %d", i, len(outs), out.Status, out.Err, status)
 		}
-		if status == elect.Unknown && !errors.Is(out.Err, elect.ErrUnavailable) {
+		if status == store.Unknown && !errors.Is(out.Err, store.ErrUnavailable) {
 			t.Fatalf("change %d: unknown with %v, want ErrUnavailable", i, out.Err)
 		}
 	}
@@ -79,18 +79,18 @@ func TestLostAnswers(t *testing.T) {
 	faults := map[string]struct {
 		set, end func() error
 		// what becomes of the change: at first, and when it is repeated after the fault
-		status, repeated elect.Status
+		status, repeated store.Status
 	}{
 		"answer lost once": { // the driver asks again, and the server remembers
 			func() error { return rs.LoseAnswers(t.Context(), 1) }, func() error { return rs.LoseAnswers(t.Context(), 0) },
-			elect.Applied, elect.Applied,
+			store.Applied, store.Applied,
 		},
 		"connection closed before": {
 			func() error {
 				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "closeConnection": true})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			elect.Applied, elect.Applied,
+			store.Applied, store.Applied,
 		},
 		"written, no majority in time": { // settled by reading back
 			func() error {
@@ -98,7 +98,7 @@ func TestLostAnswers(t *testing.T) {
 				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "writeConcernError": failure})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			elect.Applied, elect.Applied,
+			store.Applied, store.Applied,
 		},
 		"written, then cut off": { // unknown, and recognised later by its stamp
 			func() error {
@@ -109,7 +109,7 @@ func TestLostAnswers(t *testing.T) {
 				return rs.FailPoint(t.Context(), "failCommand", testmongo.After(1), bson.M{"failCommands": all, "closeConnection": true})
 			},
 			func() error { return errors.Join(rs.FailCommand(t.Context(), 0, nil), rs.LoseAnswers(t.Context(), 0)) },
-			elect.Unknown, elect.Applied,
+			store.Unknown, store.Applied,
 		},
 		"cut off before": { // unknown, and not written
 			func() error {
@@ -117,7 +117,7 @@ func TestLostAnswers(t *testing.T) {
 				return rs.FailCommand(t.Context(), 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
-			elect.Unknown, elect.Applied,
+			store.Unknown, store.Applied,
 		},
 	}
 	for name, f := range faults {
@@ -130,7 +130,7 @@ func TestLostAnswers(t *testing.T) {
 					must(t, err)
 				})
 				limit := 20 * time.Second
-				if f.status == elect.Unknown {
+				if f.status == store.Unknown {
 					limit = 700 * time.Millisecond
 				}
 				for rev := range int64(2) { // insert, then replace
@@ -139,10 +139,10 @@ func TestLostAnswers(t *testing.T) {
 					apply(t, s, limit, f.status, changes...)
 					must(t, f.end())
 					apply(t, s, 20*time.Second, f.repeated, changes...)
-					res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+					res, err := s.List(t.Context(), store.KindLock, store.Query{})
 					must(t, err)
 					for i, d := range res.Docs {
-						if d.Rev != rev+1 || d.Stamp != changes[i].Doc.Stamp {
+						if d.Rev != rev+1 || d.WriterID != changes[i].Doc.WriterID {
 							t.Fatalf("%s is %+v, want as %+v", d.ID, d, changes[i].Doc)
 						}
 					}
@@ -158,26 +158,26 @@ func TestOvertakenAfterLostAnswer(t *testing.T) {
 	var mine, theirs writer
 	theirs.seq = 1000
 	first := mine.put(lock("g/a"), 0)
-	apply(t, s, patient, elect.Applied, first)
+	apply(t, s, patient, store.Applied, first)
 
 	second := mine.put(lock("g/a"), 1)
 	must(t, rs.LoseAnswers(t.Context(), 1))
 	must(t, rs.FailPoint(t.Context(), "failCommand", testmongo.After(1),
 		bson.M{"failCommands": bson.A{"find", "update"}, "closeConnection": true}))
-	apply(t, s, 700*time.Millisecond, elect.Unknown, second)
+	apply(t, s, 700*time.Millisecond, store.Unknown, second)
 	must(t, rs.FailCommand(t.Context(), 0, nil))
-	apply(t, s, patient, elect.Applied, theirs.put(lock("g/a"), 2))
-	apply(t, s, patient, elect.Overtaken, second)
+	apply(t, s, patient, store.Applied, theirs.put(lock("g/a"), 2))
+	apply(t, s, patient, store.Overtaken, second)
 }
 
 // A lost reply to a read is asked for again.
 func TestReadsAreRetried(t *testing.T) {
 	rs, s := faulty(t)
 	var w writer
-	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 	must(t, rs.FailCommand(t.Context(), 2, bson.M{"failCommands": bson.A{"find"}, "closeConnection": true}))
 	for range 2 {
-		res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+		res, err := s.Read(t.Context(), store.KindLock, "g/a")
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatalf("%d documents, %v", len(res.Docs), err)
 		}
@@ -189,8 +189,8 @@ func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
 	rs, s := faulty(t)
 	ctx := t.Context()
 	var w writer
-	session := elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live", Count: 1}
-	apply(t, s, patient, elect.Applied, w.put(session, 0))
+	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, store.Applied, w.put(session, 0))
 
 	const claims = 40
 	hang := bson.M{"failCommands": bson.A{"insert"}, "blockConnection": true, "blockTimeMS": 5000}
@@ -204,7 +204,7 @@ func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
 	must(t, entered.Err())
 	for beat := range int64(5) {
 		session.Count++
-		apply(t, s, 2*time.Second, elect.Applied, w.put(session, beat+1))
+		apply(t, s, 2*time.Second, store.Applied, w.put(session, beat+1))
 	}
 	stop()
 	wg.Wait()
@@ -232,14 +232,14 @@ func TestElection(t *testing.T) {
 		repeat(t, s, w.put(d, rev))
 	}
 	must(t, <-stepped)
-	res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+	res, err := s.Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != changes {
 		t.Fatalf("%+v, %v; want count %d", res.Docs, err, changes)
 	}
-	repeat(t, s, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+	repeat(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 	select {
 	case h, ok := <-hints:
-		if ok && !h.Resync && h.Kind != elect.KindGroup {
+		if ok && !h.Resync && h.Kind != store.KindGroup {
 			t.Errorf("hint %+v, want the group, a Resync or the end", h)
 		}
 	case <-time.After(20 * time.Second):
@@ -248,16 +248,16 @@ func TestElection(t *testing.T) {
 }
 
 // repeat applies a change until it is answered.
-func repeat(t *testing.T, s elect.Store, c elect.Change) {
+func repeat(t *testing.T, s store.Store, c store.Change) {
 	t.Helper()
 	for range 60 {
 		outs, err := s.Apply(t.Context(), c)
 		must(t, err)
 		switch outs[0].Status {
-		case elect.Applied:
+		case store.Applied:
 			return
-		case elect.Unknown:
-			if !errors.Is(outs[0].Err, elect.ErrUnavailable) {
+		case store.Unknown:
+			if !errors.Is(outs[0].Err, store.ErrUnavailable) {
 				t.Fatalf("revision %d: %v", c.IfRev, outs[0].Err)
 			}
 		default:
@@ -271,16 +271,16 @@ func repeat(t *testing.T, s elect.Store, c elect.Change) {
 func TestStoppedPrimary(t *testing.T) {
 	rs, s := faulty(t)
 	var w writer
-	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 	must(t, rs.Nodes()[0].Stop())
 	began := time.Now()
 	change := w.put(lock("g/a"), 1)
-	apply(t, s, 300*time.Millisecond, elect.Unknown, change)
+	apply(t, s, 300*time.Millisecond, store.Unknown, change)
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("the answer took %s, its limit was 300 ms", took)
 	}
 	must(t, rs.Nodes()[0].Cont())
-	apply(t, s, patient, elect.Applied, change)
+	apply(t, s, patient, store.Applied, change)
 }
 
 // Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver tries again
@@ -305,7 +305,7 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 			must(t, rs.FailCommand(t.Context(), 4, bson.M{"failCommands": bson.A{c.command}, "errorCode": c.code, "appName": "shardctl"}))
 			_, err := mongostore.Open(t.Context(), o)
 			must(t, rs.FailCommand(t.Context(), 0, nil))
-			if !errors.Is(err, elect.ErrUnavailable) {
+			if !errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("got %v; want ErrUnavailable", err)
 			}
 			open(t, o)
@@ -322,7 +322,7 @@ func TestElectionDuringSetUp(t *testing.T) {
 			must(t, rs.FailCommand(t.Context(), 1, bson.M{"failCommands": bson.A{command}, "writeConcernError": interrupted}))
 			o := mongostore.Options{URI: rs.URI(), Database: "new_" + command}
 			s, err := mongostore.Open(t.Context(), o)
-			if !errors.Is(err, elect.ErrUnavailable) {
+			if !errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("got %v, %v; want ErrUnavailable", s, err)
 			}
 			must(t, rs.FailCommand(t.Context(), 0, nil))

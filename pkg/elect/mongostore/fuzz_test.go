@@ -7,13 +7,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is told, and what comes out is
 // what every store may hand on: it reads the same again when it is written.
 func FuzzDecode(f *testing.F) {
-	full := encode(elect.Doc{
-		Kind: elect.KindLock, ID: "g/k", Rev: 5, Stamp: elect.Stamp{Session: "s", Seq: 3}, Group: "g", Session: "s", Next: "n", Parked: true,
+	full := encode(store.Doc{
+		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g", Session: "s", Next: "n", Suspended: true,
 		State: "live", Count: 7, Body: []byte(`{"a":1}`),
 	})
 	seeds := []any{
@@ -39,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{5, 0, 0, 0, 0})
 	f.Add([]byte{255, 255, 255, 127, 2})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession} {
+		for _, kind := range []store.Kind{store.KindLock, store.KindSession} {
 			d, ok, err := decode(kind, raw)
 			if !ok {
 				if err == nil {
@@ -63,9 +64,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func equalDocs(a, b elect.Doc) bool {
+func equalDocs(a, b store.Doc) bool {
 	same := string(a.Body) == string(b.Body)
 	a.Body, b.Body = nil, nil
-	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.Stamp == b.Stamp && a.Group == b.Group &&
-		a.Session == b.Session && a.Next == b.Next && a.Parked == b.Parked && a.State == b.State && a.Count == b.Count
+	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.WriterID == b.WriterID && a.Group == b.Group &&
+		a.Session == b.Session && a.Next == b.Next && a.Suspended == b.Suspended && a.State == b.State && a.Count == b.Count
 }

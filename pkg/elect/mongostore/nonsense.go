@@ -8,24 +8,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // overNonsense puts the document of a creation in the place of one that is there and is none, which somebody wrote by hand:
 // nobody could ever change or create it otherwise. The server tells that something is there; nothing of the change is on its way.
-func (s *Store) overNonsense(ctx context.Context, c elect.Change) elect.Outcome {
+func (s *Store) overNonsense(ctx context.Context, c store.Change) store.Outcome {
 	coll := s.collection(c.Doc.Kind)
 	raw, err := coll.FindOne(ctx, bson.D{{Key: fieldID, Value: c.Doc.ID}}).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return elect.Outcome{Status: elect.Overtaken} // it existed, and is gone by now
+		return store.Outcome{Status: store.Overtaken} // it existed, and is gone by now
 	case err != nil:
 		return s.unknown(1, fmt.Errorf("read %s: %w", c.Doc.Kind, err))[0]
 	}
 	if d, ok, _ := decode(c.Doc.Kind, raw); ok {
-		out, holds := elect.Judge(c, &d)
+		out, holds := store.Judge(c, &d)
 		if holds { // cannot be: a document that is there does not meet the condition of a creation
-			return elect.Outcome{Status: elect.Overtaken}
+			return store.Outcome{Status: store.Overtaken}
 		}
 		return out
 	}
@@ -34,10 +34,10 @@ func (s *Store) overNonsense(ctx context.Context, c elect.Change) elect.Outcome 
 	case err != nil:
 		return s.unknown(1, fmt.Errorf("write %s in the place of nonsense: %w", c.Doc.Kind, err))[0]
 	case res.MatchedCount == 0:
-		return elect.Outcome{Status: elect.Overtaken} // somebody was faster
+		return store.Outcome{Status: store.Overtaken} // somebody was faster
 	}
 	s.log.Info("Wrote in the place of an unreadable document", "key", string(c.Doc.Kind)+" "+c.Doc.ID)
-	return elect.Outcome{Status: elect.Applied}
+	return store.Outcome{Status: store.Applied}
 }
 
 // asFound is the condition that nothing has been written since: a compare-and-set on whatever stands where the revision should.

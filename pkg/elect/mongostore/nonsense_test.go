@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // nonsense is what people have been seen to write where a number belongs.
@@ -34,15 +34,15 @@ func TestCreationTakesThePlaceOfNonsense(t *testing.T) {
 		id := fmt.Sprintf("g/%d", i)
 		_, err := locks.InsertOne(t.Context(), bson.M{"_id": id, "rev": rev, "session": "s"})
 		must(t, err)
-		res, err := s.Read(t.Context(), elect.KindLock, id)
+		res, err := s.Read(t.Context(), store.KindLock, id)
 		if must(t, err); len(res.Docs) != 0 {
 			t.Errorf("rev %v: read %+v", rev, res.Docs)
 		}
 		first := w.put(lock(id), 0)
-		apply(t, s, patient, elect.Applied, first)
-		apply(t, s, patient, elect.Applied, first) // the very same once more
-		apply(t, s, patient, elect.Refused, w.put(lock(id), 0))
-		apply(t, s, patient, elect.Applied, w.put(lock(id), first.Doc.Rev))
+		apply(t, s, patient, store.Applied, first)
+		apply(t, s, patient, store.Applied, first) // the very same once more
+		apply(t, s, patient, store.Refused, w.put(lock(id), 0))
+		apply(t, s, patient, store.Applied, w.put(lock(id), first.Doc.Rev))
 	}
 }
 
@@ -51,8 +51,8 @@ func TestBumpOverNonsense(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
-	bump := func(id string) elect.Change {
-		return elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: id}}
+	bump := func(id string) store.Change {
+		return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id}}
 	}
 	for _, field := range []string{"rev", "count"} {
 		for i, value := range nonsense() {
@@ -63,9 +63,9 @@ func TestBumpOverNonsense(t *testing.T) {
 			must(t, err)
 			last := int64(-1)
 			for range 3 {
-				apply(t, s, patient, elect.Applied, bump(id), bump("other"))
-				apply(t, s, patient, elect.Applied, bump(id))
-				res, err := s.Read(t.Context(), elect.KindGroup, id)
+				apply(t, s, patient, store.Applied, bump(id), bump("other"))
+				apply(t, s, patient, store.Applied, bump(id))
+				res, err := s.Read(t.Context(), store.KindGroup, id)
 				must(t, err)
 				if len(res.Docs) != 1 || res.Docs[0].Count == last {
 					t.Fatalf("%s %v: found %+v after count %d", field, value, res.Docs, last)

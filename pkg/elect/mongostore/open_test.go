@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func TestOpenRefusesBadOptions(t *testing.T) {
@@ -33,7 +33,7 @@ func TestOpenRefusesBadOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mongostore.Open(t.Context(), opts)
-			if !errors.Is(err, elect.ErrInvalid) {
+			if !errors.Is(err, store.ErrInvalid) {
 				t.Fatalf("%v, want ErrInvalid", err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -63,7 +63,7 @@ func TestOpenWhileDown(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			_, err := mongostore.Open(ctx, mongostore.Options{URI: "mongodb://user:s3cret@" + addr + "/", OperationTimeout: timeout})
-			if !errors.Is(err, elect.ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
+			if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
 				t.Fatalf("%v, want ErrUnavailable and no password", err)
 			}
 			if took := time.Since(began); took > 5*time.Second {
@@ -78,7 +78,7 @@ func TestStandaloneIsAProblem(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
 	s := open(t, mongostore.Options{URI: rs.URI()})
 	wantProblem(t, s, mongostore.ReasonStandalone)
-	if _, err := s.Watch(t.Context(), "me"); !errors.Is(err, elect.ErrCannotWatch) {
+	if _, err := s.Watch(t.Context(), "me"); !errors.Is(err, store.ErrCannotWatch) {
 		t.Errorf("watch: %v, want ErrCannotWatch", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestCredentials(t *testing.T) {
 
 	s := open(t, mongostore.Options{URI: "mongodb://writer:right@" + address + "&authSource=admin"})
 	var w writer
-	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 
 	for name, uri := range map[string]string{
 		"wrong password":   "mongodb://writer:wr0ng@" + address + "&authSource=admin",
@@ -136,7 +136,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 10 * time.Second})
-			if !errors.Is(err, elect.ErrInvalid) || errors.Is(err, elect.ErrUnavailable) {
+			if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("%v, want ErrInvalid alone", err)
 			}
 			if strings.Contains(err.Error(), "wr0ng") || strings.Contains(err.Error(), "right@") {
@@ -152,8 +152,8 @@ func TestDatabaseAndCluster(t *testing.T) {
 	a := open(t, mongostore.Options{URI: uri, Cluster: "a"})
 	b := open(t, mongostore.Options{URI: uri, Cluster: "b"})
 	var w writer
-	apply(t, a, patient, elect.Applied, w.put(lock("g/a"), 0))
-	res, err := b.Read(t.Context(), elect.KindLock, "g/a")
+	apply(t, a, patient, store.Applied, w.put(lock("g/a"), 0))
+	res, err := b.Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 0 {
 		t.Errorf("cluster b sees %v of cluster a (%v)", res.Docs, err)
 	}

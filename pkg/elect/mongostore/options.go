@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Defaults of [Options].
@@ -68,7 +68,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns all that is wrong with the options; the error wraps [elect.ErrInvalid].
+// validate returns all that is wrong with the options; the error wraps [store.ErrInvalid].
 func (o Options) validate() error {
 	var all []error
 	if o.URI == "" {
@@ -84,7 +84,7 @@ func (o Options) validate() error {
 		all = append(all, fmt.Errorf("operation timeout: %s, want above 0", o.OperationTimeout))
 	}
 	if err := errors.Join(all...); err != nil {
-		return fmt.Errorf("%w: %w", elect.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	return nil
 }

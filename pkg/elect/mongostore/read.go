@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // listBatch is how many documents come with each reply of a long list; the server sends at most 16 MiB.
@@ -19,19 +19,19 @@ const listBatch = 10_000
 
 // Read returns the documents with these ids, linearizably: the server confirms with a majority that it was the primary when it
 // read. On a standalone server, which has no other copy, it is a plain read.
-func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, fmt.Errorf("read: %w", err)
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("read: %w", err)
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	res := elect.Result{}
+	res := store.Reply{}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
-	for chunk := range slices.Chunk(ids, elect.MaxBatch) {
+	for chunk := range slices.Chunk(ids, store.MaxBatch) {
 		docs, err := s.readBack(ctx, kind, chunk)
 		if err != nil {
-			return elect.Result{}, s.translate(fmt.Sprintf("read %s", kind), err)
+			return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
 		}
 		res.Docs = append(res.Docs, docs...)
 	}
@@ -40,32 +40,32 @@ func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect
 }
 
 // readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (s *Store) readBack(ctx context.Context, kind elect.Kind, ids []string) ([]elect.Doc, error) {
+func (s *Store) readBack(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
 	concern := readconcern.Linearizable()
 	if s.standalone {
 		concern = readconcern.Local()
 	}
 	c := s.collection(kind).Clone(options.Collection().SetReadConcern(concern))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
-	return s.find(ctx, c, kind, filter, options.Find().SetBatchSize(elect.MaxBatch+1))
+	return s.find(ctx, c, kind, filter, options.Find().SetBatchSize(store.MaxBatch+1))
 }
 
 // List returns the documents that match, as a majority has them, from the primary.
-func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, fmt.Errorf("list: %w", err)
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("list: %w", err)
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	res, err := s.list(ctx, kind, q)
 	if err != nil {
-		return elect.Result{}, s.translate(fmt.Sprintf("list %s", kind), err)
+		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
 	}
 	res.Now = s.clock.now(time.Now())
 	return res, nil
 }
 
-func (s *Store) list(ctx context.Context, kind elect.Kind, q elect.Query) (res elect.Result, err error) {
+func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res store.Reply, err error) {
 	if q.CountOnly {
 		res.Total, err = s.collection(kind).CountDocuments(ctx, filter(q))
 		return res, err
@@ -84,8 +84,8 @@ func (s *Store) list(ctx context.Context, kind elect.Kind, q elect.Query) (res e
 
 // projection leaves out bodies that are not wanted. Lists of sessions, which are short and come several times a second, bring the
 // server's time along.
-func projection(kind elect.Kind, noBody bool) bson.D {
-	if kind == elect.KindSession {
+func projection(kind store.Kind, noBody bool) bson.D {
+	if kind == store.KindSession {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
 		for _, f := range []string{fieldRev, fieldStamp, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldParked} {
 			p = append(p, bson.E{Key: f, Value: 1})
@@ -102,7 +102,7 @@ func projection(kind elect.Kind, noBody bool) bson.D {
 }
 
 // filter is a query in MongoDB's words. A field that is missing counts as empty.
-func filter(q elect.Query) bson.D {
+func filter(q store.Query) bson.D {
 	f := bson.D{}
 	add := func(field, op string, value any) {
 		f = append(f, bson.E{Key: field, Value: bson.D{{Key: op, Value: value}}})
@@ -122,7 +122,7 @@ func filter(q elect.Query) bson.D {
 	if q.MinRev > 0 {
 		add(fieldRev, "$gte", q.MinRev)
 	}
-	if q.Unparked {
+	if q.Unsuspended {
 		add(fieldParked, "$ne", true)
 	}
 	bounds := bson.D{}
@@ -150,7 +150,7 @@ func orMissing(values []string) bson.A {
 }
 
 // find runs a query and reads all it returns. The error is the driver's.
-func (s *Store) find(ctx context.Context, c *mongo.Collection, kind elect.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]elect.Doc, error) {
+func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]store.Doc, error) {
 	sent := time.Now()
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind elect.Kind, 
 	}
 	defer func() { _ = cursor.Close(ctx) }()
 	received := time.Now()
-	var docs []elect.Doc
+	var docs []store.Doc
 	for cursor.Next(ctx) {
 		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
 			s.clock.sample(now, sent, received)
@@ -174,7 +174,7 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind elect.Kind, 
 const maxTold = 1000
 
 // decode reads a document and logs, once each, those that somebody has edited into nonsense.
-func (s *Store) decode(kind elect.Kind, raw bson.Raw) (elect.Doc, bool) {
+func (s *Store) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	d, ok, err := decode(kind, raw)
 	if ok && err == nil {
 		return d, true

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Names of the fields in MongoDB.
@@ -43,31 +44,31 @@ type stamp struct {
 	Seq     int64  `bson:"seq"`
 }
 
-func encode(d elect.Doc) record {
+func encode(d store.Doc) record {
 	r := record{
-		ID: d.ID, Rev: d.Rev, Stamp: stamp(d.Stamp), Group: d.Group, Next: d.Next, State: d.State,
+		ID: d.ID, Rev: d.Rev, Stamp: stamp(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
 		Count: d.Count, Body: string(d.Body),
 	}
-	if d.Kind == elect.KindLock || d.Session != "" {
+	if d.Kind == store.KindLock || d.Session != "" {
 		r.Session = &d.Session
 	}
-	if d.Kind == elect.KindLock || d.Parked {
-		r.Parked = &d.Parked
+	if d.Kind == store.KindLock || d.Suspended {
+		r.Parked = &d.Suspended
 	}
 	return r
 }
 
 // decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
 // _id or rev there is no document (ok is false): see [elect.CheckFound].
-func decode(kind elect.Kind, raw bson.Raw) (d elect.Doc, ok bool, err error) {
+func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
-		return elect.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
+		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
 	}
 	f := fields{raw: raw}
-	d = elect.Doc{
+	d = store.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
-		Stamp: elect.Stamp{Session: f.text(fieldStamp, "session"), Seq: f.number(fieldStamp, "seq")},
-		Group: f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Parked: f.truth(fieldParked),
+		WriterID: store.WriterID{Session: f.text(fieldStamp, "session"), Seq: f.number(fieldStamp, "seq")},
+		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Suspended: f.truth(fieldParked),
 		State: f.text(fieldState), Count: f.number(fieldCount),
 	}
 	if body := f.text(fieldBody); body != "" {

@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Actions of MongoDB's privileges that are used.
@@ -38,14 +38,14 @@ func (s *Store) rights() []right {
 		database = append(database, actionFind, actionChangeStream) // a stream of the database is granted for all of it
 	}
 	all := []right{{actions: database}, {s.schemaName(), []string{actionFind}}}
-	for _, kind := range elect.Kinds() {
+	for _, kind := range store.Kinds() {
 		actions := []string{actionFind, actionInsert, actionUpdate}
 		switch kind {
-		case elect.KindSession, elect.KindMember, elect.KindEvent:
+		case store.KindSession, store.KindMember, store.KindEvent:
 			actions = append(actions, actionRemove)
-		case elect.KindWish:
+		case store.KindOverride:
 			actions = []string{actionFind} // nobody writes them yet
-		case elect.KindLock, elect.KindValue, elect.KindGroup:
+		case store.KindLock, store.KindValue, store.KindGroup:
 		}
 		all = append(all, right{collectionName(s.cluster, kind), actions})
 	}
@@ -95,7 +95,7 @@ func (s *Store) checkRights(ctx context.Context) error {
 		return nil
 	}
 	user := l.Auth.Users[0]
-	return fmt.Errorf("%w: user %s of database %s lacks privileges: %s", elect.ErrInvalid, user.User, user.DB, strings.Join(missing, "; "))
+	return fmt.Errorf("%w: user %s of database %s lacks privileges: %s", store.ErrInvalid, user.User, user.DB, strings.Join(missing, "; "))
 }
 
 // lacks lists the actions of a right that no privilege grants.

@@ -14,9 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/storetest"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 const password = "s3cret&pass/w0rd"
@@ -106,7 +106,7 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}})
 	s := open(t, d.options())
 	var w writer
-	apply(t, s, patient, elect.Applied, w.put(lock("g/a"), 0))
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 }
 
 // testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes wishes, which replicas do not.
@@ -135,9 +135,9 @@ func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
 	before := d.indexes(t)
 	s := open(t, d.options())
 	var w writer
-	for _, kind := range elect.Kinds() {
-		if kind != elect.KindWish {
-			apply(t, s, patient, elect.Applied, w.put(elect.Doc{Kind: kind, ID: "x"}, 0))
+	for _, kind := range store.Kinds() {
+		if kind != store.KindOverride {
+			apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
 		}
 	}
 	if after := d.indexes(t); after != before {
@@ -176,7 +176,7 @@ func wantRefusal(t *testing.T, opts mongostore.Options, names ...string) {
 		_ = s.Close(t.Context())
 		t.Fatalf("it started without %v", names)
 	}
-	if !errors.Is(err, elect.ErrInvalid) || errors.Is(err, elect.ErrUnavailable) {
+	if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%v, want ErrInvalid alone", err)
 	}
 	for _, name := range names {
@@ -234,13 +234,13 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	d := g.tenant(t, both)
 	s := open(t, d.options())
 	var w writer
-	session := w.put(elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live", Count: 1}, 0)
-	apply(t, s, patient, elect.Applied, session, w.put(lock("g/a"), 0))
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
-	write := func(c elect.Change) func(ctx context.Context) error {
+	session := w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}, 0)
+	apply(t, s, patient, store.Applied, session, w.put(lock("g/a"), 0))
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	write := func(c store.Change) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			out, err := s.Apply(ctx, c)
-			if err == nil && out[0].Status != elect.Unknown {
+			if err == nil && out[0].Status != store.Unknown {
 				err = fmt.Errorf("the outcome is %v, want unknown", out[0].Status)
 			}
 			if err == nil {
@@ -255,15 +255,15 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		want string
 	}{
 		{privilege{"default.sessions", "update"}, write(w.put(session.Doc, 1)), "update on " + d.name + ".default.sessions"},
-		{privilege{"default.sessions", "remove"}, write(elect.Change{Op: elect.Delete, IfRev: 1, Doc: session.Doc}), "remove on " + d.name + ".default.sessions"},
+		{privilege{"default.sessions", "remove"}, write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}), "remove on " + d.name + ".default.sessions"},
 		{privilege{"default.locks", "insert"}, write(w.put(lock("g/b"), 0)), "insert on " + d.name + ".default.locks"},
 		{privilege{"default.groups", "insert"}, write(bump), "update and insert on " + d.name + ".default.groups"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
-			_, err := s.List(ctx, elect.KindLock, elect.Query{})
+			_, err := s.List(ctx, store.KindLock, store.Query{})
 			return err
 		}, "find on " + d.name + ".default.locks"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
-			_, err := s.List(ctx, elect.KindLock, elect.Query{CountOnly: true})
+			_, err := s.List(ctx, store.KindLock, store.Query{CountOnly: true})
 			return err
 		}, "find on " + d.name + ".default.locks"},
 		{privilege{"", "changeStream"}, func(ctx context.Context) error {
@@ -275,7 +275,7 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 			d.grant(t, without(both, tc.lost))
 			began := time.Now()
 			err := tc.try(t.Context())
-			if !errors.Is(err, elect.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("%v, want ErrInvalid that says: %s", err, tc.want)
 			}
 			wantNoPassword(t, err)
@@ -286,11 +286,11 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		})
 	}
 	d.grant(t, both)
-	apply(t, s, patient, elect.Applied, w.put(session.Doc, 1))
+	apply(t, s, patient, store.Applied, w.put(session.Doc, 1))
 
 	// A password that is changed counts when somebody logs in: not for connections that are open.
 	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "pwd", Value: "another"}})
-	apply(t, s, patient, elect.Applied, w.put(session.Doc, 2))
+	apply(t, s, patient, store.Applied, w.put(session.Doc, 2))
 	wantRefusal(t, d.options(), "the log-in failed")
 }
 
@@ -299,14 +299,14 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)
 	var w writer
-	apply(t, open(t, d.options()), patient, elect.Applied, w.put(lock("g/a"), 0))
+	apply(t, open(t, d.options()), patient, store.Applied, w.put(lock("g/a"), 0))
 	d.grant(t, reading)
 	wantRefusal(t, d.options(), "insert, update on "+d.name+".default.locks", "remove on "+d.name+".default.events", "changeStream on database")
 
 	opts := d.options()
 	opts.ReadOnly = true
 	s := open(t, opts)
-	res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+	res, err := s.List(t.Context(), store.KindLock, store.Query{})
 	if err != nil || len(res.Docs) != 1 {
 		t.Errorf("%d locks, %v; want 1", len(res.Docs), err)
 	}

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // schemaVersion is the version of the layout that this program writes.
@@ -78,7 +78,7 @@ func (s *Store) inspect(ctx context.Context) error {
 
 // inspectSharding refuses locks that are sharded in a way that allows two of one key.
 func (s *Store) inspectSharding(ctx context.Context) error {
-	ns := s.database + "." + collectionName(s.cluster, elect.KindLock)
+	ns := s.database + "." + collectionName(s.cluster, store.KindLock)
 	var found struct {
 		Key     bson.D `bson:"key"`
 		Dropped bool   `bson:"dropped"`
@@ -95,7 +95,7 @@ func (s *Store) inspectSharding(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("see how %s is sharded: %w", ns, err)
 	case !found.Dropped && !keyedByID(found.Key):
-		return fmt.Errorf("%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key", elect.ErrInvalid, ns, found.Key)
+		return fmt.Errorf("%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key", store.ErrInvalid, ns, found.Key)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (s *Store) readSchema(ctx context.Context) error {
 		return fmt.Errorf("read the schema's version from %s: %w", s.schemaName(), err)
 	}
 	if found.Version > schemaVersion {
-		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", elect.ErrSchema, s.schemaName(), found.Version, schemaVersion)
+		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", store.ErrSchema, s.schemaName(), found.Version, schemaVersion)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (s *Store) lookAtSchema(ctx context.Context) error {
 }
 
 // indexes of each kind beside _id. Locks: whose session is dead (sweeps), what changed since (wakes), a group in order of ID (lists).
-func indexes() map[elect.Kind][]mongo.IndexModel {
+func indexes() map[store.Kind][]mongo.IndexModel {
 	on := func(fields ...string) mongo.IndexModel {
 		keys := bson.D{}
 		for _, f := range fields {
@@ -156,10 +156,10 @@ func indexes() map[elect.Kind][]mongo.IndexModel {
 		}
 		return mongo.IndexModel{Keys: keys}
 	}
-	return map[elect.Kind][]mongo.IndexModel{
-		elect.KindLock:  {on(fieldSession, fieldParked), on(fieldGroup, fieldRev), on(fieldGroup, fieldID)},
-		elect.KindEvent: {on(fieldGroup, fieldID)},
-		elect.KindValue: {on(fieldGroup, fieldID)},
+	return map[store.Kind][]mongo.IndexModel{
+		store.KindLock:  {on(fieldSession, fieldParked), on(fieldGroup, fieldRev), on(fieldGroup, fieldID)},
+		store.KindEvent: {on(fieldGroup, fieldID)},
+		store.KindValue: {on(fieldGroup, fieldID)},
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *Store) makeIndexes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list collections: %w", err)
 	}
-	for _, kind := range elect.Kinds() {
+	for _, kind := range store.Kinds() {
 		name := collectionName(s.cluster, kind)
 		missing := wanted[kind]
 		var err error
@@ -199,7 +199,7 @@ func (s *Store) makeIndexes(ctx context.Context) error {
 				return err
 			})
 			if hasCode(err, []int{codeUnauthorized}) {
-				err = fmt.Errorf("%w: index %s is missing, and %w", elect.ErrInvalid, describe(missing), nameRight(err))
+				err = fmt.Errorf("%w: index %s is missing, and %w", store.ErrInvalid, describe(missing), nameRight(err))
 			}
 		}
 		if err != nil {

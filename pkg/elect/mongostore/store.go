@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A Store keeps documents in one database, under one cluster's name. Its methods may be called concurrently.
@@ -38,7 +38,7 @@ type Store struct {
 	told   map[string]struct{} // unreadable documents that were logged
 }
 
-var _ elect.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // errClosed is the cause of contexts that Close ended.
 var errClosed = errors.New("the store is closed")
@@ -46,7 +46,7 @@ var errClosed = errors.New("the store is closed")
 // Open connects to the database, checks that the user may do what will be needed, and makes what is missing: collections,
 // indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no longer than the operation time-out, or the context.
 //
-// Errors wrap [elect.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are sharded), [elect.ErrSchema] (set up by a newer version), or
+// Errors wrap [store.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are sharded), [store.ErrSchema] (set up by a newer version), or
 // [elect.ErrUnavailable] (not reached: try again). They never hold the password.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	opts = opts.withDefaults()
@@ -112,17 +112,17 @@ func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // collection is where documents of a kind are, by the client they go over.
-func (s *Store) collection(kind elect.Kind) *mongo.Collection {
+func (s *Store) collection(kind store.Kind) *mongo.Collection {
 	client := s.client
-	if kind == elect.KindSession {
+	if kind == store.KindSession {
 		client = s.beats
 	}
 	return client.Database(s.database).Collection(collectionName(s.cluster, kind))
 }
 
 // collectionName is CLUSTER.KIND in the plural.
-func collectionName(cluster string, kind elect.Kind) string {
-	if kind == elect.KindWish {
+func collectionName(cluster string, kind store.Kind) string {
+	if kind == store.KindOverride {
 		return cluster + ".wishes"
 	}
 	return cluster + "." + string(kind) + "s"

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/storetest"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func TestStoreOnStandalone(t *testing.T) {
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
 	return storetest.Database{
-		Open: func(ctx context.Context) (elect.Store, error) {
+		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
 			if err != nil {
 				return nil, err

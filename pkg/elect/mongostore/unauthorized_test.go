@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A password may be any word, also one that stands in every error: what went wrong must be told apart all the same.
@@ -20,10 +20,10 @@ func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 	}{
 		{
 			mongo.CommandError{Code: codeUnauthorized, Message: `not authorized on db to execute command { insert: "c.locks", ordered: true }`},
-			elect.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
+			store.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
 		},
-		{mongo.CommandError{Code: 189, Message: "stepped down with locks"}, elect.ErrUnavailable, "stepped down with xxxxx"},
-		{mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"}, elect.ErrInvalid, "requires authentication"},
+		{mongo.CommandError{Code: 189, Message: "stepped down with locks"}, store.ErrUnavailable, "stepped down with xxxxx"},
+		{mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"}, store.ErrInvalid, "requires authentication"},
 	} {
 		err := s.translate("try", tc.err)
 		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "locks") {

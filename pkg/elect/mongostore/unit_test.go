@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func TestKeyedByID(t *testing.T) {
@@ -27,16 +27,16 @@ func TestKeyedByID(t *testing.T) {
 }
 
 func TestBatchesHoldOneSortOfThing(t *testing.T) {
-	var changes []elect.Change
+	var changes []store.Change
 	for i := range int64(1000) {
 		changes = append(changes,
-			elect.Change{Op: elect.Put, IfRev: i % 2, Doc: elect.Doc{Kind: elect.KindLock}},
-			elect.Change{Op: elect.Delete, IfRev: 1, Doc: elect.Doc{Kind: elect.KindSession}})
+			store.Change{Op: store.Put, IfRev: i % 2, Doc: store.Doc{Kind: store.KindLock}},
+			store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{Kind: store.KindSession}})
 	}
 	seen := map[int]bool{}
 	all := batches(changes)
 	for _, b := range all {
-		if len(b.changes) > elect.MaxBatch || len(b.changes) != len(b.places) {
+		if len(b.changes) > store.MaxBatch || len(b.changes) != len(b.places) {
 			t.Fatalf("a batch of %d with %d places", len(b.changes), len(b.places))
 		}
 		for n, c := range b.changes {
@@ -55,23 +55,23 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 }
 
 func TestCreditDeletes(t *testing.T) {
-	gone, there := elect.Outcome{Status: elect.Overtaken}, elect.Outcome{Status: elect.Refused, Doc: &elect.Doc{}}
-	again := elect.Outcome{Status: elect.Overtaken, Doc: &elect.Doc{}} // there, and perhaps created again since
+	gone, there := store.Outcome{Status: store.Overtaken}, store.Outcome{Status: store.Refused, Doc: &store.Doc{}}
+	again := store.Outcome{Status: store.Overtaken, Doc: &store.Doc{}} // there, and perhaps created again since
 	for _, tc := range []struct {
 		deleted int
-		want    elect.Status
-	}{{2, elect.Applied}, {1, elect.Overtaken}, {0, elect.Overtaken}} {
-		outs := []elect.Outcome{gone, there, gone}
+		want    store.Status
+	}{{2, store.Applied}, {1, store.Overtaken}, {0, store.Overtaken}} {
+		outs := []store.Outcome{gone, there, gone}
 		creditDeletes(outs, tc.deleted)
-		if outs[0].Status != tc.want || outs[2].Status != tc.want || outs[1].Status != elect.Refused {
+		if outs[0].Status != tc.want || outs[2].Status != tc.want || outs[1].Status != store.Refused {
 			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, outs)
 		}
 	}
-	outs := []elect.Outcome{gone, again}
-	if creditDeletes(outs, 1); outs[0].Status != elect.Overtaken {
+	outs := []store.Outcome{gone, again}
+	if creditDeletes(outs, 1); outs[0].Status != store.Overtaken {
 		t.Error("credited a delete although the one that happened may be the other")
 	}
-	if creditDeletes(outs, 2); outs[0].Status != elect.Applied || outs[1].Status != elect.Applied {
+	if creditDeletes(outs, 2); outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 		t.Errorf("both happened: %v", outs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 const (
@@ -22,9 +23,9 @@ const (
 
 // Watch opens one change stream on the database. The server filters it: heartbeats, and locks that are not reserved for this session, never come
 // over the network. A stream that breaks is resumed by the driver without loss where it can be; else the channel is closed.
-func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, error) {
+func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
 	if s.standalone {
-		return nil, fmt.Errorf("watch: %w: MongoDB is a standalone server", elect.ErrCannotWatch)
+		return nil, fmt.Errorf("watch: %w: MongoDB is a standalone server", store.ErrCannotWatch)
 	}
 	opening, cancel := s.bound(ctx)
 	defer cancel()
@@ -37,10 +38,10 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, e
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = stream.Close(opening)
-		return nil, fmt.Errorf("watch: %w: %w", elect.ErrUnavailable, errClosed)
+		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, errClosed)
 	}
-	hints := make(chan elect.Hint, hintBuffer)
-	hints <- elect.Hint{Resync: true} // from here on nothing is missed
+	hints := make(chan store.Notification, hintBuffer)
+	hints <- store.Notification{Resync: true} // from here on nothing is missed
 	s.watchers.Go(func() {
 		defer close(hints)
 		s.follow(ctx, stream, hints)
@@ -51,20 +52,20 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, e
 // pipeline filters events on the server. Only Bumps are updates, so only they are looked up; inserts and replacements
 // carry the document.
 func (s *Store) pipeline(session string) mongo.Pipeline {
-	in := func(kind elect.Kind, more ...bson.E) bson.D {
+	in := func(kind store.Kind, more ...bson.E) bson.D {
 		return append(bson.D{{Key: "ns.coll", Value: collectionName(s.cluster, kind)}}, more...)
 	}
 	states := bson.A{string(elect.Draining), string(elect.Dead)}
 	wanted := bson.A{
-		in(elect.KindGroup),
-		in(elect.KindWish),
+		in(store.KindGroup),
+		in(store.KindOverride),
 		// A beat replaces a live session by a live one; it is what must not come.
-		in(elect.KindSession, bson.E{Key: "fullDocument.state", Value: bson.D{{Key: "$in", Value: states}}}),
-		in(elect.KindSession, bson.E{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "delete"}}}}),
+		in(store.KindSession, bson.E{Key: "fullDocument.state", Value: bson.D{{Key: "$in", Value: states}}}),
+		in(store.KindSession, bson.E{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "delete"}}}}),
 		bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"drop", "rename", "dropDatabase", "invalidate"}}}}},
 	}
 	if session != "" {
-		wanted = append(wanted, in(elect.KindLock, bson.E{Key: "fullDocument.next", Value: session}))
+		wanted = append(wanted, in(store.KindLock, bson.E{Key: "fullDocument.next", Value: session}))
 	}
 	return mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
 }
@@ -82,7 +83,7 @@ type event struct {
 }
 
 // follow turns events into hints until ctx ends, the store is closed, or the stream breaks.
-func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints chan<- elect.Hint) {
+func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints chan<- store.Notification) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer s.onClose(cancel)()
@@ -91,8 +92,8 @@ func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints ch
 		defer cancel()
 		_ = stream.Close(closing)
 	}()
-	kinds := map[string]elect.Kind{}
-	for _, k := range elect.Kinds() {
+	kinds := map[string]store.Kind{}
+	for _, k := range store.Kinds() {
 		kinds[collectionName(s.cluster, k)] = k
 	}
 	for {
@@ -153,11 +154,11 @@ func (s *Store) next(ctx context.Context, stream *mongo.ChangeStream) (event, er
 }
 
 // hint is an event as a hint; ok is false for events that are none.
-func (s *Store) hint(kind elect.Kind, e event) (h elect.Hint, ok bool) {
+func (s *Store) hint(kind store.Kind, e event) (h store.Notification, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone
-		return elect.Hint{Resync: true}, true
+		return store.Notification{Resync: true}, true
 	}
 	h.Kind = kind
 	h.ID, ok = e.Key.ID.StringValueOK()
@@ -171,14 +172,14 @@ func (s *Store) hint(kind elect.Kind, e event) (h elect.Hint, ok bool) {
 
 // send never waits for the reader with a hint: when the buffer is full it drops the hint, and waits with a Resync instead. Meanwhile
 // events wait at the server. It returns false when ctx ended.
-func send(ctx context.Context, hints chan<- elect.Hint, h elect.Hint) bool {
+func send(ctx context.Context, hints chan<- store.Notification, h store.Notification) bool {
 	select {
 	case hints <- h:
 		return true
 	default:
 	}
 	select {
-	case hints <- elect.Hint{Resync: true}:
+	case hints <- store.Notification{Resync: true}:
 		return true
 	case <-ctx.Done():
 		return false

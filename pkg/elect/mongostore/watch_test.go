@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-func nextHint(t *testing.T, hints <-chan elect.Hint) elect.Hint {
+func nextHint(t *testing.T, hints <-chan store.Notification) store.Notification {
 	t.Helper()
 	select {
 	case h, ok := <-hints:
@@ -21,7 +21,7 @@ func nextHint(t *testing.T, hints <-chan elect.Hint) elect.Hint {
 	case <-time.After(20 * time.Second):
 		t.Fatal("no hint")
 	}
-	return elect.Hint{}
+	return store.Notification{}
 }
 
 // What a replica must not be woken by: beats, locks of others, members, values, events, other clusters. The hint that ends the test comes after
@@ -31,8 +31,8 @@ func TestWatchIsFiltered(t *testing.T) {
 	s := open(t, mongostore.Options{URI: uri})
 	neighbour := open(t, mongostore.Options{URI: uri, Cluster: "other"})
 	var w writer
-	session := elect.Doc{Kind: elect.KindSession, ID: "s1", State: "live", Count: 1}
-	apply(t, s, patient, elect.Applied, w.put(session, 0))
+	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, store.Applied, w.put(session, 0))
 	hints, err := s.Watch(t.Context(), "me")
 	must(t, err)
 	if h := nextHint(t, hints); !h.Resync {
@@ -41,24 +41,24 @@ func TestWatchIsFiltered(t *testing.T) {
 
 	for beat := range int64(10) {
 		session.Count++
-		apply(t, s, patient, elect.Applied, w.put(session, beat+1))
+		apply(t, s, patient, store.Applied, w.put(session, beat+1))
 	}
-	apply(t, s, patient, elect.Applied, w.puts(20, 0)...)
-	apply(t, s, patient, elect.Applied, w.puts(20, 1)...)
+	apply(t, s, patient, store.Applied, w.puts(20, 0)...)
+	apply(t, s, patient, store.Applied, w.puts(20, 1)...)
 	theirs := lock("g/theirs")
 	theirs.Next = "somebody else"
-	apply(t, s, patient, elect.Applied, w.put(theirs, 0))
-	for _, kind := range []elect.Kind{elect.KindMember, elect.KindValue, elect.KindEvent} {
-		apply(t, s, patient, elect.Applied, w.put(elect.Doc{Kind: kind, ID: "x"}, 0))
+	apply(t, s, patient, store.Applied, w.put(theirs, 0))
+	for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
+		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
 	}
-	apply(t, neighbour, patient, elect.Applied, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+	apply(t, neighbour, patient, store.Applied, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 
 	mine := lock("g/mine")
 	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
 	c := w.put(mine, 0)
-	apply(t, s, patient, elect.Applied, c)
+	apply(t, s, patient, store.Applied, c)
 	h := nextHint(t, hints)
-	if h.Kind != elect.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev || string(h.Doc.Body) != string(mine.Body) {
+	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev || string(h.Doc.Body) != string(mine.Body) {
 		t.Errorf("hint %+v, want the lock reserved for me with its document, and nothing before it", h)
 	}
 }
@@ -69,12 +69,12 @@ func TestWatchSlowReader(t *testing.T) {
 	hints, err := s.Watch(t.Context(), "me")
 	must(t, err)
 	for round := range 5 {
-		var changes []elect.Change
+		var changes []store.Change
 		for i := range 200 {
-			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("g", i)}})
+			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}})
 		}
-		changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("round", round)}})
-		apply(t, s, patient, elect.Applied, changes...)
+		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("round", round)}})
+		apply(t, s, patient, store.Applied, changes...)
 	}
 	resyncs, last := 0, false
 	for !last {

@@ -7,34 +7,35 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // hintsKept is how many lines of the log of hints stay. A watcher that is further behind gets a Resync.
 const hintsKept = 2000
 
-// Apply implements [elect.Store]. Up to [elect.MaxBatch] changes are one transaction; longer lists are several.
-func (s *Store) Apply(ctx context.Context, changes ...elect.Change) ([]elect.Outcome, error) {
-	if err := elect.ValidateChanges(changes); err != nil {
+// Apply implements [store.Store]. Up to [store.MaxBatch] changes are one transaction; longer lists are several.
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := store.ValidateChanges(changes); err != nil {
 		return nil, err
 	}
-	outcomes := make([]elect.Outcome, 0, len(changes))
-	for batch := range slices.Chunk(changes, elect.MaxBatch) {
+	outcomes := make([]store.Outcome, 0, len(changes))
+	for batch := range slices.Chunk(changes, store.MaxBatch) {
 		// The call may outlast its caller: it must not see what the caller does with its slices then.
 		batch = slices.Clone(batch)
 		for i := range batch {
 			batch[i].Doc.Body = slices.Clone(batch[i].Doc.Body)
 		}
-		got, err := await(ctx, s, func(ctx context.Context) ([]elect.Outcome, error) { return s.applyBatch(ctx, batch) })
+		got, err := await(ctx, s, func(ctx context.Context) ([]store.Outcome, error) { return s.applyBatch(ctx, batch) })
 		if err != nil {
-			unknown := elect.Outcome{Status: elect.Unknown, Err: s.translate("write", err)}
-			got = slices.Repeat([]elect.Outcome{unknown}, len(batch))
+			unknown := store.Outcome{Status: store.Unknown, Err: s.translate("write", err)}
+			got = slices.Repeat([]store.Outcome{unknown}, len(batch))
 		}
 		outcomes = append(outcomes, got...)
 	}
 	return outcomes, nil
 }
 
-func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) ([]elect.Outcome, error) {
+func (s *Store) applyBatch(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
 	var w *writer
 	select {
 	case w = <-s.writer:
@@ -42,7 +43,7 @@ func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) ([]elect
 		return nil, ctx.Err()
 	}
 	defer func() { s.writer <- w }()
-	outcomes := make([]elect.Outcome, len(changes))
+	outcomes := make([]store.Outcome, len(changes))
 	err := s.transaction(ctx, w, func(ctx context.Context) error {
 		for i, c := range changes {
 			var err error
@@ -55,28 +56,28 @@ func (s *Store) applyBatch(ctx context.Context, changes []elect.Change) ([]elect
 	return outcomes, err
 }
 
-func (s *Store) applyOne(ctx context.Context, w *writer, c elect.Change) (elect.Outcome, error) {
+func (s *Store) applyOne(ctx context.Context, w *writer, c store.Change) (store.Outcome, error) {
 	st := s.sql.kinds[c.Doc.Kind]
 	old, err := w.get(ctx, st.get, c.Doc.Kind, c.Doc.ID)
 	if err != nil {
-		return elect.Outcome{}, err
+		return store.Outcome{}, err
 	}
 	if old != nil && !s.usable(*old) {
 		old = nil // written by hand: whatever is created takes its place
 	}
-	out, write := elect.Judge(c, old)
+	out, write := store.Judge(c, old)
 	if !write {
 		return out, nil
 	}
 	d := &c.Doc
 	switch c.Op {
-	case elect.Delete:
+	case store.Delete:
 		d = nil
 		err = w.exec(ctx, st.remove, c.Doc.ID)
-	case elect.Bump:
+	case store.Increment:
 		d = bumped(c.Doc, old)
 		err = w.exec(ctx, st.put, row(*d)...)
-	case elect.Put:
+	case store.Put:
 		err = w.exec(ctx, st.put, row(*d)...)
 	}
 	if err == nil && worthHint(old, d) {
@@ -85,30 +86,30 @@ func (s *Store) applyOne(ctx context.Context, w *writer, c elect.Change) (elect.
 	return out, err
 }
 
-func bumped(named elect.Doc, old *elect.Doc) *elect.Doc {
-	d := elect.Doc{Kind: named.Kind, ID: named.ID}
+func bumped(named store.Doc, old *store.Doc) *store.Doc {
+	d := store.Doc{Kind: named.Kind, ID: named.ID}
 	if old != nil {
 		d = *old
 	}
 	if d.Rev == elect.MaxRev || d.Count < 0 || d.Count >= elect.MaxRev {
 		d.Rev, d.Count = nowMS(), nowMS() // by hand; now it is no number that anybody knows it at
 	}
-	d.Rev, d.Count, d.Stamp = d.Rev+1, d.Count+1, elect.Stamp{}
+	d.Rev, d.Count, d.WriterID = d.Rev+1, d.Count+1, store.WriterID{}
 	return &d
 }
 
 // worthHint says whether watchers are told that old became d; nil is absent. Heartbeats and most writes of locks are not.
-func worthHint(old, d *elect.Doc) bool {
+func worthHint(old, d *store.Doc) bool {
 	some := d
 	if d == nil {
 		some = old
 	}
 	switch some.Kind {
-	case elect.KindGroup, elect.KindWish:
+	case store.KindGroup, store.KindOverride:
 		return true
-	case elect.KindSession:
+	case store.KindSession:
 		return old == nil || d == nil || old.State != d.State
-	case elect.KindLock:
+	case store.KindLock:
 		return d != nil && d.Next != ""
 	default:
 		return false
@@ -116,7 +117,7 @@ func worthHint(old, d *elect.Doc) bool {
 }
 
 // addHint writes a line of the log, in the transaction of the change that it tells of.
-func (s *Store) addHint(ctx context.Context, w *writer, named elect.Doc, d *elect.Doc) error {
+func (s *Store) addHint(ctx context.Context, w *writer, named store.Doc, d *store.Doc) error {
 	next := ""
 	if d != nil {
 		next = d.Next
@@ -139,7 +140,7 @@ func (s *Store) addHint(ctx context.Context, w *writer, named elect.Doc, d *elec
 	return w.exec(ctx, s.sql.hintDrop, seq-hintsKept)
 }
 
-func (w *writer) get(ctx context.Context, text string, kind elect.Kind, id string) (*elect.Doc, error) {
+func (w *writer) get(ctx context.Context, text string, kind store.Kind, id string) (*store.Doc, error) {
 	st, err := w.prepare(ctx, text)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 var (
@@ -27,19 +27,19 @@ func (s *Store) translate(doing string, err error) error {
 
 func sentinel(err error) error {
 	switch {
-	case errors.Is(err, elect.ErrSchema):
-		return elect.ErrSchema
-	case errors.Is(err, errReplaced), errors.Is(err, elect.ErrInvalid):
-		return elect.ErrInvalid
+	case errors.Is(err, store.ErrSchema):
+		return store.ErrSchema
+	case errors.Is(err, errReplaced), errors.Is(err, store.ErrInvalid):
+		return store.ErrInvalid
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, sql.ErrConnDone):
-		return elect.ErrUnavailable
+		return store.ErrUnavailable
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY:
-		return elect.ErrInvalid
+		return store.ErrInvalid
 	}
 	// Locked, full, failing: it may pass. So may what nobody thought of, and trying again does no harm.
-	return elect.ErrUnavailable
+	return store.ErrUnavailable
 }
 
 // code is SQLite's primary result code, SQLITE_OK when err is none of SQLite's.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // One file is opened by any number of processes of the machine.
@@ -25,16 +25,16 @@ func ExampleOpen() {
 		return
 	}
 	ctx := context.Background()
-	store, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: "default"})
+	db, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: "default"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = store.Close(ctx) }()
+	defer func() { _ = db.Close(ctx) }()
 
-	outcomes, err := store.Apply(ctx, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "topics"}})
-	fmt.Println(outcomes[0].Status == elect.Applied, err)
-	res, err := store.Read(ctx, elect.KindGroup, "topics")
+	outcomes, err := db.Apply(ctx, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}})
+	fmt.Println(outcomes[0].Status == store.Applied, err)
+	res, err := db.Read(ctx, store.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count, err)
 	// Output:
 	// true <nil>

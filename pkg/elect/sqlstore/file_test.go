@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func TestParseURI(t *testing.T) {
@@ -31,7 +31,7 @@ func TestParseURI(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := sqlstore.ParseURI(tt.uri)
-		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, elect.ErrInvalid) {
+		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q: got %q, %v; want %q", tt.uri, got, err, tt.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestOpenRefuses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := sqlstore.Open(t.Context(), tt.path, tt.options)
-			if !errors.Is(err, elect.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("got %v, want ErrInvalid that says %q", err, tt.says)
 			}
 		})
@@ -68,7 +68,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestFileMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?#%41 ü.db")
 	s := open(t, path, sqlstore.Options{})
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != elect.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatal(out)
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -87,7 +87,7 @@ func TestClusters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	for _, cluster := range []string{"", "blue", "Blue", "a-b.c_d"} {
 		s := open(t, path, sqlstore.Options{Cluster: cluster})
-		if out := apply(t.Context(), t, s, create("g/a")); out.Status != elect.Applied {
+		if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 			t.Fatalf("cluster %q: %+v", cluster, out)
 		}
 	}
@@ -103,14 +103,14 @@ func TestLocked(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
 	out := apply(brief, t, s, create("g/a"))
-	if out.Status != elect.Unknown || !errors.Is(out.Err, elect.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
+	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
 		t.Fatalf("got %+v, want unknown, ErrUnavailable and the path", out)
 	}
-	if _, err := s.Read(t.Context(), elect.KindLock, "g/a"); err != nil {
+	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err != nil {
 		t.Fatalf("read beside a writer: %v", err)
 	}
 	unlock()
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != elect.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatalf("repeated: %+v", out)
 	}
 }
@@ -122,7 +122,7 @@ func TestOpenLocked(t *testing.T) {
 	unlock := lockFile(t, path)
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
-	if _, err := sqlstore.Open(brief, path, sqlstore.Options{Cluster: "new"}); !errors.Is(err, elect.ErrUnavailable) {
+	if _, err := sqlstore.Open(brief, path, sqlstore.Options{Cluster: "new"}); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 	// Nothing is to be set up for a cluster that is there.
@@ -158,7 +158,7 @@ func lockFile(t *testing.T, path string) (unlock func()) {
 func TestReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, sqlstore.Options{})
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != elect.Applied {
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatal(out)
 	}
 	hints, err := s.Watch(t.Context(), "me")
@@ -169,10 +169,10 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // away, and then another one in its place
-		if out := apply(t.Context(), t, s, create("g/b")); out.Status != elect.Unknown || !errors.Is(out.Err, elect.ErrInvalid) {
+		if out := apply(t.Context(), t, s, create("g/b")); out.Status != store.Unknown || !errors.Is(out.Err, store.ErrInvalid) {
 			t.Fatalf("write: %+v, want ErrInvalid", out)
 		}
-		if _, err := s.Read(t.Context(), elect.KindLock, "g/a"); !errors.Is(err, elect.ErrInvalid) {
+		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {
 			t.Fatalf("read: %v, want ErrInvalid", err)
 		}
 		if err := os.WriteFile(path, nil, 0o600); err != nil {

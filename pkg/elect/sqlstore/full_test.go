@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // When there is no more room, changes are of unknown outcome, what was there stays, and writing goes on when there is room again.
@@ -26,9 +26,9 @@ func TestFull(t *testing.T) {
 	}()
 	limitPages(t, s, 60)
 	body := []byte(`{"a":"` + strings.Repeat("x", 4000) + `"}`)
-	value := func(i int) elect.Change {
-		return elect.Change{Doc: elect.Doc{
-			Kind: elect.KindValue, ID: fmt.Sprint("g/", i), Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: int64(i)}, Body: body,
+	value := func(i int) store.Change {
+		return store.Change{Doc: store.Doc{
+			Kind: store.KindValue, ID: fmt.Sprint("g/", i), Rev: 1, WriterID: store.WriterID{Session: "s", Seq: int64(i)}, Body: body,
 		}}
 	}
 	written, full := 0, false
@@ -39,10 +39,10 @@ func TestFull(t *testing.T) {
 		}
 		for _, out := range outs {
 			switch out.Status {
-			case elect.Applied:
-			case elect.Unknown:
+			case store.Applied:
+			case store.Unknown:
 				full = true
-				if !errors.Is(out.Err, elect.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
+				if !errors.Is(out.Err, store.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
 					t.Fatalf("got %v, want ErrUnavailable and the path", out.Err)
 				}
 			default:
@@ -53,13 +53,13 @@ func TestFull(t *testing.T) {
 	if !full {
 		t.Fatal("the limit was never met")
 	}
-	res, err := s.List(t.Context(), elect.KindValue, elect.Query{CountOnly: true})
+	res, err := s.List(t.Context(), store.KindValue, store.Query{CountOnly: true})
 	if err != nil || res.Total != int64(2*(written-1)) {
 		t.Fatalf("%d documents, %v; want the %d that were acknowledged", res.Total, err, 2*(written-1))
 	}
 	limitPages(t, s, 1<<30)
 	outs, err := s.Apply(t.Context(), value(2*written-2), value(2*written-1))
-	if err != nil || outs[0].Status != elect.Applied || outs[1].Status != elect.Applied {
+	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 		t.Fatalf("with room again: %+v, %v", outs, err)
 	}
 }
@@ -98,7 +98,7 @@ func TestCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(t.Context(), path, Options{})
-	if !errors.Is(err, elect.ErrInvalid) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want ErrInvalid and the path", err)
 	}
 }
@@ -114,14 +114,14 @@ func TestHintsDropped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w := &watch{store: s, session: "me", hints: make(chan elect.Hint, watchBuffer)}
+	w := &watch{store: s, session: "me", hints: make(chan store.Notification, watchBuffer)}
 	if err := w.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer w.disconnect()
-	var changes []elect.Change
+	var changes []store.Change
 	for i := range hintsKept + hintsKept/5 {
-		changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint(i)}})
+		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)
@@ -152,10 +152,10 @@ func TestHintsDropped(t *testing.T) {
 
 // Heartbeats are no hints: an idle cluster costs a watcher one look into shared memory per interval.
 func TestBeatsAreNoHints(t *testing.T) {
-	session := func(state string) *elect.Doc { return &elect.Doc{Kind: elect.KindSession, ID: "a", State: state} }
-	lock := func(next string) *elect.Doc { return &elect.Doc{Kind: elect.KindLock, ID: "g/a", Next: next} }
+	session := func(state string) *store.Doc { return &store.Doc{Kind: store.KindSession, ID: "a", State: state} }
+	lock := func(next string) *store.Doc { return &store.Doc{Kind: store.KindLock, ID: "g/a", Next: next} }
 	tests := map[string]struct {
-		old, d *elect.Doc
+		old, d *store.Doc
 		want   bool
 	}{
 		"beat":              {session("live"), session("live"), false},
@@ -165,8 +165,8 @@ func TestBeatsAreNoHints(t *testing.T) {
 		"claim":             {nil, lock(""), false},
 		"hand-over":         {lock(""), lock("b"), true},
 		"claim of the next": {lock("b"), lock(""), false},
-		"wish removed":      {&elect.Doc{Kind: elect.KindWish, ID: "pause/g/a"}, nil, true},
-		"member":            {nil, &elect.Doc{Kind: elect.KindMember, ID: "a"}, false},
+		"wish removed":      {&store.Doc{Kind: store.KindOverride, ID: "pause/g/a"}, nil, true},
+		"member":            {nil, &store.Doc{Kind: store.KindMember, ID: "a"}, false},
 	}
 	for name, tt := range tests {
 		if got := worthHint(tt.old, tt.d); got != tt.want {

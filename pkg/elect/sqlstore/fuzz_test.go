@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // FuzzRow: whatever a row holds that its table takes, it hides no other row, is handed on only if it is a document, and gives way to a creation
@@ -19,7 +20,7 @@ func FuzzRow(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = s.Close(f.Context()) })
-	beside := elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: "beside", Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: 1}}}
+	beside := store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "beside", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
 	if _, err := s.Apply(f.Context(), beside); err != nil {
 		f.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func FuzzRow(f *testing.F) {
 		if _, err := s.db.ExecContext(t.Context(), insert, id, rev, stamp, seq, group, session, next, parked, state, count, string(body)); err != nil {
 			return // the table does not take it
 		}
-		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		res, err := s.List(t.Context(), store.KindLock, store.Query{})
 		if err != nil || len(res.Docs) == 0 {
 			t.Fatalf("found %d, %v", len(res.Docs), err)
 		}
@@ -44,16 +45,16 @@ func FuzzRow(f *testing.F) {
 				t.Errorf("handed on: %v", err)
 			}
 			if d.ID == id {
-				there = d.Rev == rev && d.Session == session && d.Parked == (parked != 0) && string(d.Body) == string(body)
+				there = d.Rev == rev && d.Session == session && d.Suspended == (parked != 0) && string(d.Body) == string(body)
 			}
 		}
-		good := elect.CheckFound(elect.Doc{ID: id, Rev: rev}) == nil
+		good := elect.CheckFound(store.Doc{ID: id, Rev: rev}) == nil
 		if there != good {
 			t.Errorf("found %v, want %v", there, good)
 		}
-		mine := elect.Stamp{Session: "me", Seq: 1}
-		outs, err := s.Apply(t.Context(), elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: id, Rev: 1, Stamp: mine}})
-		if err == nil && (outs[0].Status == elect.Applied) == good && (elect.Stamp{Session: stamp, Seq: seq}) != mine {
+		mine := store.WriterID{Session: "me", Seq: 1}
+		outs, err := s.Apply(t.Context(), store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: mine}})
+		if err == nil && (outs[0].Status == store.Applied) == good && (store.WriterID{Session: stamp, Seq: seq}) != mine {
 			t.Errorf("a creation ended with %+v, although a document is there: %v", outs[0], good)
 		}
 	})

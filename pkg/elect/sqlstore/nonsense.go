@@ -1,12 +1,15 @@
 package sqlstore
 
-import "github.com/shardctl/shardctl/pkg/elect"
+import (
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
 
 // maxTold bounds the memory of what was logged.
 const maxTold = 1000
 
 // usable says whether a row is a document, and logs, once each, those that somebody has edited into none.
-func (s *Store) usable(d elect.Doc) bool {
+func (s *Store) usable(d store.Doc) bool {
 	err := elect.CheckFound(d)
 	if err == nil {
 		return true

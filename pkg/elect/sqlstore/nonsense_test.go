@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // What people write into the tables by hand never hides the rows beside it, and gives way to what is created in its place.
@@ -25,30 +25,30 @@ func TestNonsenseByHand(t *testing.T) {
 		}
 	}()
 	var seq int64
-	apply := func(want elect.Status, c elect.Change) {
+	apply := func(want store.Status, c store.Change) {
 		t.Helper()
 		seq++
-		c.Doc.Stamp = elect.Stamp{Session: "s", Seq: seq}
+		c.Doc.WriterID = store.WriterID{Session: "s", Seq: seq}
 		outs, err := s.Apply(t.Context(), c)
 		if err != nil || outs[0].Status != want {
 			t.Fatalf("%+v: %+v, %v; want status %d", c, outs, err, want)
 		}
 	}
-	put := func(id string, ifRev int64) elect.Change {
-		return elect.Change{IfRev: ifRev, Doc: elect.Doc{Kind: elect.KindLock, ID: id, Group: "g", Rev: ifRev + 1}}
+	put := func(id string, ifRev int64) store.Change {
+		return store.Change{IfRev: ifRev, Doc: store.Doc{Kind: store.KindLock, ID: id, Group: "g", Rev: ifRev + 1}}
 	}
-	apply(elect.Applied, put("g/good", 0))
+	apply(store.Applied, put("g/good", 0))
 	for i, edit := range []string{
 		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
 		"parked = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'nobody'", // odd, and readable
 	} {
 		id := fmt.Sprint("g/", i)
-		apply(elect.Applied, put(id, 0))
+		apply(store.Applied, put(id, 0))
 		exec(t, s, `UPDATE "default_lock" SET `+edit+` WHERE id = '`+id+`'`)
 	}
 	exec(t, s, `INSERT INTO "default_lock" SELECT '', 1, '', 0, grp, session, next, parked, state, count, body FROM "default_lock" WHERE id = 'g/good'`)
 	for range 2 {
-		res, err := s.List(t.Context(), elect.KindLock, elect.Query{})
+		res, err := s.List(t.Context(), store.KindLock, store.Query{})
 		var ids []string
 		for _, d := range res.Docs {
 			ids = append(ids, d.ID)
@@ -61,15 +61,15 @@ func TestNonsenseByHand(t *testing.T) {
 		t.Errorf("%d lines of log, want one for each of four:\n%s", len(log), strings.Join(log, "\n"))
 	}
 	for i := range 3 {
-		apply(elect.Applied, put(fmt.Sprint("g/", i), 0))
-		apply(elect.Refused, put(fmt.Sprint("g/", i), 0))
+		apply(store.Applied, put(fmt.Sprint("g/", i), 0))
+		apply(store.Refused, put(fmt.Sprint("g/", i), 0))
 	}
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for _, edit := range []string{"count = -7", "count = 9223372036854775807", "rev = 9007199254740992", "rev = -1"} {
-		apply(elect.Applied, bump)
+		apply(store.Applied, bump)
 		exec(t, s, `UPDATE "default_group" SET `+edit)
-		apply(elect.Applied, bump)
-		if res, err := s.Read(t.Context(), elect.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
+		apply(store.Applied, bump)
+		if res, err := s.Read(t.Context(), store.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
 			t.Errorf("after %s: %+v, %v", edit, res, err)
 		}
 	}

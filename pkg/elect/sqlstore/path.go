@@ -10,27 +10,27 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Scheme is what a store's URI begins with: sqlite:PATH.
 const Scheme = "sqlite:"
 
 // ParseURI returns the path in a URI: sqlite:NAME is relative to the working directory, sqlite:/NAME and sqlite:///NAME are
-// absolute. The path is taken as it is, without escapes. Errors wrap [elect.ErrInvalid].
+// absolute. The path is taken as it is, without escapes. Errors wrap [store.ErrInvalid].
 func ParseURI(uri string) (string, error) {
 	path, ok := strings.CutPrefix(uri, Scheme)
 	if !ok {
-		return "", fmt.Errorf("store URI %q: %w: want %sPATH", uri, elect.ErrInvalid, Scheme)
+		return "", fmt.Errorf("store URI %q: %w: want %sPATH", uri, store.ErrInvalid, Scheme)
 	}
 	if rest, slashes := strings.CutPrefix(path, "//"); slashes {
 		if !strings.HasPrefix(rest, "/") {
-			return "", fmt.Errorf("store URI %q: %w: a SQLite file has no host; want %sPATH or %s/PATH", uri, elect.ErrInvalid, Scheme, Scheme)
+			return "", fmt.Errorf("store URI %q: %w: a SQLite file has no host; want %sPATH or %s/PATH", uri, store.ErrInvalid, Scheme, Scheme)
 		}
 		path = rest
 	}
 	if strings.Contains(path, "?") {
-		return "", fmt.Errorf("store URI %q: %w: options after ? are not known here", uri, elect.ErrInvalid)
+		return "", fmt.Errorf("store URI %q: %w: options after ? are not known here", uri, store.ErrInvalid)
 	}
 	if err := checkPath(path); err != nil {
 		return "", err
@@ -42,13 +42,13 @@ func ParseURI(uri string) (string, error) {
 func checkPath(path string) error {
 	switch {
 	case path == "":
-		return fmt.Errorf("SQLite file: %w: empty path", elect.ErrInvalid)
+		return fmt.Errorf("SQLite file: %w: empty path", store.ErrInvalid)
 	case strings.HasPrefix(path, ":memory:"):
-		return fmt.Errorf("SQLite file %q: %w: replicas cannot share a database in memory; name a file", path, elect.ErrInvalid)
+		return fmt.Errorf("SQLite file %q: %w: replicas cannot share a database in memory; name a file", path, store.ErrInvalid)
 	case strings.HasPrefix(path, "file:"):
-		return fmt.Errorf("SQLite file %q: %w: want a plain path", path, elect.ErrInvalid)
+		return fmt.Errorf("SQLite file %q: %w: want a plain path", path, store.ErrInvalid)
 	case strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("SQLite file %q: %w: a NUL byte in the path", path, elect.ErrInvalid)
+		return fmt.Errorf("SQLite file %q: %w: a NUL byte in the path", path, store.ErrInvalid)
 	}
 	return nil
 }
@@ -76,21 +76,21 @@ func prepareFile(path string) (string, fs.FileInfo, error) {
 	switch {
 	case err == nil:
 		if err := f.Close(); err != nil {
-			return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, elect.ErrUnavailable, err)
+			return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrUnavailable, err)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil, fmt.Errorf("SQLite file %q: %w: the directory %q does not exist", abs, elect.ErrInvalid, filepath.Dir(abs))
+		return "", nil, fmt.Errorf("SQLite file %q: %w: the directory %q does not exist", abs, store.ErrInvalid, filepath.Dir(abs))
 	case errors.Is(err, fs.ErrPermission):
-		return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, elect.ErrInvalid, err)
+		return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrInvalid, err)
 	case !errors.Is(err, fs.ErrExist):
-		return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, elect.ErrUnavailable, err)
+		return "", nil, fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrUnavailable, err)
 	}
 	info, err := os.Stat(abs)
 	if err != nil {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: %w", abs, elect.ErrUnavailable, err)
+		return "", nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrUnavailable, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: not a regular file (%s)", abs, elect.ErrInvalid, info.Mode().Type())
+		return "", nil, fmt.Errorf("SQLite file %q: %w: not a regular file (%s)", abs, store.ErrInvalid, info.Mode().Type())
 	}
 	return abs, info, nil
 }

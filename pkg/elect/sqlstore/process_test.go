@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // childEnv makes the test binary a writer on the file that it names.
@@ -67,7 +67,7 @@ func TestProcesses(t *testing.T) {
 			t.Fatalf("revisions %v: want each from 1 to %d once", all, children*wins)
 		}
 	}
-	res, err := open(t, path, sqlstore.Options{}).Read(t.Context(), elect.KindLock, "g/a")
+	res, err := open(t, path, sqlstore.Options{}).Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != children*wins {
 		t.Fatalf("left: %+v, %v; want count %d", res.Docs, err, children*wins)
 	}
@@ -94,17 +94,17 @@ func childRevisions(ctx context.Context, path string) ([]int64, error) {
 		return nil, err
 	}
 	defer func() { _ = s.Close(ctx) }()
-	d := elect.Doc{Kind: elect.KindLock, ID: "g/a"}
+	d := store.Doc{Kind: store.KindLock, ID: "g/a"}
 	me := fmt.Sprint("process ", os.Getpid())
 	var revs []int64
 	for try := int64(1); len(revs) < wins; try++ {
 		next := d
-		next.Rev, next.Count, next.Stamp = d.Rev+1, d.Count+1, elect.Stamp{Session: me, Seq: try}
-		outs, err := s.Apply(ctx, elect.Change{IfRev: d.Rev, Doc: next})
+		next.Rev, next.Count, next.WriterID = d.Rev+1, d.Count+1, store.WriterID{Session: me, Seq: try}
+		outs, err := s.Apply(ctx, store.Change{IfRev: d.Rev, Doc: next})
 		switch {
 		case err != nil:
 			return nil, err
-		case outs[0].Status == elect.Applied:
+		case outs[0].Status == store.Applied:
 			revs, d = append(revs, next.Rev), next
 		case outs[0].Doc != nil:
 			d = *outs[0].Doc

@@ -6,24 +6,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // idsPerRead is how many ids one statement asks for.
 const idsPerRead = 500
 
-// Read implements [elect.Store]. SQLite's readers see every commit of every process, so each read is linearizable.
-func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, err
+// Read implements [store.Store]. SQLite's readers see every commit of every process, so each read is linearizable.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	res, err := s.reads(ctx, func(ctx context.Context) (elect.Result, error) {
-		var res elect.Result
+	res, err := s.reads(ctx, func(ctx context.Context) (store.Reply, error) {
+		var res store.Reply
 		for part := range slices.Chunk(ids, idsPerRead) {
 			docs, err := s.byID(ctx, s.db, kind, part)
 			if err != nil {
-				return elect.Result{}, err
+				return store.Reply{}, err
 			}
 			res.Docs = append(res.Docs, docs...)
 		}
@@ -32,14 +32,14 @@ func (s *Store) Read(ctx context.Context, kind elect.Kind, ids ...string) (elect
 	return res, s.translate("read", err)
 }
 
-// List implements [elect.Store]. It is one snapshot and never stale.
-func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect.Result, error) {
-	if err := elect.ValidateKind(kind); err != nil {
-		return elect.Result{}, err
+// List implements [store.Store]. It is one snapshot and never stale.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
 	}
 	text, args := s.sql.kinds[kind].query(q)
-	res, err := s.reads(ctx, func(ctx context.Context) (elect.Result, error) {
-		var res elect.Result
+	res, err := s.reads(ctx, func(ctx context.Context) (store.Reply, error) {
+		var res store.Reply
 		var err error
 		if q.CountOnly {
 			err = s.db.QueryRowContext(ctx, text, args...).Scan(&res.Total)
@@ -52,18 +52,18 @@ func (s *Store) List(ctx context.Context, kind elect.Kind, q elect.Query) (elect
 }
 
 // reads runs f as one of a few readers, again when another connection was in the way.
-func (s *Store) reads(ctx context.Context, f func(context.Context) (elect.Result, error)) (elect.Result, error) {
-	return await(ctx, s, func(ctx context.Context) (elect.Result, error) {
+func (s *Store) reads(ctx context.Context, f func(context.Context) (store.Reply, error)) (store.Reply, error) {
+	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
 		select {
 		case s.reading <- struct{}{}:
 			defer func() { <-s.reading }()
 		case <-ctx.Done():
-			return elect.Result{}, ctx.Err()
+			return store.Reply{}, ctx.Err()
 		}
 		if err := s.checkFile(); err != nil {
-			return elect.Result{}, err
+			return store.Reply{}, err
 		}
-		var res elect.Result
+		var res store.Reply
 		err := retry(ctx, func() (err error) {
 			res, err = f(ctx)
 			return err
@@ -78,13 +78,13 @@ type querier interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }
 
-func (s *Store) byID(ctx context.Context, from querier, kind elect.Kind, ids []string) ([]elect.Doc, error) {
+func (s *Store) byID(ctx context.Context, from querier, kind store.Kind, ids []string) ([]store.Doc, error) {
 	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) + `) ORDER BY id`
 	return s.queryDocs(ctx, from, kind, text, anys(ids)...)
 }
 
 // query is the statement of a List.
-func (st kindStatements) query(q elect.Query) (text string, args []any) {
+func (st kindStatements) query(q store.Query) (text string, args []any) {
 	var where []string
 	add := func(condition string, values ...any) {
 		where = append(where, condition)
@@ -105,7 +105,7 @@ func (st kindStatements) query(q elect.Query) (text string, args []any) {
 	if q.MinRev > 0 {
 		add(`rev >= ?`, q.MinRev)
 	}
-	if q.Unparked {
+	if q.Unsuspended {
 		add(`parked = 0`)
 	}
 	if q.From != "" {
@@ -133,7 +133,7 @@ func (st kindStatements) query(q elect.Query) (text string, args []any) {
 	return b.String(), args
 }
 
-func selected(q elect.Query) string {
+func selected(q store.Query) string {
 	switch {
 	case q.CountOnly:
 		return `count(*)`
@@ -143,13 +143,13 @@ func selected(q elect.Query) string {
 	return columns
 }
 
-func (s *Store) queryDocs(ctx context.Context, from querier, kind elect.Kind, text string, args ...any) ([]elect.Doc, error) {
+func (s *Store) queryDocs(ctx context.Context, from querier, kind store.Kind, text string, args ...any) ([]store.Doc, error) {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var docs []elect.Doc
+	var docs []store.Doc
 	for rows.Next() {
 		d, err := scan(kind, rows)
 		if err != nil {
@@ -163,13 +163,13 @@ func (s *Store) queryDocs(ctx context.Context, from querier, kind elect.Kind, te
 }
 
 // scan reads a row whose columns are those of the constant.
-func scan(kind elect.Kind, from interface{ Scan(into ...any) error }) (elect.Doc, error) {
-	d := elect.Doc{Kind: kind}
+func scan(kind store.Kind, from interface{ Scan(into ...any) error }) (store.Doc, error) {
+	d := store.Doc{Kind: kind}
 	var parked int64 // by hand it may be any number
 	err := from.Scan(
-		&d.ID, &d.Rev, &d.Stamp.Session, &d.Stamp.Seq, &d.Group, &d.Session, &d.Next, &parked, &d.State, &d.Count, &d.Body,
+		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &parked, &d.State, &d.Count, &d.Body,
 	)
-	d.Parked = parked != 0
+	d.Suspended = parked != 0
 	if len(d.Body) == 0 {
 		d.Body = nil
 	}
@@ -177,9 +177,9 @@ func scan(kind elect.Kind, from interface{ Scan(into ...any) error }) (elect.Doc
 }
 
 // row is d as the values of the columns.
-func row(d elect.Doc) []any {
+func row(d store.Doc) []any {
 	return []any{
-		d.ID, d.Rev, d.Stamp.Session, d.Stamp.Seq, d.Group, d.Session, d.Next, d.Parked, d.State, d.Count, string(d.Body),
+		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count, string(d.Body),
 	}
 }
 

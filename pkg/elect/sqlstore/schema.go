@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // schemaVersion is what this program sets up and understands. It rises with every change that an older program would
@@ -19,7 +19,7 @@ type statements struct {
 	schema              string // the name of the table that holds the version
 	version, setVersion string
 	create              []string
-	kinds               map[elect.Kind]kindStatements
+	kinds               map[store.Kind]kindStatements
 	hintAdd, hintDrop   string
 	hintLast, hintSince string
 }
@@ -32,10 +32,10 @@ type kindStatements struct {
 const columns = "id, rev, stamp_session, stamp_seq, grp, session, next, parked, state, count, body"
 
 // indexes beside the one on id: only what queries of the protocol ask for, since each costs a page per write.
-var indexes = map[elect.Kind][]string{
-	elect.KindLock:  {"session", "grp, rev"},
-	elect.KindValue: {"grp, id"},
-	elect.KindEvent: {"grp, id"},
+var indexes = map[store.Kind][]string{
+	store.KindLock:  {"session", "grp, rev"},
+	store.KindValue: {"grp, id"},
+	store.KindEvent: {"grp, id"},
 }
 
 func newStatements(cluster string) statements {
@@ -46,7 +46,7 @@ func newStatements(cluster string) statements {
 	}
 	meta, hints := name("schema"), name("hints")
 	st := statements{
-		kinds:      map[elect.Kind]kindStatements{},
+		kinds:      map[store.Kind]kindStatements{},
 		schema:     prefix + "schema",
 		version:    fill(meta, `SELECT version FROM $table`),
 		setVersion: fill(meta, `INSERT INTO $table (one, version) VALUES (1, ?)`),
@@ -60,7 +60,7 @@ func newStatements(cluster string) statements {
 		hintLast:  fill(hints, `SELECT ifnull(min(seq), 0), ifnull(max(seq), 0) FROM $table`),
 		hintSince: fill(hints, `SELECT seq, kind, id FROM $table WHERE seq > ? AND (kind <> 'lock' OR next = ?) ORDER BY seq`),
 	}
-	for _, kind := range elect.Kinds() {
+	for _, kind := range store.Kinds() {
 		table := name(string(kind))
 		st.create = append(st.create, fill(table, `CREATE TABLE $table (id TEXT NOT NULL PRIMARY KEY, rev INTEGER NOT NULL, `+
 			`stamp_session TEXT NOT NULL, stamp_seq INTEGER NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL, next TEXT NOT NULL, `+
@@ -131,7 +131,7 @@ func wal(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: the file system allows journal mode %q only, want wal", elect.ErrInvalid, mode)
+		return fmt.Errorf("%w: the file system allows journal mode %q only, want wal", store.ErrInvalid, mode)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (s *Store) schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) 
 	case err != nil:
 		return 0, err
 	case version > schemaVersion:
-		return 0, fmt.Errorf("%w: the tables have version %d, this program knows up to %d: upgrade it", elect.ErrSchema, version, schemaVersion)
+		return 0, fmt.Errorf("%w: the tables have version %d, this program knows up to %d: upgrade it", store.ErrSchema, version, schemaVersion)
 	}
 	return version, nil
 }

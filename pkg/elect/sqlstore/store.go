@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"modernc.org/sqlite"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
@@ -29,7 +29,7 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// Store is one client of a SQLite file. It implements [elect.Store]; its methods may be called concurrently.
+// Store is one client of a SQLite file. It implements [store.Store]; its methods may be called concurrently.
 type Store struct {
 	path string
 	file fs.FileInfo // the file as it was opened
@@ -57,7 +57,7 @@ type Store struct {
 const readers = 4
 
 // Open opens the SQLite file at path, creates it when there is none (its directory has to exist) and sets it up, all within
-// ctx. Errors wrap [elect.ErrInvalid] when it is no use to try again, [elect.ErrSchema] when a newer version of the program set
+// ctx. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when a newer version of the program set
 // the file up, else [elect.ErrUnavailable].
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Cluster == "" {
@@ -75,7 +75,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	connector, err := sqlite.NewConnector(dsn(abs))
 	if err != nil {
-		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, elect.ErrInvalid, err)
+		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrInvalid, err)
 	}
 	s := &Store{
 		path: abs, file: file, poll: o.PollInterval, sql: newStatements(o.Cluster),
@@ -106,12 +106,12 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
 
 func checkCluster(name string) error {
 	if !clusterName.MatchString(name) {
-		return fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", name, elect.ErrInvalid)
+		return fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", name, store.ErrInvalid)
 	}
 	return nil
 }
 
-// Close implements [elect.Store]. It waits for the calls under way to let go of the file, no longer than ctx.
+// Close implements [store.Store]. It waits for the calls under way to let go of the file, no longer than ctx.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
-	"github.com/shardctl/shardctl/pkg/elect/storetest"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "store.db")
 		return storetest.Database{
-			Open: func(ctx context.Context) (elect.Store, error) {
+			Open: func(ctx context.Context) (store.Store, error) {
 				s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
 				if err != nil {
 					return nil, err
@@ -65,11 +65,11 @@ func open(t *testing.T, path string, o sqlstore.Options) *sqlstore.Store {
 	return s
 }
 
-func create(id string) elect.Change {
-	return elect.Change{Doc: elect.Doc{Kind: elect.KindLock, ID: id, Rev: 1, Stamp: elect.Stamp{Session: "s", Seq: 1}}}
+func create(id string) store.Change {
+	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
 }
 
-func apply(ctx context.Context, t *testing.T, s elect.Store, changes ...elect.Change) elect.Outcome {
+func apply(ctx context.Context, t *testing.T, s store.Store, changes ...store.Change) store.Outcome {
 	t.Helper()
 	outs, err := s.Apply(ctx, changes...)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // watchBuffer is how many hints wait for a slow reader before they are dropped for one Resync.
@@ -20,21 +20,21 @@ type watch struct {
 	store   *Store
 	session string
 	conn    *sql.Conn
-	hints   chan elect.Hint
+	hints   chan store.Notification
 	looks   int
 	asks    *sql.Stmt // PRAGMA data_version on conn: prepared, since an idle watch does little else
 	version int64     // what it said last
 	seq     int64     // the last line of the log that was told
 }
 
-// Watch implements [elect.Store]. Hints come within the poll interval and carry the documents as they are when the hint is made.
-func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, error) {
+// Watch implements [store.Store]. Hints come within the poll interval and carry the documents as they are when the hint is made.
+func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
 	if err := s.begin(); err != nil {
 		return nil, s.translate("watch", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends it as well as the caller's context
-	w := &watch{store: s, session: session, hints: make(chan elect.Hint, watchBuffer)}
+	w := &watch{store: s, session: session, hints: make(chan store.Notification, watchBuffer)}
 	end := func() {
 		release()
 		cancel()
@@ -45,7 +45,7 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan elect.Hint, e
 		end()
 		return nil, s.translate("watch", err)
 	}
-	w.hints <- elect.Hint{Resync: true}
+	w.hints <- store.Notification{Resync: true}
 	go func() {
 		defer end()
 		defer close(w.hints)
@@ -114,7 +114,7 @@ func (w *watch) run(ctx context.Context) {
 		err := w.look(ctx)
 		switch {
 		case err == nil, busy(err):
-		case errors.Is(sentinel(err), elect.ErrInvalid):
+		case errors.Is(sentinel(err), store.ErrInvalid):
 			return
 		default:
 			// The place in the log stays, so that nothing is lost with the connection.
@@ -160,7 +160,7 @@ func (w *watch) tell(ctx context.Context) error {
 	}
 	if newest < w.seq || oldest > w.seq+1 {
 		// Lines are missing: dropped before they were told, or the file came from a backup.
-		w.send(elect.Hint{Resync: true})
+		w.send(store.Notification{Resync: true})
 		w.seq = newest
 		return nil
 	}
@@ -185,15 +185,15 @@ func (w *watch) bounds(ctx context.Context) (oldest, newest int64, err error) {
 }
 
 // since reads the lines that concern this watcher; of several that name one document, the first stands for all.
-func (w *watch) since(ctx context.Context) (hints []elect.Hint, last int64, err error) {
+func (w *watch) since(ctx context.Context) (hints []store.Notification, last int64, err error) {
 	rows, err := w.conn.QueryContext(ctx, w.store.sql.hintSince, w.seq, w.session)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { _ = rows.Close() }()
-	seen := map[elect.Hint]bool{}
+	seen := map[store.Notification]bool{}
 	for rows.Next() {
-		var h elect.Hint
+		var h store.Notification
 		if err := rows.Scan(&last, &h.Kind, &h.ID); err != nil {
 			return nil, 0, err
 		}
@@ -206,11 +206,11 @@ func (w *watch) since(ctx context.Context) (hints []elect.Hint, last int64, err 
 }
 
 // addDocs reads the documents that the hints name.
-func (w *watch) addDocs(ctx context.Context, hints []elect.Hint) error {
+func (w *watch) addDocs(ctx context.Context, hints []store.Notification) error {
 	if len(hints) > watchBuffer {
 		return nil // they will be dropped for a Resync as it is
 	}
-	named := map[elect.Kind][]string{}
+	named := map[store.Kind][]string{}
 	for _, h := range hints {
 		named[h.Kind] = append(named[h.Kind], h.ID)
 	}
@@ -231,7 +231,7 @@ func (w *watch) addDocs(ctx context.Context, hints []elect.Hint) error {
 }
 
 // send never waits: when there is no room it takes out what is waiting and puts one Resync in its place. Nobody else sends.
-func (w *watch) send(h elect.Hint) {
+func (w *watch) send(h store.Notification) {
 	select {
 	case w.hints <- h:
 		return
@@ -245,5 +245,5 @@ func (w *watch) send(h elect.Hint) {
 		}
 		break
 	}
-	w.hints <- elect.Hint{Resync: true}
+	w.hints <- store.Notification{Resync: true}
 }

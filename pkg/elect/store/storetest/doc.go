@@ -1,4 +1,4 @@
-// Package storetest is the one suite that every [elect.Store] passes: what the interface promises, as tests.
+// Package storetest is the one suite that every [store.Store] passes: what the interface promises, as tests.
 //
 // An adapter's test calls [Run] with a function that makes an empty [Database] for each test; the suite opens as many
 // independent clients of it as it needs, as several processes would.
@@ -7,7 +7,7 @@
 //		storetest.Run(t, func(t *testing.T) storetest.Database {
 //			path := filepath.Join(t.TempDir(), "store.db")
 //			return storetest.Database{
-//				Open: func(ctx context.Context) (elect.Store, error) { return sqlstore.Open(ctx, path) },
+//				Open: func(ctx context.Context) (store.Store, error) { return sqlstore.Open(ctx, path) },
 //			}
 //		})
 //	}

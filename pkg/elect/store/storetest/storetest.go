@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Database is one empty database of the adapter under test.
 type Database struct {
 	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines at
 	// once, also on the database that nobody has set up yet. The suite closes the store.
-	Open func(ctx context.Context) (elect.Store, error)
+	Open func(ctx context.Context) (store.Store, error)
 	// RaiseSchema makes the database look as if a newer version of the program had set it up. Nil: the store has no schema.
 	RaiseSchema func(ctx context.Context) error
-	// CannotWatch says that Watch returns [elect.ErrCannotWatch].
+	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
 	// Patience is how long a List may be stale and a hint late. Zero means 10 s.
 	Patience time.Duration
@@ -81,7 +81,7 @@ type bench struct {
 }
 
 // open makes a client that ends with the test.
-func (b *bench) open(t *testing.T) elect.Store {
+func (b *bench) open(t *testing.T) store.Store {
 	t.Helper()
 	s, err := b.db.Open(t.Context())
 	if err != nil {
@@ -99,18 +99,18 @@ func (b *bench) open(t *testing.T) elect.Store {
 }
 
 // stamp is one that was not used before.
-func (b *bench) stamp() elect.Stamp {
-	return elect.Stamp{Session: "writer", Seq: b.seq.Add(1)}
+func (b *bench) stamp() store.WriterID {
+	return store.WriterID{Session: "writer", Seq: b.seq.Add(1)}
 }
 
 // put is a change of d from ifRev to the revision after, stamped afresh.
-func (b *bench) put(d elect.Doc, ifRev int64) elect.Change {
-	d.Rev, d.Stamp = ifRev+1, b.stamp()
-	return elect.Change{Op: elect.Put, IfRev: ifRev, Doc: d}
+func (b *bench) put(d store.Doc, ifRev int64) store.Change {
+	d.Rev, d.WriterID = ifRev+1, b.stamp()
+	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
 }
 
 // apply performs one change.
-func apply(t *testing.T, s elect.Store, c elect.Change) elect.Outcome {
+func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), c)
 	if err != nil {
@@ -123,21 +123,21 @@ func apply(t *testing.T, s elect.Store, c elect.Change) elect.Outcome {
 }
 
 // must performs changes that have to be applied.
-func must(t *testing.T, s elect.Store, changes ...elect.Change) {
+func must(t *testing.T, s store.Store, changes ...store.Change) {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), changes...)
 	if err != nil || len(outs) != len(changes) {
 		t.Fatalf("apply %d changes: %d outcomes, error %v", len(changes), len(outs), err)
 	}
 	for i, c := range changes {
-		if outs[i].Status != elect.Applied {
+		if outs[i].Status != store.Applied {
 			t.Fatalf("change %d, %s %s: %s", i, c.Doc.Kind, c.Doc.ID, describe(outs[i]))
 		}
 	}
 }
 
 // wantFound checks an outcome that did not apply, and the document that came with it.
-func wantFound(t *testing.T, got elect.Outcome, status elect.Status, found *elect.Doc) {
+func wantFound(t *testing.T, got store.Outcome, status store.Status, found *store.Doc) {
 	t.Helper()
 	if got.Status != status {
 		t.Fatalf("%s; want %s", describe(got), statusName(status))
@@ -155,7 +155,7 @@ func wantFound(t *testing.T, got elect.Outcome, status elect.Status, found *elec
 }
 
 // read reads one document by id; nil when absent.
-func read(t *testing.T, s elect.Store, kind elect.Kind, id string) *elect.Doc {
+func read(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
 	t.Helper()
 	res, err := s.Read(t.Context(), kind, id)
 	if err != nil {
@@ -172,7 +172,7 @@ func read(t *testing.T, s elect.Store, kind elect.Kind, id string) *elect.Doc {
 }
 
 // wantStored reads a document and compares it.
-func wantStored(t *testing.T, s elect.Store, want elect.Doc) {
+func wantStored(t *testing.T, s store.Store, want store.Doc) {
 	t.Helper()
 	got := read(t, s, want.Kind, want.ID)
 	if got == nil {
@@ -181,33 +181,33 @@ func wantStored(t *testing.T, s elect.Store, want elect.Doc) {
 	wantDoc(t, *got, want)
 }
 
-func wantAbsent(t *testing.T, s elect.Store, kind elect.Kind, id string) {
+func wantAbsent(t *testing.T, s store.Store, kind store.Kind, id string) {
 	t.Helper()
 	if got := read(t, s, kind, id); got != nil {
 		t.Fatalf("%s %s is there: %+v", kind, id, *got)
 	}
 }
 
-func wantDoc(t *testing.T, got, want elect.Doc) {
+func wantDoc(t *testing.T, got, want store.Doc) {
 	t.Helper()
 	if !equal(got, want) {
 		t.Fatalf("document:\n got %s\nwant %s", show(got), show(want))
 	}
 }
 
-func equal(a, b elect.Doc) bool {
+func equal(a, b store.Doc) bool {
 	bodies := string(a.Body) == string(b.Body)
 	a.Body, b.Body = nil, nil
 	return bodies && show(a) == show(b)
 }
 
-func show(d elect.Doc) string {
+func show(d store.Doc) string {
 	body := d.Body
 	d.Body = nil
 	return fmt.Sprintf("%+v body %.200q", d, body)
 }
 
-func describe(out elect.Outcome) string {
+func describe(out store.Outcome) string {
 	text := statusName(out.Status)
 	if out.Doc != nil {
 		text += ", found " + show(*out.Doc)
@@ -218,15 +218,15 @@ func describe(out elect.Outcome) string {
 	return text
 }
 
-func statusName(s elect.Status) string {
+func statusName(s store.Status) string {
 	switch s {
-	case elect.Unknown:
+	case store.Unknown:
 		return "unknown"
-	case elect.Applied:
+	case store.Applied:
 		return "applied"
-	case elect.Refused:
+	case store.Refused:
 		return "refused"
-	case elect.Overtaken:
+	case store.Overtaken:
 		return "overtaken"
 	}
 	return fmt.Sprintf("status %d", s)

@@ -1,4 +1,4 @@
-package elect
+package store
 
 import (
 	"context"
@@ -10,18 +10,18 @@ type Kind string
 
 // The kinds of documents. A store keeps each kind in a collection or table of its own.
 const (
-	KindSession Kind = "session" // one process's membership: a heartbeat and a state
-	KindMember  Kind = "member"  // what a session says of itself: caps, zone, labels, version
-	KindLock    Kind = "lock"    // who owns a key
-	KindValue   Kind = "value"   // a checkpoint stored with a lock
-	KindGroup   Kind = "group"   // a counter raised after ownership changed
-	KindWish    Kind = "wish"    // what an operator asked for: drains, pauses, pins
-	KindEvent   Kind = "event"   // what happened
+	KindSession  Kind = "session" // one process's membership: a heartbeat and a state
+	KindMember   Kind = "member"  // what a session says of itself: caps, zone, labels, version
+	KindLock     Kind = "lock"    // who owns a key
+	KindValue    Kind = "value"   // a checkpoint stored with a lock
+	KindGroup    Kind = "group"   // a counter raised after ownership changed
+	KindOverride Kind = "wish"    // what an operator asked for: drains, pauses, pins
+	KindEvent    Kind = "event"   // what happened
 )
 
 // Kinds lists every kind, for stores that set up one table each.
 func Kinds() []Kind {
-	return []Kind{KindSession, KindMember, KindLock, KindValue, KindGroup, KindWish, KindEvent}
+	return []Kind{KindSession, KindMember, KindLock, KindValue, KindGroup, KindOverride, KindEvent}
 }
 
 // Limits on what a store accepts. Larger documents are refused with [ErrTooLarge], never cut.
@@ -45,9 +45,9 @@ var (
 	ErrInvalid = errors.New("store refused")
 )
 
-// Stamp names the write that made a document what it is: the writer's session and a number
+// WriterID names the write that made a document what it is: the writer's session and a number
 // that the session never uses twice. It is how a writer knows its own write again after a lost answer.
-type Stamp struct {
+type WriterID struct {
 	Session string
 	Seq     int64
 }
@@ -55,18 +55,18 @@ type Stamp struct {
 // Doc is one small versioned document. The fields beside Body are those that stores index, filter and
 // watch; Body is a JSON object that stores keep and return as it is.
 type Doc struct {
-	Kind  Kind
-	ID    string // session and member: uuid; lock and value: group/key; group: its name; wish: kind/name; event: an ordered id
-	Rev   int64  // only ever rises, while the document exists
-	Stamp Stamp  // of the write that made Rev; zero after a Bump
+	Kind     Kind
+	ID       string   // session and member: uuid; lock and value: group/key; group: its name; override: kind/name; event: an ordered id
+	Rev      int64    // only ever rises, while the document exists
+	WriterID WriterID // of the write that made Rev; zero after an Increment
 
-	Group   string // lock, value, event: the group; else empty
-	Session string // lock: the owning session, empty when nobody owns it
-	Next    string // lock: the session it is reserved for, else empty
-	Parked  bool   // lock: left out of sweeps (paused, done or undeclared)
-	State   string // session: live, draining or dead; wish: its kind; else empty
-	Count   int64  // session: the beat; group: the counter; else zero
-	Body    []byte // a JSON object, or empty
+	Group     string // lock, value, event: the group; else empty
+	Session   string // lock: the owning session, empty when nobody owns it
+	Next      string // lock: the session it is reserved for, else empty
+	Suspended bool   // lock: left out of sweeps (paused, done or undeclared)
+	State     string // session: live, draining or dead; override: its kind; else empty
+	Count     int64  // session: the heartbeat; group: the counter; else zero
+	Body      []byte // a JSON object, or empty
 }
 
 // Op is what a Change does.
@@ -77,17 +77,17 @@ const (
 	Put Op = iota
 	// Delete removes the document if it is at revision IfRev.
 	Delete
-	// Bump adds one to Count and Rev of the document, creating it if it is absent, without a condition. Only
-	// for KindGroup. A repeated Bump may count twice: the counter says only that something happened.
-	Bump
+	// Increment adds one to Count and Rev of the document, creating it if it is absent, without a condition. Only
+	// for KindGroup. A repeated Increment may count twice: the counter says only that something happened.
+	Increment
 )
 
-// Change is one write. Put needs Doc.Rev > IfRev and a Stamp that the writer never used before, unless it
+// Change is one write. Put needs Doc.Rev > IfRev and a WriterID that the writer never used before, unless it
 // repeats the very same change.
 type Change struct {
 	Op    Op
 	IfRev int64
-	Doc   Doc // Delete and Bump use Kind, ID and Stamp only
+	Doc   Doc // Delete and Increment use Kind, ID and WriterID only
 }
 
 // Status is how one Change ended.
@@ -112,7 +112,7 @@ type Outcome struct {
 }
 
 // Result is a store's reply to a read.
-type Result struct {
+type Reply struct {
 	Docs []Doc
 	// Total is the number of matching documents when Query.CountOnly is set.
 	Total int64
@@ -124,28 +124,28 @@ type Result struct {
 // Query selects documents of one kind. Conditions add up; the zero Query selects all. Results are in order of
 // ID.
 type Query struct {
-	Group    string   // only this group; empty: any
-	Sessions []string // only documents whose Session is one of these ("" is a valid member: unowned)
-	Others   []string // only documents whose Session is none of these
-	States   []string // only documents whose State is one of these
-	MinRev   int64    // only documents with Rev >= MinRev
-	Unparked bool     // only documents that are not parked
-	From     string   // only IDs >= From
-	To       string   // only IDs < To; empty: no bound
-	Limit    int      // at most so many documents, the first by ID; 0: all
-	Reverse  bool     // the last by ID first
+	Group       string   // only this group; empty: any
+	Sessions    []string // only documents whose Session is one of these ("" is a valid member: unowned)
+	Others      []string // only documents whose Session is none of these
+	States      []string // only documents whose State is one of these
+	MinRev      int64    // only documents with Rev >= MinRev
+	Unsuspended bool     // only documents that are not suspended
+	From        string   // only IDs >= From
+	To          string   // only IDs < To; empty: no bound
+	Limit       int      // at most so many documents, the first by ID; 0: all
+	Reverse     bool     // the last by ID first
 
 	NoBody    bool // leave Body nil
 	CountOnly bool // no documents, only Result.Total
 }
 
-// Hint says that something may have changed. It is never the truth: whoever gets one looks.
-type Hint struct {
+// Notification says that something may have changed. It is never the truth: whoever gets one looks.
+type Notification struct {
 	Kind Kind
 	ID   string
 	// Doc is the document as the change left it, when the store knows; nil otherwise or when deleted.
 	Doc *Doc
-	// Resync says that hints may have been lost: read everything again. Kind and ID are then empty.
+	// Resync says that notifications may have been lost: read everything again. Kind and ID are then empty.
 	Resync bool
 }
 
@@ -159,10 +159,10 @@ type Hint struct {
 type Store interface {
 	// Read returns the documents with these ids, linearizably: it reflects every write acknowledged before the call.
 	// Absent documents are left out.
-	Read(ctx context.Context, kind Kind, ids ...string) (Result, error)
+	Read(ctx context.Context, kind Kind, ids ...string) (Reply, error)
 
 	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back.
-	List(ctx context.Context, kind Kind, q Query) (Result, error)
+	List(ctx context.Context, kind Kind, q Query) (Reply, error)
 
 	// Apply performs each change on its own, in no order, and tells each one's outcome: Outcomes[i] is that of
 	// changes[i]. A batch must not name a document twice. The error is only for changes that cannot be
@@ -170,11 +170,11 @@ type Store interface {
 	// database gives outcomes Unknown.
 	Apply(ctx context.Context, changes ...Change) ([]Outcome, error)
 
-	// Watch sends hints until ctx ends or the watch breaks; then it closes the channel. It delivers at least
-	// changes to groups, wishes, sessions' states and locks whose Next is the given session, and may deliver more.
-	// The first hint is a Resync, sent once watching has begun. A slow reader makes it drop hints and send a
+	// Watch sends notifications until ctx ends or the watch breaks; then it closes the channel. It delivers at least
+	// changes to groups, overrides, sessions' states and locks whose Next is the given session, and may deliver more.
+	// The first notification is a Resync, sent once watching has begun. A slow reader makes it drop notifications and send a
 	// Resync. A store without notifications returns ErrCannotWatch.
-	Watch(ctx context.Context, session string) (<-chan Hint, error)
+	Watch(ctx context.Context, session string) (<-chan Notification, error)
 
 	// Close frees the store's resources. Calls under way fail.
 	Close(ctx context.Context) error

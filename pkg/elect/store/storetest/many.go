@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func testBatch(b *bench) {
@@ -14,8 +14,8 @@ func testBatch(b *bench) {
 	if outs, err := s.Apply(t.Context()); err != nil || len(outs) != 0 {
 		t.Fatalf("apply of nothing: %v, %v", outs, err)
 	}
-	const n = 3*elect.MaxBatch + 7
-	var creates, replaces []elect.Change
+	const n = 3*store.MaxBatch + 7
+	var creates, replaces []store.Change
 	for i := range n {
 		d := lock(fmt.Sprintf("g/%04d", i))
 		creates = append(creates, b.put(d, 0))
@@ -23,9 +23,9 @@ func testBatch(b *bench) {
 		replaces = append(replaces, b.put(d, 1))
 	}
 	must(t, s, creates...)
-	b.list(t, s, elect.KindLock, elect.Query{}, n)
+	b.list(t, s, store.KindLock, store.Query{}, n)
 	must(t, s, replaces...)
-	for _, i := range []int{0, elect.MaxBatch - 1, elect.MaxBatch, n - 1} {
+	for _, i := range []int{0, store.MaxBatch - 1, store.MaxBatch, n - 1} {
 		wantStored(t, s, replaces[i].Doc)
 	}
 }
@@ -34,14 +34,14 @@ func testBatch(b *bench) {
 func testBatchOutcomes(b *bench) {
 	t := b.t
 	s := b.open(t)
-	const n = elect.MaxBatch + 40
-	var before []elect.Change
+	const n = store.MaxBatch + 40
+	var before []store.Change
 	for i := range n {
 		before = append(before, b.put(lock(fmt.Sprintf("g/%04d", i)), 0))
 	}
 	must(t, s, before...)
 
-	var changes []elect.Change
+	var changes []store.Change
 	for i := range n {
 		d := before[i].Doc
 		switch i % 8 {
@@ -52,32 +52,32 @@ func testBatchOutcomes(b *bench) {
 		case 2: // was applied before
 			changes = append(changes, before[i])
 		case 3: // deletes
-			changes = append(changes, elect.Change{Op: elect.Delete, IfRev: 1, Doc: d})
+			changes = append(changes, store.Change{Op: store.Delete, IfRev: 1, Doc: d})
 		case 4: // is refused to delete
-			changes = append(changes, elect.Change{Op: elect.Delete, IfRev: 9, Doc: d})
+			changes = append(changes, store.Change{Op: store.Delete, IfRev: 9, Doc: d})
 		case 5: // creates, of another kind
-			d.Kind = elect.KindValue
+			d.Kind = store.KindValue
 			changes = append(changes, b.put(d, 0))
 		case 6: // finds nothing
-			d.Kind = elect.KindMember
+			d.Kind = store.KindMember
 			changes = append(changes, b.put(d, 4))
 		case 7: // counts
-			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: d.ID}})
+			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
 		}
 	}
 	outs, err := s.Apply(t.Context(), changes...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []elect.Status{
-		elect.Applied, elect.Refused, elect.Applied, elect.Applied, elect.Refused, elect.Applied, elect.Overtaken, elect.Applied,
+	want := []store.Status{
+		store.Applied, store.Refused, store.Applied, store.Applied, store.Refused, store.Applied, store.Overtaken, store.Applied,
 	}
 	for i, out := range outs {
 		if out.Status != want[i%8] {
 			t.Fatalf("change %d of case %d: %s; want %s", i, i%8, describe(out), statusName(want[i%8]))
 		}
-		if out.Status == elect.Refused {
-			wantFound(t, out, elect.Refused, &before[i].Doc)
+		if out.Status == store.Refused {
+			wantFound(t, out, store.Refused, &before[i].Doc)
 		}
 	}
 	// A page of each case, as it is now.
@@ -87,12 +87,12 @@ func testBatchOutcomes(b *bench) {
 		case 0:
 			wantStored(t, s, changes[i].Doc)
 		case 3:
-			wantAbsent(t, s, elect.KindLock, id)
+			wantAbsent(t, s, store.KindLock, id)
 		case 5:
 			wantStored(t, s, changes[i].Doc)
 			wantStored(t, s, before[i].Doc)
 		case 6:
-			wantAbsent(t, s, elect.KindMember, id)
+			wantAbsent(t, s, store.KindMember, id)
 			wantStored(t, s, before[i].Doc)
 		default:
 			wantStored(t, s, before[i].Doc)
@@ -104,18 +104,18 @@ func testBatchOutcomes(b *bench) {
 func testRacingWriters(b *bench) {
 	t := b.t
 	const writers, rounds = 50, 6
-	clients := []elect.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
+	clients := []store.Store{b.open(t), b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
 	for round := range int64(rounds) {
-		changes := make([]elect.Change, writers)
+		changes := make([]store.Change, writers)
 		for w := range changes {
 			changes[w] = b.put(lock("g/a"), round+1)
 			changes[w].Doc.Session = fmt.Sprintf("s%d", w)
 		}
 		outs := race(t, clients, changes)
-		var winner *elect.Doc
+		var winner *store.Doc
 		for w, out := range outs {
-			if out.Status != elect.Applied {
+			if out.Status != store.Applied {
 				continue
 			}
 			if winner != nil {
@@ -127,8 +127,8 @@ func testRacingWriters(b *bench) {
 			t.Fatalf("round %d: nobody won; the first: %s", round, describe(outs[0]))
 		}
 		for _, out := range outs {
-			if out.Status != elect.Applied {
-				wantFound(t, out, elect.Refused, winner)
+			if out.Status != store.Applied {
+				wantFound(t, out, store.Refused, winner)
 			}
 		}
 		wantStored(t, clients[round%4], *winner)
@@ -138,20 +138,20 @@ func testRacingWriters(b *bench) {
 func testRacingCreators(b *bench) {
 	t := b.t
 	const writers = 50
-	clients := []elect.Store{b.open(t), b.open(t)}
-	for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession} {
-		changes := make([]elect.Change, writers)
+	clients := []store.Store{b.open(t), b.open(t)}
+	for _, kind := range []store.Kind{store.KindLock, store.KindSession} {
+		changes := make([]store.Change, writers)
 		for w := range changes {
-			changes[w] = b.put(elect.Doc{Kind: kind, ID: "g/a"}, 0)
+			changes[w] = b.put(store.Doc{Kind: kind, ID: "g/a"}, 0)
 			changes[w].Doc.Rev = int64(1000 - w) // as locks' revisions differ with the clocks of their writers
 		}
 		won := 0
 		for w, out := range race(t, clients, changes) {
 			switch out.Status {
-			case elect.Applied:
+			case store.Applied:
 				won++
 				wantStored(t, clients[0], changes[w].Doc)
-			case elect.Refused, elect.Overtaken:
+			case store.Refused, store.Overtaken:
 				if out.Doc == nil {
 					t.Fatalf("%s: without the document found", describe(out))
 				}
@@ -166,9 +166,9 @@ func testRacingCreators(b *bench) {
 }
 
 // race performs every change at once, spread over the clients.
-func race(t *testing.T, clients []elect.Store, changes []elect.Change) []elect.Outcome {
+func race(t *testing.T, clients []store.Store, changes []store.Change) []store.Outcome {
 	t.Helper()
-	outs := make([]elect.Outcome, len(changes))
+	outs := make([]store.Outcome, len(changes))
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i, c := range changes {
@@ -194,8 +194,8 @@ func race(t *testing.T, clients []elect.Store, changes []elect.Change) []elect.O
 func testCounter(b *bench) {
 	t := b.t
 	const writers, each = 10, 10
-	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
-	must(t, clients[0], b.put(elect.Doc{Kind: elect.KindValue, ID: "g/n"}, 0))
+	clients := []store.Store{b.open(t), b.open(t), b.open(t)}
+	must(t, clients[0], b.put(store.Doc{Kind: store.KindValue, ID: "g/n"}, 0))
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
@@ -209,14 +209,14 @@ func testCounter(b *bench) {
 		})
 	}
 	wg.Wait()
-	if got := read(t, clients[0], elect.KindValue, "g/n"); got.Count != writers*each || got.Rev != writers*each+1 {
+	if got := read(t, clients[0], store.KindValue, "g/n"); got.Count != writers*each || got.Rev != writers*each+1 {
 		t.Fatalf("count %d at revision %d, want %d", got.Count, got.Rev, writers*each)
 	}
 }
 
-func (b *bench) increment(t *testing.T, s elect.Store) error {
+func (b *bench) increment(t *testing.T, s store.Store) error {
 	t.Helper()
-	res, err := s.Read(t.Context(), elect.KindValue, "g/n")
+	res, err := s.Read(t.Context(), store.KindValue, "g/n")
 	if err != nil {
 		return err
 	}
@@ -228,9 +228,9 @@ func (b *bench) increment(t *testing.T, s elect.Store) error {
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == elect.Applied:
+		case outs[0].Status == store.Applied:
 			return nil
-		case outs[0].Status == elect.Unknown:
+		case outs[0].Status == store.Unknown:
 			return outs[0].Err
 		}
 		d = *outs[0].Doc
@@ -240,7 +240,7 @@ func (b *bench) increment(t *testing.T, s elect.Store) error {
 // What was acknowledged to one client, every other client reads at once.
 func testLinearizable(b *bench) {
 	t := b.t
-	clients := []elect.Store{b.open(t), b.open(t), b.open(t)}
+	clients := []store.Store{b.open(t), b.open(t), b.open(t)}
 	must(t, clients[0], b.put(lock("g/a"), 0))
 	for i := range 60 {
 		c := b.put(lock("g/a"), int64(i+1))
@@ -254,40 +254,40 @@ func testLinearizable(b *bench) {
 func testBump(b *bench) {
 	t := b.t
 	const writers, each = 10, 20
-	clients := []elect.Store{b.open(t), b.open(t)}
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	clients := []store.Store{b.open(t), b.open(t)}
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	must(t, clients[0], bump)
-	wantStored(t, clients[1], elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 1, Count: 1})
+	wantStored(t, clients[1], store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			for range each {
-				outs, err := clients[w%2].Apply(t.Context(), bump, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "other"}})
-				if err != nil || outs[0].Status != elect.Applied || outs[1].Status != elect.Applied {
+				outs, err := clients[w%2].Apply(t.Context(), bump, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}})
+				if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 					t.Errorf("bump: %v, %v", outs, err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	wantStored(t, clients[0], elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
-	wantStored(t, clients[0], elect.Doc{Kind: elect.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
+	wantStored(t, clients[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
+	wantStored(t, clients[0], store.Doc{Kind: store.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
 }
 
 // Bumps and writes of one group respect each other: a bump keeps the body, takes the stamp away and makes older conditions fail.
 func testBumpAndPut(b *bench) {
 	t := b.t
 	s := b.open(t)
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
-	first := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
+	first := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
 	must(t, s, first)
 	must(t, s, bump)
-	bumped := elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
+	bumped := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
 	wantStored(t, s, bumped)
-	late := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 5}, 1)
-	wantFound(t, apply(t, s, late), elect.Refused, &bumped)
-	wantFound(t, apply(t, s, first), elect.Overtaken, &bumped)
-	next := b.put(elect.Doc{Kind: elect.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
+	late := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5}, 1)
+	wantFound(t, apply(t, s, late), store.Refused, &bumped)
+	wantFound(t, apply(t, s, first), store.Overtaken, &bumped)
+	next := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
 	must(t, s, next)
 	wantStored(t, s, next.Doc)
 }

@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // watch begins to watch as the session "me" and takes the first hint, which is a Resync. False: this store cannot.
-func (b *bench) watch(ctx context.Context, t *testing.T, s elect.Store) (<-chan elect.Hint, bool) {
+func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan store.Notification, bool) {
 	t.Helper()
 	hints, err := s.Watch(ctx, "me")
 	if b.db.CannotWatch {
-		if !errors.Is(err, elect.ErrCannotWatch) || hints != nil {
+		if !errors.Is(err, store.ErrCannotWatch) || hints != nil {
 			t.Fatalf("watch: %v, want ErrCannotWatch", err)
 		}
 		return nil, false
@@ -30,7 +30,7 @@ func (b *bench) watch(ctx context.Context, t *testing.T, s elect.Store) (<-chan 
 }
 
 // next takes the next hint.
-func (b *bench) next(t *testing.T, hints <-chan elect.Hint) elect.Hint {
+func (b *bench) next(t *testing.T, hints <-chan store.Notification) store.Notification {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()
@@ -44,11 +44,11 @@ func (b *bench) next(t *testing.T, hints <-chan elect.Hint) elect.Hint {
 	case <-late.C:
 		t.Fatalf("no hint within %v", b.db.Patience)
 	}
-	return elect.Hint{}
+	return store.Notification{}
 }
 
 // wantHint checks that a hint makes sense in itself.
-func wantHint(t *testing.T, h elect.Hint) {
+func wantHint(t *testing.T, h store.Notification) {
 	t.Helper()
 	switch {
 	case h.Resync && (h.Kind != "" || h.ID != "" || h.Doc != nil):
@@ -62,7 +62,7 @@ func wantHint(t *testing.T, h elect.Hint) {
 
 // wantTold waits for a hint of d or for a Resync; hints of other things may come before. If the hint has a document
 // it is as d at least.
-func (b *bench) wantTold(t *testing.T, hints <-chan elect.Hint, d elect.Doc) {
+func (b *bench) wantTold(t *testing.T, hints <-chan store.Notification, d store.Doc) {
 	t.Helper()
 	for {
 		h := b.next(t, hints)
@@ -87,15 +87,15 @@ func testWatch(b *bench) {
 	if !ok {
 		return
 	}
-	tell := func(c elect.Change) {
+	tell := func(c store.Change) {
 		t.Helper()
 		must(t, writer, c)
 		b.wantTold(t, hints, c.Doc)
 	}
 	body := []byte(`{"a":1}`)
-	session := elect.Doc{Kind: elect.KindSession, ID: "other", State: "live", Count: 1, Body: body}
-	wish := elect.Doc{Kind: elect.KindWish, ID: "pause/g/a", State: "pause", Body: body}
-	mine := elect.Doc{Kind: elect.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
+	session := store.Doc{Kind: store.KindSession, ID: "other", State: "live", Count: 1, Body: body}
+	wish := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
+	mine := store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
 	must(t, writer, b.put(mine, 0))
 
 	tell(b.put(session, 0))
@@ -107,20 +107,20 @@ func testWatch(b *bench) {
 	tell(b.put(wish, 0))
 	wish.Body = nil
 	tell(b.put(wish, 1))
-	must(t, writer, elect.Change{Op: elect.Delete, IfRev: 2, Doc: wish})
-	b.wantTold(t, hints, elect.Doc{Kind: wish.Kind, ID: wish.ID})
+	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: wish})
+	b.wantTold(t, hints, store.Doc{Kind: wish.Kind, ID: wish.ID})
 
 	mine.Session, mine.Next = "", "me"
 	tell(b.put(mine, 1))
 
-	bump := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}}
+	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for count := range int64(3) {
 		must(t, writer, bump)
-		b.wantTold(t, hints, elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+		b.wantTold(t, hints, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
 	}
 	// One's own writes are told as well.
 	must(t, watcher, bump)
-	b.wantTold(t, hints, elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: 4, Count: 4})
+	b.wantTold(t, hints, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
 // Of many changes at once, each is told to each watcher, in a hint or by a Resync, and nobody has to read in time.
@@ -130,7 +130,7 @@ func testWatchMany(b *bench) {
 	writer := b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var watches []<-chan elect.Hint
+	var watches []<-chan store.Notification
 	for range 3 {
 		hints, ok := b.watch(ctx, t, b.open(t))
 		if !ok {
@@ -139,12 +139,12 @@ func testWatchMany(b *bench) {
 		watches = append(watches, hints)
 	}
 	for round := range 3 {
-		var changes []elect.Change
+		var changes []store.Change
 		for i := range groups {
-			changes = append(changes, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("g", i)}})
+			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}})
 		}
 		must(t, writer, changes...)
-		last := elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: fmt.Sprint("last", round)}}
+		last := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("last", round)}}
 		must(t, writer, last)
 	}
 	for _, hints := range watches {
@@ -153,7 +153,7 @@ func testWatchMany(b *bench) {
 }
 
 // wantAllTold reads hints until a Resync after which nothing is unknown, or until every group was named.
-func (b *bench) wantAllTold(t *testing.T, hints <-chan elect.Hint, groups int) {
+func (b *bench) wantAllTold(t *testing.T, hints <-chan store.Notification, groups int) {
 	t.Helper()
 	missing := map[string]bool{"last2": true}
 	for i := range groups {
@@ -178,13 +178,13 @@ func testWatchEnds(b *bench) {
 		return
 	}
 	second, _ := b.watch(t.Context(), t, s)
-	must(t, other, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
+	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 	cancel()
 	b.wantClosed(t, hints)
 
 	// The end of one watch leaves the others alone.
-	must(t, other, elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "h"}})
-	b.wantTold(t, second, elect.Doc{Kind: elect.KindGroup, ID: "h", Rev: 1, Count: 1})
+	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "h"}})
+	b.wantTold(t, second, store.Doc{Kind: store.KindGroup, ID: "h", Rev: 1, Count: 1})
 
 	third := b.openForClose(t)
 	last, _ := b.watch(t.Context(), t, third)
@@ -201,7 +201,7 @@ func testWatchEnds(b *bench) {
 }
 
 // wantClosed reads what is left and then the end of the channel.
-func (b *bench) wantClosed(t *testing.T, hints <-chan elect.Hint) {
+func (b *bench) wantClosed(t *testing.T, hints <-chan store.Notification) {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()

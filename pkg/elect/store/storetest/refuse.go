@@ -8,18 +8,18 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // wantNothing applies a batch that has to be refused as a whole: a good change beside the bad one is not written.
-func (b *bench) wantNothing(t *testing.T, s elect.Store, bad elect.Change, want error) {
+func (b *bench) wantNothing(t *testing.T, s store.Store, bad store.Change, want error) {
 	t.Helper()
 	good := b.put(lock("g/good"), 0)
 	outs, err := s.Apply(t.Context(), good, bad)
 	if !errors.Is(err, want) || outs != nil {
 		t.Fatalf("outcomes %v, error %v; want none and %v", outs, err, want)
 	}
-	wantAbsent(t, s, elect.KindLock, "g/good")
+	wantAbsent(t, s, store.KindLock, "g/good")
 }
 
 func testTooLarge(b *bench) {
@@ -28,29 +28,29 @@ func testTooLarge(b *bench) {
 	body := func(size int) []byte {
 		return []byte(`{"a":"` + string(bytes.Repeat([]byte("x"), size-8)) + `"}`)
 	}
-	largest := elect.Doc{Kind: elect.KindValue, ID: strings.Repeat("i", elect.MaxText), Body: body(elect.MaxBody)}
+	largest := store.Doc{Kind: store.KindValue, ID: strings.Repeat("i", store.MaxText), Body: body(store.MaxBody)}
 	for _, field := range []*string{&largest.Group, &largest.Session, &largest.Next, &largest.State} {
-		*field = strings.Repeat("f", elect.MaxText)
+		*field = strings.Repeat("f", store.MaxText)
 	}
 	fits := b.put(largest, 0)
 	must(t, s, fits)
 	wantStored(t, s, fits.Doc)
 
-	edits := map[string]func(*elect.Doc){
-		"body":    func(d *elect.Doc) { d.Body = body(elect.MaxBody + 1) },
-		"id":      func(d *elect.Doc) { d.ID += "x" },
-		"group":   func(d *elect.Doc) { d.Group += "x" },
-		"session": func(d *elect.Doc) { d.Session += "x" },
-		"next":    func(d *elect.Doc) { d.Next += "x" },
-		"state":   func(d *elect.Doc) { d.State += "x" },
+	edits := map[string]func(*store.Doc){
+		"body":    func(d *store.Doc) { d.Body = body(store.MaxBody + 1) },
+		"id":      func(d *store.Doc) { d.ID += "x" },
+		"group":   func(d *store.Doc) { d.Group += "x" },
+		"session": func(d *store.Doc) { d.Session += "x" },
+		"next":    func(d *store.Doc) { d.Next += "x" },
+		"state":   func(d *store.Doc) { d.State += "x" },
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			d := largest
-			d.Kind = elect.KindMember
+			d.Kind = store.KindMember
 			edit(&d)
-			b.wantNothing(t, s, b.put(d, 0), elect.ErrTooLarge)
-			wantAbsent(t, s, elect.KindMember, d.ID)
+			b.wantNothing(t, s, b.put(d, 0), store.ErrTooLarge)
+			wantAbsent(t, s, store.KindMember, d.ID)
 		})
 	}
 }
@@ -60,35 +60,35 @@ func testMalformed(b *bench) {
 	s := b.open(t)
 	first := b.put(lock("g/a"), 0)
 	must(t, s, first)
-	edits := map[string]func(*elect.Change){
-		"unknown kind":       func(c *elect.Change) { c.Doc.Kind = "thing" },
-		"no kind":            func(c *elect.Change) { c.Doc.Kind = "" },
-		"empty id":           func(c *elect.Change) { c.Doc.ID = "" },
-		"NUL in id":          func(c *elect.Change) { c.Doc.ID = "a\x00b" },
-		"id not UTF-8":       func(c *elect.Change) { c.Doc.ID = "\xff" },
-		"rev stays":          func(c *elect.Change) { c.Doc.Rev = c.IfRev },
-		"rev falls":          func(c *elect.Change) { c.Doc.Rev = c.IfRev - 1 },
-		"negative condition": func(c *elect.Change) { c.IfRev = -1 },
-		"no stamp":           func(c *elect.Change) { c.Doc.Stamp = elect.Stamp{} },
-		"body not an object": func(c *elect.Change) { c.Doc.Body = []byte(`"text"`) },
-		"body not JSON":      func(c *elect.Change) { c.Doc.Body = []byte(`{"a":`) },
-		"delete of any":      func(c *elect.Change) { c.Op, c.IfRev = elect.Delete, 0 },
-		"bump of a lock":     func(c *elect.Change) { c.Op = elect.Bump },
-		"unknown operation":  func(c *elect.Change) { c.Op = 77 },
-		"named twice":        func(c *elect.Change) { c.Doc.ID = "g/good" },
+	edits := map[string]func(*store.Change){
+		"unknown kind":       func(c *store.Change) { c.Doc.Kind = "thing" },
+		"no kind":            func(c *store.Change) { c.Doc.Kind = "" },
+		"empty id":           func(c *store.Change) { c.Doc.ID = "" },
+		"NUL in id":          func(c *store.Change) { c.Doc.ID = "a\x00b" },
+		"id not UTF-8":       func(c *store.Change) { c.Doc.ID = "\xff" },
+		"rev stays":          func(c *store.Change) { c.Doc.Rev = c.IfRev },
+		"rev falls":          func(c *store.Change) { c.Doc.Rev = c.IfRev - 1 },
+		"negative condition": func(c *store.Change) { c.IfRev = -1 },
+		"no stamp":           func(c *store.Change) { c.Doc.WriterID = store.WriterID{} },
+		"body not an object": func(c *store.Change) { c.Doc.Body = []byte(`"text"`) },
+		"body not JSON":      func(c *store.Change) { c.Doc.Body = []byte(`{"a":`) },
+		"delete of any":      func(c *store.Change) { c.Op, c.IfRev = store.Delete, 0 },
+		"bump of a lock":     func(c *store.Change) { c.Op = store.Increment },
+		"unknown operation":  func(c *store.Change) { c.Op = 77 },
+		"named twice":        func(c *store.Change) { c.Doc.ID = "g/good" },
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			bad := b.put(lock("g/a"), 1)
 			edit(&bad)
-			b.wantNothing(t, s, bad, elect.ErrMalformed)
+			b.wantNothing(t, s, bad, store.ErrMalformed)
 			wantStored(t, s, first.Doc)
 		})
 	}
-	if _, err := s.Read(t.Context(), "thing", "a"); !errors.Is(err, elect.ErrMalformed) {
+	if _, err := s.Read(t.Context(), "thing", "a"); !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("read of an unknown kind: %v", err)
 	}
-	if _, err := s.List(t.Context(), "thing", elect.Query{}); !errors.Is(err, elect.ErrMalformed) {
+	if _, err := s.List(t.Context(), "thing", store.Query{}); !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("list of an unknown kind: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func testSetUpAtOnce(b *bench) {
 	t := b.t
 	const clients = 8
 	var wg sync.WaitGroup
-	stores := make([]elect.Store, clients)
+	stores := make([]store.Store, clients)
 	for i := range stores {
 		wg.Go(func() {
 			s, err := b.db.Open(t.Context())
@@ -107,8 +107,8 @@ func testSetUpAtOnce(b *bench) {
 				return
 			}
 			stores[i] = s
-			outs, err := s.Apply(t.Context(), elect.Change{Op: elect.Bump, Doc: elect.Doc{Kind: elect.KindGroup, ID: "g"}})
-			if err != nil || outs[0].Status != elect.Applied {
+			outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+			if err != nil || outs[0].Status != store.Applied {
 				t.Errorf("client %d: %v, %v", i, outs, err)
 			}
 		})
@@ -127,7 +127,7 @@ func testSetUpAtOnce(b *bench) {
 	if t.Failed() {
 		return
 	}
-	wantStored(t, stores[0], elect.Doc{Kind: elect.KindGroup, ID: "g", Rev: clients, Count: clients})
+	wantStored(t, stores[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: clients, Count: clients})
 }
 
 // A database of a newer version is left alone, and what was in it stays.
@@ -144,20 +144,20 @@ func testNewerSchema(b *bench) {
 		t.Fatalf("raise the schema: %v", err)
 	}
 	newer, err := b.db.Open(t.Context())
-	if !errors.Is(err, elect.ErrSchema) {
+	if !errors.Is(err, store.ErrSchema) {
 		if newer != nil {
 			_ = newer.Close(t.Context())
 		}
 		t.Fatalf("open of a newer schema: %v, want ErrSchema", err)
 	}
-	if len(err.Error()) <= len(elect.ErrSchema.Error()) {
+	if len(err.Error()) <= len(store.ErrSchema.Error()) {
 		t.Fatalf("the error says only %q: want which version, and where", err)
 	}
 	wantStored(t, s, change.Doc)
 }
 
 // openForClose makes a client that the test closes itself.
-func (b *bench) openForClose(t *testing.T) elect.Store {
+func (b *bench) openForClose(t *testing.T) store.Store {
 	t.Helper()
 	s, err := b.db.Open(t.Context())
 	if err != nil {
@@ -177,13 +177,13 @@ func testClosed(b *bench) {
 	}
 	change := b.put(lock("g/b"), 0)
 	outs, err := s.Apply(t.Context(), change)
-	if err == nil && (len(outs) != 1 || outs[0].Status != elect.Unknown || outs[0].Err == nil) {
+	if err == nil && (len(outs) != 1 || outs[0].Status != store.Unknown || outs[0].Err == nil) {
 		t.Errorf("apply after close: %v, want an error", outs)
 	}
-	if _, err := s.Read(t.Context(), elect.KindLock, "g/a"); err == nil {
+	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err == nil {
 		t.Error("read after close: no error")
 	}
-	if _, err := s.List(t.Context(), elect.KindLock, elect.Query{}); err == nil {
+	if _, err := s.List(t.Context(), store.KindLock, store.Query{}); err == nil {
 		t.Error("list after close: no error")
 	}
 	if _, err := s.Watch(t.Context(), "me"); err == nil {
@@ -192,6 +192,6 @@ func testClosed(b *bench) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	wantAbsent(t, beside, elect.KindLock, "g/b")
+	wantAbsent(t, beside, store.KindLock, "g/b")
 	must(t, beside, change)
 }

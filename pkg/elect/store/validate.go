@@ -1,4 +1,4 @@
-package elect
+package store
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ var ErrMalformed = errors.New("malformed")
 // Valid says whether k is one of [Kinds].
 func (k Kind) Valid() bool {
 	switch k {
-	case KindSession, KindMember, KindLock, KindValue, KindGroup, KindWish, KindEvent:
+	case KindSession, KindMember, KindLock, KindValue, KindGroup, KindOverride, KindEvent:
 		return true
 	}
 	return false
@@ -67,7 +67,7 @@ func validateChange(c Change) error {
 	if c.Doc.ID == "" {
 		return fmt.Errorf("%w: empty ID", ErrMalformed)
 	}
-	if err := validateTexts(c.Doc); err != nil {
+	if err := ValidateTexts(c.Doc); err != nil {
 		return err
 	}
 	switch c.Op {
@@ -78,9 +78,9 @@ func validateChange(c Change) error {
 			return fmt.Errorf("%w: Delete with IfRev %d, want above 0", ErrMalformed, c.IfRev)
 		}
 		return nil
-	case Bump:
+	case Increment:
 		if c.Doc.Kind != KindGroup {
-			return fmt.Errorf("%w: Bump, want kind %s", ErrMalformed, KindGroup)
+			return fmt.Errorf("%w: Increment, want kind %s", ErrMalformed, KindGroup)
 		}
 		return nil
 	default:
@@ -94,9 +94,9 @@ func validatePut(c Change) error {
 		return fmt.Errorf("%w: IfRev %d, want 0 or above", ErrMalformed, c.IfRev)
 	case c.Doc.Rev <= c.IfRev:
 		return fmt.Errorf("%w: Rev %d, want above IfRev %d", ErrMalformed, c.Doc.Rev, c.IfRev)
-	case c.Doc.Stamp.Session == "":
-		// Without a stamp the writer could not know its write again after a lost answer.
-		return fmt.Errorf("%w: Put without a stamp", ErrMalformed)
+	case c.Doc.WriterID.Session == "":
+		// Without a writer ID the writer could not know its write again after a lost answer.
+		return fmt.Errorf("%w: Put without a writer ID", ErrMalformed)
 	}
 	return validateBody(c.Doc.Body)
 }
@@ -113,8 +113,10 @@ func validateBody(body []byte) error {
 	return nil
 }
 
-func validateTexts(d Doc) error {
-	for _, text := range [...]string{d.ID, d.Stamp.Session, d.Group, d.Session, d.Next, d.State} {
+// ValidateTexts checks a document's texts, which are all its fields of type string: each is valid UTF-8 without NUL bytes and has at
+// most [MaxText] bytes. The error wraps [ErrMalformed] or [ErrTooLarge].
+func ValidateTexts(d Doc) error {
+	for _, text := range [...]string{d.ID, d.WriterID.Session, d.Group, d.Session, d.Next, d.State} {
 		if len(text) > MaxText {
 			return fmt.Errorf("%w: text of %d bytes, at most %d", ErrTooLarge, len(text), MaxText)
 		}
@@ -131,13 +133,13 @@ func validateTexts(d Doc) error {
 // A store keeps no history, so a change that was sent before, written, and written over is not told from one that came
 // too late the first time: both are Overtaken, unless the revision proves that it cannot have been written. Revisions
 // only rise while a document exists; had a Put been written, the document could not be at or below its revision under
-// another stamp. A document above the revision that a Delete names may have been created again since. So Refused is a proof, up to
+// another writer ID. A document above the revision that a Delete names may have been created again since. So Refused is a proof, up to
 // a document that was deleted and created again at a lower revision, and Overtaken is not.
 func Judge(c Change, found *Doc) (out Outcome, apply bool) {
 	switch {
-	case c.Op == Put && found != nil && found.Stamp == c.Doc.Stamp && found.Rev == c.Doc.Rev:
+	case c.Op == Put && found != nil && found.WriterID == c.Doc.WriterID && found.Rev == c.Doc.Rev:
 		return Outcome{Status: Applied}, false
-	case c.Op == Bump, found == nil && c.IfRev == 0, found != nil && found.Rev == c.IfRev:
+	case c.Op == Increment, found == nil && c.IfRev == 0, found != nil && found.Rev == c.IfRev:
 		return Outcome{Status: Applied}, true
 	case found == nil:
 		return Outcome{Status: Overtaken}, false

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A call whose context has ended is no failure of the change: nobody knows.
@@ -28,17 +28,17 @@ func testEndedContext(b *bench) {
 			t.Fatalf("%s: %v, %v; want two outcomes unknown", name, outs, err)
 		}
 		for _, out := range outs {
-			if out.Status != elect.Unknown || !errors.Is(out.Err, elect.ErrUnavailable) {
+			if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) {
 				t.Fatalf("%s: %s; want unknown with ErrUnavailable", name, describe(out))
 			}
 		}
 		must(t, s, first, second) // the repeat gets a definite answer
 		wantStored(t, s, first.Doc)
 
-		if _, err := s.Read(ctx, elect.KindLock, "g/a"); !errors.Is(err, elect.ErrUnavailable) {
+		if _, err := s.Read(ctx, store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("%s: read: %v, want ErrUnavailable", name, err)
 		}
-		if _, err := s.List(ctx, elect.KindLock, elect.Query{}); !errors.Is(err, elect.ErrUnavailable) {
+		if _, err := s.List(ctx, store.KindLock, store.Query{}); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("%s: list: %v, want ErrUnavailable", name, err)
 		}
 	}
@@ -48,7 +48,7 @@ func testEndedContext(b *bench) {
 func testUnknownOutcomes(b *bench) {
 	t := b.t
 	const writers, each = 6, 25
-	clients := []elect.Store{b.open(t), b.open(t)}
+	clients := []store.Store{b.open(t), b.open(t)}
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
@@ -65,7 +65,7 @@ func testUnknownOutcomes(b *bench) {
 	}
 	wg.Wait()
 	for w := range writers {
-		got := read(t, clients[0], elect.KindLock, fmt.Sprint("g/", w))
+		got := read(t, clients[0], store.KindLock, fmt.Sprint("g/", w))
 		if got == nil || got.Count != each || got.Rev != each {
 			t.Fatalf("writer %d left %+v, want count and revision %d", w, got, each)
 		}
@@ -73,7 +73,7 @@ func testUnknownOutcomes(b *bench) {
 }
 
 // applyHurried repeats c, first with hardly any time, then with more, until it is answered.
-func applyHurried(t *testing.T, s elect.Store, c elect.Change, random *rand.Rand) error {
+func applyHurried(t *testing.T, s store.Store, c store.Change, random *rand.Rand) error {
 	t.Helper()
 	for limit := time.Duration(random.IntN(2000)) * time.Microsecond; limit < time.Minute; limit = 2*limit + time.Microsecond {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -82,11 +82,11 @@ func applyHurried(t *testing.T, s elect.Store, c elect.Change, random *rand.Rand
 		switch {
 		case err != nil:
 			return err
-		case outs[0].Status == elect.Applied:
+		case outs[0].Status == store.Applied:
 			return nil
-		case outs[0].Status != elect.Unknown:
+		case outs[0].Status != store.Unknown:
 			return fmt.Errorf("only writer of its document, revision %d: %s", c.IfRev, describe(outs[0]))
-		case !errors.Is(outs[0].Err, elect.ErrUnavailable):
+		case !errors.Is(outs[0].Err, store.ErrUnavailable):
 			return fmt.Errorf("unknown without ErrUnavailable: %w", outs[0].Err)
 		}
 	}

@@ -1,4 +1,4 @@
-package elect
+package store
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 )
 
 func TestValidateChanges(t *testing.T) {
-	stamp := Stamp{Session: "s", Seq: 1}
+	writer := WriterID{Session: "s", Seq: 1}
 	put := func(edit func(*Change)) []Change {
-		c := Change{Doc: Doc{Kind: KindLock, ID: "g/a", Rev: 1, Stamp: stamp}}
+		c := Change{Doc: Doc{Kind: KindLock, ID: "g/a", Rev: 1, WriterID: writer}}
 		edit(&c)
 		return []Change{c}
 	}
@@ -39,11 +39,11 @@ func TestValidateChanges(t *testing.T) {
 		{"rev does not rise", put(func(c *Change) { c.IfRev = 1 }), ErrMalformed},
 		{"rev zero", put(func(c *Change) { c.Doc.Rev = 0 }), ErrMalformed},
 		{"negative condition", put(func(c *Change) { c.IfRev = -1 }), ErrMalformed},
-		{"no stamp", put(func(c *Change) { c.Doc.Stamp = Stamp{} }), ErrMalformed},
+		{"no writer ID", put(func(c *Change) { c.Doc.WriterID = WriterID{} }), ErrMalformed},
 		{"delete", put(func(c *Change) { c.Op, c.IfRev = Delete, 1 }), nil},
 		{"delete without revision", put(func(c *Change) { c.Op = Delete }), ErrMalformed},
-		{"bump of a lock", put(func(c *Change) { c.Op = Bump }), ErrMalformed},
-		{"bump of a group", put(func(c *Change) { c.Op, c.Doc = Bump, Doc{Kind: KindGroup, ID: "g"} }), nil},
+		{"increment of a lock", put(func(c *Change) { c.Op = Increment }), ErrMalformed},
+		{"increment of a group", put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g"} }), nil},
 		{"named twice", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Rev = 2 })...), ErrMalformed},
 		{"same ID of two kinds", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Kind = KindValue })...), nil},
 	}
@@ -57,8 +57,8 @@ func TestValidateChanges(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	mine, other := Stamp{"me", 1}, Stamp{"you", 1}
-	at := func(rev int64, s Stamp) *Doc { return &Doc{Kind: KindLock, ID: "g/a", Rev: rev, Stamp: s} }
+	mine, other := WriterID{"me", 1}, WriterID{"you", 1}
+	at := func(rev int64, s WriterID) *Doc { return &Doc{Kind: KindLock, ID: "g/a", Rev: rev, WriterID: s} }
 	put := func(ifRev, rev int64) Change {
 		return Change{IfRev: ifRev, Doc: *at(rev, mine)}
 	}
@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 		{"another write at my revision", put(4, 9), at(9, other), Refused, false},
 		{"another write below my revision", put(4, 9), at(7, other), Refused, false},
 		{"another write above my revision", put(4, 9), at(10, other), Overtaken, false},
-		{"my own later write", put(4, 9), at(10, Stamp{"me", 2}), Overtaken, false},
+		{"my own later write", put(4, 9), at(10, WriterID{"me", 2}), Overtaken, false},
 		{"absent", put(4, 9), nil, Overtaken, false},
 		{"create over a document", put(0, 1), at(1, other), Refused, false},
 		{"delete", Change{Op: Delete, IfRev: 4}, at(4, other), Applied, true},

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // list lists until as many documents match as wanted: a List may be stale.
-func (b *bench) list(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query, want int) []elect.Doc {
+func (b *bench) list(t *testing.T, s store.Store, kind store.Kind, q store.Query, want int) []store.Doc {
 	t.Helper()
-	var docs []elect.Doc
+	var docs []store.Doc
 	b.eventually(t, func() string {
 		res, err := s.List(t.Context(), kind, q)
 		if err != nil {
@@ -32,36 +32,36 @@ func (b *bench) list(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query
 func testQuery(b *bench) {
 	t := b.t
 	s, reader := b.open(t), b.open(t)
-	var docs []elect.Doc
+	var docs []store.Doc
 	for i := range 120 {
-		d := elect.Doc{
-			Kind: elect.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i), Group: []string{"g", "h", "i"}[i%3],
+		d := store.Doc{
+			Kind: store.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i), Group: []string{"g", "h", "i"}[i%3],
 			Session: []string{"", "s1", "s2", "s3"}[i/3%4], State: []string{"", "live", "draining", "dead"}[i%4],
-			Parked: i%5 == 0, Body: fmt.Appendf(nil, `{"i":%d}`, i),
+			Suspended: i%5 == 0, Body: fmt.Appendf(nil, `{"i":%d}`, i),
 		}
 		c := b.put(d, 0)
 		c.Doc.Rev = int64(i%40 + 1)
 		must(t, s, c)
 		docs = append(docs, c.Doc)
 	}
-	must(t, s, b.put(elect.Doc{Kind: elect.KindValue, ID: "g/k000", Group: "g"}, 0)) // of another kind
-	slices.SortFunc(docs, func(x, y elect.Doc) int { return strings.Compare(x.ID, y.ID) })
-	for _, kind := range []elect.Kind{elect.KindLock, elect.KindSession, elect.KindEvent} {
-		if kind != elect.KindLock {
+	must(t, s, b.put(store.Doc{Kind: store.KindValue, ID: "g/k000", Group: "g"}, 0)) // of another kind
+	slices.SortFunc(docs, func(x, y store.Doc) int { return strings.Compare(x.ID, y.ID) })
+	for _, kind := range []store.Kind{store.KindLock, store.KindSession, store.KindEvent} {
+		if kind != store.KindLock {
 			for i := range docs {
 				docs[i].Kind = kind
-				must(t, s, elect.Change{Doc: docs[i]})
+				must(t, s, store.Change{Doc: docs[i]})
 			}
 		}
-		b.list(t, reader, kind, elect.Query{}, len(docs))
+		b.list(t, reader, kind, store.Query{}, len(docs))
 		for _, q := range queries() {
 			b.wantQuery(t, reader, kind, q, docs)
 		}
 	}
 }
 
-func queries() []elect.Query {
-	base := []elect.Query{
+func queries() []store.Query {
+	base := []store.Query{
 		{},
 		{Group: "g"},
 		{Group: "nobody"},
@@ -69,25 +69,25 @@ func queries() []elect.Query {
 		{Sessions: []string{"s1", "", "s1", "nobody"}},
 		{Sessions: []string{"nobody"}},
 		{Others: []string{"s1"}},
-		{Others: []string{"", "s2", "nobody"}, Unparked: true},
+		{Others: []string{"", "s2", "nobody"}, Unsuspended: true},
 		{Others: []string{"s1", "s2", "s3"}, Group: "g"},
 		{States: []string{"live", "dead"}},
 		{States: []string{""}},
 		{MinRev: 20},
 		{MinRev: 41},
-		{Unparked: true},
+		{Unsuspended: true},
 		{From: "h/k010"},
 		{To: "h/k010"},
 		{From: "g/k030", To: "h/k090"},
 		{From: "h", To: "g"},
 		{Group: "h", MinRev: 15},
-		{Group: "h", MinRev: 15, Unparked: true},
+		{Group: "h", MinRev: 15, Unsuspended: true},
 		{Group: "g", Sessions: []string{"s2", ""}},
-		{Sessions: []string{"", "s3"}, Unparked: true},
-		{Group: "i", From: "i/k050", Unparked: true, States: []string{"live", ""}},
-		{Group: "g", Sessions: []string{"s1", "s2"}, States: []string{"dead"}, MinRev: 3, Unparked: true, From: "g/k01", To: "g/k1"},
+		{Sessions: []string{"", "s3"}, Unsuspended: true},
+		{Group: "i", From: "i/k050", Unsuspended: true, States: []string{"live", ""}},
+		{Group: "g", Sessions: []string{"s1", "s2"}, States: []string{"dead"}, MinRev: 3, Unsuspended: true, From: "g/k01", To: "g/k1"},
 	}
-	var all []elect.Query
+	var all []store.Query
 	for _, q := range base {
 		for _, limit := range []int{0, 1, 7, 1000} {
 			for _, reverse := range []bool{false, true} {
@@ -106,7 +106,7 @@ func queries() []elect.Query {
 	return all
 }
 
-func (b *bench) wantQuery(t *testing.T, s elect.Store, kind elect.Kind, q elect.Query, docs []elect.Doc) {
+func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.Query, docs []store.Doc) {
 	t.Helper()
 	res, err := s.List(t.Context(), kind, q)
 	if err != nil {
@@ -131,12 +131,12 @@ func (b *bench) wantQuery(t *testing.T, s elect.Store, kind elect.Kind, q elect.
 }
 
 // byHand is what a query finds among docs, which are in order of id. A count has no limit.
-func byHand(docs []elect.Doc, q elect.Query) []elect.Doc {
-	var found []elect.Doc
+func byHand(docs []store.Doc, q store.Query) []store.Doc {
+	var found []store.Doc
 	for _, d := range docs {
 		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
 			(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
-			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev && (!q.Unparked || !d.Parked) &&
+			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
 			d.ID >= q.From && (q.To == "" || d.ID < q.To) {
 			found = append(found, d)
 		}
@@ -155,21 +155,21 @@ func testQueryWhileWriting(b *bench) {
 	t := b.t
 	const n = 40
 	s, reader := b.open(t), b.open(t)
-	var creates []elect.Change
+	var creates []store.Change
 	for i := range n {
 		d := lock(fmt.Sprintf("g/%03d", i))
 		d.Session = "s0"
 		creates = append(creates, b.put(d, 0))
 	}
 	must(t, s, creates...)
-	b.list(t, reader, elect.KindLock, elect.Query{}, n)
+	b.list(t, reader, store.KindLock, store.Query{}, n)
 
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	wg.Go(func() {
 		defer close(done)
 		for rev := range int64(10) {
-			var changes []elect.Change
+			var changes []store.Change
 			for i := range n {
 				d := lock(fmt.Sprintf("g/%03d", i))
 				d.Session = fmt.Sprint("s", rev+1)
@@ -187,7 +187,7 @@ func testQueryWhileWriting(b *bench) {
 			writing = false
 		default:
 		}
-		res, err := reader.List(t.Context(), elect.KindLock, elect.Query{Group: "g"})
+		res, err := reader.List(t.Context(), store.KindLock, store.Query{Group: "g"})
 		if err != nil {
 			t.Errorf("list: %v", err)
 			break
@@ -211,40 +211,40 @@ func testPaging(b *bench) {
 	const n, page = 10_000, 977
 	s, reader := b.open(t), b.open(t)
 	want := make([]string, 0, n)
-	changes := make([]elect.Change, 0, n)
+	changes := make([]store.Change, 0, n)
 	for i := range n {
 		group := []string{"g", "h"}[i%2]
 		id := fmt.Sprintf("%s/%05d", group, (i*7919)%n)
 		want = append(want, id)
-		changes = append(changes, b.put(elect.Doc{Kind: elect.KindLock, ID: id, Group: group}, 0))
+		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: group}, 0))
 	}
 	slices.Sort(want)
 	for part := range slices.Chunk(changes, 2000) {
 		must(t, s, part...)
 	}
 	b.eventually(t, func() string {
-		res, err := reader.List(t.Context(), elect.KindLock, elect.Query{CountOnly: true})
+		res, err := reader.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
 		if err != nil || res.Total != n {
 			return fmt.Sprintf("count: %d, %v; want %d", res.Total, err, n)
 		}
 		return ""
 	})
-	wantPages(t, reader, elect.Query{Limit: page}, want)
-	wantPages(t, reader, elect.Query{Limit: page, Group: "h"}, want[n/2:])
+	wantPages(t, reader, store.Query{Limit: page}, want)
+	wantPages(t, reader, store.Query{Limit: page, Group: "h"}, want[n/2:])
 	backwards := slices.Clone(want)
 	slices.Reverse(backwards)
-	wantPages(t, reader, elect.Query{Limit: page, Reverse: true}, backwards)
-	if docs := b.list(t, reader, elect.KindLock, elect.Query{}, n); !slices.Equal(ids(docs), want) {
+	wantPages(t, reader, store.Query{Limit: page, Reverse: true}, backwards)
+	if docs := b.list(t, reader, store.KindLock, store.Query{}, n); !slices.Equal(ids(docs), want) {
 		t.Fatal("a list of all is not in order")
 	}
 }
 
 // wantPages reads page after page, each from where the last one ended.
-func wantPages(t *testing.T, s elect.Store, q elect.Query, want []string) {
+func wantPages(t *testing.T, s store.Store, q store.Query, want []string) {
 	t.Helper()
 	var got []string
 	for {
-		res, err := s.List(t.Context(), elect.KindLock, q)
+		res, err := s.List(t.Context(), store.KindLock, q)
 		if err != nil {
 			t.Fatalf("page after %d: %v", len(got), err)
 		}
@@ -263,7 +263,7 @@ func wantPages(t *testing.T, s elect.Store, q elect.Query, want []string) {
 	}
 }
 
-func ids(docs []elect.Doc) []string {
+func ids(docs []store.Doc) []string {
 	out := make([]string, len(docs))
 	for i, d := range docs {
 		out[i] = d.ID
@@ -271,7 +271,7 @@ func ids(docs []elect.Doc) []string {
 	return out
 }
 
-func sortedIDs(docs []elect.Doc) []string { return slices.Sorted(slices.Values(ids(docs))) }
+func sortedIDs(docs []store.Doc) []string { return slices.Sorted(slices.Values(ids(docs))) }
 
 func manyIDs(n int) []string {
 	out := make([]string, n)

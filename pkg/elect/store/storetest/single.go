@@ -5,23 +5,24 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-func lock(id string) elect.Doc {
-	return elect.Doc{Kind: elect.KindLock, ID: id, Group: elect.Key(id).Group()}
+func lock(id string) store.Doc {
+	return store.Doc{Kind: store.KindLock, ID: id, Group: elect.Key(id).Group()}
 }
 
 func testCreate(b *bench) {
 	t := b.t
 	s := b.open(t)
-	for _, kind := range elect.Kinds() {
+	for _, kind := range store.Kinds() {
 		wantAbsent(t, s, kind, "g/a")
-		first := b.put(elect.Doc{Kind: kind, ID: "g/a"}, 0)
+		first := b.put(store.Doc{Kind: kind, ID: "g/a"}, 0)
 		must(t, s, first)
 		wantStored(t, s, first.Doc)
 
-		second := b.put(elect.Doc{Kind: kind, ID: "g/a", Count: 7}, 0)
-		wantFound(t, apply(t, s, second), elect.Refused, &first.Doc)
+		second := b.put(store.Doc{Kind: kind, ID: "g/a", Count: 7}, 0)
+		wantFound(t, apply(t, s, second), store.Refused, &first.Doc)
 		wantStored(t, s, first.Doc)
 	}
 }
@@ -39,17 +40,17 @@ func testReplace(b *bench) {
 
 	late := b.put(lock("g/a"), 1)
 	late.Doc.Rev = second.Doc.Rev // proof that it was not written: another stamp is at its revision
-	wantFound(t, apply(t, s, late), elect.Refused, &second.Doc)
+	wantFound(t, apply(t, s, late), store.Refused, &second.Doc)
 	early := b.put(lock("g/a"), second.Doc.Rev+5)
-	wantFound(t, apply(t, s, early), elect.Refused, &second.Doc)
+	wantFound(t, apply(t, s, early), store.Refused, &second.Doc)
 	wantStored(t, s, second.Doc)
 
 	other := lock("g/b")
 	missing := apply(t, s, b.put(other, 3))
-	if missing.Status == elect.Applied || missing.Status == elect.Unknown || missing.Doc != nil {
+	if missing.Status == store.Applied || missing.Status == store.Unknown || missing.Doc != nil {
 		t.Fatalf("replace of an absent document: %s", describe(missing))
 	}
-	wantAbsent(t, s, elect.KindLock, "g/b")
+	wantAbsent(t, s, store.KindLock, "g/b")
 }
 
 func testDelete(b *bench) {
@@ -57,26 +58,26 @@ func testDelete(b *bench) {
 	s := b.open(t)
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
-	del := func(rev int64) elect.Change {
-		return elect.Change{Op: elect.Delete, IfRev: rev, Doc: elect.Doc{Kind: elect.KindLock, ID: "g/a", Stamp: b.stamp()}}
+	del := func(rev int64) store.Change {
+		return store.Change{Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.stamp()}}
 	}
-	wantFound(t, apply(t, s, del(2)), elect.Refused, &first.Doc)
+	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
 	wantStored(t, s, first.Doc)
 	gone := del(1)
 	must(t, s, gone)
-	wantAbsent(t, s, elect.KindLock, "g/a")
+	wantAbsent(t, s, store.KindLock, "g/a")
 	wantStored(t, s, beside.Doc)
 	// The document is gone, perhaps by this change: nobody can tell any more.
-	wantFound(t, apply(t, s, gone), elect.Overtaken, nil)
+	wantFound(t, apply(t, s, gone), store.Overtaken, nil)
 
 	again := b.put(lock("g/a"), 0)
 	again.Doc.Rev = 7
 	must(t, s, again)
 	wantStored(t, s, again.Doc)
 	// It was deleted, and created again by somebody else: not refused.
-	wantFound(t, apply(t, s, gone), elect.Overtaken, &again.Doc)
+	wantFound(t, apply(t, s, gone), store.Overtaken, &again.Doc)
 	wantStored(t, s, again.Doc)
-	if docs := b.list(t, s, elect.KindLock, elect.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
+	if docs := b.list(t, s, store.KindLock, store.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
 		t.Fatalf("after creating again: %v", ids(docs))
 	}
 }
@@ -84,21 +85,21 @@ func testDelete(b *bench) {
 func testFields(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)
-	full := elect.Doc{
-		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Parked: true, State: "live", Count: 1 << 40,
+	full := store.Doc{
+		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40,
 		Body: []byte(`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`),
 	}
-	for _, kind := range elect.Kinds() {
+	for _, kind := range store.Kinds() {
 		full.Kind = kind
 		change := b.put(full, 0)
 		change.Doc.Rev = elect.MaxRev - 1
 		must(t, s, change)
 		wantStored(t, other, change.Doc)
-		docs := b.list(t, other, kind, elect.Query{}, 1)
+		docs := b.list(t, other, kind, store.Query{}, 1)
 		wantDoc(t, docs[0], change.Doc)
 
 		// Every field goes back to nothing: a replace leaves nothing of the old document.
-		empty := b.put(elect.Doc{Kind: kind, ID: "g/a"}, change.Doc.Rev)
+		empty := b.put(store.Doc{Kind: kind, ID: "g/a"}, change.Doc.Rev)
 		must(t, s, empty)
 		wantStored(t, other, empty.Doc)
 	}
@@ -108,22 +109,22 @@ func testBody(b *bench) {
 	t := b.t
 	s := b.open(t)
 	for id, body := range map[string][]byte{"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n")} {
-		d := elect.Doc{Kind: elect.KindValue, ID: id, Body: body}
+		d := store.Doc{Kind: store.KindValue, ID: id, Body: body}
 		change := b.put(d, 0)
 		must(t, s, change)
 		wantStored(t, s, change.Doc)
-		if got := read(t, s, elect.KindValue, id); len(body) == 0 && got.Body != nil {
+		if got := read(t, s, store.KindValue, id); len(body) == 0 && got.Body != nil {
 			t.Fatalf("empty body of %q comes back as %q, want nil", id, got.Body)
 		}
 	}
 	// What the caller does with its bytes later, or with what it got, is its own affair.
 	body := []byte(`{"a":1}`)
-	change := b.put(elect.Doc{Kind: elect.KindValue, ID: "mine", Body: body}, 0)
+	change := b.put(store.Doc{Kind: store.KindValue, ID: "mine", Body: body}, 0)
 	must(t, s, change)
 	body[5] = '2'
-	got := read(t, s, elect.KindValue, "mine")
+	got := read(t, s, store.KindValue, "mine")
 	got.Body[5] = '3'
-	if again := read(t, s, elect.KindValue, "mine"); string(again.Body) != `{"a":1}` {
+	if again := read(t, s, store.KindValue, "mine"); string(again.Body) != `{"a":1}` {
 		t.Fatalf("body is %s", again.Body)
 	}
 }
@@ -133,19 +134,19 @@ func testIDs(b *bench) {
 	s := b.open(t)
 	odd := []string{
 		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null", "'; --", `"`, `\`,
-		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", elect.MaxText),
+		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", store.MaxText),
 	}
-	var changes []elect.Change
+	var changes []store.Change
 	for _, id := range odd {
-		changes = append(changes, b.put(elect.Doc{Kind: elect.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0))
+		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0))
 	}
 	must(t, s, changes...)
 	for _, c := range changes {
 		wantStored(t, s, c.Doc)
-		docs := b.list(t, s, elect.KindLock, elect.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1)
+		docs := b.list(t, s, store.KindLock, store.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1)
 		wantDoc(t, docs[0], c.Doc)
 	}
-	docs := b.list(t, s, elect.KindLock, elect.Query{}, len(odd))
+	docs := b.list(t, s, store.KindLock, store.Query{}, len(odd))
 	for i := 1; i < len(docs); i++ {
 		if docs[i-1].ID >= docs[i].ID {
 			t.Fatalf("%.20q before %.20q: want the order of bytes", docs[i-1].ID, docs[i].ID)
@@ -157,7 +158,7 @@ func testRead(b *bench) {
 	t := b.t
 	s := b.open(t)
 	must(t, s, b.put(lock("g/a"), 0), b.put(lock("g/b"), 0), b.put(lock("g/c"), 0))
-	must(t, s, b.put(elect.Doc{Kind: elect.KindValue, ID: "g/x"}, 0))
+	must(t, s, b.put(store.Doc{Kind: store.KindValue, ID: "g/x"}, 0))
 	for want, asked := range map[string][]string{
 		"":             {},
 		"g/a":          {"g/a"},
@@ -166,7 +167,7 @@ func testRead(b *bench) {
 		"g/b":          append(manyIDs(1000), "g/b"),
 		" g/a g/b g/c": append(manyIDs(300), "g/a", "g/b", "g/c"),
 	} {
-		res, err := s.Read(t.Context(), elect.KindLock, asked...)
+		res, err := s.Read(t.Context(), store.KindLock, asked...)
 		if err != nil {
 			t.Fatalf("read %d ids: %v", len(asked), err)
 		}
@@ -182,11 +183,11 @@ func testNow(b *bench) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var last int64
 	for range 3 {
-		res, err := s.Read(t.Context(), elect.KindLock, "g/a")
+		res, err := s.Read(t.Context(), store.KindLock, "g/a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed, err := s.List(t.Context(), elect.KindLock, elect.Query{CountOnly: true})
+		listed, err := s.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,11 +218,11 @@ func testRepeated(b *bench) {
 
 	// The same revision and content under another stamp is somebody else's write.
 	twin := replace
-	twin.Doc.Stamp = b.stamp()
-	wantFound(t, apply(t, s, twin), elect.Refused, &replace.Doc)
+	twin.Doc.WriterID = b.stamp()
+	wantFound(t, apply(t, s, twin), store.Refused, &replace.Doc)
 	foreign := replace
-	foreign.Doc.Stamp.Session = "another writer"
-	wantFound(t, apply(t, s, foreign), elect.Refused, &replace.Doc)
+	foreign.Doc.WriterID.Session = "another writer"
+	wantFound(t, apply(t, s, foreign), store.Refused, &replace.Doc)
 }
 
 func testOvertaken(b *bench) {
@@ -231,11 +232,11 @@ func testOvertaken(b *bench) {
 	must(t, s, first)
 	must(t, s, second)
 	must(t, s, third)
-	wantFound(t, apply(t, s, first), elect.Overtaken, &third.Doc)
-	wantFound(t, apply(t, s, second), elect.Overtaken, &third.Doc)
+	wantFound(t, apply(t, s, first), store.Overtaken, &third.Doc)
+	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
 	wantStored(t, s, third.Doc)
 
-	must(t, s, elect.Change{Op: elect.Delete, IfRev: 3, Doc: elect.Doc{Kind: elect.KindLock, ID: "g/a", Stamp: b.stamp()}})
-	wantFound(t, apply(t, s, third), elect.Overtaken, nil)
-	wantAbsent(t, s, elect.KindLock, "g/a")
+	must(t, s, store.Change{Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.stamp()}})
+	wantFound(t, apply(t, s, third), store.Overtaken, nil)
+	wantAbsent(t, s, store.KindLock, "g/a")
 }
