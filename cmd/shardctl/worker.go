@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -278,52 +276,4 @@ func ended(s *status.Snapshot, keys map[string]bool) (over bool, failed int) {
 		}
 	}
 	return seen == len(keys), failed
-}
-
-// serve opens both listeners.
-func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
-	board := w.replica.Board()
-	handler := status.New(status.Config{
-		Source: board, Events: w.replica, Logs: w.replica, Registry: status.NewRegistry(board, w.metrics), Logger: w.log.WithName("server"),
-		PeerScheme: scheme(w.settings.Server.TLS),
-	})
-	for _, l := range []struct {
-		field, address string
-		tls            config.TLS
-	}{
-		{"server.listen", w.settings.Server.Listen, w.settings.Server.TLS},
-		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS},
-	} {
-		if l.address == "" {
-			continue
-		}
-		listener, err := listen(ctx, l.address, l.tls)
-		if err != nil {
-			return usage("%s: %w", l.field, err)
-		}
-		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
-		group.Go(func() error { return status.Serve(ctx, listener, handler, time.Second, w.log.WithName("server")) })
-	}
-	return nil
-}
-
-func scheme(t config.TLS) string {
-	if t.Enabled() {
-		return "https"
-	}
-	return "http"
-}
-
-func listen(ctx context.Context, address string, t config.TLS) (net.Listener, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", address)
-	if err != nil || !t.Enabled() {
-		return listener, err
-	}
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		_ = listener.Close()
-		return nil, err
-	}
-	return tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}), nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/status"
 )
 
@@ -104,13 +104,9 @@ func (g *Globals) http() (*http.Client, error) {
 	if g.caFile == "" {
 		return &http.Client{}, nil
 	}
-	pem, err := os.ReadFile(g.caFile)
+	pool, err := certs.Pool(g.caFile)
 	if err != nil {
 		return nil, usage("--ca-file: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, usage("--ca-file %s: no certificate in it; want PEM", g.caFile)
 	}
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},

@@ -102,6 +102,11 @@ func (l *loader) rebalance(n *node) Rebalance {
 func (l *loader) server(n *node) Server {
 	s := Server{Listen: l.listen(n.get("listen"), ":8080"), TLS: l.tls(n.get("tls"))}
 	s.Advertise = l.advertise(n.get("advertise"), s.Listen)
+	ca := n.get("tls").get("caFile")
+	s.TLS.CAFile = l.text(ca, "")
+	if s.TLS.CAFile != "" && !s.TLS.Enabled() {
+		l.addAt(ca, "server.tls.caFile", "needs certFile and keyFile: replicas trust each other by it when they serve TLS")
+	}
 	return s
 }
 

@@ -74,7 +74,7 @@ func (s *Settings) shown() fields {
 			{"restartGrace", short(s.Rebalance.RestartGrace)},
 		}},
 		{"shutdown", fields{{"timeout", short(s.Shutdown.Timeout)}}},
-		{"server", fields{{"listen", s.Server.Listen}, {"advertise", s.Server.Advertise}, {"tls", s.Server.TLS.shown()}}},
+		{"server", fields{{"listen", s.Server.Listen}, {"advertise", s.Server.Advertise}, {"tls", append(s.Server.TLS.shown(), field{"caFile", s.Server.TLS.CAFile})}}},
 		{"admin", fields{{"listen", s.Admin.Listen}, {"tokensFile", s.Admin.TokensFile}, {"tls", s.Admin.TLS.shown()}}},
 		{"metrics", fields{{"perTask", s.Metrics.PerTask}}},
 		{"log", fields{{"level", s.Log.Level}, {"format", s.Log.Format}}},

@@ -90,6 +90,8 @@ type Admin struct {
 // TLS names a certificate and its key, PEM files; both are empty or neither is.
 type TLS struct {
 	CertFile, KeyFile string
+	// CAFile holds the authorities by which other replicas are trusted, PEM; empty: the system's. Of [Server] only.
+	CAFile string
 }
 
 // Enabled says whether a certificate is set.

@@ -75,6 +75,10 @@ func isConfigName(name string) bool {
 }
 
 func readFile(path string) ([]byte, error) {
+	// Opening a FIFO waits for a writer, perhaps for ever.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("is %s, want a regular file or a directory", kindOf(info.Mode()))
+	}
 	f, err := os.Open(path) //nolint:gosec // G304: reading the files that are named is what this is for
 	if err != nil {
 		return nil, unreadable(err)
@@ -88,6 +92,22 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("is larger than %d MiB, the most that is read", maxFile>>20)
 	}
 	return content, nil
+}
+
+// kindOf says in words what is there instead of a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "no regular file"
+	}
 }
 
 // unreadable leaves the path out, since it stands before the message.

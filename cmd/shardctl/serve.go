@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/internal/certs"
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+// peerTimeout is how long another replica may take to answer for its tasks' output.
+const peerTimeout = 5 * time.Second
+
+// serve opens both listeners.
+func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
+	log := w.log.WithName("server")
+	server := w.settings.Server.TLS
+	peers, err := peerClient(server, log)
+	if err != nil {
+		return usage("server.tls.caFile: %w", err)
+	}
+	board := w.replica.Board()
+	handler := status.New(status.Config{
+		Source: board, Events: w.replica, Logs: w.replica, Registry: status.NewRegistry(board, w.metrics), Logger: log,
+		Peers: peers, PeerScheme: scheme(server),
+	})
+	for _, l := range []struct {
+		field, address string
+		tls            config.TLS
+	}{
+		{"server.listen", w.settings.Server.Listen, server},
+		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS},
+	} {
+		if l.address == "" {
+			continue
+		}
+		listener, err := listen(ctx, l.address, l.tls, log)
+		if err != nil {
+			return usage("%s: %w", l.field, err)
+		}
+		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
+		group.Go(func() error { return status.Serve(ctx, listener, handler, time.Second, log) })
+	}
+	return nil
+}
+
+func scheme(t config.TLS) string {
+	if t.Enabled() {
+		return "https"
+	}
+	return "http"
+}
+
+// peerClient asks other replicas, whose certificates are signed as this one's is: often by an authority of one's own.
+func peerClient(t config.TLS, log logr.Logger) (*http.Client, error) {
+	client := &http.Client{Timeout: peerTimeout}
+	if t.CAFile == "" {
+		return client, nil
+	}
+	transport, err := certs.Transport(t.CAFile, log)
+	client.Transport = transport
+	return client, err
+}
+
+func listen(ctx context.Context, address string, t config.TLS, log logr.Logger) (net.Listener, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if err != nil || !t.Enabled() {
+		return listener, err
+	}
+	settings, err := certs.Server(t.CertFile, t.KeyFile, log)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return tls.NewListener(listener, settings), nil
+}

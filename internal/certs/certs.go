@@ -1,0 +1,79 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+)
+
+// Server returns the settings of a listener that shows the certificate in certFile with the key in keyFile, both PEM.
+// It fails when they cannot be used now.
+func Server(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
+	pair, err := newPair(certFile, keyFile, log)
+	if err != nil {
+		return nil, err
+	}
+	return serving(pair), nil
+}
+
+func newPair(certFile, keyFile string, log logr.Logger) (*watched[*tls.Certificate], error) {
+	return newWatched(log, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		return &pair, err
+	}, certFile, keyFile)
+}
+
+func serving(pair *watched[*tls.Certificate]) *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil },
+	}
+}
+
+// Pool reads the authorities in a PEM file. It fails when there is none in it.
+func Pool(caFile string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(caFile) //nolint:gosec // G304: the file is the one that the configuration or the caller names
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: no certificate in it; want PEM", caFile)
+	}
+	return pool, nil
+}
+
+// Transport returns a transport that trusts the authorities in caFile alone, for https. It fails when the file cannot
+// be used now. Connections are made anew after it has changed.
+func Transport(caFile string, log logr.Logger) (http.RoundTripper, error) {
+	return newTrusting(caFile, log)
+}
+
+// trusting asks through a transport made for the present content of a file of authorities.
+type trusting struct{ transport *watched[*http.Transport] }
+
+func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
+	var last *http.Transport // parse is called by one goroutine at a time
+	transport, err := newWatched(log, func() (*http.Transport, error) {
+		pool, err := Pool(caFile)
+		if err != nil {
+			return nil, err
+		}
+		if last != nil {
+			last.CloseIdleConnections() // requests under way end by themselves
+		}
+		last = http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // the library's own
+		last.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		return last, nil
+	}, caFile)
+	return &trusting{transport}, err
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *trusting) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.transport.get().RoundTrip(r)
+}
