@@ -38,14 +38,14 @@ func newRunBook() *runBook {
 }
 
 // run makes a member's callbacks: they run until they are told to end.
-func (b *runBook) run(member string) func(elect.Key) elect.RunFunc {
-	return func(key elect.Key) elect.RunFunc {
-		return func(ctx context.Context, lease *elect.Lease) error {
+func (b *runBook) run(member string) func(elect.Key) elect.Runnable {
+	return func(key elect.Key) elect.Runnable {
+		return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
 			b.begin(start{key, member, lease.Token(), time.Now()})
 			<-ctx.Done()
 			b.end(key)
 			return nil
-		}
+		})
 	}
 }
 

@@ -72,8 +72,8 @@ func (b *runBook) end(key elect.Key) {
 }
 
 // run is the work of a key: its task under the supervisor, again as often as its declaration changes.
-func (r *Replica) run(key elect.Key) elect.RunFunc {
-	return func(ctx context.Context, lease *elect.Lease) error {
+func (r *Replica) run(key elect.Key) elect.Runnable {
+	return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
 		for {
 			err := r.runOnce(ctx, key, lease)
 			if errors.Is(err, tasks.ErrDone) {
@@ -87,7 +87,7 @@ func (r *Replica) run(key elect.Key) elect.RunFunc {
 				return err
 			}
 		}
-	}
+	})
 }
 
 func (r *Replica) runOnce(ctx context.Context, key elect.Key, lease *elect.Lease) error {

@@ -18,8 +18,8 @@ type Elector interface {
 	Changed() <-chan struct{}
 	Done() <-chan struct{}
 	Track(ctx context.Context, groups ...string) error
-	Claim(ctx context.Context, keys []elect.Key, opts elect.LockOptions, run func(elect.Key) elect.RunFunc) error
-	TakeReserved(ctx context.Context, run func(elect.Key) elect.RunFunc) error
+	Claim(ctx context.Context, keys []elect.Key, opts elect.LockOptions, run func(elect.Key) elect.Runnable) error
+	TakeReserved(ctx context.Context, run func(elect.Key) elect.Runnable) error
 	GiveUp(ctx context.Context, moves ...elect.HandOver) error
 	Decline(ctx context.Context, keys ...elect.Key) error
 }
@@ -28,7 +28,7 @@ type Elector interface {
 type LoopConfig struct {
 	Elector Elector
 	// Run makes the work of a key. It is called in the elector's loop and must not block.
-	Run    func(elect.Key) elect.RunFunc
+	Run    func(elect.Key) elect.Runnable
 	Policy Policy
 	Clock  func() time.Time // required: time.Now
 	Logger logr.Logger
@@ -95,7 +95,7 @@ func (l *Loop) Declare(ctx context.Context, d Declared) error {
 }
 
 // runKnown is the work of a key that is declared, else nil.
-func (l *Loop) runKnown(key elect.Key) elect.RunFunc {
+func (l *Loop) runKnown(key elect.Key) elect.Runnable {
 	l.mu.Lock()
 	known := l.known[key]
 	l.mu.Unlock()

@@ -70,7 +70,7 @@ func (c *cluster) start(name string, limit, keys int) *replica {
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
 		Elector: e, Clock: time.Now, Logger: logr.Discard(),
 		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
-		Run:    func(elect.Key) elect.RunFunc { return c.hold(name) },
+		Run:    func(elect.Key) elect.Runnable { return elect.Go(c.hold(name)) },
 	})
 	if err != nil {
 		c.t.Fatal(err)

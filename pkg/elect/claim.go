@@ -7,7 +7,7 @@ import (
 )
 
 // claim begins to take a key: lock is as read. The caller has checked nothing.
-func (e *Elector) claim(lock Lock, opts LockOptions, run RunFunc, started chan<- lockResult) {
+func (e *Elector) claim(lock Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
 	l := &e.loop
 	tell := func(ok bool, err error) {
 		if started != nil {
@@ -44,12 +44,12 @@ func (e *Elector) claim(lock Lock, opts LockOptions, run RunFunc, started chan<-
 }
 
 // claimHeld locks a key again that is held here already.
-func (e *Elector) claimHeld(h *holding, opts LockOptions, run RunFunc, tell func(bool, error)) {
+func (e *Elector) claimHeld(h *holding, opts LockOptions, run Runnable, tell func(bool, error)) {
 	if !opts.Reentrant || h.m.Phase != protocol.Running || !e.loop.session.m.Valid(e.p, e.clock.Now()) {
 		tell(false, nil)
 		return
 	}
-	e.start(h, opts, run)
+	e.start(h, run)
 	tell(true, nil)
 }
 

@@ -10,6 +10,20 @@ import (
 // nothing of the work is left.
 type RunFunc func(ctx context.Context, lease *Lease) error
 
+// Runnable is a run that is told when it begins and when it has to end, so that it needs no goroutine while it waits. Its key is
+// released once it has ended, and never before. [Go] makes one of a RunFunc.
+//
+// Start and Stop are called by what renews the lease: they return at once, and call no method that waits for the elector
+// ([Lease.Advance], [Elector.Unlock] and the like).
+type Runnable interface {
+	// Start begins the run under the lease. The run calls ended once, from any goroutine, when nothing of it is left. After that it
+	// may be started again, under the lease of another claim.
+	Start(lease *Lease, ended func(error))
+	// Stop asks the run to end. The cause is ErrReleased when the key is to be given up, or ErrLeaseLost. It may be called again, also
+	// concurrently, when the lease is lost after a release was asked for, and it may come when the run has just ended.
+	Stop(cause error)
+}
+
 // Elect is a lock per key with one owner in the cluster. All methods may be called concurrently.
 type Elect interface {
 	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has started

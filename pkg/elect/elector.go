@@ -64,7 +64,7 @@ type loop struct {
 	locksDirty bool  // since the last view
 	reports    bool  // statuses wait to be noted
 	reserved   []Key // handed over to this session, as was just seen
-	takes      func(Key) RunFunc
+	takes      func(Key) Runnable
 	published  protocol.Instant
 	lastLook   protocol.Instant // start of the last look at the other sessions
 	looking    bool
@@ -253,6 +253,15 @@ func (e *Elector) post(do func()) bool {
 		return true
 	case <-e.over:
 		return false
+	}
+}
+
+// postSoon is post for callers that must not wait, the loop itself among them.
+func (e *Elector) postSoon(do func()) {
+	select {
+	case e.inbox <- do:
+	default:
+		go e.post(do)
 	}
 }
 

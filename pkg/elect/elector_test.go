@@ -213,7 +213,7 @@ func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "open", func() bool { return a.View().Open })
-		if err := a.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return rec.hold("a") }); err != nil {
+		if err := a.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
@@ -272,7 +272,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 			t.Errorf("seen after %v", took)
 		}
 		claim := func(n *node, who string) {
-			if err := n.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return rec.hold(who) }); err != nil {
+			if err := n.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold(who)) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -510,7 +510,7 @@ func TestClaimLeavesOutWhatChangedSinceItWasSeen(t *testing.T) {
 		}
 		claim := func(seen *elect.View) {
 			opts := elect.LockOptions{Seen: seen}
-			run := func(elect.Key) elect.RunFunc { return rec.hold("a") }
+			run := func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }
 			if err := a.Claim(t.Context(), []elect.Key{"g/k"}, opts, run); err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 // Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
 // went shows in the View. Keys that are held already, or may not be claimed, are left out.
-func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) RunFunc) error {
+func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
 	seen := opts.Seen
 	opts.Seen, opts.adopt = nil, true // a key that is held must not keep an old view in memory
 	for _, key := range keys {
@@ -38,7 +38,7 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 // TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without anybody asking:
 // the giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not
 // block, and returns nil for a key that this instance does not know.
-func (e *Elector) TakeReserved(ctx context.Context, run func(Key) RunFunc) error {
+func (e *Elector) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
 	return e.ask(ctx, func() { e.loop.takes = run })
 }
 

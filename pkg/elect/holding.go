@@ -1,7 +1,6 @@
 package elect
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -25,11 +24,10 @@ type holding struct {
 	report   bool             // a status is to be noted
 	reportAt protocol.Instant
 
-	run      RunFunc
+	run      Runnable
 	opts     LockOptions
 	lease    *Lease
-	cancel   context.CancelCauseFunc
-	runs     int
+	runs     []*runUnderWay
 	status   TaskStatus
 	next     string // whom to reserve it for at the release
 	park     bool
@@ -44,6 +42,9 @@ type holding struct {
 	lostAt   protocol.Instant // when the run was told that the key is another's
 	stuck    bool             // it has been told that the run did not return after that
 }
+
+// runUnderWay is one run that has not ended. Its address tells it from others, of which one key may have several.
+type runUnderWay struct{ Runnable }
 
 type lockResult struct {
 	ok  bool
@@ -86,7 +87,7 @@ func (e *Elector) tickKeys() {
 func (e *Elector) tellStuck(now protocol.Instant) {
 	var keys []Key
 	for _, h := range e.loop.keys {
-		if h.m.Lost && h.runs > 0 && !h.stuck && now.Reached(h.lostAt, e.p.T/4) {
+		if h.m.Lost && len(h.runs) > 0 && !h.stuck && now.Reached(h.lostAt, e.p.T/4) {
 			h.stuck = true
 			keys = append(keys, h.key)
 		}
@@ -163,8 +164,8 @@ func (h *holding) stop(cause error) {
 		h.advance.finish(0, cause)
 		h.advance = nil
 	}
-	if h.cancel != nil {
-		h.cancel(cause)
+	for _, run := range h.runs {
+		run.Stop(cause)
 	}
 }
 
@@ -216,12 +217,10 @@ func (e *Elector) whyOff(refused bool) error {
 	return ErrReleased
 }
 
-// startHeld starts the callback of a key that has just been claimed.
+// startHeld starts the run of a key that has just been claimed.
 func (e *Elector) startHeld(h *holding, token int64) {
-	ctx, cancel := context.WithCancelCause(e.loop.ctx)
-	h.cancel = cancel
-	h.lease = newLease(ctx, e, h, token)
-	e.start(h, h.opts, h.run)
+	h.lease = newLease(e, h, token)
+	e.start(h, h.run)
 	if h.started != nil {
 		h.started <- lockResult{true, nil}
 		h.started = nil
@@ -229,39 +228,32 @@ func (e *Elector) startHeld(h *holding, token int64) {
 	e.observeStart(h)
 }
 
-// start runs one callback under the lease. When the last of them has returned the key goes on.
-func (e *Elector) start(h *holding, opts LockOptions, run RunFunc) {
-	h.runs++
+// start begins one run under the lease. When the last of them has ended the key goes on.
+func (e *Elector) start(h *holding, run Runnable) {
+	r := &runUnderWay{run}
+	h.runs = append(h.runs, r)
 	e.loop.running++
-	lease := h.lease
-	e.work.Go(func() {
-		ctx, stop := withMaxHold(lease.ctx, opts.MaxHold)
-		err := e.guarded(ctx, lease, run)
-		stop()
-		e.post(func() {
+	run.Start(h.lease, func(err error) {
+		e.postSoon(func() {
 			if err != nil {
 				e.log.V(1).Info("A run ended", "key", h.key, "error", err.Error())
 			}
-			e.returned(h)
+			e.returned(h, r)
 		})
 	})
 }
 
-func withMaxHold(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		return context.WithCancel(ctx)
+func (e *Elector) returned(h *holding, r *runUnderWay) {
+	i := slices.Index(h.runs, r)
+	if i < 0 {
+		return // it has said so before, which must not pass for the end of another run
 	}
-	return context.WithTimeoutCause(ctx, limit, ErrMaxHold)
-}
-
-func (e *Elector) returned(h *holding) {
 	e.loop.running--
-	if h.runs--; h.runs > 0 {
+	if h.runs = slices.Delete(h.runs, i, i+1); len(h.runs) > 0 {
 		return
 	}
-	h.cancel(ErrReleased)
-	h.cancel = nil
-	h.lease.lost.Store(true) // whoever kept it must not take it for valid when another has the key
+	h.status = h.lease.Status() // the release carries it, however soon after the report the run ended
+	h.lease.lost.Store(true)    // whoever kept it must not take it for valid when another has the key
 	h.park = h.park || h.lease.park.Load()
 	if h.m.Expired && !h.opts.adopt {
 		e.giveUp(h, "", false, "")

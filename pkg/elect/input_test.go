@@ -23,7 +23,7 @@ func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
 			if ok, err := a.Lock(t.Context(), key, rec.hold("a")); ok || err == nil {
 				t.Errorf("%s: Lock = %v, %v", name, ok, err)
 			}
-			if err := a.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return rec.hold("a") }); err == nil {
+			if err := a.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }); err == nil {
 				t.Errorf("%s: Claim took it", name)
 			}
 		}

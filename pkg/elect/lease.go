@@ -3,7 +3,6 @@ package elect
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ type Lease struct {
 	h       *holding // touched by the loop only
 	key     Key
 	session string
-	ctx     context.Context // ends when the key is to be given up
 	token   atomic.Int64
 	lost    atomic.Bool
 	park    atomic.Bool
@@ -26,8 +24,8 @@ type Lease struct {
 	status TaskStatus
 }
 
-func newLease(ctx context.Context, e *Elector, h *holding, token int64) *Lease {
-	l := &Lease{e: e, h: h, key: h.key, session: e.loop.session.id, ctx: ctx, status: h.status}
+func newLease(e *Elector, h *holding, token int64) *Lease {
+	l := &Lease{e: e, h: h, key: h.key, session: e.loop.session.id, status: h.status}
 	l.token.Store(token)
 	return l
 }
@@ -65,17 +63,17 @@ func (l *Lease) Status() TaskStatus {
 	return l.status
 }
 
-// Report notes a new status in the lock: soon, and at most the newest one. Nothing hangs on it. A status with a text
-// beyond MaxText is left out, and logged.
+// Report notes a new status in the lock: soon, and at most the newest one. The release of the key carries the newest that was reported
+// before the run ended, in the same write. It does not wait. A status with a text beyond MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.fits(); err != nil {
 		l.e.log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.e.post(func() {
+	l.e.postSoon(func() {
 		if l.current() {
-			l.h.status = status
+			l.h.status = l.Status()
 			if !l.h.report {
 				l.h.report, l.h.reportAt = true, l.e.clock.Now()
 			}
@@ -93,8 +91,10 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 	asked := l.e.post(func() {
 		h := l.h
 		switch {
-		case !l.current() || h.m.Phase != protocol.Running:
+		case !l.current() || h.m.Lost || h.m.Expired:
 			done <- advanceResult{err: ErrLeaseLost}
+		case h.m.Phase != protocol.Running:
+			done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
 		case h.advance != nil:
 			done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
 		default:
@@ -130,14 +130,3 @@ func (l *Lease) setStatus(status TaskStatus) {
 
 // current says whether the lease is still the one its key is held by.
 func (l *Lease) current() bool { return l.e.loop.keys[l.key] == l.h && l.h.lease == l }
-
-// guarded calls run and turns a panic into an error: one task never takes the replica down.
-func (e *Elector) guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-			e.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
-		}
-	}()
-	return run(ctx, lease)
-}

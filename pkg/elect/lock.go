@@ -113,7 +113,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	if err := e.ask(ctx, func() { e.claim(lock, opts, run, started) }); err != nil {
+	if err := e.ask(ctx, func() { e.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
 		return false, err
 	}
 	gone := ctx.Done()

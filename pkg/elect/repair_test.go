@@ -25,7 +25,7 @@ func (n *node) track(t *testing.T) {
 
 func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
 	t.Helper()
-	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.RunFunc { return run }); err != nil {
+	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(run) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -132,7 +132,7 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
 		Elector: e, Clock: n.wall, Logger: logr.Discard(),
 		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
-		Run:    func(elect.Key) elect.RunFunc { return s.run(n) },
+		Run:    func(elect.Key) elect.Runnable { return elect.Go(s.run(n)) },
 	})
 	if err != nil {
 		s.t.Fatal(err)

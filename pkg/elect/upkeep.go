@@ -102,7 +102,7 @@ func (e *Elector) reconcile(id string) {
 // adoptToRelease takes a lock that says me and is not running here through a claim to an orderly release.
 func (e *Elector) adoptToRelease(lock Lock) {
 	opts := LockOptions{AnyCap: true}
-	e.claim(lock, opts, func(context.Context, *Lease) error { return nil }, nil)
+	e.claim(lock, opts, Go(func(context.Context, *Lease) error { return nil }), nil)
 	if h := e.loop.keys[lock.Key]; h != nil {
 		e.giveUp(h, "", lock.Parked, "")
 	}
@@ -146,7 +146,7 @@ func (e *Elector) restore(lock Lock) {
 	}
 	opts := LockOptions{AnyCap: true, floor: lock.Rev + 1}
 	lock.Rev, lock.Session, lock.Next, lock.Parked = 0, "", "", false
-	e.claim(lock, opts, func(context.Context, *Lease) error { return nil }, nil)
+	e.claim(lock, opts, Go(func(context.Context, *Lease) error { return nil }), nil)
 	if h := e.loop.keys[lock.Key]; h != nil {
 		e.giveUp(h, "", false, "")
 	}

@@ -86,14 +86,14 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
 		Elector: elector, Clock: time.Now, Logger: log,
 		Policy: balancer.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
-		Run: func(key elect.Key) elect.RunFunc {
-			return func(ctx context.Context, lease *elect.Lease) error {
+		Run: func(key elect.Key) elect.Runnable {
+			return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
 				err := supervisor.Run(ctx, declared[key], lease)
 				if errors.Is(err, tasks.ErrDone) {
 					lease.Park()
 				}
 				return err
-			}
+			})
 		},
 	})
 	if err != nil {

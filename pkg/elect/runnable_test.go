@@ -1,0 +1,142 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+)
+
+// waiter is a run that only waits. It has no goroutine.
+type waiter struct {
+	mu     sync.Mutex
+	tokens []int64
+	stops  []error
+	lease  *elect.Lease
+	ended  func(error)
+	atStop func(w *waiter, cause error)
+}
+
+func (w *waiter) Start(lease *elect.Lease, ended func(error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lease, w.ended = lease, ended
+	w.tokens = append(w.tokens, lease.Token())
+}
+
+func (w *waiter) Stop(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stops = append(w.stops, cause)
+	if w.atStop != nil {
+		w.atStop(w, cause)
+	}
+}
+
+func (w *waiter) seen() (tokens []int64, stops []error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.tokens), slices.Clone(w.stops)
+}
+
+// start claims the key for the run and waits until it has begun.
+func (w *waiter) start(t *testing.T, n *node, key elect.Key) {
+	t.Helper()
+	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return w }); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, lease, "started", func() bool { tokens, _ := w.seen(); return len(tokens) > 0 })
+}
+
+func TestRunnableKeepsItsKeyUntilItHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		a.track(t)
+		before := runtime.NumGoroutine()
+		w := &waiter{}
+		w.start(t, a, "g/k")
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - before; more > 0 {
+			t.Errorf("%d goroutines for a run that waits", more)
+		}
+		if err := a.GiveUp(t.Context(), elect.HandOver{Key: "g/k"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, stops := w.seen(); !slices.Equal(stops, []error{elect.ErrReleased}) {
+			t.Errorf("stopped with %v", stops)
+		}
+		if _, err := w.lease.Advance(t.Context(), elect.TaskStatus{}); !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Advance while it is given up: %v, want ErrReleased", err)
+		}
+		time.Sleep(2 * lease)
+		if _, held, err := a.Holder(t.Context(), "g/k"); !held || err != nil {
+			t.Errorf("released before the run has ended: %v, %v", held, err)
+		}
+		w.ended(nil)
+		w.ended(nil)
+		eventually(t, lease, "released", func() bool { return len(a.HoldingKeys()) == 0 })
+		a.stop()
+	})
+}
+
+func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		a := startNode(t, store, "a")
+		a.track(t)
+		w := &waiter{atStop: func(w *waiter, _ error) {
+			w.lease.Report(elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, Token: w.tokens[0]}})
+			w.ended(nil) // from within Stop, in the elector's own goroutine
+		}}
+		w.start(t, a, "g/k")
+		if err := a.Unlock(t.Context(), "g/k"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+		if err != nil || len(res.Docs) != 1 {
+			t.Fatal(res, err)
+		}
+		lock, err := elect.LockFrom(res.Docs[0])
+		if err != nil || lock.Session != "" || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded {
+			t.Errorf("released lock %+v, %v", lock, err)
+		}
+		a.stop()
+	})
+}
+
+func TestRunnableIsStoppedAndStartedAgainAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		a.track(t)
+		w := &waiter{atStop: func(w *waiter, cause error) { w.ended(cause) }}
+		w.start(t, a, "g/k")
+		a.cut()
+		eventually(t, lease, "stopped", func() bool { _, stops := w.seen(); return len(stops) > 0 })
+		if _, stops := w.seen(); !errors.Is(stops[0], elect.ErrLeaseLost) {
+			t.Errorf("stopped with %v", stops)
+		}
+		a.heal()
+		eventually(t, 2*lease, "started again", func() bool { tokens, _ := w.seen(); return len(tokens) == 2 })
+		if tokens, _ := w.seen(); tokens[1] <= tokens[0] {
+			t.Errorf("tokens %v", tokens)
+		}
+		a.stop()
+	})
+}
+
+// A run that ends its goroutine would keep its key for ever.
+func TestRunThatCallsGoexitGivesItsKeyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startNode(t, memstore.New(), "a")
+		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { runtime.Goexit(); return nil })
+		eventually(t, lease, "released", func() bool { return len(a.HoldingKeys()) == 0 })
+		a.stop()
+	})
+}
