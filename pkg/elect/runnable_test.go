@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // waiter is a run that only waits. It has no goroutine.
@@ -88,8 +89,8 @@ func TestRunnableKeepsItsKeyUntilItHasEnded(t *testing.T) {
 
 func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := startNode(t, store, "a")
+		mem := memstore.New()
+		a := startNode(t, mem, "a")
 		a.track(t)
 		w := &waiter{atStop: func(w *waiter, _ error) {
 			w.lease.Report(elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, Token: w.tokens[0]}})
@@ -99,7 +100,7 @@ func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 		if err := a.Unlock(t.Context(), "g/k"); err != nil {
 			t.Fatal(err)
 		}
-		res, err := store.Read(t.Context(), elect.KindLock, "g/k")
+		res, err := mem.Read(t.Context(), store.KindLock, "g/k")
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
