@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -61,12 +62,11 @@ func ended(t *testing.T, done <-chan error, what string) {
 
 // alive says whether the process runs: one that is dead and not reaped does not.
 func alive(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return syscall.Kill(pid, 0) == nil && runtime.GOOS != "linux"
+	if runtime.GOOS != "linux" {
+		return syscall.Kill(pid, 0) == nil
 	}
-	state, _, ok := parseStat(stat)
-	return ok && state != 'Z' && state != 'X'
+	p, ok := process.Read(pid)
+	return ok && !p.Zombie
 }
 
 func TestCommandGetsItsEnvironment(t *testing.T) {

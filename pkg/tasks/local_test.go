@@ -98,13 +98,3 @@ func TestLocalStarterErrors(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
-
-func TestParseStat(t *testing.T) {
-	state, pgrp, ok := parseStat([]byte("12 (a) b) (c) Z 1 34 34 0 -1"))
-	if !ok || state != 'Z' || pgrp != 34 {
-		t.Errorf("%c %d %v", state, pgrp, ok)
-	}
-	if _, _, ok := parseStat([]byte("12 (a")); ok {
-		t.Error("read what is cut off")
-	}
-}

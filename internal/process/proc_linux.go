@@ -1,0 +1,153 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanFind says that whatever a command leaves behind can be found here.
+const CanFind = true
+
+// groupOfItsOwn makes a child a process group of its own, killed when the thread that started it ends.
+func groupOfItsOwn() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// BecomeSubreaper makes the orphans below this process its children.
+func BecomeSubreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper of orphans: %w", err)
+	}
+	return nil
+}
+
+// Children are the numbers of this process's own children, zombies included. The list is exact when the caller is the only
+// one that reaps them and does not do so meanwhile. The error wraps [errors.ErrUnsupported] where the kernel keeps no such
+// list (CONFIG_PROC_CHILDREN).
+func Children() ([]int, error) {
+	const tasks = "/proc/self/task"
+	threads, err := names(tasks)
+	if err != nil {
+		return nil, fmt.Errorf("list own children: %w", err)
+	}
+	var out []int
+	listed := false
+	for _, thread := range threads {
+		text, err := os.ReadFile(tasks + "/" + thread + "/children") //nolint:gosec // G304: below /proc
+		if err != nil {
+			continue // the thread has ended: its children went to another before
+		}
+		listed = true
+		for field := range bytes.FieldsSeq(text) {
+			pid, err := strconv.Atoi(string(field))
+			if err != nil {
+				return nil, fmt.Errorf("list own children: %w", err)
+			}
+			out = append(out, pid)
+		}
+	}
+	if !listed {
+		return nil, fmt.Errorf("list own children: %w", errors.ErrUnsupported)
+	}
+	return out, nil
+}
+
+// All are the processes of this machine, or container.
+func All() ([]Proc, error) {
+	entries, err := names("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	procs := make([]Proc, 0, len(entries))
+	for _, name := range entries {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := Read(pid); ok {
+			procs = append(procs, p)
+		}
+	}
+	return procs, nil
+}
+
+func names(path string) ([]string, error) {
+	dir, err := os.Open(path) //nolint:gosec // G304: below /proc
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Readdirnames(-1)
+}
+
+// Read looks at one process; false: there is none with this number.
+func Read(pid int) (Proc, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Proc{}, false
+	}
+	return parseStat(pid, text)
+}
+
+// parseStat reads /proc/PID/stat. The name in it may hold blanks and parentheses; it ends at the last one.
+func parseStat(pid int, text []byte) (Proc, bool) {
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return Proc{}, false
+	}
+	f := bytes.Fields(text[end+1:]) // state ppid pgrp …, starttime is the twentieth
+	if len(f) < 20 {
+		return Proc{}, false
+	}
+	parent, err1 := strconv.Atoi(string(f[1]))
+	group, err2 := strconv.Atoi(string(f[2]))
+	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
+	if errors.Join(err1, err2, err3) != nil {
+		return Proc{}, false
+	}
+	return Proc{PID: pid, Parent: parent, Group: group, Start: start, Zombie: f[0][0] == 'Z' || f[0][0] == 'X'}, true
+}
+
+// Environ is the value of each of these variables in a process's environment, empty where it is not set or the process
+// hides it. Reading another process's memory can hang: call it where that holds up nothing.
+func Environ(pid int, variables ...string) []string {
+	values := make([]string, len(variables))
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return values
+	}
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		name, value, _ := bytes.Cut(entry, []byte("="))
+		for i, variable := range variables {
+			if string(name) == variable {
+				values[i] = string(value)
+			}
+		}
+	}
+	return values
+}
+
+// Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the start
+// time cannot.
+func (p Proc) Signal(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3
+		if now, ok := Read(p.PID); ok && now.Start == p.Start {
+			_ = unix.Kill(p.PID, sig)
+		}
+		return
+	}
+	if err != nil {
+		return // it has ended
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if now, ok := Read(p.PID); ok && now.Start == p.Start {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // fails when it has ended
+	}
+}

@@ -1,0 +1,36 @@
+//go:build !linux
+
+package process
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// CanFind says that a command is its process group and nothing else: what leaves the group cannot be found.
+const CanFind = false
+
+// groupOfItsOwn makes a child a process group of its own. There is no death signal here.
+func groupOfItsOwn() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// BecomeSubreaper does nothing here: orphans go to the first process of the machine.
+func BecomeSubreaper() error { return nil }
+
+// Children cannot be listed here.
+func Children() ([]int, error) { return nil, errors.ErrUnsupported }
+
+// All processes cannot be listed here.
+func All() ([]Proc, error) { return nil, errors.ErrUnsupported }
+
+// Read cannot look at a process here.
+func Read(int) (Proc, bool) { return Proc{}, false }
+
+// Environ of another process cannot be read here.
+func Environ(_ int, variables ...string) []string { return make([]string, len(variables)) }
+
+// Signal signals the process with this number.
+func (p Proc) Signal(sig unix.Signal) {
+	_ = unix.Kill(p.PID, sig) // fails when it has ended
+}

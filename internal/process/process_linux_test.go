@@ -1,0 +1,274 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come. It is no measure of anything.
+const patience = 60 * time.Second
+
+// start runs a shell script, and kills and reaps it at the test's end unless the test has.
+func start(t *testing.T, s *Spawner, script string) int {
+	t.Helper()
+	pid, err := s.Start(t.Context(), Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_, _ = Wait(pid)
+	})
+	return pid
+}
+
+func spawner(t *testing.T) *Spawner {
+	t.Helper()
+	s := NewSpawner()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	const tail = " 20 30 30 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0"
+	for _, c := range []struct {
+		text string
+		want Proc
+		ok   bool
+	}{
+		{"7 (sh) S" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345}, true},
+		{"7 (a) R 1 (x y) Z" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345, Zombie: true}, true},
+		{"7 (sh) S 1 2 3", Proc{}, false},
+		{"", Proc{}, false},
+	} {
+		if got, ok := parseStat(7, []byte(c.text)); got != c.want || ok != c.ok {
+			t.Errorf("%q: %+v, %v", c.text, got, ok)
+		}
+	}
+}
+
+func TestAllHasThisProcess(t *testing.T) {
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all, func(p Proc) bool { return p.PID == os.Getpid() && p.Parent == os.Getppid() }) {
+		t.Error("this process is not in the list")
+	}
+}
+
+func TestSignalSparesAnother(*testing.T) {
+	me, _ := Read(os.Getpid())
+	me.Start++ // as if the number had been another's
+	me.Signal(unix.SIGKILL)
+}
+
+func TestChildrenAreOwnAndUntilReaped(t *testing.T) {
+	s := spawner(t)
+	var want []int
+	for range 5 {
+		want = append(want, start(t, s, "exec sleep 1000"))
+	}
+	ended := start(t, s, "exit 3")
+	until(t, "it is a zombie", func() bool { p, ok := Read(ended); return ok && p.Zombie })
+	got, err := Children()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	want = append(want, ended)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("children %v, want %v", got, want)
+	}
+	if status, err := Wait(ended); err != nil || status.ExitStatus() != 3 {
+		t.Errorf("status %v, %v", status, err)
+	}
+	if got, _ := Children(); slices.Contains(got, ended) {
+		t.Error("a reaped child is listed")
+	}
+}
+
+func TestGroups(t *testing.T) {
+	s := spawner(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := s.Start(t.Context(), Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 & exit 4"}, Stdout: w, // which the sleeper keeps open
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	if group, err := unix.Getpgid(pid); err == nil && group != pid {
+		t.Errorf("group %d, want %d", group, pid)
+	}
+	if status, err := Wait(pid); err != nil || status.ExitStatus() != 4 {
+		t.Errorf("status %v, %v", status, err)
+	}
+	if GroupEmpty(pid) || GroupGone(pid) {
+		t.Error("gone while a process of it lives")
+	}
+	SignalGroup(pid, unix.SIGKILL)
+	if _, err := io.ReadAll(r); err != nil {
+		t.Error(err)
+	}
+	until(t, "the group is gone", func() bool { return GroupGone(pid) })
+	_ = r.Close()
+}
+
+func TestStartErrors(t *testing.T) {
+	s := spawner(t)
+	ctx := t.Context()
+	if _, err := s.Start(ctx, Spec{Path: "/no/such/file", Args: []string{"x"}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no program: %v", err)
+	}
+	if _, err := s.Start(ctx, Spec{Path: "/bin/true", Args: []string{"true"}, Dir: "/no/such/dir"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+	s.Close()
+	s.Close()
+	if _, err := s.Start(ctx, Spec{Path: "/bin/true", Args: []string{"true"}}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// The death signal hangs on the thread that forked, so the thread's end is the end of what it started.
+func TestCloseKillsWhatRuns(t *testing.T) {
+	s := NewSpawner()
+	pid := start(t, s, "exec sleep 1000")
+	s.Close()
+	if status, err := Wait(pid); err != nil || status.Signal() != unix.SIGKILL {
+		t.Errorf("status %v, %v", status, err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	program := write("program", "#!/bin/sh\n", 0o700)
+	write("text", "", 0o600)
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"program", dir, program},
+		{"program", "/nowhere:" + dir, program},
+		{"text", dir, ""},    // cannot be executed
+		{"program", ".", ""}, // a relative directory in PATH
+		{"absent", dir, ""},  //
+		{"./program", "", "./program"},
+		{"/no/such/file", "", "/no/such/file"}, // for the kernel to refuse
+		{fifo, "", fifo},                       // it is not waited for
+	} {
+		got, err := Resolve(t.Context(), c.name, []string{"PATH=" + c.path}, dir)
+		if got != c.want || (err == nil) != (c.want != "") || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s in %s: %q, %v; want %q", c.name, c.path, got, err, c.want)
+		}
+	}
+}
+
+// lease has every opening of a file wait, as a dead file server would, and returns what ends that.
+func lease(t *testing.T, path string) (end func()) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		_ = f.Close()
+		t.Skipf("no leases on this file system: %v", err)
+	}
+	end = func() { _ = f.Close() }
+	t.Cleanup(end)
+	return end
+}
+
+func TestResolveWaitsForAFileSystemThatHangs(t *testing.T) {
+	for what, interpreted := range map[string]bool{"the program": false, "its interpreter": true} {
+		path := filepath.Join(t.TempDir(), "hangs")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		command := path
+		if interpreted {
+			command = filepath.Join(t.TempDir(), "script")
+			if err := os.WriteFile(command, []byte("#!"+path+" -x\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := lease(t, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			_, err := Resolve(ctx, command, nil, "/")
+			answered <- err
+		}()
+		// Others go on meanwhile, and this one can be called off.
+		if _, err := Resolve(t.Context(), "/bin/sh", nil, "/"); err != nil {
+			t.Errorf("%s: another command: %v", what, err)
+		}
+		until(t, "the file system is asked", func() bool { return len(probes) == 1 })
+		select {
+		case err := <-answered:
+			t.Errorf("%s: it did not wait: %v", what, err)
+		default:
+		}
+		cancel()
+		if err := <-answered; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+		end()
+		until(t, "the file system has answered", func() bool { return len(probes) == 0 })
+	}
+}
+
+func BenchmarkChildren(b *testing.B) {
+	for b.Loop() {
+		if _, err := Children(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAll(b *testing.B) {
+	for b.Loop() {
+		if _, err := All(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(must(All()))), "processes")
+}
+
+func must(all []Proc, _ error) []Proc { return all }
