@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 )
 
-// block is the first code block of a language after a heading.
-func block(t *testing.T, page, under, language string) string {
+// section is the first code block of a language after a heading.
+func section(t *testing.T, page, under, language string) string {
 	t.Helper()
 	_, after, found := strings.Cut(page, "\n"+under+"\n")
 	_, after, begun := strings.Cut(after, "\n```"+language+"\n")
@@ -29,7 +29,7 @@ const readmeValues = root + "/helm/shardctl/ci/readme-values.yaml"
 
 // What the README has people install is what the chart is checked with, word for word.
 func TestReadmeValues(t *testing.T) {
-	inReadme := block(t, read(t, root+"/README.md"), "## On Kubernetes", "yaml")
+	inReadme := section(t, read(t, root+"/README.md"), "## On Kubernetes", "yaml")
 	_, checked, _ := strings.Cut(read(t, readmeValues), "\n") // the first line says what the file is for
 	if inReadme != checked {
 		t.Errorf("README.md has\n%s\nand %s\n%s", inReadme, readmeValues, checked)

@@ -1,0 +1,278 @@
+//go:build linux
+
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// longest is how long the commands of a page may take; a build with nothing cached is part of it.
+const longest = 10 * time.Minute
+
+// What pages tell people to run is run, on this machine and as it stands there, but for what session.adapt replaces.
+func TestPagesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real replicas")
+	}
+	for _, page := range pages(t) {
+		var steps []fence
+		for _, f := range fences(page, read(t, page)) {
+			if strings.HasPrefix(f.directive, "run") || strings.HasPrefix(f.directive, "file: ") {
+				steps = append(steps, f)
+			}
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		t.Run(strings.TrimPrefix(page, root+"/"), func(t *testing.T) {
+			s := newSession(t)
+			for _, step := range steps {
+				s.do(step)
+			}
+		})
+	}
+}
+
+// A session runs the blocks of one page, one after the other, in one shell.
+type session struct {
+	t     *testing.T
+	dir   string // where the page's files are, and its stores
+	ports map[string]string
+	in    *os.File
+	out   *output
+}
+
+func newSession(t *testing.T) *session {
+	t.Helper()
+	repository, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t: t, dir: t.TempDir(), ports: map[string]string{}, out: &output{}}
+	for _, port := range []string{"8080", "8081", "8082", "8083", "8084", "8085"} {
+		s.ports[port] = freePort(t)
+	}
+	bin := t.TempDir()
+	listen := fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:%s\"}\nadmin: {listen: \"127.0.0.1:%s\"}\n", s.ports["8080"], s.ports["8081"])
+	writeFile(t, filepath.Join(bin, "listen.yaml"), listen)
+
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.in = write
+	// A shell of its own group: Ctrl-C and the end reach all that it has started.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), longest)
+	shell := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "-s")
+	shell.Dir = repository
+	shell.Stdin, shell.Stdout, shell.Stderr = read, s.out, s.out
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	shell.WaitDelay = 10 * time.Second
+	shell.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "LISTEN="+filepath.Join(bin, "listen.yaml"),
+		"SHARDCTL_STORE_URI=sqlite:"+filepath.Join(s.dir, "shardctl.db"), "SHARDCTL_SERVER=http://127.0.0.1:"+s.ports["8081"], "NO_COLOR=1", "TERM=dumb")
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	t.Cleanup(func() {
+		_ = write.Close()
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) // replicas in the background hand over and go
+		_ = shell.Wait()
+		cancel()
+		if t.Failed() {
+			t.Logf("what the shell printed:\n%s", s.out.all())
+		}
+	})
+	// The clone is this tree. A shell that reads commands from a pipe keeps background jobs in its own group.
+	s.send("git() { :; }\ncd() { if [ \"$1\" = shardctl ]; then builtin cd '" + repository + "'; else builtin cd \"$@\"; fi; }\n")
+	return s
+}
+
+func (s *session) send(text string) {
+	if _, err := s.in.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+var replicaRun = regexp.MustCompile(`(shardctl|/cmd/shardctl) (run|dev)\b`)
+
+// adapt has replicas listen where nothing else does, and files be where only this test is.
+func (s *session) adapt(text string) string {
+	for port, free := range s.ports {
+		text = strings.ReplaceAll(text, port, free)
+	}
+	text = strings.ReplaceAll(text, "/tmp/shardctl-demo", s.dir)
+	return replicaRun.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, "dev") {
+			return found + " --port 0"
+		}
+		return found
+	})
+}
+
+// alone adds listeners of its own to a replica whose configuration has none.
+func alone(text string) string {
+	return strings.ReplaceAll(text, "shardctl run --config ", "shardctl run --config $LISTEN --config ")
+}
+
+func (s *session) do(f fence) {
+	s.t.Helper()
+	if name, is := strings.CutPrefix(f.directive, "file: "); is {
+		path := filepath.Join(s.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			s.t.Fatal(err)
+		}
+		writeFile(s.t, path, s.adapt(f.text))
+		return
+	}
+	until, last := strings.CutPrefix(f.directive, "run until: ")
+	commands := f.commands()
+	for i, c := range commands {
+		text := s.adapt(c.text)
+		if !strings.Contains(text, "INSTANCE=") {
+			text = alone(text)
+		}
+		if last && i == len(commands)-1 {
+			s.runUntil(f, text, until)
+			return
+		}
+		got, status := s.run(text)
+		if status != "0" && !strings.Contains(c.text, "# exit code") {
+			s.t.Fatalf("%s:%d: %s: exit code %s, and it printed\n%s", f.page, f.line, c.text, status, got)
+		}
+		if c.output != "" {
+			s.compare(f, c, got)
+		}
+	}
+}
+
+// run gives the shell one command and waits for its end.
+func (s *session) run(text string) (printed, status string) {
+	s.t.Helper()
+	from := s.out.mark()
+	s.send(text + "\necho \"--ended-$?--\"\n")
+	ended := regexp.MustCompile(`--ended-(\d+)--\n`)
+	var found []int
+	printed = s.out.wait(s.t, from, func(now string) bool { found = ended.FindStringSubmatchIndex(now); return found != nil }, text)
+	return printed[:found[0]], printed[found[2]:found[3]]
+}
+
+// runUntil starts a command that goes on, waits for what it is to print, and interrupts it as Ctrl-C does.
+func (s *session) runUntil(f fence, text, until string) {
+	s.t.Helper()
+	from := s.out.mark()
+	// setsid: a group of its own, so that the interrupt reaches it and not the shell.
+	s.send("export -f git cd 2>/dev/null; setsid bash -c '" + strings.ReplaceAll(text, "'", `'\''`) + "' & child=$!\necho \"--child-$child--\"\n")
+	begun := regexp.MustCompile(`--child-(\d+)--\n`)
+	var found []int
+	printed := s.out.wait(s.t, from, func(now string) bool { found = begun.FindStringSubmatchIndex(now); return found != nil }, text)
+	child := printed[found[2]:found[3]]
+	s.out.wait(s.t, from, func(now string) bool { return strings.Contains(now, until) }, text)
+	if got, status := s.run("kill -INT -" + child + "; wait " + child); status != "0" {
+		s.t.Fatalf("%s:%d: %s: exit code %s after Ctrl-C, and it printed\n%s", f.page, f.line, text, status, got)
+	}
+}
+
+// compare holds what a command printed to what the page shows: … stands for anything, blanks are not counted.
+func (s *session) compare(f fence, c command, got string) {
+	s.t.Helper()
+	var pattern strings.Builder
+	pattern.WriteString(`(?s)^`)
+	for line := range strings.Lines(s.adapt(c.output)) {
+		line = strings.TrimRight(line, "\n")
+		if strings.TrimSpace(line) == "…" {
+			pattern.WriteString(`(?:[^\n]*\n)*?`)
+			continue
+		}
+		quoted := regexp.QuoteMeta(line)
+		quoted = regexp.MustCompile(`(\\ |\s)+`).ReplaceAllString(quoted, `\s+`)
+		pattern.WriteString(strings.ReplaceAll(quoted, "…", `[^\n]*?`) + `[ \t]*\n`)
+	}
+	pattern.WriteString(`\s*$`)
+	if !regexp.MustCompile(pattern.String()).MatchString(got) {
+		s.t.Errorf("%s:%d: %s printed\n%s\nand the page shows\n%s", f.page, f.line, c.text, got, c.output)
+	}
+}
+
+// output is what the shell and all that it started have printed.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{}
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.more != nil {
+		close(o.more)
+		o.more = nil
+	}
+	return o.text.Write(b)
+}
+
+func (o *output) all() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) mark() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Len()
+}
+
+var errLongest = errors.New("it took too long")
+
+// wait returns what was printed since the mark, once that is enough.
+func (o *output) wait(t *testing.T, from int, enough func(string) bool, what string) string {
+	t.Helper()
+	limit := time.NewTimer(longest)
+	defer limit.Stop()
+	for {
+		o.mu.Lock()
+		now := o.text.String()[from:]
+		if enough(now) {
+			o.mu.Unlock()
+			return now
+		}
+		if o.more == nil {
+			o.more = make(chan struct{})
+		}
+		more := o.more
+		o.mu.Unlock()
+		select {
+		case <-more:
+		case <-limit.C:
+			t.Fatalf("%s: %v; it printed\n%s", what, errLongest, now)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
