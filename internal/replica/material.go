@@ -130,9 +130,9 @@ func (m material) freeState(key elect.Key, lock elect.Lock) status.TaskState {
 	switch {
 	case m.paused[key]:
 		return status.Paused
-	case lock.Parked && lock.Status.Outcome != nil && lock.Status.Outcome.Succeeded:
+	case lock.Suspended && lock.Status.Outcome != nil && lock.Status.Outcome.Succeeded:
 		return status.Done
-	case lock.Parked && lock.Status.Outcome != nil:
+	case lock.Suspended && lock.Status.Outcome != nil:
 		return status.Failed
 	}
 	return status.Unassigned
@@ -214,7 +214,7 @@ func (m material) locks() []status.Lock {
 	for key, l := range m.view.Locks {
 		shown := status.Lock{
 			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session, FencingToken: l.Token,
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Parked: l.Parked,
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Parked: l.Suspended,
 		}
 		if l.Session != "" {
 			shown.OwnedSince = status.Millis(l.Since)

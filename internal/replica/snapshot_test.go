@@ -75,7 +75,7 @@ func TestTaskStates(t *testing.T) {
 	failed, done := &elect.RunOutcome{Error: "exit status 3"}, &elect.RunOutcome{Succeeded: true}
 	parked := func(o *elect.RunOutcome) elect.Lock {
 		l := lockOf(key, "", "failed")
-		l.Parked, l.Status.Outcome = true, o
+		l.Suspended, l.Status.Outcome = true, o
 		return l
 	}
 	given := lockOf(key, "", "")
@@ -152,7 +152,7 @@ func TestCountsSumUp(t *testing.T) {
 			if rapid.Bool().Draw(t, "locked") {
 				l := lockOf(key, rapid.SampledFrom([]string{"", "A", "B", "C", "Z"}).Draw(t, "owner"),
 					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done", "failed", "paused", "?"}).Draw(t, "state"))
-				l.Parked = rapid.Bool().Draw(t, "parked")
+				l.Suspended = rapid.Bool().Draw(t, "parked")
 				if rapid.Bool().Draw(t, "ended") {
 					l.Status.Outcome = &elect.RunOutcome{Succeeded: rapid.Bool().Draw(t, "succeeded")}
 				}
@@ -278,7 +278,7 @@ func TestProblems(t *testing.T) {
 	set(young, "backoff", 2, "exit status 3")
 	set(cron, "waiting", 0, "exit status 4")
 	l := lockOf("g/t1", "", "failed")
-	l.Parked, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
+	l.Suspended, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
 	ended.Locks["g/t1"] = l
 	empty := viewOf()
 	empty.Loaded, empty.Sessions = false, nil

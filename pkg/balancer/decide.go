@@ -179,7 +179,7 @@ func (s situation) key(k DeclaredKey, stay bool) Key {
 		key.Reserved = held.Next // as good as gone: a plan must not choose again while it stops
 	}
 	key.Settled = key.Settled || lock.Status.Settled
-	if lock.Parked && lock.Status.Outcome != nil && !w.reruns(k.Key, lock) {
+	if lock.Suspended && lock.Status.Outcome != nil && !w.reruns(k.Key, lock) {
 		key.Paused = true
 	}
 	if from, waits := s.waitsFor(lock); waits && key.Pin == "" {

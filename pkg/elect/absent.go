@@ -25,7 +25,7 @@ func (e *Elector) seekAbsent(r reading) {
 	var missed []string
 	for _, g := range e.loop.mirror.groups {
 		for key, lock := range g.locks {
-			if !alive[lock.Session] && !lock.Parked && !swept[key] && e.loop.keys[key] == nil {
+			if !alive[lock.Session] && !lock.Suspended && !swept[key] && e.loop.keys[key] == nil {
 				missed = append(missed, string(key))
 			}
 		}

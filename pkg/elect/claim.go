@@ -108,7 +108,7 @@ type givenByHand struct {
 // somebody wrote the name by hand, over an owner who may run the key and finds out within T/2: it is left alone for T.
 func (e *Elector) adoptable(lock Lock) bool {
 	l := &e.loop
-	if lock.Stamp.Session == l.session.id {
+	if lock.WriterID.Session == l.session.id {
 		return true
 	}
 	now := e.clock.Now()

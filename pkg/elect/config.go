@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -86,8 +87,8 @@ const exitLeaseLost = 75
 
 func (c *Config) validate() (protocol.Params, error) {
 	p, err := protocol.NewParams(c.LeaseDuration, c.RenewDeadline)
-	if c.LeaseDuration > maxLease {
-		err = errors.Join(err, fmt.Errorf("lease duration %v: must be at most %v", c.LeaseDuration, maxLease))
+	if c.LeaseDuration > record.MaxLease {
+		err = errors.Join(err, fmt.Errorf("lease duration %v: must be at most %v", c.LeaseDuration, record.MaxLease))
 	}
 	if c.Store == nil {
 		err = errors.Join(err, errors.New("store: required"))
@@ -103,5 +104,5 @@ func (c *Config) validate() (protocol.Params, error) {
 	if c.Member.MaxTasks < 0 {
 		err = errors.Join(err, fmt.Errorf("member.maxTasks = %d: must not be negative", c.Member.MaxTasks))
 	}
-	return p, errors.Join(err, fits(c.Member))
+	return p, errors.Join(err, c.Member.Validate())
 }

@@ -489,7 +489,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 			t.Fatal(res, err)
 		}
 		l, err := elect.LockFrom(res.Docs[0])
-		if err != nil || !l.Parked || l.Session != "" || l.Status.Outcome == nil {
+		if err != nil || !l.Suspended || l.Session != "" || l.Status.Outcome == nil {
 			t.Errorf("after the release: %+v, %v", l, err)
 		}
 	})

@@ -163,7 +163,7 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 func TestReservationFromAClockThatWasSetBackHoldsNobodyOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		lock := elect.Lock{Key: "g/k", Rev: 5, Stamp: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
+		lock := elect.Lock{Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
 		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}

@@ -28,9 +28,9 @@ func MarkDead(ctx context.Context, db store.Store, session string, granted map[K
 			}
 		}
 		ifRev := s.Rev
-		s.Rev, s.State, s.Granted, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
+		s.Rev, s.State, s.Remote, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
-		s.Stamp = store.WriterID{Session: writer, Seq: seq}
+		s.WriterID = store.WriterID{Session: writer, Seq: seq}
 		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:

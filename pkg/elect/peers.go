@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -132,7 +133,7 @@ func (e *Elector) seePeer(d store.Doc, sure bool, arrived protocol.Instant) {
 	}
 	before := q.m
 	e.stepPeer(d.ID, q, protocol.PeerEvent{
-		Kind: protocol.PeerSeen, State: stateOf(d.State), Rev: d.Rev, Beat: d.Count, Lease: doc.Lease, Sure: sure,
+		Kind: protocol.PeerSeen, State: record.StateOf(d.State), Rev: d.Rev, Beat: d.Count, Lease: doc.Lease, Sure: sure,
 	}, arrived)
 	if q.m.Beat != before.Beat || !before.Known {
 		q.last = arrived
@@ -171,10 +172,10 @@ func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protoc
 func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 	if q.kill == nil || q.kill.IfRev != ifRev {
 		doc := q.doc
-		doc.ID, doc.Rev, doc.Stamp, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
+		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
 		doc.Cause = "no heartbeat for " + max(e.p.T, q.m.Lease).String()
 		if p, ok := e.loop.predecessors[id]; ok {
-			doc.Cause, doc.Granted = "its container ended and was started again", grantsOf(p)
+			doc.Cause, doc.Remote = "its container ended and was started again", grantsOf(p)
 		}
 		if q.m.Dead() {
 			doc.Cause = "it was dead, and somebody wrote it live again"
@@ -235,7 +236,7 @@ func (e *Elector) wantPeer(id string) *peer {
 // freed says whether a lock that names the session may be claimed: it is known to be dead and no far side holds a grant.
 func (e *Elector) freed(session string, key Key) bool {
 	q := e.wantPeer(session)
-	return q.m.Freed(time.Duration(q.doc.Granted[key])*time.Millisecond, e.clock.Now())
+	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, e.clock.Now())
 }
 
 // away says whether own reads or beats have failed for longer than T/4: what is seen of others then says nothing about

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Predecessor is a session of a process before this one, of which it is certain that nothing is left: a container that is started
@@ -24,7 +23,7 @@ const shownFor = 2
 func (e *Elector) markable() map[string]Predecessor {
 	all := make(map[string]Predecessor, len(e.cfg.Predecessors))
 	for _, p := range e.cfg.Predecessors {
-		if len(mustJSON(grantsOf(p))) > store.MaxBody-4*MaxText { // the document has a few texts besides
+		if err := (Session{Remote: grantsOf(p)}).Validate(); err != nil {
 			e.log.Info("Too many far sides may work on keys of a predecessor: it is left to its lease", "session", p.Session)
 			continue
 		}

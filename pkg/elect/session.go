@@ -2,11 +2,11 @@ package elect
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -150,7 +150,7 @@ func (e *Elector) sendBeat(a protocol.SessionAction) {
 	if s.repeat != copyOf(s.m.Write) {
 		s.repeat = copyOf(s.m.Write)
 		doc := Session{
-			ID: s.id, Rev: a.IfRev + 1, Stamp: s.stamp(), Beat: a.Beat, State: stateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
+			ID: s.id, Rev: a.IfRev + 1, WriterID: s.stamp(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
 			Clock: e.storeNow(),
 		}
 		if a.State == protocol.Dead {
@@ -205,7 +205,7 @@ func (e *Elector) readSession() {
 		ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: err == nil}
 		if err == nil && len(res.Docs) > 0 {
 			d := res.Docs[0]
-			ev.Rev, ev.Beat, ev.State, ev.Mine = d.Rev, d.Count, stateOf(d.State), d.WriterID.Session == id
+			ev.Rev, ev.Beat, ev.State, ev.Mine = d.Rev, d.Count, record.StateOf(d.State), d.WriterID.Session == id
 		}
 		return func() {
 			if e.loop.session.id == id {
@@ -287,7 +287,7 @@ func (e *Elector) writeMember(ctx context.Context, changes []store.Change) {
 // SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
 // New caps hold at once; keys above them are not given up here.
 func (e *Elector) SetMember(ctx context.Context, m Member) error {
-	if err := fits(m); err != nil {
+	if err := m.Validate(); err != nil {
 		return err
 	}
 	return e.ask(ctx, func() {
@@ -297,37 +297,6 @@ func (e *Elector) SetMember(ctx context.Context, m Member) error {
 		s.memberDirty = true
 		e.loop.viewDirty = true
 	})
-}
-
-func fits(m Member) error {
-	if size := len(mustJSON(m)); size > store.MaxBody {
-		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody, ErrTooLarge)
-	}
-	return nil
-}
-
-func stateName(s protocol.State) SessionState {
-	switch s {
-	case protocol.Live:
-		return Live
-	case protocol.Draining:
-		return Draining
-	default:
-		return Dead
-	}
-}
-
-func stateOf(name string) protocol.State {
-	switch SessionState(name) {
-	case Live:
-		return protocol.Live
-	case Draining:
-		return protocol.Draining
-	case Dead:
-		return protocol.Dead
-	default:
-		return protocol.Other
-	}
 }
 
 // statusOf is the outcome of a single change as the protocol counts it.

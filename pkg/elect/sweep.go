@@ -49,7 +49,7 @@ func (e *Elector) ownMember(r reading) {
 	}
 	rev := int64(0)
 	if len(r.own) > 0 {
-		if rev = r.own[0].Rev; rev == s.member.Rev && string(r.own[0].Body) == string(mustJSON(s.member)) {
+		if rev = r.own[0].Rev; rev == s.member.Rev && string(r.own[0].Body) == string(s.member.Doc(store.WriterID{}).Body) {
 			return
 		}
 	}

@@ -104,7 +104,7 @@ func (e *Elector) adoptToRelease(lock Lock) {
 	opts := LockOptions{AnyCap: true}
 	e.claim(lock, opts, Go(func(context.Context, *Lease) error { return nil }), nil)
 	if h := e.loop.keys[lock.Key]; h != nil {
-		e.giveUp(h, "", lock.Parked, "")
+		e.giveUp(h, "", lock.Suspended, "")
 	}
 }
 
@@ -145,7 +145,7 @@ func (e *Elector) restore(lock Lock) {
 		return
 	}
 	opts := LockOptions{AnyCap: true, floor: lock.Rev + 1}
-	lock.Rev, lock.Session, lock.Next, lock.Parked = 0, "", "", false
+	lock.Rev, lock.Session, lock.Next, lock.Suspended = 0, "", "", false
 	e.claim(lock, opts, Go(func(context.Context, *Lease) error { return nil }), nil)
 	if h := e.loop.keys[lock.Key]; h != nil {
 		e.giveUp(h, "", false, "")
@@ -228,7 +228,7 @@ func (e *Elector) noteDeath(ctx context.Context, s Session, now int64) error {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
 	ifRev := s.Rev
-	s.Rev, s.Stamp, s.Died = ifRev+1, stamp, now
+	s.Rev, s.WriterID, s.Died = ifRev+1, stamp, now
 	outs, err := e.store.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return firstError(outs, err)
 }

@@ -33,9 +33,13 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 		if err := l.e.ask(ctx, func() { stamp = l.e.loop.session.stamp() }); err != nil {
 			return err
 		}
+		body, err := json.Marshal(valueBody{Token: token, Value: value})
+		if err != nil {
+			return err
+		}
 		doc := store.Doc{
 			Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: rev + 1, WriterID: stamp,
-			Body: mustJSON(valueBody{Token: token, Value: value}),
+			Body: body,
 		}
 		outs, err := l.e.store.Apply(ctx, store.Change{IfRev: rev, Doc: doc})
 		switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // View is what an elector knows of the cluster: a snapshot that nobody changes. It may be stale.
@@ -149,8 +150,8 @@ func (e *Elector) sessionViews(now protocol.Instant) []SessionView {
 			member.Instance = q.doc.Instance
 		}
 		views = append(views, SessionView{
-			ID: id, State: stateName(q.m.State), Member: member, Known: known,
-			Age: now.HolderElapsed(q.last), Granted: q.doc.Granted,
+			ID: id, State: record.StateName(q.m.State), Member: member, Known: known,
+			Age: now.HolderElapsed(q.last), Granted: q.doc.Remote,
 		})
 	}
 	slices.SortFunc(views, func(a, b SessionView) int {

@@ -54,11 +54,11 @@ func (e *Elector) lockAfter(h *holding, a protocol.KeyAction) Lock {
 	s := &e.loop.session
 	was, now := h.lock, e.storeNow()
 	l := was
-	l.Key, l.Rev, l.Stamp = h.key, a.NewRev, s.stamp()
+	l.Key, l.Rev, l.WriterID = h.key, a.NewRev, s.stamp()
 	l.Status = h.status
 	switch a.Op {
 	case protocol.Claim:
-		l.Session, l.Next, l.Parked, l.Token, l.Instance = s.id, "", false, a.NewRev, s.member.Instance
+		l.Session, l.Next, l.Suspended, l.Token, l.Instance = s.id, "", false, a.NewRev, s.member.Instance
 		l.Status.State, l.Status.Since = "starting", now
 		if was.Session != s.id || was.Token == 0 {
 			l.Since = now
@@ -71,7 +71,7 @@ func (e *Elector) lockAfter(h *holding, a protocol.KeyAction) Lock {
 		l.Token = a.NewRev
 		l.Status = h.advance.statusOr(h.status)
 	case protocol.Release:
-		l.Session, l.Next, l.Parked, l.Instance, l.Since = "", h.next, h.park, "", now
+		l.Session, l.Next, l.Suspended, l.Instance, l.Since = "", h.next, h.park, "", now
 		l.From = s.member.Instance
 		if h.reason != "" {
 			l.Reason = h.reason
@@ -258,7 +258,7 @@ func (e *Elector) readKey(h *holding) {
 			}
 			if err == nil && len(res.Docs) > 0 {
 				lock := e.mirrorDoc(res.Docs[0])
-				ev.Rev, ev.Mine, ev.Ours = lock.Rev, lock.Session == id, h.made && lock.Stamp == h.change.Doc.WriterID
+				ev.Rev, ev.Mine, ev.Ours = lock.Rev, lock.Session == id, h.made && lock.WriterID == h.change.Doc.WriterID
 				if ev.Mine {
 					if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 						e.acknowledged(h, h.m.Op)

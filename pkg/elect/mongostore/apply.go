@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -97,7 +96,7 @@ func countable(c store.Change) bson.D {
 			{Key: "$type", Value: bson.A{"int", "long"}},
 			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, // of which the other conditions ask the elements
 			{Key: "$gte", Value: least},
-			{Key: "$lt", Value: int64(elect.MaxRev)},
+			{Key: "$lt", Value: int64(store.MaxRev)},
 		}}}
 	}
 	never := bson.D{{Key: fieldCount, Value: bson.D{{Key: "$exists", Value: false}}}}

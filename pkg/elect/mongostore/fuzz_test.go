@@ -6,7 +6,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -48,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 				}
 				continue
 			}
-			if err := elect.CheckFound(d); err != nil {
+			if err := store.CheckFound(d); err != nil {
 				t.Fatalf("let through: %v", err)
 			}
 			again, err := bson.Marshal(encode(d))

@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -59,7 +58,7 @@ func encode(d store.Doc) record {
 }
 
 // decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
-// _id or rev there is no document (ok is false): see [elect.CheckFound].
+// _id or rev there is no document (ok is false): see [store.CheckFound].
 func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
 		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
@@ -74,7 +73,7 @@ func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if body := f.text(fieldBody); body != "" {
 		d.Body = []byte(body)
 	}
-	if err := elect.CheckFound(d); err != nil {
+	if err := store.CheckFound(d); err != nil {
 		f.bad = append(f.bad, err)
 		return d, false, errors.Join(f.bad...)
 	}
@@ -110,7 +109,7 @@ func (f *fields) number(path ...string) int64 {
 // whole reads a whole number. A shell writes all numbers as doubles; those that are not whole, or too large to be exact, are none.
 func whole(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok {
-		if f != math.Trunc(f) || math.Abs(f) > elect.MaxRev {
+		if f != math.Trunc(f) || math.Abs(f) > store.MaxRev {
 			return 0, false
 		}
 		return int64(f), true

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -91,7 +90,7 @@ func bumped(named store.Doc, old *store.Doc) *store.Doc {
 	if old != nil {
 		d = *old
 	}
-	if d.Rev == elect.MaxRev || d.Count < 0 || d.Count >= elect.MaxRev {
+	if d.Rev == store.MaxRev || d.Count < 0 || d.Count >= store.MaxRev {
 		d.Rev, d.Count = nowMS(), nowMS() // by hand; now it is no number that anybody knows it at
 	}
 	d.Rev, d.Count, d.WriterID = d.Rev+1, d.Count+1, store.WriterID{}

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -41,14 +40,14 @@ func FuzzRow(f *testing.F) {
 		}
 		there := false
 		for _, d := range res.Docs {
-			if err := elect.CheckFound(d); err != nil {
+			if err := store.CheckFound(d); err != nil {
 				t.Errorf("handed on: %v", err)
 			}
 			if d.ID == id {
 				there = d.Rev == rev && d.Session == session && d.Suspended == (parked != 0) && string(d.Body) == string(body)
 			}
 		}
-		good := elect.CheckFound(store.Doc{ID: id, Rev: rev}) == nil
+		good := store.CheckFound(store.Doc{ID: id, Rev: rev}) == nil
 		if there != good {
 			t.Errorf("found %v, want %v", there, good)
 		}

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -10,7 +9,7 @@ const maxTold = 1000
 
 // usable says whether a row is a document, and logs, once each, those that somebody has edited into none.
 func (s *Store) usable(d store.Doc) bool {
-	err := elect.CheckFound(d)
+	err := store.CheckFound(d)
 	if err == nil {
 		return true
 	}

@@ -92,7 +92,7 @@ func testFields(b *bench) {
 	for _, kind := range store.Kinds() {
 		full.Kind = kind
 		change := b.put(full, 0)
-		change.Doc.Rev = elect.MaxRev - 1
+		change.Doc.Rev = store.MaxRev - 1
 		must(t, s, change)
 		wantStored(t, other, change.Doc)
 		docs := b.list(t, other, kind, store.Query{}, 1)

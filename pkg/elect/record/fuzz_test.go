@@ -1,4 +1,4 @@
-package elect
+package record
 
 import (
 	"encoding/json"
@@ -15,21 +15,21 @@ import (
 // by a store's own rules, and reads the same again. A change that stores refuse would be repeated for ever, and others with it.
 func FuzzDocuments(f *testing.F) {
 	seeds := []store.Doc{
-		Session{ID: "s", Rev: 3, Beat: 7, State: Live, Lease: 4 * time.Second, Instance: "a", Granted: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c"}.Doc(),
+		Session{ID: "s", Rev: 3, Heartbeat: 7, State: Live, Lease: 4 * time.Second, Instance: "a", Remote: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c"}.Doc(),
 		Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"}, LeaseMS: 4000}.Doc(store.WriterID{Session: "s", Seq: 1}),
 		Lock{Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated, Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}}}.Doc(),
-		Wish{Kind: WishPin, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(store.WriterID{Session: "s", Seq: 2}),
+		Override{Kind: OverridePin, Scope: ScopeTask, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(store.WriterID{Session: "s", Seq: 2}),
 		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
 	}
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
 	}
 	for _, body := range []string{
-		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"granted":{"g/k":-5}}`, `{"leaseMs":9e18}`, `{"granted":{"g/k":9000000000000000000},"died":-1}`,
+		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"remote":{"g/k":-5}}`, `{"leaseMs":9e18}`, `{"remote":{"g/k":9000000000000000000},"died":-1}`,
 		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`, `{"to":7}`,
-		`{"instance":"` + strings.Repeat("<", MaxText) + `"}`, `{"cause":"` + strings.Repeat("x", MaxText+1) + `"}`,
+		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`, `{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
 	} {
-		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", MaxText+1), "zombie", int64(-7), body)
+		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", store.MaxText+1), "zombie", int64(-7), body)
 	}
 	f.Fuzz(func(t *testing.T, id string, rev int64, session, next, state string, count int64, body string) {
 		d := store.Doc{ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(), Body: []byte(body)}
@@ -47,24 +47,24 @@ func readAgain(t *testing.T, d store.Doc) {
 	switch d.Kind {
 	case store.KindSession:
 		s, err := SessionFrom(d)
-		named(t, d, err, "body", "leaseMs", "instance", "granted", "cause", "died", "clock")
-		s.Rev, s.Stamp, s.State = s.Rev+1, stamp, Dead
+		named(t, d, err, "body", "leaseMs", "instance", "remote", "cause", "died", "clock")
+		s.Rev, s.WriterID, s.State = s.Rev+1, stamp, Dead
 		same(t, d, s, s.Doc(), SessionFrom)
 	case store.KindMember:
 		m, err := MemberFrom(d)
 		named(t, d, err, "body", "instance", "leaseMs", "opened", "maxTasks", "caps")
-		if err == nil && fits(m) == nil {
+		if err == nil && m.Validate() == nil {
 			same(t, d, m, m.Doc(stamp), MemberFrom)
 		}
 	case store.KindLock:
 		l, err := LockFrom(d)
 		named(t, d, err, "body", "session", "next", "instance", "from", "reason", "message", "token", "since", "status")
-		l.Rev, l.Stamp = l.Rev+1, stamp
+		l.Rev, l.WriterID = l.Rev+1, stamp
 		same(t, d, l, l.Doc(), LockFrom)
 	case store.KindOverride:
-		w, err := WishFrom(d)
-		named(t, d, err, "body", "to", "by", "reason", "at")
-		same(t, d, w, w.Doc(stamp), WishFrom)
+		w, err := OverrideFrom(d)
+		named(t, d, err, "body", "id", "to", "by", "reason", "at")
+		same(t, d, w, w.Doc(stamp), OverrideFrom)
 	case store.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")
@@ -89,13 +89,13 @@ func named(t *testing.T, d store.Doc, err error, fields ...string) {
 // same says that what was read of d can be written, where anybody could write d at all, and reads the same again.
 func same[T any](t *testing.T, d store.Doc, read T, again store.Doc, from func(store.Doc) (T, error)) {
 	t.Helper()
-	if CheckFound(d) != nil || d.Kind == store.KindSession && !utf8.ValidString(d.State) {
+	if store.CheckFound(d) != nil || d.Kind == store.KindSession && !utf8.ValidString(d.State) {
 		return
 	}
 	if again.WriterID.Session == "" || again.Rev <= 0 {
 		t.Fatalf("%s: %+v", d.Kind, again)
 	}
-	if d.Kind != store.KindLock || len(Key(d.ID).Group()) <= MaxText {
+	if d.Kind != store.KindLock || len(Key(d.ID).Group()) <= store.MaxText {
 		if err := store.ValidateChanges([]store.Change{{IfRev: again.Rev - 1, Doc: again}}); err != nil {
 			t.Errorf("%s %q: what was read of it cannot be written: %v", d.Kind, d.Body, err)
 		}

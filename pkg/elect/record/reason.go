@@ -1,4 +1,4 @@
-package elect
+package record
 
 // Reason says in one word why a key changed its owner. The same word stands in the API, the command line, logs and metric
 // labels.

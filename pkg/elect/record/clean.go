@@ -1,0 +1,85 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+const (
+	// MaxLease bounds what a document may claim to be the lease of its process: it is what others wait for.
+	MaxLease = 24 * time.Hour
+	// maxMoment is the end of the year 9999 in Unix ms, the last that RFC 3339 can write.
+	maxMoment = 253_402_300_799_999
+)
+
+// cleaner blanks what makes no sense in a document that anybody may have edited, and says what it was. What is left can be written
+// again: a change that every store refuses would be repeated for ever, and others with it.
+type cleaner struct{ errs []error }
+
+func (m *cleaner) bad(field, format string, args ...any) {
+	m.errs = append(m.errs, fmt.Errorf(field+": "+format, args...))
+}
+
+func cleanText[T ~string](m *cleaner, field string, text *T) {
+	switch {
+	case len(*text) > store.MaxText:
+		m.bad(field, "%d bytes, want at most %d", len(*text), store.MaxText)
+	case !utf8.ValidString(string(*text)):
+		m.bad(field, "%.80q is not UTF-8", *text)
+	default:
+		return
+	}
+	*text = ""
+}
+
+// session mends the name of a session, which has to be one that a document can have.
+func (m *cleaner) session(field string, id *string) {
+	if err := store.ValidateTexts(store.Doc{ID: *id}); err != nil {
+		m.bad(field, "%w", err)
+		*id = ""
+	}
+}
+
+func (m *cleaner) number(field string, n *int64, most int64) {
+	if *n < 0 || *n > most {
+		m.bad(field, "%d: want 0 to %d", *n, most)
+		*n = 0
+	}
+}
+
+func (m *cleaner) moment(field string, ms *int64) { m.number(field, ms, maxMoment) }
+
+// err is everything that was wrong with d; first is what reading its body said.
+func (m *cleaner) err(d store.Doc, first error) error {
+	if first != nil {
+		m.errs = append([]error{fmt.Errorf("body: %w", first)}, m.errs...)
+	}
+	if len(m.errs) == 0 {
+		return nil
+	}
+	all := m.errs[0]
+	for _, err := range m.errs[1:] {
+		all = fmt.Errorf("%w; %w", all, err)
+	}
+	return fmt.Errorf("%s %.80q: %w", d.Kind, d.ID, all)
+}
+
+func decode(d store.Doc, into any) error {
+	if len(d.Body) == 0 {
+		return nil
+	}
+	return json.Unmarshal(d.Body, into)
+}
+
+// mustJSON marshals the plain structs of this file, which cannot fail: they hold no interfaces, channels or floats.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,116 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Lock says who owns a key. Locks are never deleted, so their revisions, and with them the tokens, rise for ever.
+type Lock struct {
+	Key       Key
+	Rev       int64
+	WriterID  store.WriterID
+	Session   string // owner; empty: nobody
+	Next      string // reserved for this session
+	Suspended bool
+
+	Token    int64  // the revision of the last claim
+	Instance string // the owner's name, for people
+	From     string // the owner before it
+	Reason   Reason
+	Message  string
+	Since    int64 // store's clock, Unix ms, of the last change of owner
+	Status   TaskStatus
+}
+
+// TaskStatus is what the owner says of the work. The lock keeps it, so that any replica can answer for all.
+type TaskStatus struct {
+	State     string      `json:"state,omitempty"` // waiting, starting, running, stopping, backoff, done, failed
+	Since     int64       `json:"since,omitempty"` // store's clock, Unix ms
+	Restarts  int         `json:"restarts,omitempty"`
+	LastError string      `json:"lastError,omitempty"`
+	NextRunAt int64       `json:"nextRunAt,omitempty"` // Unix ms
+	LastTick  int64       `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	FirstSeen int64       `json:"firstSeen,omitempty"` // Unix ms of the first declaration: ticks before it are not caught up
+	Outcome   *RunOutcome `json:"outcome,omitempty"`
+	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
+	Settled bool `json:"settled,omitempty"`
+}
+
+// Validate says whether a store will take the status: a text that is too long would hold up every later write of the key.
+func (s TaskStatus) Validate() error {
+	texts := []string{s.State, s.LastError}
+	if s.Outcome != nil {
+		texts = append(texts, s.Outcome.Error)
+	}
+	for _, text := range texts {
+		if len(text) > store.MaxText {
+			return fmt.Errorf("status: a text of %d bytes: at most %d are allowed: %w", len(text), store.MaxText, store.ErrTooLarge)
+		}
+	}
+	return nil
+}
+
+// RunOutcome is how a task that ends by itself ended; it holds on every replica until a rerun.
+type RunOutcome struct {
+	Succeeded bool   `json:"succeeded"`
+	ExitCode  int    `json:"exitCode"`
+	Error     string `json:"error,omitempty"`
+	At        int64  `json:"at"` // store's clock, Unix ms
+	Token     int64  `json:"token"`
+}
+
+type lockBody struct {
+	Token    int64      `json:"token,omitempty"`
+	Instance string     `json:"instance,omitempty"`
+	From     string     `json:"from,omitempty"`
+	Reason   Reason     `json:"reason,omitempty"`
+	Message  string     `json:"message,omitempty"`
+	Since    int64      `json:"since,omitempty"`
+	Status   TaskStatus `json:"status,omitzero"`
+}
+
+// Doc is l as a document.
+func (l Lock) Doc() store.Doc {
+	return store.Doc{
+		Kind: store.KindLock, ID: string(l.Key), Rev: l.Rev, WriterID: l.WriterID, Group: l.Key.Group(),
+		Session: l.Session, Next: l.Next, Suspended: l.Suspended,
+		Body: mustJSON(lockBody{l.Token, l.Instance, l.From, l.Reason, l.Message, l.Since, l.Status}),
+	}
+}
+
+// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest: who owns it
+// still counts.
+func LockFrom(d store.Doc) (Lock, error) {
+	var b lockBody
+	err := decode(d, &b)
+	var m cleaner
+	m.session("session", &d.Session)
+	m.session("next", &d.Next)
+	cleanText(&m, "instance", &b.Instance)
+	cleanText(&m, "from", &b.From)
+	cleanText(&m, "reason", &b.Reason)
+	cleanText(&m, "message", &b.Message)
+	m.number("token", &b.Token, store.MaxRev)
+	m.moment("since", &b.Since)
+	m.status(&b.Status)
+	return Lock{
+		Key: Key(d.ID), Rev: d.Rev, WriterID: d.WriterID, Session: d.Session, Next: d.Next, Suspended: d.Suspended,
+		Token: b.Token, Instance: b.Instance, From: b.From, Reason: b.Reason, Message: b.Message, Since: b.Since,
+		Status: b.Status,
+	}, m.err(d, err)
+}
+
+func (m *cleaner) status(s *TaskStatus) {
+	cleanText(m, "status.state", &s.State)
+	cleanText(m, "status.lastError", &s.LastError)
+	m.moment("status.since", &s.Since)
+	m.moment("status.nextRunAt", &s.NextRunAt)
+	m.moment("status.lastTick", &s.LastTick)
+	m.moment("status.firstSeen", &s.FirstSeen)
+	if o := s.Outcome; o != nil {
+		cleanText(m, "status.outcome.error", &o.Error)
+		m.moment("status.outcome.at", &o.At)
+	}
+}

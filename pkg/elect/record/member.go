@@ -1,0 +1,73 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Member is what a session says of itself. Its document is beside the session's, under the same ID, because it is
+// larger and changes rarely.
+type Member struct {
+	Session  string         `json:"-"`
+	Rev      int64          `json:"-"`
+	Instance string         `json:"instance"`
+	Caps     map[string]int `json:"caps,omitempty"` // most keys owned, by group; a group left out has no cap
+	MaxTasks int            `json:"maxTasks,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	// Labels of the instance; groups select by them.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Revision of the program or pod template: while two run side by side, keys prefer the newer.
+	Revision string `json:"revision,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Address  string `json:"address,omitempty"` // host:port where other replicas reach its status server
+	// ListRevision and ListHashes say which task lists it has: a hash by group.
+	ListRevision int64             `json:"listRevision,omitempty"`
+	ListHashes   map[string]string `json:"listHashes,omitempty"`
+	// Opened is the store's clock in Unix ms when the process opened its first session.
+	Opened  int64 `json:"opened,omitempty"`
+	LeaseMS int64 `json:"leaseMs,omitempty"`
+}
+
+// Doc is m as a document, stamped s.
+func (m Member) Doc(s store.WriterID) store.Doc {
+	return store.Doc{Kind: store.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
+}
+
+// MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps are none.
+func MemberFrom(d store.Doc) (Member, error) {
+	var m Member
+	err := decode(d, &m)
+	m.Session, m.Rev = d.ID, d.Rev
+	var c cleaner
+	cleanText(&c, "instance", &m.Instance)
+	c.number("leaseMs", &m.LeaseMS, MaxLease.Milliseconds())
+	c.moment("opened", &m.Opened)
+	if m.MaxTasks < 0 {
+		c.bad("maxTasks", "%d: must not be negative", m.MaxTasks)
+	}
+	for group, limit := range m.Caps {
+		if limit < 0 {
+			c.bad("caps", "%.80q: %d: must not be negative", group, limit)
+		}
+	}
+	if m.Instance == "" && len(c.errs) == 0 {
+		c.bad("instance", "missing")
+	}
+	return m, c.err(d, err)
+}
+
+// Validate says whether a store will take the member.
+func (m Member) Validate() error {
+	if size := len(mustJSON(m)); size > store.MaxBody {
+		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody, store.ErrTooLarge)
+	}
+	return nil
+}
+
+// Clone is a copy that shares no map with m.
+func (m Member) Clone() Member {
+	m.Caps, m.Labels, m.ListHashes = maps.Clone(m.Caps), maps.Clone(m.Labels), maps.Clone(m.ListHashes)
+	return m
+}

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// SessionState is the life of a session: live, then draining, then dead. It never goes back.
+type SessionState string
+
+// The states of a session.
+const (
+	Live     SessionState = "live"
+	Draining SessionState = "draining"
+	Dead     SessionState = "dead"
+)
+
+// Session is one process's membership. Only a document that says Dead frees its keys.
+type Session struct {
+	ID        string
+	Rev       int64
+	WriterID  store.WriterID
+	Heartbeat int64
+	State     SessionState
+	Lease     time.Duration // T of the process, whole milliseconds
+	Instance  string
+	// Remote lists keys that a far side may still be working on, with the milliseconds left when the session was
+	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
+	Remote map[Key]int64
+	Cause  string // why it is dead, for people
+	Died   int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
+	// Clock is the store's clock, Unix ms, as the process had it when it wrote this: where those of two differ, what the one wrote may
+	// seem old to the other. Nothing else is concluded from it.
+	Clock int64
+}
+
+type sessionBody struct {
+	LeaseMS  int64         `json:"leaseMs"`
+	Instance string        `json:"instance,omitempty"`
+	Remote   map[Key]int64 `json:"remote,omitempty"`
+	Died     int64         `json:"died,omitempty"`
+	Clock    int64         `json:"clock,omitempty"`
+	Cause    string        `json:"cause,omitempty"`
+}
+
+// Doc is s as a document.
+func (s Session) Doc() store.Doc {
+	return store.Doc{
+		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
+		Body: mustJSON(sessionBody{
+			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock, Cause: s.Cause,
+		}),
+	}
+}
+
+// SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the state and heartbeat
+// still count.
+func SessionFrom(d store.Doc) (Session, error) {
+	var b sessionBody
+	err := decode(d, &b)
+	var m cleaner
+	m.number("leaseMs", &b.LeaseMS, MaxLease.Milliseconds())
+	cleanText(&m, "instance", &b.Instance)
+	cleanText(&m, "cause", &b.Cause)
+	m.moment("died", &b.Died)
+	m.moment("clock", &b.Clock)
+	m.remote(&b)
+	return Session{
+		ID: d.ID, Rev: d.Rev, WriterID: d.WriterID, Heartbeat: d.Count, State: SessionState(d.State),
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Remote: b.Remote, Died: b.Died, Clock: b.Clock, Cause: b.Cause,
+	}, m.err(d, err)
+}
+
+// granted bounds grants by the lease, where it is known: none is ever longer.
+func (m *cleaner) remote(b *sessionBody) {
+	most := MaxLease.Milliseconds()
+	if b.LeaseMS > 0 {
+		most = b.LeaseMS
+	}
+	for key, left := range b.Remote {
+		if left < 0 || left > most {
+			m.bad("remote", "%.80q for %d ms: want 0 to %d", key, left, most)
+			b.Remote[key] = min(max(left, 0), most)
+		}
+	}
+	if size := len(mustJSON(*b)); size > store.MaxBody {
+		m.bad("remote", "%d bytes, want at most %d", size, store.MaxBody)
+		b.Remote = nil
+	}
+}
+
+// Validate says whether a store will take the session, whatever the texts that are added when it is marked dead.
+func (s Session) Validate() error {
+	if size := len(s.Doc().Body); size > store.MaxBody-4*store.MaxText {
+		return fmt.Errorf("session: %d bytes of remote leases: at most %d are allowed: %w", size, store.MaxBody-4*store.MaxText, store.ErrTooLarge)
+	}
+	return nil
+}

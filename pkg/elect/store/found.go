@@ -1,0 +1,25 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// MaxRev is the largest revision at which a document counts as one. Revisions follow a clock in milliseconds and stay far below it; beyond
+// it a database that keeps numbers as doubles would not tell two of them apart.
+const MaxRev = 1 << 53
+
+// CheckFound says why what a store found is no document: nobody could change it by compare-and-set. Stores treat it as
+// absent, in every method, and let a creation take its place: else whoever wrote it by hand would have locked everybody out.
+func CheckFound(d Doc) error {
+	if d.Rev <= 0 || d.Rev > MaxRev {
+		return fmt.Errorf("rev: %d: want 1 to %d", d.Rev, int64(MaxRev))
+	}
+	if d.ID == "" {
+		return errors.New("id: missing or no text")
+	}
+	if err := ValidateTexts(Doc{ID: d.ID}); err != nil {
+		return fmt.Errorf("id: %w", err)
+	}
+	return nil
+}
