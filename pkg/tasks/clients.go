@@ -1,18 +1,22 @@
 package tasks
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"sync"
+	"time"
 )
 
 // clients keeps one HTTP client for each set of certificates in use.
 type clients struct {
-	mu     sync.Mutex
-	byFile map[string]keptClient
+	ping, pong time.Duration // zero: the defaults
+	mu         sync.Mutex
+	byFile     map[string]keptClient
 }
 
 type keptClient struct {
@@ -35,7 +39,7 @@ func (c *clients) get(caFile string) (*http.Client, error) {
 	if ok && kept.pem == string(pem) {
 		return kept.client, nil
 	}
-	client, err := newClient(caFile, pem)
+	client, err := c.make(caFile, pem)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +53,22 @@ func (c *clients) get(caFile string) (*http.Client, error) {
 	return client, nil
 }
 
-func newClient(caFile string, pem []byte) (*http.Client, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
+// A connection that has died silently must be found out well within a lease, since a request that times out does not close one of HTTP/2:
+// after pingAfter without a frame an answer to a ping is awaited for pongWithin.
+const (
+	pingAfter  = 3 * time.Second
+	pongWithin = 2 * time.Second
+	idleFor    = 90 * time.Second // then an unused connection is closed
+	connectFor = 10 * time.Second // at most, for each of dialing and the TLS handshake
+)
+
+func (c *clients) make(caFile string, pem []byte) (*http.Client, error) {
+	dialer := &net.Dialer{Timeout: connectFor}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
+		DialContext: dialer.DialContext, TLSHandshakeTimeout: connectFor, IdleConnTimeout: idleFor,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: cmp.Or(c.ping, pingAfter), PingTimeout: cmp.Or(c.pong, pongWithin)},
+	}
 	if caFile != "" {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {

@@ -24,7 +24,7 @@ type Config struct {
 	HTTPClient func(caFile string) (*http.Client, error)
 	// Environ is the environment, NAME=value, that commands inherit and $(NAME) is looked up in. Nil: [os.Environ].
 	Environ func() []string
-	// Output gets the lines that commands write. Nil: they are only kept for Tail and Follow.
+	// Output gets the lines that commands write. Nil: they are only kept for Tail.
 	Output Sink
 	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight for each
 	// processor.

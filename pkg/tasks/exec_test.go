@@ -25,17 +25,14 @@ func sh(script string) Task {
 	return Task{Group: "g", Name: "n", Exec: &Exec{Command: []string{"sh", "-c", script}}}
 }
 
-// lineOf follows the task's output until a line begins with prefix.
+// lineOf waits for a line of the task's output that begins with prefix, and returns the rest of it.
 func lineOf(t *testing.T, s *Supervisor, prefix string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for s.logs.ring("g/n") == nil && ctx.Err() == nil {
-		runtime.Gosched() // Run is about to open it
-	}
-	for line := range s.Follow(ctx, "g/n", 1000) {
-		if rest, ok := strings.CutPrefix(line.Text, prefix); ok {
-			return rest
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		for _, line := range s.Tail("g/n", ringLines) {
+			if rest, ok := strings.CutPrefix(line.Text, prefix); ok {
+				return rest
+			}
 		}
 	}
 	t.Fatalf("no line begins with %q", prefix)
@@ -366,4 +363,73 @@ func (s *slowStarter) Start(ctx context.Context, c Command) (Process, error) {
 	s.began <- struct{}{}
 	<-s.release
 	return s.LocalStarter.Start(ctx, c)
+}
+
+// blockedSink never takes a line before the test is over.
+func blockedSink(t *testing.T) *slowSink {
+	t.Helper()
+	sink := &slowSink{open: make(chan struct{})}
+	t.Cleanup(func() { close(sink.open) })
+	return sink
+}
+
+// A standard error that takes nothing must not cost more with each run of a task that crashes again and again.
+func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
+	sink := blockedSink(t)
+	s, metrics := rig(t, nil, func(c *Config) { c.Output = sink })
+	s.outputEnd = 10 * time.Millisecond
+	task := sh(`echo out; echo err >&2; exit 1`)
+	task.Backoff = Backoff{Initial: time.Millisecond, Max: time.Millisecond}
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	stop, done := runTask(t, s, task, newHold(task))
+	const runs = 8
+	within(t, "the runs", func() bool {
+		metrics.mu.Lock()
+		defer metrics.mu.Unlock()
+		return len(metrics.results) >= runs
+	})
+	stop(elect.ErrReleased)
+	ended(t, done, "the task")
+	// One call of the sink may hang for each stream; the starter may keep a thread. Each run would leave three goroutines and two files.
+	within(t, "the readers to give up", func() bool { return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4 })
+	lines := s.Tail("g/n", ringLines)
+	if len(lines) < 2*runs {
+		t.Errorf("%d lines kept of %d runs", len(lines), runs)
+	}
+}
+
+func TestCloseDoesNotWaitForABlockedSink(t *testing.T) {
+	sink := blockedSink(t)
+	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
+	s.outputEnd = 10 * time.Millisecond
+	task := sh(`echo out; exit 1`)
+	task.Restart = RestartNever
+	_, done := runTask(t, s, task, newHold(task))
+	ended(t, done, "the task")
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.Close()
+	}()
+	wait(t, closed, "the supervisor to close")
+}
+
+// within polls until ok says yes.
+func within(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}
+
+// openFiles counts the descriptors of this process, where they can be seen.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
 }

@@ -296,7 +296,7 @@ func TestTickAsRequest(t *testing.T) {
 		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT", Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
 		TokenFile: tokenFile, CAFile: caFile,
 	}}
-	r := newRunning(s, task.WithDefaults(), newHold(task), s.logs.open("g/n"))
+	r := newRunning(s, task.WithDefaults(), newHold(task))
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 	if end := r.request(t.Context(), start{token: 9, attempt: 1, scheduledAt: at}); end.err != nil {
 		t.Fatal(end.err)

@@ -6,26 +6,28 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // maxLine is the longest line passed on in one piece, in bytes.
 const maxLine = 64 << 10
 
-// How long output is waited for once nothing of its command is left: by the key, which waits for no log, and
-// then in the background, for ends of the pipes that somebody else still has.
+// How long output is waited for once nothing of its command is left: by the key, which waits for no log, and then in the
+// background, for a sink that takes nothing and for ends of the pipes that another process still has.
 const (
 	outputWait = 250 * time.Millisecond
 	outputEnd  = 5 * time.Second
 )
 
-// output is the reading side of a command's pipes. The pipes are the queue: a reader that waits for the sink fills them,
+// output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills them,
 // and that holds up the command.
 type output struct {
-	reads   []*os.File
-	readers sync.WaitGroup
-	done    chan struct{} // closed when all readers have ended
+	reads    []*os.File
+	readers  atomic.Int32
+	done     chan struct{} // closed when all readers have ended
+	left     chan struct{} // closed when the sink is waited for no longer
+	patience time.Duration
 }
 
 // pipes opens the output of one start. The writing ends go to the starter.
@@ -39,42 +41,66 @@ func (r *running) pipes() (out *output, stdout, stderr *os.File, err error) {
 		closeFiles(outRead, stdout)
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
-	out = &output{reads: []*os.File{outRead, errRead}, done: make(chan struct{})}
-	out.readers.Go(func() { r.read(outRead, Stdout) })
-	out.readers.Go(func() { r.read(errRead, Stderr) })
-	r.s.readers.Go(func() {
-		defer close(out.done)
-		out.readers.Wait()
-		closeFiles(out.reads...)
-	})
+	out = &output{
+		reads: []*os.File{outRead, errRead}, done: make(chan struct{}), left: make(chan struct{}), patience: r.s.outputEnd,
+	}
+	out.readers.Store(2)
+	r.s.readers.Go(func() { r.read(out, outRead, Stdout) })
+	r.s.readers.Go(func() { r.read(out, errRead, Stderr) })
 	return out, stdout, stderr, nil
 }
 
-// end is called when nothing of the command is left. What it wrote last is passed on soon, and never later than a few seconds.
+// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds no longer. A call of
+// the sink that does not return keeps its goroutine, and nothing else of the run: the next one waits for the same stream in its place.
 func (o *output) end() {
 	timer := time.NewTimer(outputWait)
 	defer timer.Stop()
 	select {
 	case <-o.done:
+		return
 	case <-timer.C:
-		for _, f := range o.reads {
-			_ = f.SetReadDeadline(time.Now().Add(outputEnd)) // it may be closed by now
+	}
+	drain := o.patience / 5 // to keep what is still in the pipes
+	for _, f := range o.reads {
+		_ = f.SetReadDeadline(time.Now().Add(o.patience + drain)) // it may be closed by now
+	}
+	time.AfterFunc(o.patience, func() {
+		close(o.left)
+		time.AfterFunc(drain, func() { closeFiles(o.reads...) })
+	})
+}
+
+// read keeps and passes on what comes from one pipe until its end.
+func (r *running) read(o *output, from *os.File, stream Stream) {
+	sink, key := r.s.cfg.Output, r.hold.Key()
+	turn, lost := r.s.logs.sink(key, stream), 0
+	err := splitLines(from, func(line string) {
+		r.s.logs.add(key, stream, line, time.Now())
+		if sink == nil {
+			return
 		}
+		select {
+		case turn <- struct{}{}:
+			sink.Line(key, stream, line)
+			<-turn
+		case <-o.left:
+			lost++
+		}
+	})
+	closeFiles(from)
+	if o.readers.Add(-1) == 0 {
+		close(o.done)
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
+		r.log.Error(err, "reading the task's output failed")
+	}
+	if lost > 0 {
+		r.log.Error(errSinkBlocked, "lines of the task's output were not passed on", "lines", lost)
 	}
 }
 
-func (r *running) read(from io.Reader, stream Stream) {
-	sink, key := r.s.cfg.Output, r.hold.Key()
-	err := splitLines(from, func(line string) {
-		r.ring.add(stream, line, time.Now())
-		if sink != nil {
-			sink.Line(key, stream, line)
-		}
-	})
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		r.log.Error(err, "reading the task's output failed")
-	}
-}
+// errSinkBlocked says that a sink took nothing for longer than is waited for.
+var errSinkBlocked = errors.New("the sink for output does not take lines")
 
 // splitLines passes on what it reads until EOF, line by line, without line ends, in pieces of at most maxLine bytes.
 func splitLines(from io.Reader, line func(string)) error {

@@ -1,8 +1,7 @@
 package tasks
 
 import (
-	"context"
-	"iter"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,11 +9,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// What is kept of the output of one task, and of how many tasks that have left.
+// What is kept of the output of one task, of all tasks together, and of how many tasks that have left.
 const (
 	ringLines = 1000
 	ringBytes = 256 << 10
+	logBudget = 64 << 20
 	keptRings = 256
+	// lineCost is what a line takes in memory beside its text: its record, what the allocator rounds up, and free room in the ring.
+	lineCost = 64
 )
 
 // Line is a line that a command wrote.
@@ -25,148 +27,190 @@ type Line struct {
 	Text   string
 }
 
-// logs keeps the newest lines of each task.
+// logs keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
 type logs struct {
+	budget int // of bytes, with what lines take beside their text
+
 	mu    sync.Mutex
+	size  int // of all rings, as the budget counts
 	rings map[elect.Key]*ring
 	left  []elect.Key // tasks that have left, the longest gone first
 }
 
-// ring is the newest lines of one task. What is dropped is the oldest.
+// ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by logs.mu.
 type ring struct {
-	mu    sync.Mutex
-	users int // Runs that write to it; guarded by logs.mu
-	lines []Line
-	bytes int
+	users int      // Runs that may write to it
+	lines []record // circular: the oldest of n is at first
+	first int
+	n     int
+	text  int // bytes of all texts
 	seq   uint64
-	more  chan struct{} // closed at the next line, or when the task has left
-	over  bool
+	sinks [2]chan struct{} // held by who passes a line on: stdout, stderr
 }
 
-func newLogs() *logs { return &logs{rings: map[elect.Key]*ring{}} }
+// record is a line as it is kept. Its number follows from its place.
+type record struct {
+	at     int64 // Unix nanoseconds
+	text   string
+	stderr bool
+}
+
+func newLogs() *logs { return &logs{budget: logBudget, rings: map[elect.Key]*ring{}} }
 
 // open keeps the key's ring until it is released.
-func (l *logs) open(key elect.Key) *ring {
+func (l *logs) open(key elect.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
 	if r == nil {
-		r = &ring{more: make(chan struct{})}
+		r = &ring{}
 		l.rings[key] = r
+	} else if r.users == 0 {
+		l.left = slices.DeleteFunc(l.left, func(k elect.Key) bool { return k == key })
 	}
 	r.users++
-	r.setOver(false)
-	l.left = slices.DeleteFunc(l.left, func(k elect.Key) bool { return k == key })
-	return r
 }
 
-// release makes the key's ring one that may be forgotten, and ends those who follow it.
+// release makes the key's ring one that may be forgotten.
 func (l *logs) release(key elect.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
-	if r == nil {
+	if r == nil || r.users == 0 {
 		return
 	}
 	if r.users--; r.users > 0 {
 		return
 	}
-	r.setOver(true)
+	if r.n == 0 {
+		delete(l.rings, key)
+		return
+	}
 	l.left = append(l.left, key)
 	for len(l.left) > keptRings {
 		oldest := l.left[0]
 		l.left = l.left[1:]
+		l.size -= l.rings[oldest].size()
 		delete(l.rings, oldest)
 	}
 }
 
-func (l *logs) ring(key elect.Key) *ring {
+// add keeps a line. What comes late, when the task's ring was forgotten, is left out.
+func (l *logs) add(key elect.Key, stream Stream, text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rings[key]
+	r := l.rings[key]
+	if r == nil {
+		return
+	}
+	l.size -= r.size()
+	r.push(record{at: now.UnixNano(), text: text, stderr: stream == Stderr})
+	for r.n > ringLines || r.text > ringBytes {
+		r.drop()
+	}
+	l.size += r.size()
+	if l.size > l.budget {
+		l.shrink()
+	}
 }
 
+// tail returns the newest n lines of the key's ring, the oldest first.
 func (l *logs) tail(key elect.Key, n int) []Line {
-	r := l.ring(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rings[key]
 	if r == nil || n <= 0 {
 		return nil
 	}
-	lines, _, _ := r.after(0)
-	return lines[max(0, len(lines)-n):]
+	var lines []Line
+	for i := max(0, r.n-n); i < r.n; i++ {
+		lines = append(lines, r.line(i))
+	}
+	return lines
 }
 
-func (l *logs) follow(ctx context.Context, key elect.Key, n int) iter.Seq[Line] {
-	return func(yield func(Line) bool) {
-		r := l.ring(key)
-		if r == nil {
-			return
+// sink returns what must be held while a line of one stream of the key is passed on: it has room for one.
+func (l *logs) sink(key elect.Key, stream Stream) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := 0
+	if stream == Stderr {
+		i = 1
+	}
+	r := l.rings[key]
+	if r == nil {
+		return make(chan struct{}, 1)
+	}
+	if r.sinks[i] == nil {
+		r.sinks[i] = make(chan struct{}, 1)
+	}
+	return r.sinks[i]
+}
+
+// shrink brings all rings together a sixteenth below the budget, so that it is seldom called. The largest give up their oldest lines
+// until none is larger than what can be kept of each.
+func (l *logs) shrink() {
+	sizes := make([]int, 0, len(l.rings))
+	for _, r := range l.rings {
+		sizes = append(sizes, r.size())
+	}
+	limit := level(sizes, l.budget-l.budget/16)
+	for _, r := range l.rings {
+		before := r.size()
+		for r.size() > limit {
+			r.drop()
 		}
-		lines, more, over := r.after(0)
-		seen := r.last(lines)
-		lines = lines[max(0, len(lines)-max(0, n)):]
-		for {
-			for _, line := range lines {
-				seen = line.Seq
-				if !yield(line) {
-					return
-				}
-			}
-			if over {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-more:
-			}
-			lines, more, over = r.after(seen)
-		}
+		l.size -= before - r.size()
 	}
 }
 
-// last is the number of the newest of lines, as after returned them from 0.
-func (*ring) last(lines []Line) uint64 {
-	if len(lines) == 0 {
-		return 0
+// level is the largest size to which all may be cut so that their sum stays within total.
+func level(sizes []int, total int) int {
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if share := total / (len(sizes) - i); size > share {
+			return share
+		}
+		total -= size
 	}
-	return lines[len(lines)-1].Seq
+	return math.MaxInt
 }
 
-func (r *ring) add(stream Stream, text string, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// size is what the ring counts for in the budget.
+func (r *ring) size() int { return r.text + lineCost*r.n }
+
+func (r *ring) line(i int) Line {
+	rec, stream := r.lines[(r.first+i)%len(r.lines)], Stdout
+	if rec.stderr {
+		stream = Stderr
+	}
+	return Line{Seq: r.seq - uint64(r.n-1-i), Time: time.Unix(0, rec.at), Stream: stream, Text: rec.text} //nolint:gosec // G115: i is less than n
+}
+
+func (r *ring) push(rec record) {
+	if r.n == len(r.lines) {
+		r.resize(max(8, 2*r.n))
+	}
+	r.lines[(r.first+r.n)%len(r.lines)] = rec
+	r.n++
 	r.seq++
-	r.lines = append(r.lines, Line{Seq: r.seq, Time: now, Stream: stream, Text: text})
-	r.bytes += len(text)
-	for len(r.lines) > ringLines || r.bytes > ringBytes {
-		r.bytes -= len(r.lines[0].Text)
-		r.lines[0] = Line{} // its text may be freed while the array lives on
-		r.lines = r.lines[1:]
-	}
-	r.wake()
+	r.text += len(rec.text)
 }
 
-// after copies the lines newer than seq, and returns the channel that is closed when there are more.
-func (r *ring) after(seq uint64) (lines []Line, more <-chan struct{}, over bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := len(r.lines)
-	for i > 0 && r.lines[i-1].Seq > seq {
-		i--
-	}
-	return append(lines, r.lines[i:]...), r.more, r.over
-}
-
-func (r *ring) setOver(over bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = over
-	if over {
-		r.wake()
+// drop forgets the oldest line.
+func (r *ring) drop() {
+	r.text -= len(r.lines[r.first].text)
+	r.lines[r.first] = record{}
+	r.first = (r.first + 1) % len(r.lines)
+	if r.n--; r.n < len(r.lines)/4 {
+		r.resize(len(r.lines) / 2)
 	}
 }
 
-func (r *ring) wake() {
-	close(r.more)
-	r.more = make(chan struct{})
+func (r *ring) resize(room int) {
+	lines := make([]record, min(room, ringLines+1))
+	for i := range r.n {
+		lines[i] = r.lines[(r.first+i)%len(r.lines)]
+	}
+	r.lines, r.first = lines, 0
 }

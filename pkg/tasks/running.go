@@ -30,7 +30,6 @@ type running struct {
 	s    *Supervisor
 	task Task
 	hold Hold
-	ring *ring
 	log  logr.Logger
 
 	mu     sync.Mutex // a tick's run reports from a goroutine of its own
@@ -39,12 +38,12 @@ type running struct {
 	grant  grant            // of a far side; only its session touches it
 }
 
-func newRunning(s *Supervisor, t Task, hold Hold, ring *ring) *running {
+func newRunning(s *Supervisor, t Task, hold Hold) *running {
 	status := hold.Status()
 	status.Restarts, status.LastError, status.Settled = 0, "", false // an earlier owner's
 	status.Outcome = nil                                             // one that counts ends keep before it reports
 	return &running{
-		s: s, task: t, hold: hold, ring: ring, status: status,
+		s: s, task: t, hold: hold, status: status,
 		log: s.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session()),
 	}
 }

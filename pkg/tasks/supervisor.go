@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -26,6 +26,8 @@ type Supervisor struct {
 	clients *clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
 	readers sync.WaitGroup
+
+	outputEnd time.Duration // how long a sink that takes nothing is waited for once the command is gone
 }
 
 // NewSupervisor makes a supervisor. It fails when Lease is not positive. Close it when no Run is under way.
@@ -36,7 +38,7 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	if cfg.Starts < 0 {
 		return nil, fmt.Errorf("new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts)
 	}
-	s := &Supervisor{logs: newLogs(), clients: &clients{}}
+	s := &Supervisor{logs: newLogs(), clients: &clients{}, outputEnd: outputEnd}
 	if cfg.Starter == nil {
 		s.local = NewLocalStarter()
 		cfg.Starter = s.local
@@ -66,8 +68,9 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 // A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and what is wrong stands in
 // its status. Nothing that a task does makes Run panic; but a panic in a goroutine that a callback started itself cannot be caught.
 func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
-	r := newRunning(s, t.WithDefaults(), hold, s.logs.open(hold.Key()))
+	s.logs.open(hold.Key())
 	defer s.logs.release(hold.Key())
+	r := newRunning(s, t.WithDefaults(), hold)
 	if r.task.Ticks() {
 		return r.tick(ctx)
 	}
@@ -78,15 +81,21 @@ func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 // 256 KiB. The lines of tasks that ended here are kept for a while.
 func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.logs.tail(key, n) }
 
-// Follow yields the same lines as Tail, and then each new one until ctx ends or the task leaves this replica. A slow reader misses lines,
-// as the gaps in Line.Seq tell, rather than hold up the task.
-func (s *Supervisor) Follow(ctx context.Context, key elect.Key, n int) iter.Seq[Line] {
-	return s.logs.follow(ctx, key, n)
-}
-
-// Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor keeps. No Run may be under way.
+// Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor keeps. No Run may be
+// under way. A call of the sink that does not return is left behind.
 func (s *Supervisor) Close() {
-	s.readers.Wait()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		s.readers.Wait()
+	}()
+	limit := time.NewTimer(outputWait + 2*s.outputEnd)
+	defer limit.Stop()
+	select {
+	case <-read:
+	case <-limit.C:
+		s.cfg.Logger.Error(errSinkBlocked, "output is left behind")
+	}
 	s.clients.close()
 	if s.local != nil {
 		s.local.Close()
