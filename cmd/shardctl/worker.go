@@ -207,7 +207,7 @@ func (w *worker) reload(ctx context.Context) error {
 	w.watcher.Applied = func(s *config.Settings, restart []string) {
 		w.log.Info("The configuration was read again", "tasks", s.Tasks())
 		w.metrics.ConfigLoaded(fingerprint(s), time.Now())
-		w.replica.Apply(ctx, s, restart)
+		w.replica.Apply(s, restart)
 	}
 	w.watcher.Refused = func(err error) {
 		w.log.Error(err, "The changed configuration is refused: the last good one stays")
@@ -223,13 +223,14 @@ func (w *worker) reload(ctx context.Context) error {
 
 var errTaskFailed = errors.New("a task has failed")
 
-// untilDone leaves once every task that ends by itself has ended.
+// untilDone leaves once every task that ends by itself has ended. What the tasks look like does not matter, only the
+// outcomes that the store holds: one that is paused meanwhile, or whose key is not released yet, has ended as well.
 func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
 	board := w.replica.Board()
 	for {
 		changed := board.Changed()
 		never := jobs(w.replica.Settings())
-		if over, failed := ended(board.Snapshot(), never); over {
+		if over, failed := w.replica.Ended(never); over {
 			if failed > 0 {
 				drained <- fmt.Errorf("%d of %d: %w", failed, len(never), errTaskFailed)
 			}
@@ -245,35 +246,14 @@ func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, d
 }
 
 // jobs are the keys of the tasks that end by themselves.
-func jobs(s *config.Settings) map[string]bool {
-	never := map[string]bool{}
+func jobs(s *config.Settings) []elect.Key {
+	var keys []elect.Key
 	for _, g := range s.Groups {
-		for _, t := range g.Tasks {
-			if t.Restart == tasks.RestartNever {
-				never[string(t.Key())] = true
+		for i := range g.Tasks {
+			if g.Tasks[i].Restart == tasks.RestartNever {
+				keys = append(keys, g.Tasks[i].Key())
 			}
 		}
 	}
-	return never
-}
-
-// ended says whether all of the tasks have ended, and how many failed.
-func ended(s *status.Snapshot, keys map[string]bool) (over bool, failed int) {
-	seen := 0
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		if !keys[t.Key] {
-			continue
-		}
-		switch t.State {
-		case status.Done:
-			seen++
-		case status.Failed:
-			seen++
-			failed++
-		case status.Waiting, status.Running, status.Starting, status.Stopping, status.Backoff, status.Unassigned, status.Paused:
-			return false, 0
-		}
-	}
-	return seen == len(keys), failed
+	return keys
 }

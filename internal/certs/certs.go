@@ -66,7 +66,7 @@ func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 		if last != nil {
 			last.CloseIdleConnections() // requests under way end by themselves
 		}
-		last = http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // the library's own
+		last = http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the library's own
 		last.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		return last, nil
 	}, caFile)

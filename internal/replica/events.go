@@ -9,14 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Events implements [status.EventSource]: it asks the store.
-func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]status.Event, error) {
-	r.mu.Lock()
-	db := r.store
-	r.mu.Unlock()
-	if db == nil {
-		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)
-	}
+// listEvents asks the store for events.
+func listEvents(ctx context.Context, db store.Store, q status.EventQuery) ([]status.Event, error) {
 	from := q.From
 	if !q.Since.IsZero() {
 		from = max(from, fmt.Sprintf("%013d", q.Since.UnixMilli()))
@@ -31,7 +25,7 @@ func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]status.Eve
 	for _, d := range res.Docs {
 		e, err := elect.EventFrom(d)
 		if err != nil {
-			continue // written by hand to nonsense
+			continue // malformed, by a change out of band
 		}
 		events = append(events, status.Event{
 			ID: e.ID, Time: status.Millis(e.Time), Type: e.Type, Reason: string(e.Reason), Key: string(e.Key),

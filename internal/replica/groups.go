@@ -21,17 +21,17 @@ var (
 	}
 )
 
-// showGroups has the metrics show the groups that are declared now, and no longer those that were before. The caller holds r.showing.
-func (r *Replica) showGroups(s *config.Settings) {
+// showGroups has the metrics show the groups that are declared now, and no longer those that were before.
+func (p *publisher) showGroups(s *config.Settings) {
 	for _, g := range s.Groups {
-		r.cfg.Metrics.DeclareGroup(g.Name, reasons, results)
+		p.metrics.DeclareGroup(g.Name, reasons, results)
 	}
-	if r.shown == nil {
+	if p.shown == nil {
 		return
 	}
-	for _, old := range r.shown.settings.Groups {
+	for _, old := range p.shown.settings.Groups {
 		if !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Name == old.Name }) {
-			r.cfg.Metrics.ForgetGroup(old.Name)
+			p.metrics.ForgetGroup(old.Name)
 		}
 	}
 }

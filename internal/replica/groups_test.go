@@ -45,13 +45,13 @@ func TestWhatIsCountedOfGroupsIsThereFromTheStart(t *testing.T) {
 func TestAGroupThatIsDeclaredNoMoreIsOwnedByNobody(t *testing.T) {
 	s, m := settings(t), status.NewMetrics(false)
 	r := New(Config{Settings: s, Metrics: m, Logger: logr.Discard()})
-	r.bulkOf(gather(s, viewOf(lockOf("g/t", "A", "running")), nil))
+	r.publisher.bulkOf(gather(s, viewOf(lockOf("g/t", "A", "running")), nil))
 	if n := seriesOf(t, m, "g"); n["owned_tasks"] != 1 || n["owned_tasks_limit"] != 1 {
 		t.Fatalf("%v", n)
 	}
 	without := *s
 	without.Groups = []config.Group{{Name: "other"}}
-	r.Apply(t.Context(), &without, nil)
+	r.Apply(&without, nil)
 	if n := seriesOf(t, m, "g"); n["owned_tasks"] != 0 || n["owned_tasks_limit"] != 0 || n["moves_total"] == 0 {
 		t.Errorf("%v: gauges go, counters stay", n)
 	}

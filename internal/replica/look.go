@@ -30,17 +30,12 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 		}
 	}
 	m := gather(s, view, nil)
-	snapshot := &status.Snapshot{Instances: m.instances(time.Time{}), Locks: m.locks()}
+	snapshot := m.lists()
+	snapshot.Instances = m.instances(time.Time{})
 	snapshot.Status = status.Status{
 		Cluster: s.Cluster, Version: version, ObservedAt: status.Millis(time.Now().UnixMilli()),
-		Store: status.Store{Kind: StoreKind(s.Store.URI), Reachable: true},
-	}
-	for _, g := range s.Groups {
-		first := len(snapshot.Tasks)
-		for i := range g.Tasks {
-			snapshot.Tasks = append(snapshot.Tasks, m.task(&g.Tasks[i]))
-		}
-		snapshot.Status.Groups = append(snapshot.Status.Groups, m.group(g, snapshot.Tasks[first:]))
+		Store:  status.Store{Kind: StoreKind(s.Store.URI), Reachable: true},
+		Groups: snapshot.Status.Groups,
 	}
 	snapshot.Sort()
 	return snapshot, nil
@@ -64,7 +59,7 @@ func lookAtSessions(ctx context.Context, db store.Store, view *elect.View) error
 	for _, d := range sessions.Docs {
 		s, err := elect.SessionFrom(d)
 		if err != nil {
-			continue // written by hand to nonsense
+			continue // malformed, by a change out of band
 		}
 		m, ok := known[d.ID]
 		view.Sessions = append(view.Sessions, elect.SessionView{ID: d.ID, State: s.State, Member: m, Known: ok})

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -23,17 +22,19 @@ type material struct {
 	owned    map[string]status.Counts // session → group → keys whose lock names it
 	paused   map[elect.Key]bool
 	pins     map[elect.Key]string
-	ages     map[string]time.Duration // of sessions' newest beats, as of now
+	ages     map[string]time.Duration // of sessions' newest heartbeats, as of now
+
+	heartbeat heartbeat // this replica's last
 }
 
 // leftOver says why keys are unassigned.
 type leftOver map[elect.Key]string
 
-// count counts a group's keys that no cap has room for.
-func (l leftOver) count(group string) int {
+// count counts a group's keys that are unassigned for this reason.
+func (l leftOver) count(group, reason string) int {
 	n := 0
-	for key, reason := range l {
-		if key.Group() == group && reason == balancer.NoCapacity {
+	for key, why := range l {
+		if key.Group() == group && why == reason {
 			n++
 		}
 	}
@@ -87,6 +88,19 @@ func (m material) lock(key elect.Key) elect.Lock {
 	return m.view.Locks[key]
 }
 
+// lists are the tasks, locks and groups of a snapshot, not yet in order.
+func (m material) lists() *status.Snapshot {
+	s := &status.Snapshot{Locks: m.locks(), Tasks: make([]status.Task, 0, m.settings.Tasks())}
+	for _, g := range m.settings.Groups {
+		first := len(s.Tasks)
+		for i := range g.Tasks {
+			s.Tasks = append(s.Tasks, m.task(&g.Tasks[i]))
+		}
+		s.Status.Groups = append(s.Status.Groups, m.group(g, s.Tasks[first:]))
+	}
+	return s
+}
+
 // task shows one task.
 func (m material) task(t *tasks.Task) status.Task {
 	key := t.Key()
@@ -118,7 +132,7 @@ func (m material) ownedState(key elect.Key, lock elect.Lock) status.TaskState {
 	}
 	state := status.TaskState(lock.Status.State)
 	if state == status.Done || state == status.Failed {
-		return status.Stopping // its outcome is written, its key not given up yet
+		return status.Stopping // its outcome is written, its key not released yet
 	}
 	if !slices.Contains(status.TaskStates(), state) || state == status.Unassigned || state == status.Paused {
 		return status.Starting
@@ -138,7 +152,7 @@ func (m material) freeState(key elect.Key, lock elect.Lock) status.TaskState {
 	return status.Unassigned
 }
 
-// whyUnassigned says in one word and one sentence why nobody owns the task now.
+// whyUnassigned says in one word and one sentence why the task has no owner now.
 func (m material) whyUnassigned(t *tasks.Task, lock elect.Lock) (reason, message string) {
 	if m.view == nil || !m.view.Loaded {
 		return status.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
@@ -155,118 +169,7 @@ func (m material) whyUnassigned(t *tasks.Task, lock elect.Lock) (reason, message
 	case lock.Session != "":
 		return string(elect.ReasonOrphaned), lock.Instance + " is gone: about to be taken over"
 	case lock.Token != 0:
-		return string(lock.Reason), "given up by " + lock.From + ": about to be claimed"
+		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
 	}
 	return string(elect.ReasonCreated), "about to be claimed for the first time"
-}
-
-// noCapacity tells the sum in words.
-func (m material) noCapacity(g *status.Group, left int) string {
-	places := "no places"
-	if g.Capacity != nil {
-		places = fmt.Sprintf("%d places", *g.Capacity)
-	}
-	return fmt.Sprintf("%d of %d tasks have no owner: there are %s; raise the cap or add replicas", left, g.Demand(), places)
-}
-
-// age is how long ago the session's newest beat was seen.
-func (m material) age(v elect.SessionView) time.Duration {
-	if age, ok := m.ages[v.ID]; ok {
-		return age
-	}
-	return v.Age
-}
-
-// deadShown is how long a dead session is still shown.
-const deadShown = 5 * time.Minute
-
-func (m material) instances(start time.Time) []status.Instance {
-	if m.view == nil {
-		return nil
-	}
-	var list []status.Instance
-	for _, v := range m.view.Sessions {
-		if v.State == elect.Dead && m.age(v) > deadShown {
-			continue
-		}
-		started := status.Millis(v.Member.Opened)
-		if v.ID == m.view.Session && v.Member.Opened == 0 {
-			started = status.Millis(start.UnixMilli())
-		}
-		held := m.owned[v.ID]
-		if v.State == elect.Dead {
-			held = nil // its orphans are nobody's
-		}
-		list = append(list, status.Instance{
-			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone, Labels: v.Member.Labels,
-			Version: v.Member.Version, Revision: v.Member.Revision, Address: v.Member.Address, StartedAt: started,
-			HeartbeatAgeSeconds: m.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
-		})
-	}
-	return list
-}
-
-func (m material) locks() []status.Lock {
-	if m.view == nil {
-		return nil
-	}
-	list := make([]status.Lock, 0, len(m.view.Locks))
-	for key, l := range m.view.Locks {
-		shown := status.Lock{
-			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session, FencingToken: l.Token,
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Parked: l.Suspended,
-		}
-		if l.Session != "" {
-			shown.OwnedSince = status.Millis(l.Since)
-		}
-		list = append(list, shown)
-	}
-	return list
-}
-
-// group counts a group's tasks, and its room on the live instances that may own them.
-func (m material) group(g config.Group, shown []status.Task) status.Group {
-	group := status.Group{Name: g.Name, Cap: g.Cap}
-	owned := map[string]int{}
-	for i := range shown {
-		group.Count(shown[i].State)
-		owned[shown[i].Session]++
-	}
-	group.Room(m.places(g, owned))
-	return group
-}
-
-func (m material) places(g config.Group, owned map[string]int) []status.Place {
-	if m.view == nil {
-		return nil
-	}
-	var places []status.Place
-	for _, member := range m.view.Sessions {
-		if member.State != elect.Live || !member.Known || !balancer.Selects(g.Selector, member.Member.Labels) {
-			continue
-		}
-		place := status.Place{Cap: -1, Owned: owned[member.ID]}
-		if limit, ok := member.Member.Caps[g.Name]; ok {
-			place.Cap = limit
-		}
-		if limit := member.Member.MaxTasks; limit > 0 {
-			room := max(0, limit-m.ownedElsewhere(member.ID, g.Name))
-			if place.Cap < 0 || room < place.Cap {
-				place.Cap = room
-			}
-		}
-		places = append(places, place)
-	}
-	return places
-}
-
-// ownedElsewhere counts what a session owns in other groups.
-func (m material) ownedElsewhere(session, group string) int {
-	n := 0
-	for name, owned := range m.owned[session] {
-		if name != group {
-			n += owned
-		}
-	}
-	return n
 }

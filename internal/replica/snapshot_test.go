@@ -51,7 +51,9 @@ func settings(t *testing.T) *config.Settings {
 func session(id, instance string, state elect.SessionState) elect.SessionView {
 	return elect.SessionView{
 		ID: id, State: state, Known: true,
-		Member: elect.Member{Session: id, Instance: instance, Caps: map[string]int{"g": 2}, Opened: 1000},
+		Member: elect.Member{
+			Session: id, Instance: instance, Caps: map[string]int{"g": 2}, ListHashes: map[string]string{"g": "1"}, Opened: 1000,
+		},
 	}
 }
 
@@ -92,14 +94,14 @@ func TestTaskStates(t *testing.T) {
 		"no lock yet":              {want: status.Unassigned, told: "Created", message: "first time"},
 		"no room":                  {reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full"},
 		"nobody may":               {reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g"},
-		"given up":                 {lock: given, want: status.Unassigned, told: "Drain", message: "given up by b"},
+		"released":                 {lock: given, want: status.Unassigned, told: "Drain", message: "released by b"},
 		"owner dead":               {lock: lockOf(key, "C", "running"), want: status.Unassigned, told: "Orphaned", message: "iC is gone"},
 		"owner unknown":            {lock: lockOf(key, "Z", "running"), want: status.Unassigned, told: "Orphaned"},
 		"running":                  {lock: lockOf(key, "B", "running"), want: status.Running, told: "Created", owner: "b"},
 		"waiting":                  {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
 		"backoff":                  {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
 		"claimed, no word yet":     {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
-		"nonsense by hand":         {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
+		"malformed":                {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
 		"stopping here":            {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Stopping), want: status.Stopping, owner: "a"},
 		"releasing here":           {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Releasing), want: status.Stopping, owner: "a"},
 		"running here":             {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Running), want: status.Running, owner: "a"},
@@ -215,6 +217,25 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestClients holds that a session that declares no groups is no instance and offers no capacity, while its locks show.
+func TestClients(t *testing.T) {
+	view := viewOf(lockOf("locks/backup", "B", "running"))
+	view.Sessions[1].Member.ListHashes, view.Sessions[1].Member.Caps = nil, nil
+	s := settings(t)
+	m := gather(s, view, nil)
+	for _, in := range m.instances(time.Now()) {
+		if in.Session == "B" {
+			t.Errorf("a client is shown among the instances: %+v", in)
+		}
+	}
+	if g := m.group(s.Groups[0], nil); g.Capacity == nil || *g.Capacity != 2 {
+		t.Errorf("capacity of %+v: want that of the one replica", g)
+	}
+	if locks := m.locks(); len(locks) != 1 || locks[0].Instance != "iB" {
+		t.Errorf("locks %+v", locks)
+	}
+}
+
 func TestInstances(t *testing.T) {
 	view := viewOf(lockOf("g/t1", "A", "running"), lockOf("g/t2", "A", "running"), lockOf("free/u", "A", "running"), lockOf("g/t3", "", ""))
 	m := gather(settings(t), view, nil)
@@ -238,15 +259,11 @@ func TestInstances(t *testing.T) {
 // problemsOf are the reasons that a snapshot of the view shows, after they have lasted as long as they must.
 func problemsOf(r *Replica, view *elect.View, report *balancer.Report, ages map[string]time.Duration) map[string]status.Problem {
 	m := gather(r.Settings(), view, report)
-	m.ages = ages
-	s := &status.Snapshot{Instances: m.instances(r.start)}
-	s.Status = r.status(m, time.Now())
-	b := r.bulkOf(m)
-	s.Tasks, s.Status.Groups = b.tasks, b.groups
+	m.ages, m.heartbeat = ages, r.heartbeats.get()
 	now := time.Now()
-	r.problems.with(r.find(s, m), now)
+	r.publisher.snapshot(m, &r.problems, now)
 	found := map[string]status.Problem{}
-	for _, p := range r.problems.with(r.find(s, m), now.Add(time.Minute)) {
+	for _, p := range r.publisher.snapshot(m, &r.problems, now.Add(time.Minute)).Status.Problems {
 		found[p.Reason] = p
 	}
 	return found
@@ -280,6 +297,8 @@ func TestProblems(t *testing.T) {
 	l := lockOf("g/t1", "", "failed")
 	l.Suspended, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
 	ended.Locks["g/t1"] = l
+	client := running()
+	client.Sessions = append(client.Sessions, elect.SessionView{ID: "D", State: elect.Live, Known: true, Member: elect.Member{Instance: "a"}})
 	empty := viewOf()
 	empty.Loaded, empty.Sessions = false, nil
 	empty.Session = ""
@@ -287,31 +306,40 @@ func TestProblems(t *testing.T) {
 	for name, test := range map[string]struct {
 		view   *elect.View
 		report balancer.Report
-		beat   error
+		failed error
 		took   time.Duration
 		want   []string // reasons
 		say    string   // in the message of the first
 	}{
 		"none":             {view: running()},
 		"nothing read yet": {view: empty},
-		"no room": {view: short, report: balancer.Report{Unassigned: []balancer.Unassigned{
+		"no capacity": {view: short, report: balancer.Report{Unassigned: []balancer.Unassigned{
 			{Key: "g/t5", Reason: balancer.NoCapacity}, {Key: "g/t6", Reason: balancer.NoCapacity},
 		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: there are 6 places"},
-		"no head-room":    {view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner"},
-		"store away":      {view: stale, beat: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable}, say: "heartbeats fail: dial: refused"},
-		"store not read":  {view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer"},
-		"store slow":      {view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s"},
-		"crash loop":      {view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3"},
-		"a few restarts":  {view: young},
-		"failed for good": {view: ended, want: []string{status.ProblemTaskFailing}, say: "failed after 5 restarts: exit status 5"},
-		"a run failed":    {view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4"},
-		"lists differ":    {view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}}, want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0"},
-		"one name twice":  {view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a"},
+		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Unassigned{
+			{Key: "g/t5", Reason: balancer.NoInstance}, {Key: "g/t6", Reason: balancer.NoInstance},
+		}}, want: []string{status.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the labels pool=gpu,zone=b"},
+		"a client of the same name": {view: client},
+		"no head-room":              {view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner"},
+		"store away":                {view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable}, say: "heartbeats fail: dial: refused"},
+		"store not read":            {view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer"},
+		"store slow":                {view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s"},
+		"crash loop":                {view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3"},
+		"a few restarts":            {view: young},
+		"failed for good":           {view: ended, want: []string{status.ProblemTaskFailing}, say: "failed after 5 restarts: exit status 5"},
+		"a run failed":              {view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4"},
+		"lists differ":              {view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}}, want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0"},
+		"one name twice":            {view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+			s := settings(t)
+			s.Groups[0].Selector = map[string]string{"zone": "b", "pool": "gpu"}
+			for i := range test.view.Sessions {
+				test.view.Sessions[i].Member.Labels = s.Groups[0].Selector
+			}
+			r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 			r.problems.clear(status.ProblemStoreUnreachable) // as once a store is open
-			r.beats.beat(test.took, test.beat)
+			r.heartbeats.note(test.took, test.failed)
 			found := problemsOf(r, test.view, &test.report, map[string]time.Duration{"A": time.Second, "B": time.Second})
 			var reasons []string
 			for reason := range found {
@@ -341,12 +369,11 @@ func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
 }
 
 func TestProblemsKeepTheirBeginning(t *testing.T) {
-	var b problemBook
-	b.init()
+	b := newProblemRegistry()
 	at := time.UnixMilli(1_000_000)
 	slow := finding{Problem: status.Problem{Reason: status.ProblemStoreSlow}, lasting: 10 * time.Second}
 	if got := b.with([]finding{slow}, at); len(got) != 0 {
-		t.Errorf("told before it has lasted: %+v", got)
+		t.Errorf("reported before it has lasted: %+v", got)
 	}
 	got := b.with([]finding{slow}, at.Add(10*time.Second))
 	if len(got) != 1 || !reflect.DeepEqual(got[0].Since, status.Millis(at.UnixMilli())) {
@@ -356,7 +383,7 @@ func TestProblemsKeepTheirBeginning(t *testing.T) {
 		t.Errorf("it is gone: %+v", got)
 	}
 	if got := b.with([]finding{slow}, at.Add(12*time.Second)); len(got) != 0 {
-		t.Errorf("it begins anew: %+v", got)
+		t.Errorf("it begins again: %+v", got)
 	}
 }
 
@@ -372,11 +399,11 @@ func TestReloadProblems(t *testing.T) {
 	if !has(status.ProblemConfigInvalid, "x.yaml:3: is bad (and 1 more)") {
 		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
 	}
-	r.Apply(t.Context(), s, []string{"zone", "lease.duration"})
+	r.Apply(s, []string{"zone", "lease.duration"})
 	if has(status.ProblemConfigInvalid, "") || !has(status.ProblemRestartRequired, "zone, lease.duration") {
 		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
 	}
-	r.Apply(t.Context(), s, nil)
+	r.Apply(s, nil)
 	if has(status.ProblemRestartRequired, "") {
 		t.Error("it is as it was: no restart is needed")
 	}

@@ -17,7 +17,8 @@ const (
 
 // The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
 const (
-	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has room for
+	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has free capacity for
+	ProblemNoInstance        = "NoInstance"        // tasks that no live instance may own
 	ProblemNoHeadroom        = "NoHeadroom"        // losing one instance would leave tasks over
 	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
 	ProblemStoreSlow         = "StoreSlow"         // the store answers late
@@ -35,9 +36,9 @@ const (
 // ProblemReasons lists every reason above.
 func ProblemReasons() []string {
 	return []string{
-		ProblemNoCapacity, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow, ProblemStoreStandalone,
-		ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired,
-		ProblemDuplicateInstance,
+		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
+		ProblemStoreStandalone, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck,
+		ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 	}
 }
 

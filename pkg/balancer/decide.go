@@ -30,11 +30,11 @@ type history struct {
 	waveAt  time.Time // when the last of them were
 }
 
-// follow notes when the membership last changed.
-func (h history) follow(v *elect.View, now time.Time) history {
+// follow notes when the membership last changed, clients apart.
+func (h history) follow(v *elect.View, d Declared, now time.Time) history {
 	ids := make([]string, 0, len(v.Sessions))
 	for _, s := range v.Sessions {
-		if s.State != elect.Dead {
+		if s.State != elect.Dead && !d.client(s) {
 			ids = append(ids, s.ID+string(s.State))
 		}
 	}
@@ -127,7 +127,7 @@ func (s situation) maySeed() (bool, time.Duration) {
 func (s situation) differs() map[string][]string {
 	highest := s.declared.Revision
 	for _, m := range s.view.Sessions {
-		if m.Known && m.State == elect.Live {
+		if m.Known && m.State == elect.Live && !s.declared.client(m) {
 			highest = max(highest, m.Member.ListRevision)
 		}
 	}
@@ -137,7 +137,7 @@ func (s situation) differs() map[string][]string {
 	}
 	for _, g := range s.declared.Groups {
 		for _, m := range s.view.Sessions {
-			if m.ID == s.view.Session || !m.Known || m.State != elect.Live || m.Member.ListRevision != highest {
+			if m.ID == s.view.Session || !m.Known || m.State != elect.Live || m.Member.ListRevision != highest || s.declared.client(m) {
 				continue
 			}
 			if m.Member.ListHashes[g.Name] != g.Hash {
@@ -200,7 +200,7 @@ func (s situation) waitsFor(lock elect.Lock) (instance string, waits bool) {
 func (s situation) members() []Member {
 	var members []Member
 	for _, v := range s.view.Sessions {
-		if v.State == elect.Dead || !v.Known {
+		if v.State == elect.Dead || !v.Known || s.declared.client(v) {
 			continue
 		}
 		m := v.Member
@@ -333,7 +333,7 @@ func (s situation) giveRemoved(d *decision) {
 		}
 	}
 	for _, m := range s.view.Sessions {
-		if m.Known && m.State == elect.Live && m.Member.ListRevision > s.declared.Revision {
+		if m.Known && m.State == elect.Live && m.Member.ListRevision > s.declared.Revision && !s.declared.client(m) {
 			return // a newer list holds: it may still have what mine lacks
 		}
 	}

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -34,6 +35,13 @@ func (d Declared) Names() []string {
 		names[i] = g.Name
 	}
 	return names
+}
+
+// client says whether a session only uses locks of its own: it declares no groups, while the lists here have hashes. It
+// counts neither in plans nor as a change of membership, and its lists differ from none.
+func (d Declared) client(m elect.SessionView) bool {
+	hashed := func(g DeclaredGroup) bool { return g.Hash != "" }
+	return m.Known && m.Member.Client() && slices.ContainsFunc(d.Groups, hashed)
 }
 
 // Policy says how eagerly keys move.

@@ -172,7 +172,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	if !s.view.Loaded || !s.view.Open && !s.view.Draining {
 		return 0, past, nil
 	}
-	s.history = past.follow(s.view, now)
+	s.history = past.follow(s.view, s.declared, now)
 	if keys := s.reservedForMe(); len(keys) > 0 && !s.view.Draining {
 		if err := l.take(ctx, keys); err != nil {
 			return 0, s.history, err

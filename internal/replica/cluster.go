@@ -1,0 +1,115 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// isClient says whether a session declares no groups: it uses locks of its own and takes no part in running tasks.
+func isClient(v elect.SessionView) bool { return v.Known && v.Member.Client() }
+
+// age is how long ago the session's newest heartbeat was seen.
+func (m material) age(v elect.SessionView) time.Duration {
+	if age, ok := m.ages[v.ID]; ok {
+		return age
+	}
+	return v.Age
+}
+
+// deadShown is how long a dead session is still shown.
+const deadShown = 5 * time.Minute
+
+func (m material) instances(start time.Time) []status.Instance {
+	if m.view == nil {
+		return nil
+	}
+	var list []status.Instance
+	for _, v := range m.view.Sessions {
+		if v.State == elect.Dead && m.age(v) > deadShown || isClient(v) {
+			continue
+		}
+		started := status.Millis(v.Member.Opened)
+		if v.ID == m.view.Session && v.Member.Opened == 0 {
+			started = status.Millis(start.UnixMilli())
+		}
+		held := m.owned[v.ID]
+		if v.State == elect.Dead {
+			held = nil // its orphans have no owner
+		}
+		list = append(list, status.Instance{
+			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone, Labels: v.Member.Labels,
+			Version: v.Member.Version, Revision: v.Member.Revision, Address: v.Member.Address, StartedAt: started,
+			HeartbeatAgeSeconds: m.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
+		})
+	}
+	return list
+}
+
+func (m material) locks() []status.Lock {
+	if m.view == nil {
+		return nil
+	}
+	list := make([]status.Lock, 0, len(m.view.Locks))
+	for key, l := range m.view.Locks {
+		shown := status.Lock{
+			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session, FencingToken: l.Token,
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Parked: l.Suspended,
+		}
+		if l.Session != "" {
+			shown.OwnedSince = status.Millis(l.Since)
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// group counts a group's tasks, and its capacity on the live instances that may own them.
+func (m material) group(g config.Group, shown []status.Task) status.Group {
+	group := status.Group{Name: g.Name, Cap: g.Cap}
+	owned := map[string]int{}
+	for i := range shown {
+		group.Count(shown[i].State)
+		owned[shown[i].Session]++
+	}
+	group.Room(m.places(g, owned))
+	return group
+}
+
+func (m material) places(g config.Group, owned map[string]int) []status.Place {
+	if m.view == nil {
+		return nil
+	}
+	var places []status.Place
+	for _, member := range m.view.Sessions {
+		if member.State != elect.Live || !member.Known || isClient(member) || !balancer.Selects(g.Selector, member.Member.Labels) {
+			continue
+		}
+		place := status.Place{Cap: -1, Owned: owned[member.ID]}
+		if limit, ok := member.Member.Caps[g.Name]; ok {
+			place.Cap = limit
+		}
+		if limit := member.Member.MaxTasks; limit > 0 {
+			free := max(0, limit-m.ownedElsewhere(member.ID, g.Name))
+			if place.Cap < 0 || free < place.Cap {
+				place.Cap = free
+			}
+		}
+		places = append(places, place)
+	}
+	return places
+}
+
+// ownedElsewhere counts what a session owns in other groups.
+func (m material) ownedElsewhere(session, group string) int {
+	n := 0
+	for name, owned := range m.owned[session] {
+		if name != group {
+			n += owned
+		}
+	}
+	return n
+}

@@ -1,0 +1,85 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// guardAdapter passes on to the guard what the elector says. Once the guard is gone the worker exits, so a failure is
+// only logged. Remote leases are the exception: a guard that merely stood still would later mark the sessions dead and
+// free keys whose remote leases it does not know.
+type guardAdapter struct {
+	client *guard.Client
+	place  *guard.Place // nil without one
+	log    logr.Logger
+}
+
+// guardTimeout is how long writing to the guard may take. A slower guard counts as gone.
+const guardTimeout = 5 * time.Second
+
+func (g guardAdapter) SessionOpening(session string) {
+	ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
+	defer cancel()
+	if g.place != nil {
+		_ = g.placed(g.place.Opening(session)) // a session that is not noted waits for its lease
+	}
+	g.note(g.client.SessionOpening(ctx, session))
+}
+
+func (g guardAdapter) SessionOver(session string) {
+	if g.place != nil {
+		_ = g.placed(g.place.Closed(session)) // it is marked: marking it again does no harm
+	}
+	g.note(g.client.SessionClosed(session))
+}
+
+// placed logs what could not be noted in the place. A record that is gone is no error: nothing waits for it.
+func (g guardAdapter) placed(err error) error {
+	if err == nil {
+		return nil
+	}
+	g.log.Error(err, "The container's record cannot be written")
+	if errors.Is(err, guard.ErrForgotten) {
+		return nil
+	}
+	return err
+}
+
+func (g guardAdapter) Renewed(session string, acked protocol.Instant, p protocol.Params) {
+	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, p.T, p.Renew)))
+}
+
+func (g guardAdapter) note(err error) {
+	if err != nil {
+		g.log.V(1).Info("The guard did not get a message", "error", err.Error())
+	}
+}
+
+// granted notes until when an HTTP endpoint may work on a key, for those who free the key should this process die:
+// the guard, and a successor in the same place.
+func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
+	return func(key elect.Key, session string, until time.Time) error {
+		if until.IsZero() {
+			err := g.client.GrantOver(key, session)
+			g.note(err)
+			return err
+		}
+		if g.place != nil {
+			if err := g.placed(g.place.Granting(key, session, lease)); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
+		defer cancel()
+		err := g.client.Grant(ctx, key, session, guard.Now().Add(time.Until(until)))
+		g.note(err)
+		return err
+	}
+}

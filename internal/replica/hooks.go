@@ -1,0 +1,62 @@
+package replica
+
+import (
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// taskMetrics counts runs.
+type taskMetrics struct{ m *status.Metrics }
+
+func (t taskMetrics) TaskRestart(key elect.Key) { t.m.TaskRestart(key.Group(), key.Name()) }
+
+func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Duration) {
+	if result == tasks.ResultSkipped {
+		took = -1 // nothing ran
+	}
+	t.m.TaskRun(key.Group(), key.Name(), string(result), took)
+}
+
+// hooks counts what the elector does, and remembers how its last heartbeat went.
+func hooks(m *status.Metrics, h *heartbeats) elect.Hooks {
+	return elect.Hooks{
+		Beat: func(took time.Duration, err error) {
+			m.Heartbeat(took, err)
+			h.note(took, err)
+		},
+		StoreOp:  m.StoreOp,
+		Claim:    func(group, result string) { m.Claim(group, result, 1) },
+		Release:  func(group string, reason elect.Reason) { m.Release(group, string(reason)) },
+		Move:     func(group string, reason elect.Reason) { m.Move(group, string(reason)) },
+		Failover: m.ObserveFailover,
+		Handover: m.ObserveHandover,
+	}
+}
+
+// heartbeats remembers how the last heartbeat went.
+type heartbeats struct {
+	mu   sync.Mutex
+	last heartbeat
+}
+
+// heartbeat is how one went, or why there could be none.
+type heartbeat struct {
+	took time.Duration
+	err  error
+}
+
+func (h *heartbeats) note(took time.Duration, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = heartbeat{took, err}
+}
+
+func (h *heartbeats) get() heartbeat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}

@@ -1,0 +1,148 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// node is what takes part in the cluster once there is a store.
+type node struct {
+	store   store.Store
+	elector *elect.Elector
+	loop    *balancer.Loop
+	tasks   *tasks.Supervisor
+}
+
+func (r *Replica) newNode(db store.Store) (*node, error) {
+	s := r.Settings()
+	cfg := elect.Config{
+		Store: db, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats),
+	}
+	if r.cfg.Guard != nil {
+		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, r.log}
+	}
+	for _, left := range r.cfg.Left {
+		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Granted: left.Granted})
+	}
+	n := &node{store: db}
+	var err error
+	if n.elector, err = elect.New(cfg); err != nil {
+		return nil, fmt.Errorf("make the elector: %w", err)
+	}
+	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s)); err != nil {
+		return nil, err
+	}
+	work := worker{runs: &r.runs, tasks: n.tasks, view: n.elector.View}
+	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
+		Elector: n.elector, Run: work.run, Clock: time.Now, Logger: r.log.WithName("balancer"),
+		Decided: r.cfg.Metrics.Reconcile, Policy: policy(s, n.elector),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the loop: %w", err)
+	}
+	return n, nil
+}
+
+func policy(s *config.Settings, e *elect.Elector) balancer.Policy {
+	p := balancer.Policy{
+		Settle: s.Rebalance.Settle, MaxMoves: s.Rebalance.MaxMoves,
+		FirstQuiet: min(500*time.Millisecond, e.Params().Beat),
+	}
+	if s.Rebalance.OnRestart == config.OnRestartWait {
+		p.RestartGrace = s.Rebalance.RestartGrace
+	}
+	return p
+}
+
+func (r *Replica) supervisorConfig(s *config.Settings) tasks.Config {
+	cfg := tasks.Config{
+		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
+		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
+		OnStuck: func(t tasks.Task, since time.Time) {
+			r.problems.set(status.Problem{
+				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: s.Instance,
+				Message: fmt.Sprintf("does not stop since %s; its key is not handed over while it runs", since.UTC().Format(time.RFC3339)),
+			})
+		},
+		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStopStuck, string(t.Key())) },
+	}
+	if g := r.cfg.Guard; g != nil {
+		cfg.Starter = g
+		cfg.Granted = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
+	}
+	return cfg
+}
+
+func (r *Replica) member(s *config.Settings) elect.Member {
+	m := elect.Member{
+		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: r.cfg.Revision,
+		Version: r.cfg.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
+		Caps: map[string]int{}, ListHashes: map[string]string{},
+	}
+	for _, g := range s.Groups {
+		m.ListHashes[g.Name] = g.Hash
+		if g.Cap != nil {
+			m.Caps[g.Name] = *g.Cap
+		}
+	}
+	return m
+}
+
+func declared(s *config.Settings) balancer.Declared {
+	d := balancer.Declared{Revision: s.Revision}
+	for _, g := range s.Groups {
+		group := balancer.DeclaredGroup{Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks))}
+		for i, t := range g.Tasks {
+			group.Keys[i] = balancer.DeclaredKey{Key: t.Key(), Weight: t.Weight}
+		}
+		d.Groups = append(d.Groups, group)
+	}
+	return d
+}
+
+// declare passes the task lists on to the elector and the loop.
+func (n *node) declare(ctx context.Context, m elect.Member, d balancer.Declared) error {
+	if err := n.elector.SetMember(ctx, m); err != nil {
+		return err
+	}
+	return n.loop.Declare(ctx, d)
+}
+
+func (n *node) drain(ctx context.Context) error {
+	if err := n.elector.Drain(ctx); err != nil {
+		return err
+	}
+	for {
+		changed := n.elector.Changed()
+		if v := n.elector.View(); v.Draining && len(v.Held) == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-n.elector.Done():
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("%d tasks have not ended: %w", len(n.elector.View().Held), context.Cause(ctx))
+		}
+	}
+}
+
+// tail is what the task wrote here lately; false: it does not run here, and nothing of it is kept.
+func (n *node) tail(key elect.Key, most int) ([]string, bool) {
+	lines := n.tasks.Tail(key, most)
+	texts := make([]string, len(lines))
+	for i, line := range lines {
+		texts[i] = line.Text
+	}
+	_, held := n.elector.View().Held[key]
+	return texts, len(lines) > 0 || held
+}

@@ -1,0 +1,119 @@
+package replica
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// TestEnded holds that tasks have ended when the store holds their outcomes, whatever they look like.
+func TestEnded(t *testing.T) {
+	keys := []elect.Key{"g/t1", "g/t2"}
+	with := func(key elect.Key, owner string, suspended bool, outcome *elect.RunOutcome) elect.Lock {
+		l := lockOf(key, owner, "done")
+		l.Suspended, l.Status.Outcome = suspended, outcome
+		return l
+	}
+	succeeded, failed := &elect.RunOutcome{Succeeded: true, At: 5000}, &elect.RunOutcome{At: 5000}
+	for name, test := range map[string]struct {
+		view   *elect.View
+		change func(*elect.View)
+		all    bool
+		failed int
+	}{
+		"nothing known":         {view: viewOf()},
+		"one runs":              {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "B", false, nil))},
+		"both":                  {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, failed)), all: true, failed: 1},
+		"not released yet":      {view: viewOf(with("g/t1", "B", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
+		"released by a drain":   {view: viewOf(with("g/t1", "", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
+		"paused":                {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: wish(elect.WishPause, "g/t1", ""), all: true},
+		"paused before its end": {view: viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)), change: wish(elect.WishPause, "g/t1", "")},
+		"to run again": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) {
+			v.Wishes = append(v.Wishes, elect.Wish{Kind: elect.WishRerun, Name: "g/t1", At: 6000})
+		}},
+		"not read yet": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) { v.Loaded = false }},
+	} {
+		if test.change != nil {
+			test.change(test.view)
+		}
+		if all, failed := ended(test.view, keys); all != test.all || failed != test.failed {
+			t.Errorf("%s: %v, %d failed; want %v, %d", name, all, failed, test.all, test.failed)
+		}
+	}
+}
+
+// TestRerunRunsOnce holds that a task whose outcome an operator wants forgotten runs once more and is done again. Before,
+// the outcome stayed in the lock: the task was claimed, seen to be done, released and claimed, without end.
+func TestRerunRunsOnce(t *testing.T) {
+	dir := t.TempDir()
+	ran, path := filepath.Join(dir, "ran"), filepath.Join(dir, "a.yaml")
+	text := `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+lease: {duration: 20s}
+groups:
+  - name: g
+    tasks: [{name: job, restart: never, exec: {command: [sh, -c, 'echo run >> "$0"', ` + ran + `]}}]
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config.Load([]string{path}, os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	db := memstore.New()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Run(ctx, db) }()
+	defer func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}()
+	token := func() int64 { return r.Board().Snapshot().Task("g/job").FencingToken }
+	done := func(runs int) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); ; {
+			changed := r.Board().Changed()
+			content, _ := os.ReadFile(ran) // not there before the first run
+			if strings.Count(string(content), "run") == runs && r.Board().Snapshot().Task("g/job").State == status.Done {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("ran %q, %+v; want %d runs and done", content, r.Board().Snapshot().Task("g/job"), runs)
+			}
+			<-changed
+		}
+	}
+	done(1)
+
+	rerun := elect.Wish{Kind: elect.WishRerun, Name: "g/job", At: time.Now().UnixMilli() + 1, By: "test"}
+	rerun.Rev = 1
+	if _, err := db.Apply(ctx, store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
+		t.Fatal(err)
+	}
+	done(2)
+	after := token()
+	for range 3 { // snapshots of about a second each: a loop would claim the key hundreds of times
+		<-r.Board().Changed()
+	}
+	if token() != after {
+		t.Errorf("the token is %d, was %d: the key is claimed again and again", token(), after)
+	}
+	done(2)
+}

@@ -1,0 +1,49 @@
+package balancer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// TestClientsTakeNoPart holds that a session that declares no groups, as a process does that only wants a lock, differs
+// from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
+func TestClientsTakeNoPart(t *testing.T) {
+	member := func(id string, lists map[string]string) elect.SessionView {
+		return elect.SessionView{ID: id, State: elect.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists}}
+	}
+	now := time.UnixMilli(1_000_000)
+	declared := Declared{Revision: 1, Groups: []DeclaredGroup{{Name: "g", Hash: "1", Keys: []DeclaredKey{{Key: "g/1"}, {Key: "g/2"}}}}}
+	view := &elect.View{
+		Session: "a", Instance: "a", Open: true, Loaded: true, Outage: -1,
+		Sessions: []elect.SessionView{member("a", map[string]string{"g": "1"})},
+		Locks:    map[elect.Key]elect.Lock{}, Held: map[elect.Key]elect.Held{"g/gone": {}},
+	}
+	past := history{}.follow(view, declared, now)
+	client := member("lock", nil)
+	client.Member.ListRevision = 7
+	joined := *view
+	joined.Sessions = append(joined.Sessions, client)
+	later := now.Add(time.Hour)
+	after := past.follow(&joined, declared, later)
+	if !after.since.Equal(now) {
+		t.Errorf("the membership counts as changed at %v, when the client came", after.since)
+	}
+	d := situation{view: &joined, declared: declared, history: after, now: later}.decide()
+	if len(d.differs) != 0 {
+		t.Errorf("lists differ: %v", d.differs)
+	}
+	if len(d.claim) != 2 {
+		t.Errorf("claims %v, want both keys", d.claim)
+	}
+	if len(d.give) != 1 || d.give[0].Key != "g/gone" {
+		t.Errorf("gives %v, want the key that is declared no longer", d.give)
+	}
+
+	// Without hashes nothing says who declares what: everybody takes part.
+	declared.Groups[0].Hash = ""
+	if d := (situation{view: &joined, declared: declared, history: after, now: later}).decide(); len(d.input.Members) != 2 {
+		t.Errorf("members %v", d.input.Members)
+	}
+}
