@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )
 
 func main() {
@@ -96,7 +97,7 @@ func (s service) run(ctx context.Context, path string) error {
 		Policy: balancer.Policy{Settle: s.settle, FirstQuiet: 500 * time.Millisecond},
 		Run: func(key elect.Key) elect.Runnable {
 			return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
-				return supervisor.Run(ctx, tasks.Task{Group: key.Group(), Name: key.Name(), Callback: "consume"}, lease)
+				return supervisor.Run(ctx, tasks.Task{Group: key.Group(), Name: key.Name(), Runner: callback.Runner("consume")}, lease)
 			})
 		},
 	})

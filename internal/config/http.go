@@ -6,19 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
 
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: a method, the name of a header
 
 // http reads what calls a far side. Fields with variables are checked at each request, when their values are known.
-func (l *loader) http(n *node, ticks bool, lease time.Duration) *tasks.HTTP {
-	if n == nil {
-		return nil
-	}
-	h := &tasks.HTTP{
+func (l *loader) http(n *node, ticks bool, lease time.Duration) httptask.Runner {
+	h := httptask.Runner{
 		URL:       l.text(n.get("url"), ""),
-		Method:    l.text(n.get("method"), ""),
+		Method:    l.text(n.get("method"), httptask.DefaultMethod),
 		Headers:   l.texts(n.get("headers")),
 		Body:      l.text(n.get("body"), ""),
 		TokenFile: l.text(n.get("tokenFile"), ""),
@@ -46,21 +43,20 @@ func isWebURL(text string) bool {
 }
 
 // httpTimeout is the limit of one request. A far side that holds a task between requests is asked every third of the
-// lease, so it has to answer within that.
+// lease, so it has to answer within that. What is left out stays 0: its default goes by the lease under which the task runs.
 func (l *loader) httpTimeout(n *node, ticks bool, lease time.Duration) time.Duration {
 	if ticks {
-		return l.positive(n, tasks.DefaultHTTPTimeout, "")
+		return l.positive(n, httptask.DefaultTimeout, "")
 	}
-	unset := min(tasks.DefaultHTTPTimeout, lease/4)
-	timeout := l.positive(n, unset, "")
+	timeout := l.positive(n, 0, "")
 	if 3*timeout >= lease {
 		l.refuse(n, "less than a third of lease.duration "+short(lease))
-		return unset
+		return 0
 	}
 	return timeout
 }
 
-func (l *loader) headers(n *node, h *tasks.HTTP) {
+func (l *loader) headers(n *node, h httptask.Runner) {
 	if n == nil {
 		return
 	}

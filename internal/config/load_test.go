@@ -4,12 +4,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
+	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
 
 // load loads texts as files a.yaml, b.yaml, … of a directory of their own.
@@ -125,10 +129,10 @@ func TestWhatComesInIsNotExpandedAgain(t *testing.T) {
       - {name: a, callback: "$(DOLLAR)$(SHARDCTL_TASK)$$(X)"}
       - {name: b, callback: "$(DOLLAR)$$(X)"}
 `))
-	if got, want := s.Groups[0].Tasks[0].Callback, "$(WORD)a$(X)"; got != want {
+	if got, want := string(s.Groups[0].Tasks[0].Runner.(callback.Runner)), "$(WORD)a$(X)"; got != want {
 		t.Errorf("callback %q, want %q", got, want)
 	}
-	if got, want := s.Groups[0].Tasks[1].Callback, "$(WORD)$(X)"; got != want {
+	if got, want := string(s.Groups[0].Tasks[1].Runner.(callback.Runner)), "$(WORD)$(X)"; got != want {
 		t.Errorf("callback %q, want %q", got, want)
 	}
 }
@@ -145,11 +149,11 @@ func TestTextIsTakenAsWritten(t *testing.T) {
 	if task.Name != "007" {
 		t.Errorf("name %q, want 007", task.Name)
 	}
-	if want := []string{"1.0", "yes", "null", "1e3", "0o7"}; !slices.Equal(task.Exec.Command, want) {
-		t.Errorf("command %q, want %q", task.Exec.Command, want)
+	if want := []string{"1.0", "yes", "null", "1e3", "0o7"}; !slices.Equal(task.Runner.(exec.Runner).Command, want) {
+		t.Errorf("command %q, want %q", task.Runner.(exec.Runner).Command, want)
 	}
-	if want := map[string]string{"A": "1_000", "B": "", "C": ".inf", "x-kept": "on"}; !maps.Equal(task.Exec.Env, want) {
-		t.Errorf("env %q, want %q", task.Exec.Env, want)
+	if want := map[string]string{"A": "1_000", "B": "", "C": ".inf", "x-kept": "on"}; !maps.Equal(task.Runner.(exec.Runner).Env, want) {
+		t.Errorf("env %q, want %q", task.Runner.(exec.Runner).Env, want)
 	}
 	if want := map[string]string{"a": "1.10", "b": "no", "c": "0x1F", "e": "", "f": "2026-01-01"}; !maps.Equal(task.Labels, want) {
 		t.Errorf("labels %q, want %q", task.Labels, want)
@@ -167,14 +171,14 @@ func TestRunnersStayAsWritten(t *testing.T) {
       - name: h
         http: {url: "http://$(WORD)/", body: $(file:/not/there), timeout: 1s}
 `))
-	e := s.Groups[0].Tasks[1].Exec
+	e := s.Groups[0].Tasks[1].Runner.(exec.Runner)
 	if want := []string{"run", "$(TWENTY)", "$(SHARDCTL_INDEX)", "$$(X)"}; !slices.Equal(e.Command, want) {
 		t.Errorf("command %q, want %q", e.Command, want)
 	}
 	if e.Env["SECRET"] != "$(file:/not/there)" || e.Dir != "/srv/$(SHARDCTL_TASK)" || e.Ready.Delay != time.Hour {
 		t.Errorf("got %+v", e)
 	}
-	if h := s.Groups[0].Tasks[2].HTTP; h.URL != "http://$(WORD)/" || h.Body != "$(file:/not/there)" {
+	if h := s.Groups[0].Tasks[2].Runner.(httptask.Runner); h.URL != "http://$(WORD)/" || h.Body != "$(file:/not/there)" {
 		t.Errorf("got %+v", h)
 	}
 }
@@ -208,11 +212,11 @@ groups:
 	if want := (tasks.Stop{Signal: "SIGINT", Timeout: 30 * time.Second}); keeps.Stop != want {
 		t.Errorf("stop %v, want %v", keeps.Stop, want)
 	}
-	if want := []string{"c"}; !slices.Equal(keeps.Exec.Command, want) {
-		t.Errorf("command %v, want %v: lists replace", keeps.Exec.Command, want)
+	if want := []string{"c"}; !slices.Equal(keeps.Runner.(exec.Runner).Command, want) {
+		t.Errorf("command %v, want %v: lists replace", keeps.Runner.(exec.Runner).Command, want)
 	}
-	if want := map[string]string{"A": "1", "B": "3"}; !maps.Equal(keeps.Exec.Env, want) {
-		t.Errorf("env %v, want %v", keeps.Exec.Env, want)
+	if want := map[string]string{"A": "1", "B": "3"}; !maps.Equal(keeps.Runner.(exec.Runner).Env, want) {
+		t.Errorf("env %v, want %v", keeps.Runner.(exec.Runner).Env, want)
 	}
 	if keeps.Restart != tasks.RestartOnFailure || keeps.Backoff.Initial != 2*time.Second || keeps.Retry.Attempts != 1 {
 		t.Errorf("got %+v", keeps)
@@ -223,8 +227,21 @@ groups:
 	if every.TimeZone != "UTC" || every.Retry.Attempts != 5 {
 		t.Errorf("got %+v", every)
 	}
-	if calls.Exec != nil || calls.HTTP == nil || calls.HTTP.Timeout != 5*time.Second {
-		t.Errorf("got %+v: its own runner takes the place of the default one", calls)
+	if h, ok := calls.Runner.(httptask.Runner); !ok || h.Timeout != 0 {
+		t.Errorf("got %+v: its own runner takes the place of the default one, its timeout goes by the running lease", calls)
+	}
+}
+
+// A replica keeps its lease when it reads another one, and its tasks run on.
+func TestLeaseChangesNoTask(t *testing.T) {
+	const lists = "groups:\n  - {name: g, tasks: [{name: ping, http: {url: 'http://h/'}}, {name: run, exec: {command: [a]}}]}\n"
+	for _, lease := range []string{"1s", "80s", "1h"} {
+		before, after := load(t, minimal+lists), load(t, minimal+"lease: {duration: "+lease+"}\n"+lists)
+		for i, old := range before.Groups[0].Tasks {
+			if next := after.Groups[0].Tasks[i]; !reflect.DeepEqual(old, next) || tasks.NeedsRestart(old, next) {
+				t.Errorf("with a lease of %s %s changes from %+v to %+v", lease, old.Name, old, next)
+			}
+		}
 	}
 }
 
@@ -253,7 +270,7 @@ groups:
 	if g.Cap == nil || *g.Cap != 0 || g.Selector["pool"] != "gpu" {
 		t.Errorf("got %+v, want what the second file says", g)
 	}
-	if b := g.Tasks[1]; b.Name != "b" || b.Callback != "f" || b.Weight != 3 {
+	if b := g.Tasks[1]; b.Name != "b" || b.Runner != tasks.Runner(callback.Runner("f")) || b.Weight != 3 {
 		t.Errorf("got %+v, want the first file's defaults", b)
 	}
 }
@@ -291,7 +308,7 @@ groups:
       - {name: b, exec: *run, x-note: {}}
       - {name: c, <<: [*base, *twice]}
 `)
-	if got := s.Groups[0].Tasks; got[0].Weight != 7 || got[0].Exec.Command[0] != "a" || got[1].Exec.Command[0] != "a" ||
+	if got := s.Groups[0].Tasks; got[0].Weight != 7 || got[0].Runner.(exec.Runner).Command[0] != "a" || got[1].Runner.(exec.Runner).Command[0] != "a" ||
 		got[2].Weight != 2 || got[2].Labels["x-label"] != "kept" {
 		t.Errorf("got %+v", got)
 	}

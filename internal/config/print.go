@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
+	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
 
 // Print writes the effective configuration as YAML: every default, braces expanded, fields of exec and http as they are
@@ -53,7 +57,7 @@ func (f fields) MarshalYAML() (any, error) {
 func (s *Settings) shown() fields {
 	groups := make([]fields, len(s.Groups))
 	for i, g := range s.Groups {
-		groups[i] = g.shown()
+		groups[i] = g.shown(s.Lease.Duration)
 	}
 	return fields{
 		{"version", 1},
@@ -84,10 +88,10 @@ func (s *Settings) shown() fields {
 
 func (t TLS) shown() fields { return fields{{"certFile", t.CertFile}, {"keyFile", t.KeyFile}} }
 
-func (g Group) shown() fields {
+func (g Group) shown(lease time.Duration) fields {
 	all := make([]fields, len(g.Tasks))
 	for i, t := range g.Tasks {
-		all[i] = shownTask(t)
+		all[i] = shownTask(t, lease)
 	}
 	shown := fields{{"name", g.Name}}
 	if g.Cap != nil {
@@ -100,18 +104,19 @@ func (g Group) shown() fields {
 }
 
 // shownTask shows the fields that go with the task, so that what is printed is a configuration as well.
-func shownTask(t tasks.Task) fields {
+func shownTask(t tasks.Task, lease time.Duration) fields {
 	shown := fields{
 		{"name", t.Name},
 		{"labels", some(t.Labels)},
 		{"weight", t.Weight},
-		{"callback", set(t.Callback)},
 	}
-	if t.Exec != nil {
-		shown = append(shown, field{"exec", shownExec(t.Exec)})
-	}
-	if t.HTTP != nil {
-		shown = append(shown, field{"http", shownHTTP(t.HTTP)})
+	switch r := t.Runner.(type) {
+	case callback.Runner:
+		shown = append(shown, field{"callback", string(r)})
+	case exec.Runner:
+		shown = append(shown, field{"exec", shownExec(r)})
+	case httptask.Runner:
+		shown = append(shown, field{"http", shownHTTP(r, cmp.Or(r.Timeout, min(httptask.DefaultTimeout, lease/4)))})
 	}
 	shown = append(shown, field{"stop", fields{{"signal", t.Stop.Signal}, {"timeout", short(t.Stop.Timeout)}}})
 	if !t.Ticks() {
@@ -135,7 +140,7 @@ func shownTask(t tasks.Task) fields {
 	)
 }
 
-func shownExec(e *tasks.Exec) fields {
+func shownExec(e exec.Runner) fields {
 	shown := fields{{"command", maskArgs(e.Command)}, {"env", some(maskNamedAll(e.Env))}, {"dir", set(e.Dir)}}
 	if e.Ready.Notify {
 		return append(shown, field{"ready", fields{{"notify", true}}})
@@ -143,13 +148,13 @@ func shownExec(e *tasks.Exec) fields {
 	return append(shown, field{"ready", fields{{"delay", short(e.Ready.Delay)}}})
 }
 
-func shownHTTP(h *tasks.HTTP) fields {
+func shownHTTP(h httptask.Runner, timeout time.Duration) fields {
 	shown := fields{
 		{"url", maskText(h.URL)},
 		{"method", h.Method},
 		{"headers", some(maskNamedAll(h.Headers))},
 		{"body", set(maskText(h.Body))},
-		{"timeout", short(h.Timeout)},
+		{"timeout", short(timeout)},
 		{"tokenFile", set(h.TokenFile)},
 	}
 	if h.CAFile != "" {

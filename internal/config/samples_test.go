@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	exectask "github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 func TestSamples(t *testing.T) {
@@ -31,10 +33,11 @@ func TestSamples(t *testing.T) {
 		}
 		for _, g := range s.Groups {
 			for _, task := range g.Tasks {
-				if task.Exec == nil {
+				runs, ok := task.Runner.(exectask.Runner)
+				if !ok {
 					continue
 				}
-				if _, err := exec.LookPath(task.Exec.Command[0]); err != nil {
+				if _, err := exec.LookPath(runs.Command[0]); err != nil {
 					t.Errorf("%s: task %s runs what not every machine has: %v", file, task.Name, err)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
@@ -68,8 +70,6 @@ func (l *loader) task(n *node, s *Settings) tasks.Task {
 	t := tasks.Task{
 		Labels:        l.labels(n.get("labels")),
 		Weight:        l.count(n.get("weight")),
-		Exec:          l.exec(n.get("exec")),
-		Callback:      l.text(n.get("callback"), ""),
 		Stop:          tasks.Stop{Signal: l.text(n.at("stop", "signal"), "")},
 		Restart:       tasks.RestartPolicy(l.text(n.get("restart"), "")),
 		Backoff:       l.backoff(n.get("backoff")),
@@ -88,20 +88,28 @@ func (l *loader) task(n *node, s *Settings) tasks.Task {
 	}
 	t.Stop.Timeout = l.positive(n.at("stop", "timeout"), 0, ", or set stop.signal: SIGKILL")
 	ticks := n.get("schedule") != nil || n.get("every") != nil
-	t.HTTP = l.http(n.get("http"), ticks, s.Lease.Duration)
+	t.Runner = l.runner(n, ticks, s.Lease.Duration)
 	l.oneRunner(n)
 	l.triggers(n, ticks)
 	return t.WithDefaults()
 }
 
-func (l *loader) exec(n *node) *tasks.Exec {
-	if n == nil {
-		return nil
+func (l *loader) runner(n *node, ticks bool, lease time.Duration) tasks.Runner {
+	switch {
+	case n.get("exec") != nil:
+		return l.exec(n.get("exec"))
+	case n.get("http") != nil:
+		return l.http(n.get("http"), ticks, lease)
+	default:
+		return callback.Runner(l.text(n.get("callback"), ""))
 	}
-	e := &tasks.Exec{
+}
+
+func (l *loader) exec(n *node) exec.Runner {
+	e := exec.Runner{
 		Env: l.texts(n.get("env")),
 		Dir: l.text(n.get("dir"), ""),
-		Ready: tasks.Ready{
+		Ready: exec.Ready{
 			Delay:  l.duration(n.at("ready", "delay"), 0),
 			Notify: l.truth(n.at("ready", "notify")),
 		},

@@ -17,7 +17,7 @@ const (
 	headerSize = 8
 	maxFrame   = 16 << 20 // bytes of one record
 	maxQueue   = 1 << 16  // records waiting to be sent, apart from those with a slot
-	maxFiles   = 2        // beside one record
+	maxFiles   = 3        // beside one record
 )
 
 var (

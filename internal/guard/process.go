@@ -62,15 +62,19 @@ func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, e
 	return p, nil
 }
 
-// Bits of message.Code in a start: which of the outputs were passed.
+// Bits of message.Code in a start: which files were passed, in this order.
 const (
-	passedStdout = 1 << iota
+	passedStdin = 1 << iota
+	passedStdout
 	passedStderr
 )
 
 func outputsOf(cmd tasks.Command) ([]*os.File, int) {
 	var files []*os.File
 	outputs := 0
+	if cmd.Stdin != nil {
+		files, outputs = append(files, cmd.Stdin), outputs|passedStdin
+	}
 	if cmd.Stdout != nil {
 		files, outputs = append(files, cmd.Stdout), outputs|passedStdout
 	}

@@ -48,11 +48,11 @@ func (o spawnOrder) run(null *os.File) (int, error) {
 	if o.deadlines.phaseAt(Now()) != phaseHeld {
 		return 0, errors.New("the session's renewal deadline has passed")
 	}
-	stdout, stderr := o.outputsTo(null)
+	stdin, stdout, stderr := o.filesOf(null)
 	pid, err := syscall.ForkExec(string(o.start.Path), stringsOf(o.start.Args), &syscall.ProcAttr{ //nolint:gosec // G204: running what the configuration names is what this program is for
 		Dir:   string(o.start.Dir),
 		Env:   stringsOf(o.start.Env),
-		Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()},
+		Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
 		Sys:   childAttr(),
 	})
 	if err != nil {
@@ -61,9 +61,12 @@ func (o spawnOrder) run(null *os.File) (int, error) {
 	return pid, nil
 }
 
-func (o spawnOrder) outputsTo(null *os.File) (stdout, stderr *os.File) {
-	stdout, stderr = null, null
+func (o spawnOrder) filesOf(null *os.File) (stdin, stdout, stderr *os.File) {
+	stdin, stdout, stderr = null, null, null
 	files := o.files
+	if o.outputs&passedStdin != 0 && len(files) > 0 {
+		stdin, files = files[0], files[1:]
+	}
 	if o.outputs&passedStdout != 0 && len(files) > 0 {
 		stdout, files = files[0], files[1:]
 	}
@@ -74,5 +77,5 @@ func (o spawnOrder) outputsTo(null *os.File) (stdout, stderr *os.File) {
 	default:
 		stderr = stdout // one file for both
 	}
-	return stdout, stderr
+	return stdin, stdout, stderr
 }

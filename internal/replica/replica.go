@@ -58,7 +58,7 @@ func New(cfg Config) *Replica {
 		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
 		publisher: newPublisher(cfg.Metrics, cfg.Version),
 	}
-	r.runs.set(cfg.Settings)
+	r.runs.set(cfg.Settings, nil)
 	r.problems.set(storeUnreachable("the store has not been reached yet"))
 	r.publish()
 	return r
@@ -126,7 +126,11 @@ func (r *Replica) material() material {
 
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
 func (r *Replica) Apply(s *config.Settings, restart []string) {
-	for _, gone := range r.runs.set(s) {
+	var update func(tasks.Task) bool
+	if n := r.node.Load(); n != nil {
+		update = n.tasks.Update
+	}
+	for _, gone := range r.runs.set(s, update) {
 		r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 	}
 	r.lists.set(s)

@@ -22,8 +22,9 @@ type runs struct {
 	active map[elect.Key]context.CancelCauseFunc
 }
 
-// set takes new lists, ends the runs of tasks that have changed, and returns those that are no longer declared.
-func (r *runs) set(s *config.Settings) (gone []elect.Key) {
+// set takes new lists and returns the tasks that are no longer declared. Runs of tasks that have changed get their new fields by update; they
+// end, and begin again, where that says that it is not enough.
+func (r *runs) set(s *config.Settings, update func(tasks.Task) bool) (gone []elect.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := make(map[elect.Key]*tasks.Task, s.Tasks())
@@ -33,7 +34,7 @@ func (r *runs) set(s *config.Settings) (gone []elect.Key) {
 		}
 	}
 	for key, cancel := range r.active {
-		if t, ok := next[key]; ok && !reflect.DeepEqual(t, r.tasks[key]) {
+		if t, ok := next[key]; ok && !reflect.DeepEqual(t, r.tasks[key]) && (update == nil || !update(*t)) {
 			cancel(errChanged)
 		}
 	}

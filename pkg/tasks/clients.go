@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// clients keeps one HTTP client for each set of certificates in use.
-type clients struct {
+// Clients keeps one HTTP client for each set of certificates in use. Its zero value is ready; its methods may be called concurrently.
+type Clients struct {
 	ping, pong time.Duration // zero: the defaults
 	mu         sync.Mutex
 	byFile     map[string]keptClient
@@ -24,8 +24,9 @@ type keptClient struct {
 	client *http.Client
 }
 
-// get returns the client for caFile, whose content is read anew each time, so that certificates may be replaced.
-func (c *clients) get(caFile string) (*http.Client, error) {
+// Client returns the client that trusts the PEM certificates in caFile, or the system's where that is empty. The file is read at each call, so
+// that certificates may be replaced. The client follows no redirects.
+func (c *Clients) Client(caFile string) (*http.Client, error) {
 	var pem []byte
 	if caFile != "" {
 		var err error
@@ -62,7 +63,7 @@ const (
 	connectFor = 10 * time.Second // at most, for each of dialing and the TLS handshake
 )
 
-func (c *clients) make(caFile string, pem []byte) (*http.Client, error) {
+func (c *Clients) make(caFile string, pem []byte) (*http.Client, error) {
 	dialer := &net.Dialer{Timeout: connectFor}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
@@ -83,8 +84,8 @@ func (c *clients) make(caFile string, pem []byte) (*http.Client, error) {
 	}, nil
 }
 
-// close closes idle connections.
-func (c *clients) close() {
+// Close closes idle connections.
+func (c *Clients) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kept := range c.byFile {

@@ -30,10 +30,10 @@ func TestConnectionThatDiedSilentlyIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	router := newRouter(t, server.Listener.Addr().String())
-	c := &clients{ping: 50 * time.Millisecond, pong: 50 * time.Millisecond}
-	defer c.close()
+	c := &Clients{ping: 50 * time.Millisecond, pong: 50 * time.Millisecond}
+	defer c.Close()
 	call := func(limit time.Duration) error {
-		client, err := c.get(caFile)
+		client, err := c.Client(caFile)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,13 +19,9 @@ const (
 	DefaultCatchUpWindow = time.Hour
 	DefaultTimeZone      = "UTC"
 	DefaultRetryAttempts = 1
-	DefaultHTTPMethod    = "POST"
-	// DefaultHTTPTimeout is that of one request. A far side that holds a task between requests gets a quarter of the
-	// lease instead where that is less, since it has to answer within a third.
-	DefaultHTTPTimeout = 10 * time.Second
 )
 
-// WithDefaults returns t with its empty fields filled in. HTTP.Timeout stays zero: its default depends on the lease.
+// WithDefaults returns t with its empty fields filled in; the runner is as it was.
 func (t Task) WithDefaults() Task {
 	t.Weight = cmp.Or(t.Weight, DefaultWeight)
 	t.Stop.Signal = cmp.Or(t.Stop.Signal, DefaultStopSignal)
@@ -38,11 +34,6 @@ func (t Task) WithDefaults() Task {
 	t.TimeZone = cmp.Or(t.TimeZone, DefaultTimeZone)
 	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, DefaultRetryAttempts)
 	t.Retry.Backoff = t.Retry.Backoff.withDefaults()
-	if t.HTTP != nil {
-		request := *t.HTTP // a Task's parts are shared and never changed
-		request.Method = cmp.Or(request.Method, DefaultHTTPMethod)
-		t.HTTP = &request
-	}
 	return t
 }
 

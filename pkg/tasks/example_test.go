@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )
 
 func ExampleRegistry() {
@@ -61,7 +62,7 @@ func ExampleNewSupervisor() {
 	defer supervisor.Close()
 	// What holds the key calls this for as long as it does:
 	var _ tasks.RunFunc = func(ctx context.Context, hold tasks.Hold) error {
-		return supervisor.Run(ctx, tasks.Task{Group: "greetings", Name: "hello", Callback: "hello"}, hold)
+		return supervisor.Run(ctx, tasks.Task{Group: "greetings", Name: "hello", Runner: callback.Runner("hello")}, hold)
 	}
 	fmt.Println(registry.Names())
 	// Output: [hello]

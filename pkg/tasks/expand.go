@@ -65,7 +65,7 @@ func expandOne(text string, lookup func(string) (string, bool)) (value, rest str
 		}
 		return "", "", fmt.Errorf("$(%s) is not set and has no default", name)
 	case isFile && path != "":
-		value, err := readExpanded(path)
+		value, err := ReadFile(path)
 		return value, rest, err
 	default:
 		return "$(", text[2:], nil
@@ -83,7 +83,8 @@ func leadingName(text string) string {
 	return text
 }
 
-func readExpanded(path string) (string, error) {
+// ReadFile reads what $(file:PATH) stands for: a file's content less its trailing line ends, at most 1 MiB.
+func ReadFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("$(file:%s): %w", path, err)

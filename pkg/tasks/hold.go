@@ -2,22 +2,15 @@ package tasks
 
 import (
 	"context"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // Hold is the lease of a running task, as package elect hands it out: *elect.Lease is one.
 type Hold interface {
-	Key() elect.Key
-	Session() string
+	Lease
 	// Token is that of the last claim or Advance.
 	Token() int64
-	// Valid says whether work may go on now: the lease has not reached its renewal deadline.
-	Valid() bool
-	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which nothing of the task
-	// may be alive any more.
-	Deadline() time.Time
 	// Status is what the lock says of the task now, for what carries over from an earlier owner: the last tick, an outcome.
 	Status() elect.TaskStatus
 	// Report notes a new status in the lock, soon and at most the newest: for people, nothing hangs on it.

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -10,109 +11,47 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeHold is a lease that is renewed for ever, unless frozen.
-type fakeHold struct {
-	key   elect.Key
-	lease time.Duration
+func newHold(t Task) *fakehold.Hold { return fakehold.New(t.Key()) }
 
-	mu       sync.Mutex
-	token    int64
-	status   elect.TaskStatus
-	reports  []elect.TaskStatus
-	advances []elect.TaskStatus
-	fail     func(advance int) error // of the n-th Advance, from 1
-	calls    int
-	frozen   time.Time // the deadline, when it moves no more
-}
+// named is a runner of a callback, as package callback has it.
+type named string
 
-func newHold(t Task) *fakeHold { return &fakeHold{key: t.Key(), lease: 20 * time.Second, token: 7} }
+func (n named) Kind() string                 { return "callback" }
+func (n named) NeedsRestart(old Runner) bool { return old != Runner(n) }
 
-func (h *fakeHold) Key() elect.Key  { return h.key }
-func (h *fakeHold) Session() string { return "session-1" }
-
-func (h *fakeHold) Token() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.token
-}
-
-func (h *fakeHold) Valid() bool { return time.Now().Before(h.Deadline()) }
-
-func (h *fakeHold) Deadline() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.frozen.IsZero() {
-		return h.frozen
+func (n named) Run(ctx context.Context, env Env) Ending {
+	call, ok := env.Callbacks.Lookup(string(n))
+	if !ok {
+		return NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(n)))
 	}
-	return time.Now().Add(h.lease * 9 / 10)
+	env.Status.Running()
+	return Ended(ctx, call(ctx, Run{Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log}))
 }
 
-// freeze lets the lease run out.
-func (h *fakeHold) freeze(left time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.frozen = time.Now().Add(left)
-}
+// shell is a runner of a command: a script of sh.
+type shell string
 
-func (h *fakeHold) Status() elect.TaskStatus {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.status
-}
+func (s shell) Kind() string                 { return "exec" }
+func (s shell) NeedsRestart(old Runner) bool { return old != Runner(s) }
 
-func (h *fakeHold) Report(s elect.TaskStatus) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status = s
-	h.reports = append(h.reports, s)
-}
-
-func (h *fakeHold) Advance(ctx context.Context, s elect.TaskStatus) (int64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls++
-	if err := ctx.Err(); err != nil {
-		return 0, err
+func (s shell) Run(ctx context.Context, env Env) Ending {
+	child, err := env.Processes.Start(ctx, Command{
+		Args: []string{"/bin/sh", "-c", string(s)}, Env: append(env.Own().List(), env.Environ()...),
+	})
+	if err != nil {
+		return NotStarted(ctx, err)
 	}
-	if h.fail != nil {
-		if err := h.fail(h.calls); err != nil {
-			return 0, err
-		}
+	env.Status.Running()
+	select {
+	case <-child.Exited():
+	case <-ctx.Done():
 	}
-	h.token += 3
-	h.status = s
-	h.advances = append(h.advances, s)
-	h.reports = append(h.reports, s)
-	return h.token, nil
-}
-
-// states are those reported, without repetitions.
-func (h *fakeHold) states() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var states []string
-	for _, s := range h.reports {
-		if len(states) == 0 || states[len(states)-1] != s.State {
-			states = append(states, s.State)
-		}
-	}
-	return states
-}
-
-func (h *fakeHold) advanced() []elect.TaskStatus {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return append([]elect.TaskStatus(nil), h.advances...)
-}
-
-func (h *fakeHold) reported() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.reports)
+	return child.End(ctx)
 }
 
 // counts is a Metrics.
@@ -171,4 +110,4 @@ func runTask(t *testing.T, s *Supervisor, task Task, hold Hold) (stop context.Ca
 	return cancel, result
 }
 
-func callbackTask() Task { return Task{Group: "g", Name: "n", Callback: "work"} }
+func callbackTask() Task { return Task{Group: "g", Name: "n", Runner: named("work")} }

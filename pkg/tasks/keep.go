@@ -15,18 +15,18 @@ func (r *running) keep(ctx context.Context) error {
 	if err := r.endedBefore(); err != nil {
 		return err
 	}
-	defer r.endGrant(ctx)
+	defer r.leave(ctx)
 	token, failures := r.hold.Token(), 0
 	r.report(StateStarting)
 	for attempt := 1; ; attempt++ {
 		began := time.Now()
-		end := r.once(ctx, start{token: token, attempt: attempt})
+		end := r.once(ctx, Start{Token: token, Attempt: attempt})
 		took := time.Since(began)
-		r.s.cfg.Metrics.RunDone(r.task.Key(), keepResult(end), took)
-		if end.cut {
+		r.s.cfg.Metrics.RunDone(r.hold.Key(), keepResult(end), took)
+		if end.Cut {
 			return context.Cause(ctx)
 		}
-		if took >= r.task.Backoff.ResetAfter {
+		if took >= r.task().Backoff.ResetAfter {
 			failures = 0
 		}
 		failures++
@@ -42,7 +42,7 @@ func (r *running) keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.s.cfg.Metrics.TaskRestart(r.task.Key())
+		r.s.cfg.Metrics.TaskRestart(r.hold.Key())
 	}
 }
 
@@ -51,7 +51,7 @@ func (r *running) keep(ctx context.Context) error {
 func (r *running) endedBefore() error {
 	outcome := r.hold.Status().Outcome
 	switch {
-	case outcome == nil, r.task.Restart == RestartAlways && (outcome.Succeeded || r.task.MaxRestarts == 0):
+	case outcome == nil, r.task().Restart == RestartAlways && (outcome.Succeeded || r.task().MaxRestarts == 0):
 		return nil
 	case outcome.Succeeded:
 		return ErrDone
@@ -61,37 +61,37 @@ func (r *running) endedBefore() error {
 }
 
 // endsForGood says whether what has ended stays ended.
-func (r *running) endsForGood(end ending, failures int) bool {
+func (r *running) endsForGood(end Ending, failures int) bool {
 	switch {
-	case end.byItself && r.task.Restart == RestartNever,
-		end.byItself && r.task.Restart == RestartOnFailure && end.err == nil:
+	case end.ByItself && r.task().Restart == RestartNever,
+		end.ByItself && r.task().Restart == RestartOnFailure && end.Err == nil:
 		return true
 	default:
-		return r.task.MaxRestarts > 0 && failures > r.task.MaxRestarts
+		return r.task().MaxRestarts > 0 && failures > r.task().MaxRestarts
 	}
 }
 
 // pause waits before a restart; false: ctx ended first.
-func (r *running) pause(ctx context.Context, end ending, failures int) bool {
-	delay := r.task.Backoff.delay(failures - 1)
-	r.report(StateBackoff, lastError(end.err), nextRunAt(wallclock.Now().Add(delay)))
+func (r *running) pause(ctx context.Context, end Ending, failures int) bool {
+	delay := r.task().Backoff.delay(failures - 1)
+	r.report(StateBackoff, lastError(end.Err), nextRunAt(wallclock.Now().Add(delay)))
 	return sleep(ctx, delay)
 }
 
 // finish writes the outcome into the lock. The work has ended, so it is worth a try even when ctx ends meanwhile; if
 // nobody notes the outcome, the work starts again elsewhere.
-func (r *running) finish(ctx context.Context, end ending, token int64) error {
+func (r *running) finish(ctx context.Context, end Ending, token int64) error {
 	done, state := ErrDone, StateDone
-	succeeded := end.err == nil && r.task.Restart != RestartAlways
+	succeeded := end.Err == nil && r.task().Restart != RestartAlways
 	if !succeeded {
-		if end.err == nil {
-			end.err = fmt.Errorf("it ended by itself more often than maxRestarts (%d) allows", r.task.MaxRestarts)
+		if end.Err == nil {
+			end.Err = fmt.Errorf("it ended by itself more often than maxRestarts (%d) allows", r.task().MaxRestarts)
 		}
-		done, state = fmt.Errorf("%w: it failed: %w", ErrDone, end.err), StateFailed
+		done, state = fmt.Errorf("%w: it failed: %w", ErrDone, end.Err), StateFailed
 	}
-	status := r.set(state, []func(*elect.TaskStatus){lastError(end.err), func(s *elect.TaskStatus) {
+	status := r.set(state, []func(*elect.TaskStatus){lastError(end.Err), func(s *elect.TaskStatus) {
 		s.Outcome = &elect.RunOutcome{
-			Succeeded: succeeded, ExitCode: end.code, Error: display(end.err), At: wallclock.Now().UnixMilli(), Token: token,
+			Succeeded: succeeded, ExitCode: end.Code, Error: display(end.Err), At: wallclock.Now().UnixMilli(), Token: token,
 		}
 	}})
 	for try := 0; ; try++ {
@@ -118,19 +118,19 @@ func (r *running) note(ctx context.Context, status elect.TaskStatus) error {
 	return err
 }
 
-func (r *running) logEnd(end ending, took time.Duration) {
-	if end.err != nil {
-		r.log.Error(end.err, "task ended", "duration", took)
+func (r *running) logEnd(end Ending, took time.Duration) {
+	if end.Err != nil {
+		r.log.Error(end.Err, "task ended", "duration", took)
 		return
 	}
 	r.log.Info("task ended", "duration", took)
 }
 
-func keepResult(end ending) Result {
+func keepResult(end Ending) Result {
 	switch {
-	case end.cut:
+	case end.Cut:
 		return ResultStopped
-	case end.err != nil:
+	case end.Err != nil:
 		return ResultFailed
 	default:
 		return ResultSucceeded

@@ -57,11 +57,11 @@ func TestRestartsWithLargerTokensAndBackoff(t *testing.T) {
 			t.Errorf("%d restarts counted, want %d", metrics.restarts, len(runs)-1)
 		}
 		want := []string{StateStarting, StateRunning, StateBackoff, StateStarting}
-		if states := hold.states(); !slices.Equal(states[:4], want) {
+		if states := hold.States(); !slices.Equal(states[:4], want) {
 			t.Errorf("states %v, want to begin with %v", states, want)
 		}
 		var seen []string
-		for _, r := range hold.reports {
+		for _, r := range hold.Reports() {
 			if r.State == StateBackoff {
 				seen = append(seen, r.LastError)
 				if r.NextRunAt == 0 {
@@ -102,7 +102,7 @@ func TestOutcomes(t *testing.T) {
 					}
 					return nil
 				})
-				c.task.Group, c.task.Name, c.task.Callback = "g", "n", "work"
+				c.task.Group, c.task.Name, c.task.Runner = "g", "n", named("work")
 				hold := newHold(c.task)
 				_, done := runTask(t, s, c.task, hold)
 				if err := <-done; !errors.Is(err, ErrDone) {
@@ -194,7 +194,7 @@ func TestAdvance(t *testing.T) {
 		var runs atomic.Int32
 		s, _ := rig(t, func(context.Context, Run) error { runs.Add(1); return errWork })
 		hold := newHold(callbackTask())
-		hold.fail = func(n int) error {
+		hold.Fail = func(n int) error {
 			switch {
 			case n <= 3:
 				return elect.ErrUnavailable
@@ -221,7 +221,7 @@ func TestOutcomeIsWrittenAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 		hold := newHold(task)
 		var stop context.CancelCauseFunc
 		ready := make(chan struct{})
-		hold.fail = func(n int) error {
+		hold.Fail = func(n int) error {
 			if n == 1 {
 				<-ready
 				stop(elect.ErrReleased)
@@ -285,4 +285,62 @@ func TestDisplay(t *testing.T) {
 	if got := display(errors.New("a\xffb")); got != "a\uFFFDb" {
 		t.Errorf("%q", got)
 	}
+}
+
+func TestUpdateTakesEffectWhileTheWorkGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		end := make(chan struct{})
+		s, _ := rig(t, func(ctx context.Context, _ Run) error {
+			runs++
+			select {
+			case <-end:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		task := callbackTask()
+		task.Restart = RestartNever
+		if s.Update(task) {
+			t.Error("a task that does not run was updated")
+		}
+		_, done := runTask(t, s, task, newHold(task))
+		synctest.Wait()
+		next := task
+		next.Labels, next.Weight, next.Stop.Timeout = map[string]string{"team": "core"}, 7, time.Minute
+		next.Restart, next.Backoff = RestartOnFailure, Backoff{Initial: time.Hour, Max: time.Hour}
+		if !s.Update(next) || runs != 1 {
+			t.Errorf("labels, weight, stop, restart and backoff need a restart; %d runs", runs)
+		}
+		for name, change := range map[string]func(*Task){
+			"runner":   func(t *Task) { t.Runner = named("other") },
+			"kind":     func(t *Task) { t.Runner = shell("true") },
+			"index":    func(t *Task) { t.Index = "1" },
+			"schedule": func(t *Task) { t.Schedule = "@daily" },
+			"every":    func(t *Task) { t.Every = time.Minute },
+		} {
+			other := next
+			change(&other)
+			if s.Update(other) {
+				t.Errorf("another %s is said to need no restart", name)
+			}
+		}
+		next.Restart = RestartAlways
+		if !s.Update(next) {
+			t.Error("another restart policy needs a restart")
+		}
+		close(end) // under always it starts again, after the backoff that holds now
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Errorf("Run returned %v under the restart policy that it began with", err)
+		default:
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if runs < 2 {
+			t.Errorf("%d runs, want a restart", runs)
+		}
+	})
 }

@@ -27,7 +27,7 @@ func (l *LocalStarter) Close() { l.spawner.Close() }
 
 // Start starts c as a process group of its own. A file system that does not answer holds up this call alone.
 func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
-	defer closeFiles(c.Stdout, c.Stderr)
+	defer closeFiles(c.Stdin, c.Stdout, c.Stderr)
 	if len(c.Args) == 0 {
 		return nil, errors.New("start command: it is empty")
 	}
@@ -36,7 +36,7 @@ func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
 		return nil, fmt.Errorf("start command: %w", err)
 	}
 	pid, err := l.spawner.Start(ctx, process.Spec{
-		Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir, Stdout: c.Stdout, Stderr: c.Stderr,
+		Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)

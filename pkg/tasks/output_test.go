@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"net"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
-
-func dialNotify(path string) (net.Conn, error) { return net.Dial("unixgram", path) }
 
 func TestSplitLines(t *testing.T) {
 	full := strings.Repeat("x", maxLine)

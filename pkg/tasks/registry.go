@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop: the callback must then
@@ -21,26 +18,11 @@ type Callback func(ctx context.Context, run Run) error
 // Run is one start of a callback.
 type Run struct {
 	Task Task
-	// Token is the fencing token of this start: larger than that of every start of the task before it, anywhere.
-	// Whatever the callback writes to should refuse smaller ones than it has seen.
-	Token int64
+	// Start has the token: whatever the callback writes to should refuse smaller ones than it has seen.
+	Start
 	// Lease says how long the work may go on; a long step may ask it before it begins.
-	Lease Lease
-	// ScheduledAt is the tick that this run is for; zero for a task without ticks.
-	ScheduledAt time.Time
-	// Attempt counts from 1: tries of one tick, or starts of a task without ticks since the replica owns it.
-	Attempt int
-	Logger  logr.Logger
-}
-
-// Lease is what a running callback may ask about its hold on the key. Its methods may be called concurrently.
-type Lease interface {
-	Key() elect.Key
-	Session() string
-	// Valid says whether work may go on now.
-	Valid() bool
-	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must have ended.
-	Deadline() time.Time
+	Lease  Lease
+	Logger logr.Logger
 }
 
 // Registry holds callbacks by name. Its zero value is empty and ready; its methods may be called concurrently.

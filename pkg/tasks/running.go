@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -27,55 +28,37 @@ const (
 
 // running is one task under one lease.
 type running struct {
-	s    *Supervisor
-	task Task
-	hold Hold
-	log  logr.Logger
+	s      *Supervisor
+	hold   Hold
+	log    logr.Logger
+	remote *RemoteLease
+
+	declared atomic.Pointer[Task] // as it is now, see Supervisor.Update
 
 	mu     sync.Mutex // a tick's run reports from a goroutine of its own
 	status elect.TaskStatus
 	noted  elect.TaskStatus // what the hold was given last
-	grant  grant            // of a far side; only its session touches it
+	stuck  bool             // an alarm was raised
 }
 
 func newRunning(s *Supervisor, t Task, hold Hold) *running {
 	status := hold.Status()
 	status.Restarts, status.LastError, status.Settled = 0, "", false // an earlier owner's
 	status.Outcome = nil                                             // one that counts ends keep before it reports
-	return &running{
-		s: s, task: t, hold: hold, status: status,
-		log: s.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session()),
+	r := &running{
+		s: s, hold: hold, status: status,
+		log:    s.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session()),
+		remote: NewRemoteLease(nil),
 	}
-}
-
-// start is one start of the work.
-type start struct {
-	token       int64
-	attempt     int
-	scheduledAt time.Time // zero without ticks
-}
-
-// ending is how a start ended.
-type ending struct {
-	err      error // nil: success
-	code     int   // exit status; of what has none, 0 or 1
-	byItself bool  // the work ran and ended by itself: the restart policy decides
-	cut      bool  // it was told to stop
-}
-
-// once runs the work one time and returns when nothing of it is left.
-func (r *running) once(ctx context.Context, st start) ending {
-	switch {
-	case r.task.Exec != nil:
-		return r.exec(ctx, st)
-	case r.task.HTTP != nil && r.task.Ticks():
-		return r.request(ctx, st)
-	case r.task.HTTP != nil:
-		return r.session(ctx, st)
-	default:
-		return r.callback(ctx, st)
+	if s.cfg.Granted != nil {
+		r.remote.note = func(until time.Time) error { return s.cfg.Granted(hold.Key(), hold.Session(), until) }
 	}
+	r.declared.Store(&t)
+	return r
 }
+
+// task is the task as it is declared now.
+func (r *running) task() Task { return *r.declared.Load() }
 
 // report notes the state, and what change does to the status, in the lock some time; and nothing when nothing has changed, since a task
 // that waits should cost no writes.
@@ -124,7 +107,7 @@ func (r *running) set(state string, change []func(*elect.TaskStatus)) elect.Task
 	if r.status.State != state {
 		r.status.State, r.status.Since = state, wallclock.Now().UnixMilli()
 	}
-	if !r.task.Ticks() {
+	if !r.task().Ticks() {
 		r.status.NextRunAt = 0
 	}
 	for _, c := range change {
@@ -138,9 +121,9 @@ func (r *running) set(state string, change []func(*elect.TaskStatus)) elect.Task
 func (r *running) settled(state string) bool {
 	switch state {
 	case StateStarting, StateRunning, StateStopping:
-		return r.task.Ticks() || r.task.Restart != RestartAlways
+		return r.task().Ticks() || r.task().Restart != RestartAlways
 	case StateBackoff:
-		return r.task.Ticks() // a tick between two tries
+		return r.task().Ticks() // a tick between two tries
 	default:
 		return false
 	}

@@ -21,20 +21,20 @@ type stuckAlarm struct {
 // watchStuck begins when a task is told to stop; its end method is called when nothing of it is left.
 func (r *running) watchStuck() *stuckAlarm {
 	a := &stuckAlarm{r: r, since: time.Now()}
-	a.timer = time.AfterFunc(r.task.Stop.Timeout+r.s.cfg.StuckAfter, a.raise)
+	a.timer = time.AfterFunc(r.task().Stop.Timeout+r.s.cfg.StuckAfter, a.raise)
 	return a
 }
 
 func (a *stuckAlarm) raise() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over {
-		return
+	if a.over || !a.r.setStuck(true) {
+		return // what is left of a command may be watched beside the run that it is of
 	}
 	a.raised = true
 	a.r.log.Error(errStuck, "task is stuck", "duration", time.Since(a.since))
 	if a.r.s.cfg.OnStuck != nil {
-		a.r.s.cfg.OnStuck(a.r.task, a.since)
+		a.r.s.cfg.OnStuck(a.r.task(), a.since)
 	}
 }
 
@@ -46,8 +46,18 @@ func (a *stuckAlarm) end() {
 	if !a.raised {
 		return
 	}
+	a.r.setStuck(false)
 	a.r.log.Info("task ended after all", "duration", time.Since(a.since))
 	if a.r.s.cfg.OnUnstuck != nil {
-		a.r.s.cfg.OnUnstuck(a.r.task)
+		a.r.s.cfg.OnUnstuck(a.r.task())
 	}
+}
+
+// setStuck notes that an alarm is raised or over, and says whether that is new.
+func (r *running) setStuck(stuck bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.stuck != stuck
+	r.stuck = stuck
+	return changed
 }

@@ -23,11 +23,14 @@ type Supervisor struct {
 	starts  chan struct{} // a place for each command that may be starting
 	calls   chan struct{} // the same for start requests: a far side that hangs holds up no command
 	logs    *logs
-	clients *clients
+	clients *Clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
 	readers sync.WaitGroup
 
 	outputEnd time.Duration // how long a sink that takes nothing is waited for once the command is gone
+
+	mu      sync.Mutex
+	running map[elect.Key]*running
 }
 
 // NewSupervisor makes a supervisor. It fails when Lease is not positive. Close it when no Run is under way.
@@ -38,13 +41,13 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	if cfg.Starts < 0 {
 		return nil, fmt.Errorf("new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts)
 	}
-	s := &Supervisor{logs: newLogs(), clients: &clients{}, outputEnd: outputEnd}
+	s := &Supervisor{logs: newLogs(), clients: &Clients{}, running: map[elect.Key]*running{}, outputEnd: outputEnd}
 	if cfg.Starter == nil {
 		s.local = NewLocalStarter()
 		cfg.Starter = s.local
 	}
 	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = s.clients.get
+		cfg.HTTPClient = s.clients.Client
 	}
 	if cfg.Environ == nil {
 		cfg.Environ = os.Environ
@@ -71,10 +74,34 @@ func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 	s.logs.open(hold.Key())
 	defer s.logs.release(hold.Key())
 	r := newRunning(s, t.WithDefaults(), hold)
-	if r.task.Ticks() {
+	s.mu.Lock()
+	s.running[hold.Key()] = r
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running[hold.Key()] == r {
+			delete(s.running, hold.Key())
+		}
+	}()
+	if t.Ticks() {
 		return r.tick(ctx)
 	}
 	return r.keep(ctx)
+}
+
+// Update gives a task that Run is running its new fields, and says whether that is all it takes: they take effect while its work goes on.
+// False says that the task does not run here, or must be run again; see [NeedsRestart]. Nothing is changed then.
+func (s *Supervisor) Update(t Task) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.running[t.Key()]
+	t = t.WithDefaults()
+	if r == nil || NeedsRestart(r.task(), t) {
+		return false
+	}
+	r.declared.Store(&t)
+	return true
 }
 
 // Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000 and
@@ -96,7 +123,7 @@ func (s *Supervisor) Close() {
 	case <-limit.C:
 		s.cfg.Logger.Error(errSinkBlocked, "output is left behind")
 	}
-	s.clients.close()
+	s.clients.Close()
 	if s.local != nil {
 		s.local.Close()
 	}

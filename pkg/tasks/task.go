@@ -6,8 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Task is a named piece of work. Exactly one of Exec, HTTP and Callback is set. With Schedule or Every it is
-// fired at each tick; with neither it runs for as long as it is owned.
+// Task is a named piece of work. With Schedule or Every it is fired at each tick; with neither it runs for as long as it is owned.
 //
 // A Task is a value: nobody changes it, or what it refers to, once it is made.
 type Task struct {
@@ -16,9 +15,7 @@ type Task struct {
 	Labels      map[string]string
 	Weight      int // share of the load, at least 1
 
-	Exec     *Exec
-	HTTP     *HTTP
-	Callback string // a name in the Registry
+	Runner Runner // what runs
 
 	Stop        Stop
 	Restart     RestartPolicy // of a task without ticks
@@ -41,41 +38,12 @@ func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
 // Ticks says whether the task is fired by a schedule.
 func (t Task) Ticks() bool { return t.Schedule != "" || t.Every > 0 }
 
-// Kind is exec, http or callback.
+// Kind is the kind of the task's runner, as exec; empty without one.
 func (t Task) Kind() string {
-	switch {
-	case t.Exec != nil:
-		return "exec"
-	case t.HTTP != nil:
-		return "http"
-	default:
-		return "callback"
+	if t.Runner == nil {
+		return ""
 	}
-}
-
-// Exec runs a command. Fields are as written: $(NAME) in them is expanded at each start.
-type Exec struct {
-	Command []string
-	Env     map[string]string
-	Dir     string
-	Ready   Ready
-}
-
-// Ready says when a started command counts as running: after Delay, or once it sends READY=1 as sd_notify does.
-type Ready struct {
-	Delay  time.Duration
-	Notify bool
-}
-
-// HTTP calls a far side. Fields are as written: $(NAME) in them is expanded at each request.
-type HTTP struct {
-	URL       string
-	Method    string
-	Headers   map[string]string
-	Body      string
-	Timeout   time.Duration
-	TokenFile string // its content is sent as a bearer token, read anew at each request
-	CAFile    string
+	return t.Runner.Kind()
 }
 
 // Stop says how a command is asked to end: Signal to its whole process group, SIGKILL after Timeout.

@@ -40,7 +40,7 @@ type tickRun struct {
 
 // tick fires the task at each tick for as long as it is owned.
 func (r *running) tick(ctx context.Context) error {
-	schedule, err := r.task.schedule()
+	schedule, err := r.task().schedule()
 	if err != nil {
 		r.log.Error(err, "task has no schedule")
 		r.report(StateFailed, lastError(err))
@@ -63,8 +63,8 @@ func (l *ticking) begin(now time.Time) {
 		before = now.UnixMilli()
 		l.status.FirstSeen = before
 	}
-	if l.task.CatchUp == CatchUpLast {
-		l.pending = newest(l.schedule, time.UnixMilli(before), now, l.task.CatchUpWindow)
+	if l.task().CatchUp == CatchUpLast {
+		l.pending = newest(l.schedule, time.UnixMilli(before), now, l.task().CatchUpWindow)
 	}
 	l.last = now
 	if fired := time.UnixMilli(l.status.LastTick); fired.After(now) {
@@ -110,16 +110,16 @@ func (l *ticking) due(next, now time.Time) {
 	l.last = tick
 	late := now.Sub(tick)
 	switch {
-	case late > lateTick && (l.task.CatchUp == CatchUpNone || late > l.task.CatchUpWindow):
+	case late > lateTick && (l.task().CatchUp == CatchUpNone || late > l.task().CatchUpWindow):
 		l.log.Info("tick was missed", "duration", late)
 	case l.current == nil:
 		l.pending = tick
-	case l.task.Overlap == OverlapReplace:
+	case l.task().Overlap == OverlapReplace:
 		l.pending = tick
 		l.current.cancel(errReplaced)
 	default:
 		l.log.V(1).Info("tick skipped, the run before it still goes")
-		l.s.cfg.Metrics.RunDone(l.task.Key(), ResultSkipped, 0)
+		l.s.cfg.Metrics.RunDone(l.hold.Key(), ResultSkipped, 0)
 	}
 }
 
@@ -170,7 +170,7 @@ func (r *running) runTick(ctx context.Context, tick time.Time) error {
 			}
 			return err
 		}
-		if r.tryTick(ctx, start{token: token, attempt: attempt, scheduledAt: tick}) {
+		if r.tryTick(ctx, Start{Token: token, Attempt: attempt, ScheduledAt: tick}) {
 			return nil
 		}
 	}
@@ -178,43 +178,43 @@ func (r *running) runTick(ctx context.Context, tick time.Time) error {
 
 // tryTick runs one try, and says whether it was the last: it succeeded, was told to stop, or there are no more. Else it has waited for
 // the next one's time.
-func (r *running) tryTick(ctx context.Context, st start) (last bool) {
+func (r *running) tryTick(ctx context.Context, st Start) (last bool) {
 	try, cancel := ctx, context.CancelFunc(func() {})
-	if r.task.Timeout > 0 {
-		try, cancel = context.WithTimeoutCause(ctx, r.task.Timeout, errTimeout)
+	if timeout := r.task().Timeout; timeout > 0 {
+		try, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 	}
 	defer cancel()
 	began := time.Now()
 	end := r.once(try, st)
 	took := time.Since(began)
 	result, err := tickResult(end, context.Cause(try))
-	r.s.cfg.Metrics.RunDone(r.task.Key(), result, took)
+	r.s.cfg.Metrics.RunDone(r.hold.Key(), result, took)
 	if result == ResultStopped || result == ResultReplaced {
 		return true
 	}
 	if result == ResultSucceeded {
-		r.log.V(1).Info("run succeeded", "token", st.token, "duration", took)
+		r.log.V(1).Info("run succeeded", "token", st.Token, "duration", took)
 		r.set(StateRunning, []func(*elect.TaskStatus){lastError(nil)})
 		return true
 	}
-	r.log.Error(err, "run failed", "token", st.token, "duration", took)
-	if st.attempt >= r.task.Retry.Attempts {
+	r.log.Error(err, "run failed", "token", st.Token, "duration", took)
+	if st.Attempt >= r.task().Retry.Attempts {
 		r.set(StateRunning, []func(*elect.TaskStatus){lastError(err)})
 		return true
 	}
 	r.report(StateBackoff, lastError(err))
-	return !sleep(ctx, r.task.Retry.Backoff.delay(st.attempt-1))
+	return !sleep(ctx, r.task().Retry.Backoff.delay(st.Attempt-1))
 }
 
 // tickResult tells how a try ended, given why it was told to stop, if it was.
-func tickResult(end ending, cause error) (Result, error) {
+func tickResult(end Ending, cause error) (Result, error) {
 	switch {
-	case !end.cut && end.err == nil:
+	case !end.Cut && end.Err == nil:
 		return ResultSucceeded, nil
-	case !end.cut:
-		return ResultFailed, end.err
+	case !end.Cut:
+		return ResultFailed, end.Err
 	case errors.Is(cause, errTimeout):
-		return ResultTimeout, errors.Join(errTimeout, end.err)
+		return ResultTimeout, errors.Join(errTimeout, end.Err)
 	case errors.Is(cause, errReplaced):
 		return ResultReplaced, nil
 	default:

@@ -75,7 +75,7 @@ func TestWaitingTaskCostsNoWrites(t *testing.T) {
 		_, _ = runTask(t, s, task, hold)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		if n := hold.reported(); n != 1 {
+		if n := len(hold.Reports()); n != 1 {
 			t.Errorf("%d reports in a day of waiting, want 1", n)
 		}
 	})
@@ -108,12 +108,14 @@ func TestCatchUp(t *testing.T) {
 				time.Sleep(24*time.Hour + 5*time.Minute) // five minutes past a tick
 				now := time.Now()
 				hold := newHold(task)
+				var left elect.TaskStatus
 				if c.lastTick != 0 {
-					hold.status.LastTick = now.Add(-c.lastTick).UnixMilli()
+					left.LastTick = now.Add(-c.lastTick).UnixMilli()
 				}
 				if c.firstSeen != 0 {
-					hold.status.FirstSeen = now.Add(-c.firstSeen).UnixMilli()
+					left.FirstSeen = now.Add(-c.firstSeen).UnixMilli()
 				}
+				hold.SetStatus(left)
 				k.began = now.Add(-5 * time.Minute)
 				_, _ = runTask(t, s, task, hold)
 				time.Sleep(16 * time.Minute)
@@ -205,7 +207,7 @@ func TestLostLeaseAtTickEndsRun(t *testing.T) {
 		task := callbackTask()
 		task.Every = time.Minute
 		hold := newHold(task)
-		hold.fail = func(int) error { return elect.ErrLeaseLost }
+		hold.Fail = func(int) error { return elect.ErrLeaseLost }
 		_, done := runTask(t, s, task, hold)
 		if err := <-done; !errors.Is(err, elect.ErrLeaseLost) {
 			t.Errorf("Run returned %v", err)

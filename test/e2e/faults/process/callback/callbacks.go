@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -54,9 +55,9 @@ func callbacks(s settings) (*tasks.Registry, error) {
 // list is what all copies share.
 func list(s settings) map[elect.Key]tasks.Task {
 	all := map[elect.Key]tasks.Task{}
-	add := func(name, callback string) {
+	add := func(name, function string) {
 		t := tasks.Task{
-			Group: group, Name: name, Callback: callback, Stop: tasks.Stop{Timeout: 200 * time.Millisecond},
+			Group: group, Name: name, Runner: callback.Runner(function), Stop: tasks.Stop{Timeout: 200 * time.Millisecond},
 			Backoff: tasks.Backoff{Initial: 200 * time.Millisecond, Max: time.Minute},
 		}
 		all[t.Key()] = t

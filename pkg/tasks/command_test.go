@@ -22,7 +22,7 @@ import (
 const patience = 20 * time.Second
 
 func sh(script string) Task {
-	return Task{Group: "g", Name: "n", Exec: &Exec{Command: []string{"sh", "-c", script}}}
+	return Task{Group: "g", Name: "n", Runner: shell(script)}
 }
 
 // lineOf waits for a line of the task's output that begins with prefix, and returns the rest of it.
@@ -64,72 +64,6 @@ func alive(pid int) bool {
 	}
 	p, ok := process.Read(pid)
 	return ok && !p.Zombie
-}
-
-func TestCommandGetsItsEnvironment(t *testing.T) {
-	s, _ := rig(t, nil, func(c *Config) {
-		c.Environ = func() []string {
-			return []string{"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret", "SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer"}
-		}
-	})
-	dir := t.TempDir()
-	task := sh("env; pwd; echo arg:$1; echo DONE")
-	task.Index = "007"
-	task.Restart = RestartNever
-	task.Exec.Command = append(task.Exec.Command, "sh", "$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)")
-	task.Exec.Env = map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"}
-	task.Exec.Dir = dir
-	_, done := runTask(t, s, task, newHold(task))
-	if err := wait(t, done, "the task"); !errors.Is(err, ErrDone) {
-		t.Fatal(err)
-	}
-	var lines []string
-	for _, line := range s.Tail("g/n", 1000) {
-		lines = append(lines, line.Text)
-	}
-	for _, want := range []string{
-		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n", "SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
-		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)", "DONE",
-	} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("no line %q in %q", want, lines)
-		}
-	}
-	for _, line := range lines {
-		if strings.Contains(line, "secret") || strings.HasPrefix(line, "NOTIFY_SOCKET") || strings.HasPrefix(line, "SHARDCTL_SCHEDULED_AT") {
-			t.Errorf("the command got %q", line)
-		}
-	}
-}
-
-func TestCommandThatCannotStart(t *testing.T) {
-	for want, task := range map[string]Task{
-		"exec.command[1]: $(NOT_SET) is not set":   {Exec: &Exec{Command: []string{"true", "$(NOT_SET)"}}},
-		"exec.env.A: $(NOT_SET) is not set":        {Exec: &Exec{Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"}}},
-		`program "no-such-program" is not in PATH`: {Exec: &Exec{Command: []string{"no-such-program"}}},
-		"no such file": {Exec: &Exec{Command: []string{"true"}, Dir: "/no/such/dir"}},
-		"it is empty":  {Exec: &Exec{Command: []string{"$(EMPTY:-)"}}},
-	} {
-		task.Group, task.Name, task.Restart, task.Backoff.Initial = "g", "n", RestartNever, time.Millisecond
-		s, _ := rig(t, nil)
-		hold := newHold(task)
-		tried := make(chan struct{})
-		hold.fail = func(n int) error {
-			if n == 2 {
-				close(tried)
-			}
-			return nil
-		}
-		stop, done := runTask(t, s, task, hold)
-		wait(t, tried, "a second try: what has not started has not ended")
-		stop(elect.ErrReleased)
-		if err := wait(t, done, "the end"); !errors.Is(err, elect.ErrReleased) {
-			t.Errorf("Run returned %v", err)
-		}
-		if got := hold.Status().LastError; !strings.Contains(got, want) || !strings.HasPrefix(got, "not started") {
-			t.Errorf("error %q, want %q", got, want)
-		}
-	}
 }
 
 func TestExitStatusIsOutcome(t *testing.T) {
@@ -199,10 +133,10 @@ func TestLostLeaseCutsTheGrace(t *testing.T) {
 			task := sh(`trap "" TERM; echo up; while :; do sleep 0.05; done`)
 			task.Stop.Timeout = time.Hour
 			hold := newHold(task)
-			hold.lease = 4 * time.Second
+			hold.Duration = 4 * time.Second
 			stop, done := runTask(t, s, task, hold)
 			lineOf(t, s, "up")
-			hold.freeze(time.Second)
+			hold.Freeze(time.Second)
 			stop(cause)
 			ended(t, done, "the kill")
 			if left := time.Until(hold.Deadline()); left < 0 {
@@ -210,47 +144,6 @@ func TestLostLeaseCutsTheGrace(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestReadiness(t *testing.T) {
-	t.Run("delay", func(t *testing.T) {
-		s, _ := rig(t, nil)
-		task := sh(`echo up; sleep 1000`)
-		task.Exec.Ready.Delay = time.Hour
-		hold := newHold(task)
-		_, _ = runTask(t, s, task, hold)
-		lineOf(t, s, "up")
-		if st := hold.Status().State; st != StateStarting {
-			t.Errorf("state %s within the delay", st)
-		}
-	})
-	t.Run("notify", func(t *testing.T) {
-		ready, err := newReadiness(t.Context(), Ready{Notify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ready.close()
-		done, stop := ready.started()
-		defer stop()
-		_, path, _ := strings.Cut(ready.environ()[0], "=")
-		conn, err := dialNotify(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		if _, err := conn.Write([]byte("STATUS=READY=1\nMAINPID=1")); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-done:
-			t.Fatal("ready before it was told")
-		default:
-		}
-		if _, err := conn.Write([]byte("STATUS=up\nREADY=1\n")); err != nil {
-			t.Fatal(err)
-		}
-		wait(t, done, "readiness")
-	})
 }
 
 // slowSink takes nothing until it is opened.
@@ -321,7 +214,7 @@ func TestTickOfACommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := hold.advanced()[0].LastTick
+	first := hold.Advanced()[0].LastTick
 	stop(elect.ErrReleased)
 	ended(t, done, "the task")
 	if at.UnixMilli() < first || len(metrics.results) == 0 {

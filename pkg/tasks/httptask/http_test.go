@@ -1,6 +1,7 @@
-package tasks
+package httptask
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -17,11 +18,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 )
 
-// farSide answers requests without a network, which does not go with bubbles of false time.
-type farSide struct {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeEndpoint answers requests without a network, which does not go with bubbles of false time.
+type fakeEndpoint struct {
 	mu      sync.Mutex
 	began   time.Time
 	seen    []string // EVENT@SECOND
@@ -33,7 +40,7 @@ type farSide struct {
 	slow    time.Duration // that telling takes
 }
 
-func (f *farSide) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *fakeEndpoint) RoundTrip(request *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	event, at := request.Header.Get("Shardctl-Event"), time.Since(f.began)
@@ -56,17 +63,17 @@ func (f *farSide) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("")), Request: request}, nil
 }
 
-func (f *farSide) events() []string {
+func (f *fakeEndpoint) events() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.seen)
 }
 
-// far is a supervisor whose requests all go to f.
-func far(t *testing.T, f *farSide) *Supervisor {
+// endpoint is a supervisor whose requests all go to f.
+func endpoint(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 	t.Helper()
 	f.began = time.Now()
-	s, _ := rig(t, nil, func(c *Config) {
+	s := rig.New(t, func(c *tasks.Config) {
 		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
 		c.Granted = func(_ elect.Key, _ string, until time.Time) error {
 			time.Sleep(f.slow)
@@ -79,19 +86,19 @@ func far(t *testing.T, f *farSide) *Supervisor {
 	return s
 }
 
-func httpTask() Task {
-	return Task{Group: "g", Name: "n", HTTP: &HTTP{URL: "http://far.example/hook", Timeout: 2 * time.Second}}
+func httpTask() tasks.Task {
+	return tasks.Task{Group: "g", Name: "n", Runner: Runner{URL: "http://far.example/hook", Timeout: 2 * time.Second}}
 }
 
-func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
+func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the lease is 20 s, the hold's deadline always 18 s away
-		f := &farSide{}
-		s := far(t, f)
-		hold := newHold(httpTask())
-		stop, done := runTask(t, s, httpTask(), hold)
+		f := &fakeEndpoint{}
+		s := endpoint(t, f)
+		hold := rig.Hold(httpTask())
+		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(25 * time.Second) // longer than the first grant
 		synctest.Wait()
-		if st := hold.Status().State; st != StateRunning {
+		if st := hold.Status().State; st != tasks.StateRunning {
 			t.Errorf("state %s", st)
 		}
 		stop(elect.ErrReleased)
@@ -112,7 +119,7 @@ func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
 			}
 		}
 		if f.missing {
-			t.Error("a far side was told before the grant was noted, or for longer")
+			t.Error("a endpoint was told before the grant was noted, or for longer")
 		}
 		if last := f.grants[len(f.grants)-1]; !last.IsZero() {
 			t.Errorf("after an acknowledged stop the grant ends %s", last)
@@ -122,36 +129,36 @@ func TestFarSideIsStartedRenewedAndStopped(t *testing.T) {
 
 func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{answer: func(_ string, at time.Duration) (int, error) {
+		f := &fakeEndpoint{answer: func(_ string, at time.Duration) (int, error) {
 			if at == 0 {
 				return http.StatusServiceUnavailable, nil
 			}
 			return http.StatusOK, nil
 		}}
-		s := far(t, f)
-		hold := newHold(httpTask())
-		_, _ = runTask(t, s, httpTask(), hold)
+		s := endpoint(t, f)
+		hold := rig.Hold(httpTask())
+		_, _ = rig.Run(t, s, httpTask(), hold)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if n := len(f.events()); n != 2 || f.headers[1].Get("Idempotency-Key") != "g/n#10/start/1" {
 			t.Errorf("events %v, second %v", f.events(), f.headers[n-1])
 		}
-		if st := hold.Status(); st.State != StateRunning || st.Restarts != 1 || !strings.Contains(st.LastError, "Service Unavailable") {
+		if st := hold.Status(); st.State != tasks.StateRunning || st.Restarts != 1 || !strings.Contains(st.LastError, "Service Unavailable") {
 			t.Errorf("status %+v", st)
 		}
 	})
 }
 
-func TestUnrenewedFarSideIsStartedAgain(t *testing.T) {
+func TestUnrenewedEndpointIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{answer: func(event string, at time.Duration) (int, error) {
+		f := &fakeEndpoint{answer: func(event string, at time.Duration) (int, error) {
 			if event == eventRenew && at < 20*time.Second {
 				return http.StatusBadGateway, nil
 			}
 			return http.StatusOK, nil
 		}}
-		s := far(t, f)
-		_, _ = runTask(t, s, httpTask(), newHold(httpTask()))
+		s := endpoint(t, f)
+		_, _ = rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
 		events := f.events()
@@ -167,17 +174,17 @@ func TestUnrenewedFarSideIsStartedAgain(t *testing.T) {
 
 func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{answer: func(event string, _ time.Duration) (int, error) {
+		f := &fakeEndpoint{answer: func(event string, _ time.Duration) (int, error) {
 			if event == eventStop {
 				return 0, io.ErrUnexpectedEOF
 			}
 			return http.StatusOK, nil
 		}}
-		s := far(t, f)
-		stop, done := runTask(t, s, httpTask(), newHold(httpTask()))
+		s := endpoint(t, f)
+		stop, done := rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
 		time.Sleep(10 * time.Second) // renewed at 6.67 s, so granted until 24.67 s
 		stop(elect.ErrReleased)
-		ended(t, done, "the end")
+		rig.Ended(t, done, "the end")
 		if took := time.Since(f.began); took < 24*time.Second || took > 25*time.Second {
 			t.Errorf("the key was held for %s, want until the grant was over", took)
 		}
@@ -194,14 +201,14 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &farSide{answer: func(string, time.Duration) (int, error) { return 0, c.err }}
-				s := far(t, f)
+				f := &fakeEndpoint{answer: func(string, time.Duration) (int, error) { return 0, c.err }}
+				s := endpoint(t, f)
 				task := httpTask()
-				task.Backoff = Backoff{Initial: time.Hour, Max: time.Hour}
-				stop, done := runTask(t, s, task, newHold(task))
+				task.Backoff = tasks.Backoff{Initial: time.Hour, Max: time.Hour}
+				stop, done := rig.Run(t, s, task, rig.Hold(task))
 				time.Sleep(100 * time.Millisecond)
 				stop(elect.ErrReleased)
-				ended(t, done, "the end")
+				rig.Ended(t, done, "the end")
 				if held := time.Since(f.began); held != c.held {
 					t.Errorf("held for %s, want %s", held, c.held)
 				}
@@ -212,11 +219,11 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 
 func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{}
-		s := far(t, f)
-		hold := newHold(httpTask())
-		hold.freeze(2 * time.Second)
-		_, _ = runTask(t, s, httpTask(), hold)
+		f := &fakeEndpoint{}
+		s := endpoint(t, f)
+		hold := rig.Hold(httpTask())
+		hold.Freeze(2 * time.Second)
+		_, _ = rig.Run(t, s, httpTask(), hold)
 		synctest.Wait()
 		if len(f.events()) != 0 || len(f.grants) != 0 {
 			t.Errorf("events %v, grants %v", f.events(), f.grants)
@@ -227,13 +234,13 @@ func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
 // Whoever frees the key does not know of the grant, and would give the key to another in its midst.
 func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{deaf: errors.New("the guard is gone")}
-		s := far(t, f)
-		hold := newHold(httpTask())
-		stop, done := runTask(t, s, httpTask(), hold)
+		f := &fakeEndpoint{deaf: errors.New("the guard is gone")}
+		s := endpoint(t, f)
+		hold := rig.Hold(httpTask())
+		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if st := hold.Status(); st.State != StateBackoff || !strings.Contains(st.LastError, "the guard is gone") {
+		if st := hold.Status(); st.State != tasks.StateBackoff || !strings.Contains(st.LastError, "the guard is gone") {
 			t.Errorf("status %+v", st)
 		}
 		stop(elect.ErrReleased)
@@ -241,18 +248,18 @@ func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		if len(f.events()) > 0 {
-			t.Errorf("the far side was told: %v", f.events())
+			t.Errorf("the endpoint was told: %v", f.events())
 		}
 	})
 }
 
-// What it takes to note a grant is not the far side's: its seconds count from when the request is sent.
+// What it takes to note a grant is not the endpoint's: its seconds count from when the request is sent.
 func TestNotingTheGrantTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &farSide{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
-		s := far(t, f)
-		hold := newHold(httpTask())
-		stop, done := runTask(t, s, httpTask(), hold)
+		f := &fakeEndpoint{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
+		s := endpoint(t, f)
+		hold := rig.Hold(httpTask())
+		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		stop(elect.ErrReleased)
@@ -260,7 +267,7 @@ func TestNotingTheGrantTakesTime(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		if f.missing {
-			t.Error("the far side was granted more than was noted")
+			t.Error("the endpoint was granted more than was noted")
 		}
 	})
 }
@@ -291,17 +298,22 @@ func TestTickAsRequest(t *testing.T) {
 	if err := os.WriteFile(caFile, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := rig(t, nil, func(c *Config) { c.Environ = func() []string { return []string{"HOST=" + server.URL, "TEAM=core"} } })
-	task := Task{Group: "g", Name: "n", HTTP: &HTTP{
+	q := &sender{environ: []string{"HOST=" + server.URL, "TEAM=core"}}
+	defer q.Close()
+	runner := Runner{
 		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT", Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
 		TokenFile: tokenFile, CAFile: caFile,
-	}}
-	r := newRunning(s, task.WithDefaults(), newHold(task))
-	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
-	if end := r.request(t.Context(), start{token: 9, attempt: 1, scheduledAt: at}); end.err != nil {
-		t.Fatal(end.err)
 	}
-	got := wait(t, requests, "the request")
+	task := tasks.Task{Group: "g", Name: "n"}
+	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
+	tick := func(r Runner) error {
+		task.Runner = r
+		return r.Run(t.Context(), q.env(task, tasks.Start{Token: 9, Attempt: 1, ScheduledAt: at})).Err
+	}
+	if err := tick(runner); err != nil {
+		t.Fatal(err)
+	}
+	got := rig.Wait(t, requests, "the request")
 	for name, want := range map[string]string{
 		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "9", "Shardctl-Instance": "a", "Shardctl-Event": "tick",
 		"Shardctl-Scheduled-At": "2026-03-29T01:00:00Z", "Idempotency-Key": "g/n@2026-03-29T01:00:00Z", "Team": "core", "Authorization": "Bearer first", "Shardctl-Valid-For": "",
@@ -316,26 +328,67 @@ func TestTickAsRequest(t *testing.T) {
 	if err := os.WriteFile(tokenFile, []byte("second"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if end := r.request(t.Context(), start{scheduledAt: at}); end.err != nil {
-		t.Fatal(end.err)
+	if err := tick(runner); err != nil {
+		t.Fatal(err)
 	}
-	if got := wait(t, requests, "the request").header.Get("Authorization"); got != "Bearer second" {
+	if got := rig.Wait(t, requests, "the request").header.Get("Authorization"); got != "Bearer second" {
 		t.Errorf("the token was not read anew: %q", got)
 	}
-	r.task.HTTP.URL = "$(HOST)/moved"
-	if end := r.request(t.Context(), start{scheduledAt: at}); end.err == nil || !strings.Contains(end.err.Error(), "302") || len(requests) != 1 {
-		t.Errorf("a redirect gave %v", end.err)
+	runner.URL = "$(HOST)/moved"
+	if err := tick(runner); err == nil || !strings.Contains(err.Error(), "302") || len(requests) != 1 {
+		t.Errorf("a redirect gave %v", err)
 	}
-	r.task.HTTP.CAFile = ""
-	if end := r.request(t.Context(), start{scheduledAt: at}); end.err == nil || !strings.Contains(end.err.Error(), "certificate") {
-		t.Errorf("without caFile: %v", end.err)
+	runner.CAFile = ""
+	if err := tick(runner); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without caFile: %v", err)
 	}
 	for url, want := range map[string]string{"$(NOT_SET)": "http.url: $(NOT_SET) is not set", "http://u:$(HOST)@x:port/": "http.url"} {
-		r.task.HTTP.URL = url
-		end := r.request(t.Context(), start{scheduledAt: at})
-		if end.err == nil || !strings.Contains(end.err.Error(), want) || strings.Contains(end.err.Error(), server.URL) {
-			t.Errorf("%s: %v, want %q", url, end.err, want)
+		runner.URL = url
+		err := tick(runner)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), server.URL) {
+			t.Errorf("%s: %v, want %q", url, err, want)
 		}
+	}
+}
+
+// sender gives what a single request needs.
+type sender struct {
+	tasks.Clients
+	environ []string
+}
+
+func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
+	return tasks.Env{
+		Task: task, Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q, Status: q,
+		Environ: func() []string { return q.environ },
+	}
+}
+
+func (*sender) Turn(context.Context) (done func(), err error) { return func() {}, nil }
+func (*sender) Running()                                      {}
+func (*sender) Trouble(error)                                 {}
+
+// A configuration that was read again may name another lease than the one that the replica runs with: a time-out that would fit that one
+// must not keep the task from starting under this.
+func TestTimeoutGoesByTheRunningLease(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		0:                "13", // of the 18 s that the hold has, less a quarter of the running lease of 20 s
+		25 * time.Second: "13", // fits a lease of 80 s
+		6 * time.Second:  "12",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeEndpoint{}
+			s := endpoint(t, f)
+			task := httpTask()
+			task.Runner = Runner{URL: "http://far.example/hook", Timeout: timeout}
+			stop, done := rig.Run(t, s, task, rig.Hold(task))
+			synctest.Wait()
+			stop(elect.ErrReleased)
+			rig.Ended(t, done, "the end")
+			if len(f.headers) == 0 || f.headers[0].Get("Shardctl-Valid-For") != want {
+				t.Errorf("timeout %s: requests %v, want a start that is valid for %s s", timeout, f.headers, want)
+			}
+		})
 	}
 }
 

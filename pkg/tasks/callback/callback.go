@@ -1,0 +1,33 @@
+// Package callback is the kind of task that calls a Go function by its name in a [tasks.Registry].
+package callback
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Name is the field of a task that chooses this kind.
+const Name = "callback"
+
+// Runner calls the function that is registered under its name, and waits until it returns, whatever that takes.
+type Runner string
+
+// Kind is "callback".
+func (r Runner) Kind() string { return Name }
+
+// NeedsRestart says whether the names differ.
+func (r Runner) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(r) }
+
+// Run calls the function once.
+func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	call, ok := env.Callbacks.Lookup(string(r))
+	if !ok {
+		return tasks.NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(r)))
+	}
+	env.Status.Running()
+	return tasks.Ended(ctx, call(ctx, tasks.Run{
+		Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token", env.Start.Token),
+	}))
+}

@@ -1,0 +1,147 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// commands starts the commands of one start of a task. It implements [Processes].
+type commands struct {
+	r     *running
+	start Start
+}
+
+// child is a started command. It implements [Child].
+type child struct {
+	Process
+	r   *running
+	out *output
+}
+
+// Start waits for one of the places for simultaneous starts.
+func (c commands) Start(ctx context.Context, command Command) (Child, error) {
+	r := c.r
+	done, err := turn(ctx, r.s.starts)
+	if err != nil {
+		closeFiles(command.Stdin)
+		return nil, err
+	}
+	defer done()
+	out, stdout, stderr, err := r.pipes()
+	if err != nil {
+		closeFiles(command.Stdin)
+		return nil, err
+	}
+	command.Key, command.Session, command.Token = r.hold.Key(), r.hold.Session(), c.start.Token
+	command.Stdout, command.Stderr = stdout, stderr
+	p, err := r.s.cfg.Starter.Start(ctx, command)
+	closeFiles(command.Stdin, stdout, stderr) // the starter has done so; an end left open would keep the readers for ever
+	if err != nil {
+		out.end()
+		return nil, err
+	}
+	return &child{p, r, out}, nil
+}
+
+// turn waits for one of the places for simultaneous starts.
+func turn(ctx context.Context, places chan struct{}) (done func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// End stops what is left of the command, and says how it ended.
+func (c *child) End(ctx context.Context) Ending {
+	byItself := false
+	select {
+	case <-c.Exited(): // first: it had ended also when ctx has by now
+		byItself = true
+	default:
+	}
+	c.stop(ctx)
+	<-c.Exited() // nothing is left, so it has ended
+	exit := c.Exit()
+	c.out.end()
+	return Ending{Err: exitError(exit), Code: exit.Code, ByItself: byItself && exit.Err == nil, Cut: !byItself}
+}
+
+// stop asks the command to end and waits until nothing of it is left. When the lease does not go on meanwhile, SIGKILL comes a
+// tenth of the lease before the deadline. The deadline is looked at often, so that it does not hang on one timer.
+func (c *child) stop(ctx context.Context) {
+	select {
+	case <-c.Gone():
+		return
+	default:
+	}
+	signal := stopSignal(c.r.task().Stop.Signal)
+	c.Stop(signal, c.grace(ctx))
+	alarm := c.r.watchStuck()
+	defer alarm.end()
+	look := time.NewTicker(max(c.r.s.cfg.Lease/50, time.Millisecond))
+	defer look.Stop()
+	ended, killed := ctx.Done(), false
+	for {
+		select {
+		case <-c.Gone():
+			return
+		case <-ended:
+			ended = nil
+			c.Stop(signal, c.grace(ctx))
+		case <-look.C:
+			if !killed && c.untilKill() <= 0 {
+				killed = true
+				c.Stop(signal, 0)
+			}
+		}
+	}
+}
+
+// grace is how long the command may take to end after it was asked to.
+func (c *child) grace(ctx context.Context) time.Duration {
+	timeout := c.r.task().Stop.Timeout
+	if errors.Is(context.Cause(ctx), elect.ErrLeaseLost) {
+		return min(timeout, c.untilKill())
+	}
+	return timeout
+}
+
+// untilKill is how long a command may live if the lease is not renewed any more.
+func (c *child) untilKill() time.Duration {
+	return max(0, time.Until(c.r.hold.Deadline())-c.r.s.cfg.Lease/10)
+}
+
+// stopSignals are those of Stop.Signal.
+var stopSignals = map[string]syscall.Signal{
+	"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT, "SIGHUP": syscall.SIGHUP,
+	"SIGUSR1": syscall.SIGUSR1, "SIGUSR2": syscall.SIGUSR2, "SIGKILL": syscall.SIGKILL,
+}
+
+// stopSignal is the signal of that name; SIGTERM for any other.
+func stopSignal(name string) os.Signal {
+	if signal, ok := stopSignals[name]; ok {
+		return signal
+	}
+	return syscall.SIGTERM
+}
+
+func exitError(exit Exit) error {
+	switch {
+	case exit.Err != nil:
+		return fmt.Errorf("lost sight of the command: %w", exit.Err)
+	case exit.Signal != nil:
+		return fmt.Errorf("ended by signal: %s", exit.Signal)
+	case exit.Code != 0:
+		return fmt.Errorf("exit status %d", exit.Code)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,74 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// withheld says whether a variable of the replica is kept from its tasks: what opens the store or the admin API, and the socket by which
+// the replica itself would tell its own supervisor that it is ready.
+func withheld(name string) bool {
+	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
+}
+
+// command expands the command for one start. The task's own variables win over its env, and that over the replica's; values of
+// env see the own ones and the replica's.
+func (r Runner) command(env tasks.Env) (tasks.Command, error) {
+	base, own := tasks.ParseEnviron(env.Environ()), env.Own()
+	set := make(tasks.Variables, len(r.Env))
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		value, err := tasks.Expand(r.Env[name], tasks.LookupIn(own, base))
+		if err != nil {
+			return tasks.Command{}, fmt.Errorf("exec.env.%s: %w", name, err)
+		}
+		set[name] = value
+	}
+	all := tasks.LookupIn(own, set, base)
+	dir, err := tasks.Expand(r.Dir, all)
+	if err != nil {
+		return tasks.Command{}, fmt.Errorf("exec.dir: %w", err)
+	}
+	args := make([]string, len(r.Command))
+	for i, arg := range r.Command {
+		if args[i], err = tasks.Expand(arg, all); err != nil {
+			return tasks.Command{}, fmt.Errorf("exec.command[%d]: %w", i, err)
+		}
+	}
+	if len(args) == 0 || args[0] == "" {
+		return tasks.Command{}, errors.New("exec.command: it is empty")
+	}
+	maps.DeleteFunc(base, func(name, _ string) bool { return withheld(name) })
+	maps.Copy(base, set)
+	maps.Copy(base, own)
+	if args[0], err = findProgram(args[0], base["PATH"], dir); err != nil {
+		return tasks.Command{}, fmt.Errorf("exec.command: %w", err)
+	}
+	return tasks.Command{Args: args, Env: base.List(), Dir: dir}, nil
+}
+
+// findProgram finds a program without a slash in the task's PATH, which may not be the replica's.
+func findProgram(name, path, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for _, place := range filepath.SplitList(path) {
+		if !filepath.IsAbs(place) {
+			place = filepath.Join(dir, place)
+		}
+		file, err := filepath.Abs(filepath.Join(place, name))
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("program %q is not in PATH", name)
+}

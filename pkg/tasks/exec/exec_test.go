@@ -1,0 +1,126 @@
+package exec
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestCommandGetsItsEnvironment(t *testing.T) {
+	s := rig.New(t, func(c *tasks.Config) {
+		c.Environ = func() []string {
+			return []string{"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret", "SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer"}
+		}
+	})
+	dir := t.TempDir()
+	task := tasks.Task{Group: "g", Name: "n", Index: "007", Restart: tasks.RestartNever, Runner: Runner{
+		Command: []string{"sh", "-c", "env; pwd; echo arg:$1; echo DONE", "sh", "$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)"},
+		Env:     map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"},
+		Dir:     dir,
+	}}
+	_, done := rig.Run(t, s, task, rig.Hold(task))
+	if err := rig.Wait(t, done, "the task"); !errors.Is(err, tasks.ErrDone) {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, line := range s.Tail("g/n", 1000) {
+		lines = append(lines, line.Text)
+	}
+	for _, want := range []string{
+		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n", "SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
+		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)", "DONE",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q in %q", want, lines)
+		}
+	}
+	for _, line := range lines {
+		if strings.Contains(line, "secret") || strings.HasPrefix(line, "NOTIFY_SOCKET") || strings.HasPrefix(line, "SHARDCTL_SCHEDULED_AT") {
+			t.Errorf("the command got %q", line)
+		}
+	}
+}
+
+func TestCommandThatCannotStart(t *testing.T) {
+	for want, runner := range map[string]Runner{
+		"exec.command[1]: $(NOT_SET) is not set":   {Command: []string{"true", "$(NOT_SET)"}},
+		"exec.env.A: $(NOT_SET) is not set":        {Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"}},
+		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
+		"no such file": {Command: []string{"true"}, Dir: "/no/such/dir"},
+		"it is empty":  {Command: []string{"$(EMPTY:-)"}},
+	} {
+		task := tasks.Task{Group: "g", Name: "n", Runner: runner, Restart: tasks.RestartNever, Backoff: tasks.Backoff{Initial: time.Millisecond}}
+		s := rig.New(t)
+		hold := rig.Hold(task)
+		tried := make(chan struct{})
+		hold.Fail = func(n int) error {
+			if n == 2 {
+				close(tried)
+			}
+			return nil
+		}
+		stop, done := rig.Run(t, s, task, hold)
+		rig.Wait(t, tried, "a second try: what has not started has not ended")
+		stop(elect.ErrReleased)
+		if err := rig.Wait(t, done, "the end"); !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("Run returned %v", err)
+		}
+		if got := hold.Status().LastError; !strings.Contains(got, want) || !strings.HasPrefix(got, "not started") {
+			t.Errorf("error %q, want %q", got, want)
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Run("delay", func(t *testing.T) {
+		lines := &rig.Lines{}
+		s := rig.New(t, func(c *tasks.Config) { c.Output = lines })
+		task := tasks.Task{Group: "g", Name: "n", Runner: Runner{
+			Command: []string{"sh", "-c", "echo up; sleep 1000"}, Ready: Ready{Delay: time.Hour},
+		}}
+		hold := rig.Hold(task)
+		_, _ = rig.Run(t, s, task, hold)
+		lines.With(t, "up")
+		if st := hold.Status().State; st != tasks.StateStarting {
+			t.Errorf("state %s within the delay", st)
+		}
+	})
+	t.Run("notify", func(t *testing.T) {
+		ready, err := newReadiness(t.Context(), Ready{Notify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ready.close()
+		done, stop := ready.started()
+		defer stop()
+		_, path, _ := strings.Cut(ready.environ()[0], "=")
+		conn, err := net.Dial("unixgram", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write([]byte("STATUS=READY=1\nMAINPID=1")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			t.Fatal("ready before it was told")
+		default:
+		}
+		if _, err := conn.Write([]byte("STATUS=up\nREADY=1\n")); err != nil {
+			t.Fatal(err)
+		}
+		rig.Wait(t, done, "readiness")
+	})
+}

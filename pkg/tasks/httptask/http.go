@@ -1,0 +1,75 @@
+// Package httptask is the kind of task that calls an HTTP endpoint.
+//
+// At a tick it sends one request. Without ticks it tells the endpoint, with start, renew and stop, what it owns and for how long: the key
+// is not handed over before the endpoint has acknowledged the stop or the time that it was told is over.
+package httptask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Name is the field of a task that chooses this kind.
+const Name = "http"
+
+// What fields are when left out.
+const (
+	DefaultMethod = "POST"
+	// DefaultTimeout is that of one request. An endpoint that holds a task between requests gets a quarter of the
+	// lease instead where that is less, since it has to answer within a third.
+	DefaultTimeout = 10 * time.Second
+)
+
+// Runner calls an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
+type Runner struct {
+	URL     string
+	Method  string // empty: POST
+	Headers map[string]string
+	Body    string
+	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease or more
+	// counts as 0.
+	Timeout   time.Duration
+	TokenFile string // its content is sent as a bearer token, read anew at each request
+	CAFile    string
+}
+
+// Kind is "http".
+func (r Runner) Kind() string { return Name }
+
+// NeedsRestart says whether the requests differ in anything.
+func (r Runner) NeedsRestart(old tasks.Runner) bool { return !reflect.DeepEqual(old, tasks.Runner(r)) }
+
+// Run sends the request of a tick, or holds the task with the endpoint for as long as ctx goes on.
+func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	if env.Start.ScheduledAt.IsZero() {
+		return session{r, env}.run(ctx)
+	}
+	return r.tick(ctx, env)
+}
+
+// tick is a single request. What was sent cannot be called back: for that there is the token.
+func (r Runner) tick(ctx context.Context, env tasks.Env) tasks.Ending {
+	env.Status.Running()
+	idem := string(env.Lease.Key()) + "@" + env.Start.Tick()
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.Timeout, DefaultTimeout), errRequestTimeout)
+	defer cancel()
+	if err := r.send(ctx, env, message{event: eventTick, start: env.Start, idem: idem}); err != nil {
+		cause := context.Cause(ctx)
+		return tasks.Ending{Err: err, Code: 1, ByItself: true, Cut: cause != nil && !errors.Is(cause, errRequestTimeout)}
+	}
+	return tasks.Ending{ByItself: true}
+}
+
+// sessionTimeout is the longest that one request to an endpoint that holds the task may take, under leases of duration t. The lease is the
+// running one: a configuration that was read again may name another.
+func (r Runner) sessionTimeout(t time.Duration) time.Duration {
+	if r.Timeout > 0 && 3*r.Timeout < t {
+		return r.Timeout
+	}
+	return min(DefaultTimeout, t/4)
+}

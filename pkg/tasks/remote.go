@@ -1,0 +1,46 @@
+package tasks
+
+import "time"
+
+// RemoteLease is the time that an endpoint elsewhere was promised for a key: it may work on it until then, whatever becomes of this
+// replica. The key stays here until that time is over, or the endpoint has acknowledged that it stopped. It belongs to one hold and outlives
+// failed starts under it. Its methods are called by one run at a time.
+type RemoteLease struct {
+	note  func(until time.Time) error // tells whoever frees the key; nil: nobody
+	until time.Time
+	start Start
+	seq   int
+}
+
+// NewRemoteLease makes one under which nothing is promised. note is [Config.Granted] for one hold; nil: nobody is told.
+func NewRemoteLease(note func(until time.Time) error) *RemoteLease { return &RemoteLease{note: note} }
+
+// Until is when the promise is over; the zero time when nothing is promised.
+func (l *RemoteLease) Until() time.Time { return l.until }
+
+// Begin notes the start that messages are sent for from now on, and numbers them from 1.
+func (l *RemoteLease) Begin(start Start) { l.start, l.seq = start, 0 }
+
+// Start is that of the last Begin.
+func (l *RemoteLease) Start() Start { return l.start }
+
+// Next numbers a message of the start. A repeated one has a number of its own, since it says another time.
+func (l *RemoteLease) Next() int {
+	l.seq++
+	return l.seq
+}
+
+// Promise notes that the endpoint may work until the given time, before it is told; the zero time ends the promise. With an error
+// whoever frees the key may not have heard: a longer promise does not hold then, a shorter one does here.
+func (l *RemoteLease) Promise(until time.Time) error {
+	before := l.until
+	l.until = until
+	if l.note == nil {
+		return nil
+	}
+	err := l.note(until)
+	if err != nil && until.After(before) {
+		l.until = before
+	}
+	return err
+}
