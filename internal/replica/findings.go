@@ -17,6 +17,14 @@ func storeUnreachable(why string) status.Problem {
 	return status.Problem{Reason: status.ProblemStoreUnreachable, Severity: status.SeverityError, Message: why}
 }
 
+func storeForgot(instance string) finding {
+	return finding{Problem: status.Problem{
+		Reason: status.ProblemStoreForgot, Severity: status.SeverityError, Instance: instance,
+		Message: "the session of this replica was read below a revision that the store had acknowledged: " +
+			"a backup was restored, or its document deleted, while replicas run",
+	}}
+}
+
 func restartRequired(instance string, fields []string) status.Problem {
 	return status.Problem{
 		Reason: status.ProblemRestartRequired, Severity: status.SeverityWarning, Instance: instance,
@@ -39,6 +47,9 @@ func configInvalid(instance string, err error) status.Problem {
 // find looks for what is wrong in a snapshot.
 func (m material) find(s *status.Snapshot) []finding {
 	found := m.findStore(&s.Status)
+	if m.view != nil && m.view.Forgot {
+		found = append(found, storeForgot(s.Status.Instance))
+	}
 	for i := range s.Status.Groups {
 		found = append(found, m.findCapacity(&s.Status.Groups[i])...)
 	}

@@ -281,6 +281,8 @@ func TestProblems(t *testing.T) {
 	}
 	short := running()
 	short.Sessions[0].Member.Caps["g"], short.Sessions[1].Member.Caps["g"] = 3, 3
+	forgot := running()
+	forgot.Forgot = true
 	stale := running()
 	stale.Stale = true
 	twins := running()
@@ -324,6 +326,7 @@ func TestProblems(t *testing.T) {
 		"store away":                {view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable}, say: "heartbeats fail: dial: refused"},
 		"store not read":            {view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer"},
 		"store slow":                {view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s"},
+		"store forgot":              {view: forgot, want: []string{status.ProblemStoreForgot}, say: "below a revision"},
 		"crash loop":                {view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3"},
 		"a few restarts":            {view: young},
 		"failed for good":           {view: ended, want: []string{status.ProblemTaskFailing}, say: "failed after 5 restarts: exit status 5"},

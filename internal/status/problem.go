@@ -23,6 +23,7 @@ const (
 	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
 	ProblemStoreSlow         = "StoreSlow"         // the store answers late
 	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
+	ProblemStoreForgot       = "StoreForgot"       // the store has lost writes it had acknowledged
 	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
 	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
 	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
@@ -37,7 +38,7 @@ const (
 func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
-		ProblemStoreStandalone, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck,
+		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck,
 		ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 	}
 }

@@ -85,7 +85,7 @@ func (e *Elector) claimable(lock Lock) bool {
 		q := e.loop.peers[lock.Next]
 		dead := q != nil && q.m.Dead()
 		since := e.storeNow() - lock.Since // far below zero where the store's clock was set back
-		if !dead && -holdOff.Milliseconds() < since && since < holdOff.Milliseconds() {
+		if !dead && -holdOff.Milliseconds() < since && since < holdOff.Milliseconds() && e.heldOff(lock) {
 			return false
 		}
 	}
@@ -96,6 +96,23 @@ func (e *Elector) claimable(lock Lock) bool {
 		return e.adoptable(lock)
 	}
 	return e.freed(lock.Session, lock.Key)
+}
+
+// heldOff says whether a key that is reserved for another is still to be left alone. It is, for holdOff since that was first asked here:
+// the store's clock may stand still, where it was set back below the revisions given.
+func (e *Elector) heldOff(lock Lock) bool {
+	now := e.clock.Now()
+	first, known := e.loop.heldOff[lock.Key]
+	if known && first.rev == lock.Rev {
+		return !now.Reached(first.since, holdOff)
+	}
+	for key, old := range e.loop.heldOff {
+		if now.Reached(old.since, time.Minute) {
+			delete(e.loop.heldOff, key)
+		}
+	}
+	e.loop.heldOff[lock.Key] = givenByHand{lock.Rev, now}
+	return true
 }
 
 // givenByHand is a lock that names this session and that it did not write.

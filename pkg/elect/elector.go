@@ -33,6 +33,7 @@ type Elector struct {
 	work    sync.WaitGroup // everything that runs beside the loop
 
 	lease    atomic.Pointer[validity]
+	revs     revClock
 	offset   atomic.Int64 // the store's clock in ms less the local steady clock in ms
 	view     atomic.Pointer[View]
 	viewWake broadcast
@@ -51,6 +52,7 @@ type loop struct {
 	running int            // callbacks that have not returned
 
 	writes  writeQueue
+	reads   []*holding // creations of locks that wait for the read before them
 	bumps   bumper
 	mirror  mirror
 	events  eventWriter
@@ -75,8 +77,11 @@ type loop struct {
 	counting   bool
 	outageEnd  protocol.Instant
 	given      map[Key]givenByHand
-	told       map[foundAt]bool // nonsense that was logged
+	heldOff    map[Key]givenByHand // reservations of others that keys are left alone for
+	told       map[foundAt]bool    // nonsense that was logged
 	cleaned    protocol.Instant
+	forgot     bool             // the store has shown the own session below a revision it had acknowledged
+	forgotAt   protocol.Instant // when it did last
 
 	predecessors map[string]Predecessor // not known to be dead yet
 	shown        protocol.Instant       // since when this session can be seen
@@ -97,11 +102,12 @@ func New(cfg Config) (*Elector, error) {
 		return nil, err
 	}
 	e := &Elector{
-		cfg: cfg, p: p, store: cfg.Store, clock: cfg.Clock,
+		cfg: cfg, p: p, clock: cfg.Clock,
 		log:   cfg.Logger,
 		inbox: make(chan func(), 256),
 		over:  make(chan struct{}),
 	}
+	e.store = timedStore{cfg.Store, e.learnClock}
 	e.lease.Store(&validity{})
 	e.view.Store(&View{})
 	e.viewWake.init()
@@ -186,6 +192,7 @@ func (e *Elector) begin(ctx context.Context) {
 	l.peers = map[string]*peer{}
 	l.keys = map[Key]*holding{}
 	l.absent = map[Key]Lock{}
+	l.heldOff = map[Key]givenByHand{}
 	l.owned = map[string]int{}
 	l.waiting = map[string]*waitRoom{}
 	l.predecessors = e.markable()
@@ -207,6 +214,7 @@ func (e *Elector) tick() {
 	e.flushMember()
 	e.tickMirror(now)
 	e.takeReserved()
+	e.flushReads()
 	e.flushWrites()
 	e.flushBumps(now)
 	e.flushEvents()
@@ -325,7 +333,7 @@ func (e *Elector) besideLong(op string, do func(ctx context.Context) (then func(
 }
 
 // storeNow is the store's clock in Unix ms, as the last reply told it and the local clock carried it on. Before the first
-// reply it is the local clock.
+// reply it is the local clock. It is for display and the order of age; revisions follow [revClock].
 func (e *Elector) storeNow() int64 {
 	offset := e.offset.Load()
 	if offset == 0 {
@@ -336,6 +344,7 @@ func (e *Elector) storeNow() int64 {
 
 // learnClock takes a reply's clock.
 func (e *Elector) learnClock(now int64) {
+	e.revs.learn(now)
 	if now > 0 {
 		e.offset.Store(now - e.clock.Now().Boot.Milliseconds())
 	}

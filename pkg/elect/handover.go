@@ -102,7 +102,7 @@ func (e *Elector) decline(keys []Key) {
 			continue
 		}
 		ifRev := lock.Rev
-		lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, e.storeNow()), e.loop.session.stamp()
+		lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, e.revs.now()), e.loop.session.stamp()
 		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})
 		e.bump(key.Group())
 	}

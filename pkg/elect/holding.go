@@ -75,7 +75,7 @@ func (e *Elector) tickKeys() {
 	e.tellStuck(now)
 	for _, h := range e.loop.keys {
 		e.reportIfDue(h, now)
-		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle) && now.HolderElapsed(h.after) >= 0 {
+		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading) && now.HolderElapsed(h.after) >= 0 {
 			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
 	}
@@ -115,7 +115,7 @@ func (e *Elector) reportIfDue(h *holding, now protocol.Instant) {
 // stepKey feeds one key's machine and does what it says.
 func (e *Elector) stepKey(h *holding, ev protocol.KeyEvent) {
 	ev.Valid = e.loop.session.m.Valid(e.p, e.clock.Now())
-	ev.Clock = max(e.storeNow(), h.floor)
+	ev.Clock = max(e.revs.now(), h.floor)
 	var acts []protocol.KeyAction
 	before := h.m
 	h.m, acts = h.m.Step(ev)
@@ -132,6 +132,10 @@ func (e *Elector) actKey(h *holding, a protocol.KeyAction, before protocol.Key) 
 	case protocol.WriteKey:
 		e.writeKey(h, a)
 	case protocol.ReadKey:
+		if h.m.Seeking() {
+			e.loop.reads = append(e.loop.reads, h)
+			break
+		}
 		e.readKey(h)
 	case protocol.StartKey:
 		e.startHeld(h, a.Token)

@@ -160,7 +160,6 @@ func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 	if err != nil {
 		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
-	e.learnClock(res.Now)
 	if len(res.Docs) == 0 {
 		return Lock{Key: key}, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -28,7 +29,7 @@ func MarkDead(ctx context.Context, db store.Store, session string, granted map[K
 			}
 		}
 		ifRev := s.Rev
-		s.Rev, s.State, s.Remote, s.Died = ifRev+1, Dead, granted, max(res.Now, 1)
+		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), Dead, granted, max(res.Now, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
 		s.WriterID = store.WriterID{Session: writer, Seq: seq}
 		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})

@@ -263,7 +263,6 @@ func (e *Elector) listAll(ctx context.Context, q store.Query) ([]store.Doc, erro
 
 func (e *Elector) refreshed(r reading) {
 	m := &e.loop.mirror
-	e.learnClock(r.clock)
 	e.wakeGroups(r.counts)
 	m.counts = r.counts
 	if r.didMembers {

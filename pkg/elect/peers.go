@@ -59,12 +59,11 @@ func (e *Elector) look(now protocol.Instant) {
 	me := l.session.id
 	e.beside("observe", func(ctx context.Context) (func(), error) {
 		var docs []store.Doc
-		var clock int64
 		var err error
 		if all {
-			docs, clock, err = e.list(ctx, store.KindSession, store.Query{States: alive})
+			docs, _, err = e.list(ctx, store.KindSession, store.Query{States: alive})
 		} else {
-			docs, clock, err = e.listFollowing(ctx, me, alive)
+			docs, err = e.listFollowing(ctx, me, alive)
 		}
 		arrived := e.clock.Now()
 		return func() {
@@ -72,7 +71,6 @@ func (e *Elector) look(now protocol.Instant) {
 			if err != nil {
 				return
 			}
-			e.learnClock(clock)
 			e.notOutage(&l.lastRead, arrived)
 			e.seen(docs, all, arrived)
 		}, err
@@ -87,13 +85,13 @@ func (e *Elector) list(ctx context.Context, kind store.Kind, q store.Query) ([]s
 }
 
 // listFollowing lists the sessions that follow me in the order of names, wrapping.
-func (e *Elector) listFollowing(ctx context.Context, me string, states []string) ([]store.Doc, int64, error) {
-	docs, clock, err := e.list(ctx, store.KindSession, store.Query{States: states, From: me + "\x00", Limit: neighbours})
+func (e *Elector) listFollowing(ctx context.Context, me string, states []string) ([]store.Doc, error) {
+	docs, _, err := e.list(ctx, store.KindSession, store.Query{States: states, From: me + "\x00", Limit: neighbours})
 	if err != nil || len(docs) == neighbours {
-		return docs, clock, err
+		return docs, err
 	}
 	first, _, err := e.list(ctx, store.KindSession, store.Query{States: states, To: me, Limit: neighbours - len(docs)})
-	return append(docs, first...), clock, err
+	return append(docs, first...), err
 }
 
 // seen takes a list of sessions. When the list is complete, one that was known and is not in it needs a look of
@@ -149,6 +147,7 @@ func (e *Elector) seePeer(d store.Doc, sure bool, arrived protocol.Instant) {
 func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protocol.Instant) {
 	var acts []protocol.PeerAction
 	before := q.m
+	ev.Clock = e.revs.now()
 	q.m, acts = q.m.Step(e.p, ev, now)
 	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
 		e.loop.viewDirty = true
@@ -156,7 +155,7 @@ func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protoc
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
-			e.killPeer(id, q, a.IfRev)
+			e.killPeer(id, q, a)
 		case protocol.ReadPeer:
 			e.readPeer(id)
 		case protocol.PeerDied:
@@ -169,10 +168,10 @@ func (e *Elector) stepPeer(id string, q *peer, ev protocol.PeerEvent, now protoc
 	}
 }
 
-func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
-	if q.kill == nil || q.kill.IfRev != ifRev {
+func (e *Elector) killPeer(id string, q *peer, a protocol.PeerAction) {
+	if q.kill == nil || q.kill.IfRev != a.IfRev || q.kill.Doc.Rev != a.NewRev {
 		doc := q.doc
-		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = id, ifRev+1, e.loop.session.stamp(), Dead, e.storeNow()
+		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = id, a.NewRev, e.loop.session.stamp(), Dead, e.storeNow()
 		doc.Cause = "no heartbeat for " + max(e.p.T, q.m.Lease).String()
 		if p, ok := e.loop.predecessors[id]; ok {
 			doc.Cause, doc.Remote = "its container ended and was started again", grantsOf(p)
@@ -181,7 +180,7 @@ func (e *Elector) killPeer(id string, q *peer, ifRev int64) {
 			doc.Cause = "it was dead, and somebody wrote it live again"
 		}
 		q.dying = doc
-		q.kill = &store.Change{IfRev: ifRev, Doc: doc.Doc()}
+		q.kill = &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 		e.log.Info("Marking a session dead", "session", id, "peer", q.doc.Instance, "cause", doc.Cause)
 	}
 	change := *q.kill

@@ -2,6 +2,8 @@ package elect
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -53,6 +55,7 @@ func (e *Elector) newSession() {
 // stepSession feeds the session's machine and does what it says.
 func (e *Elector) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
 	s := &e.loop.session
+	ev.Clock = e.revs.now()
 	next, acts := s.m.Step(e.p, ev, now)
 	was := s.m
 	s.m = next
@@ -61,6 +64,9 @@ func (e *Elector) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
 	}
 	if was.Phase != s.m.Phase || was.Acked != s.m.Acked {
 		e.lease.Store(&validity{session: s.id, open: s.m.Phase == protocol.Open, acked: s.m.Acked})
+	}
+	if s.m.Forgot && !was.Forgot {
+		e.storeForgot(now)
 	}
 	valid := s.m.Valid(e.p, now)
 	e.loop.viewDirty = e.loop.viewDirty || was.Phase != s.m.Phase || valid != s.wasValid
@@ -96,6 +102,18 @@ func (e *Elector) actSession(a protocol.SessionAction, now protocol.Instant) {
 	if kind, ok := s.m.ForKeys(a.Kind); ok {
 		e.stepKeys(protocol.KeyEvent{Kind: kind})
 	}
+}
+
+// forgotFor is how long the view tells that the store forgot: an operator has to see it.
+const forgotFor = time.Hour
+
+var errStoreForgot = errors.New("the store shows the own session below a revision it had acknowledged")
+
+// storeForgot notes that the own session was read below its acknowledged revision: a backup was restored under running replicas, the
+// document was deleted, or the store lost what a majority had acknowledged.
+func (e *Elector) storeForgot(now protocol.Instant) {
+	e.loop.forgot, e.loop.forgotAt, e.loop.viewDirty = true, now, true
+	e.log.Error(errStoreForgot, "Two runs of a key are possible for T/2: restore backups only with all replicas stopped", "session", e.loop.session.id)
 }
 
 func (e *Elector) renewed(a protocol.SessionAction, now protocol.Instant) {
@@ -150,8 +168,8 @@ func (e *Elector) sendBeat(a protocol.SessionAction) {
 	if s.repeat != copyOf(s.m.Write) {
 		s.repeat = copyOf(s.m.Write)
 		doc := Session{
-			ID: s.id, Rev: a.IfRev + 1, WriterID: s.stamp(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
-			Clock: e.storeNow(),
+			ID: s.id, Rev: a.NewRev, WriterID: s.stamp(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: e.p.T, Instance: s.member.Instance,
+			Clock: e.revs.now(),
 		}
 		if a.State == protocol.Dead {
 			doc.Died, doc.Cause = e.storeNow(), "it ended its session itself"

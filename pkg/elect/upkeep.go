@@ -228,7 +228,7 @@ func (e *Elector) noteDeath(ctx context.Context, s Session, now int64) error {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
 	ifRev := s.Rev
-	s.Rev, s.WriterID, s.Died = ifRev+1, stamp, now
+	s.Rev, s.WriterID, s.Died = protocol.DeadRev(ifRev, e.revs.now()), stamp, now
 	outs, err := e.store.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return firstError(outs, err)
 }

@@ -17,6 +17,7 @@ type View struct {
 	Open     bool // the session is acknowledged and the lease valid
 	Draining bool
 	Loaded   bool          // members and the locks of all tracked groups have been read at least once
+	Forgot   bool          // within the last hour the store showed the own session below a revision it had acknowledged
 	Stale    bool          // own reads or beats have failed for longer than T/4
 	Now      int64         // the store's clock when the view was made, Unix ms
 	Outage   time.Duration // time since the last outage of the store ended; negative: none yet
@@ -81,7 +82,7 @@ func (e *Elector) publish(now protocol.Instant) {
 	v := &View{
 		Session: l.session.id, Instance: l.session.member.Instance,
 		Open: l.session.m.Valid(e.p, now), Draining: draining,
-		Loaded: l.mirror.loaded, Stale: stale,
+		Loaded: l.mirror.loaded, Stale: stale, Forgot: l.forgot && !now.Reached(l.forgotAt, forgotFor),
 		Now: e.storeNow(), Outage: -1,
 		Locks: e.lockViews(), Held: make(map[Key]Held, len(l.keys)),
 		Wishes: l.mirror.wishes, Sessions: e.sessionViews(now),

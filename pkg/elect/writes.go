@@ -42,7 +42,7 @@ func (e *Elector) make(h *holding) {
 	if h.made {
 		return
 	}
-	h.m = h.m.Restamp(max(e.storeNow(), h.floor))
+	h.m = h.m.Restamp(max(e.revs.now(), h.floor))
 	h.action.NewRev = h.m.NewRev
 	h.pending = e.lockAfter(h, h.action)
 	h.change = store.Change{IfRev: h.action.IfRev, Doc: h.pending.Doc()}
@@ -218,6 +218,7 @@ func (e *Elector) acknowledged(h *holding, op protocol.KeyOp) {
 	h.lock = h.pending
 	e.mirrorLock(h.lock)
 	group := h.key.Group()
+	e.loop.bumps.raise(group, h.lock.Rev)
 	switch op {
 	case protocol.Claim:
 		e.log.V(1).Info("Claimed", "key", h.key, "token", h.lock.Token, "reason", h.lock.Reason)
@@ -274,6 +275,7 @@ func (e *Elector) readKey(h *holding) {
 // bumper raises the groups' counters: soon after each batch of changes, and at most once in bumpGap.
 type bumper struct {
 	due    map[string]bool
+	high   map[string]int64 // the largest revision written since the last increment, by group
 	since  protocol.Instant // when the first of due came up
 	last   protocol.Instant
 	flying bool
@@ -291,6 +293,17 @@ const (
 	groupMembers = "~members"
 	groupWishes  = "~wishes"
 )
+
+// raise notes a revision that the group's next increment is to carry.
+func (b *bumper) raise(group string, rev int64) {
+	if rev > store.MaxMark {
+		return // written out of band: no time, and nothing could be created above it
+	}
+	if b.high == nil {
+		b.high = map[string]int64{}
+	}
+	b.high[group] = max(b.high[group], rev)
+}
 
 func (b *bumper) quiet(group string) {
 	if b.late == nil {
@@ -340,7 +353,7 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 	if b.flying || len(b.due) == 0 || !now.Reached(b.last, bumpGap) || !now.Reached(b.since, bumpDelay) {
 		return
 	}
-	changes, groups := e.dueBumps(), b.due
+	changes := e.dueBumps()
 	b.due, b.flying, b.last = nil, true, now
 	e.beside("bump", func(ctx context.Context) (func(), error) {
 		outs, err := e.store.Apply(ctx, changes...)
@@ -348,18 +361,26 @@ func (e *Elector) flushBumps(now protocol.Instant) {
 		return func() {
 			b.flying = false
 			if err != nil { // it may count twice: the counter says only that something happened
-				for group := range groups {
-					e.bump(group)
+				for _, c := range changes {
+					e.bump(c.Doc.ID)
+					b.raise(c.Doc.ID, c.Doc.Rev)
 				}
 			}
 		}, err
 	})
 }
 
+// dueBumps are the increments that are due. Each carries the largest revision known of its group.
 func (e *Elector) dueBumps() []store.Change {
-	changes := make([]store.Change, 0, len(e.loop.bumps.due))
-	for group := range e.loop.bumps.due {
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group, WriterID: e.loop.session.stamp()}})
+	b := &e.loop.bumps
+	changes := make([]store.Change, 0, len(b.due))
+	for group := range b.due {
+		if g := e.loop.mirror.groups[group]; g != nil {
+			b.raise(group, g.maxRev)
+		}
+		doc := store.Doc{Kind: store.KindGroup, ID: group, Rev: b.high[group], WriterID: e.loop.session.stamp()}
+		changes = append(changes, store.Change{Op: store.Increment, Doc: doc})
+		delete(b.high, group)
 	}
 	return changes
 }

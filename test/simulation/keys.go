@@ -76,7 +76,7 @@ func (r *replica) tickKeys(now protocol.Instant) {
 	}
 	r.retry = false
 	for _, h := range slices.Backward(r.held) {
-		if h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle && r.valid {
+		if h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle && r.valid || h.m.Seeking() && !h.m.Reading {
 			r.retry = true
 			if now.HolderElapsed(h.after) >= 0 {
 				r.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})

@@ -10,11 +10,11 @@ import (
 type peer struct {
 	m       protocol.Peer
 	session int32
-	round   uint32           // of the complete list that showed it last
-	stamp   stamp            // of the kill under way
-	killRev int64            // for which that stamp was made
-	after   protocol.Instant // no kill or read before, after a failure
-	shown   protocol.State   // as the members' hash has it
+	round   uint32              // of the complete list that showed it last
+	stamp   stamp               // of the kill under way
+	kill    protocol.PeerAction // for which that stamp was made
+	after   protocol.Instant    // no kill or read before, after a failure
+	shown   protocol.State      // as the members' hash has it
 }
 
 // body is what a list of sessions shows of one.
@@ -206,6 +206,7 @@ func (r *replica) stepPeer(at int, ev protocol.PeerEvent, now protocol.Instant) 
 	q := &r.peers[at]
 	id := q.session
 	var acts []protocol.PeerAction
+	ev.Clock = r.w.clock()
 	q.m, acts = q.m.Step(r.w.p, ev, now)
 	state := protocol.Dead
 	if q.m.Known && !q.m.Gone {
@@ -218,7 +219,7 @@ func (r *replica) stepPeer(at int, ev protocol.PeerEvent, now protocol.Instant) 
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
-			r.kill(at, a.IfRev)
+			r.kill(at, a)
 		case protocol.ReadPeer:
 			r.readPeer(id)
 		case protocol.PeerDied:
@@ -227,16 +228,16 @@ func (r *replica) stepPeer(at int, ev protocol.PeerEvent, now protocol.Instant) 
 	}
 }
 
-func (r *replica) kill(at int, ifRev int64) {
+func (r *replica) kill(at int, a protocol.PeerAction) {
 	q := &r.peers[at]
-	if q.stamp == (stamp{}) || q.killRev != ifRev {
-		q.stamp, q.killRev = r.nextStamp(), ifRev
+	if q.stamp == (stamp{}) || q.kill != a {
+		q.stamp, q.kill = r.nextStamp(), a
 	}
-	w, id, doc := r.w, q.session, sessionDoc{beat: q.m.Beat, state: protocol.Dead, stamp: q.stamp}
+	w, id, doc := r.w, q.session, sessionDoc{rev: a.NewRev, beat: q.m.Beat, state: protocol.Dead, stamp: q.stamp}
 	var status protocol.Status
 	w.call(r, func() {
 		was := w.store.sessions[id].state
-		status = w.store.putSession(id, ifRev, doc)
+		status = w.store.putSession(id, a.IfRev, doc)
 		if status == protocol.Applied && was != protocol.Dead {
 			w.figures.Kills++
 			w.note(noteKill, id, r.session, 0)

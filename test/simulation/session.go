@@ -30,6 +30,7 @@ func (r *replica) nextStamp() stamp {
 func (r *replica) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
 	var acts []protocol.SessionAction
 	was := r.m.SaysDrn
+	ev.Clock = r.w.clock()
 	r.m, acts = r.m.Step(r.w.p, ev, now)
 	for _, a := range acts {
 		if kind, ok := r.m.ForKeys(a.Kind); ok {
@@ -94,7 +95,7 @@ func (r *replica) sendBeat(a protocol.SessionAction) {
 	if r.repeat != write {
 		r.repeat, r.stamp = write, r.nextStamp()
 	}
-	w, id, doc := r.w, r.session, sessionDoc{beat: a.Beat, state: a.State, stamp: r.stamp}
+	w, id, doc := r.w, r.session, sessionDoc{rev: a.NewRev, beat: a.Beat, state: a.State, stamp: r.stamp}
 	first := a.IfRev == 0 && a.Kind == protocol.SendBeat
 	member := r.member()
 	var status protocol.Status

@@ -81,7 +81,7 @@ func (s *store) putSession(id int32, ifRev int64, doc sessionDoc) protocol.Statu
 	}
 	was := d.exists && d.state != protocol.Dead
 	turned := !d.exists || d.state != doc.state
-	doc.exists, doc.rev = true, ifRev+1
+	doc.exists = true
 	*d = doc
 	if turned {
 		s.states = append(s.states, id)

@@ -175,7 +175,7 @@ func (db *database) applyOne(c store.Change) store.Outcome {
 		if old != nil {
 			bumped = *old
 		}
-		bumped.Rev, bumped.Count, bumped.WriterID = bumped.Rev+1, bumped.Count+1, store.WriterID{}
+		bumped.Rev, bumped.Count, bumped.WriterID = max(bumped.Rev+1, c.Doc.Rev), bumped.Count+1, store.WriterID{}
 		t.put(&bumped)
 		db.watchers.changed(old, &bumped)
 	case store.Put:

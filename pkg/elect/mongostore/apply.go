@@ -69,7 +69,7 @@ func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Chang
 // Who still does not then finds nonsense in its place.
 func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	for first := true; ; first = false {
-		_, err := coll.UpdateOne(ctx, countable(c), raise(), options.UpdateOne().SetUpsert(true))
+		_, err := coll.UpdateOne(ctx, countable(c), raise(c), options.UpdateOne().SetUpsert(true))
 		switch {
 		case !isDuplicate(err):
 			return err
@@ -84,7 +84,7 @@ func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c store.Change
 // anybody knows it at.
 func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	nonsense := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
-	now := s.clock.now(time.Now())
+	now := max(s.clock.now(time.Now()), c.Doc.Rev)
 	_, err := coll.ReplaceOne(ctx, nonsense, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
 	return err
 }
@@ -103,11 +103,18 @@ func countable(c store.Change) bson.D {
 	return append(bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}}, within(fieldRev, 1)...)
 }
 
-// raise is what a Bump does. The stamp goes: this write is nobody's.
-func raise() bson.D {
-	return bson.D{
-		{Key: "$inc", Value: bson.D{{Key: fieldCount, Value: int64(1)}, {Key: fieldRev, Value: int64(1)}}},
-		{Key: "$unset", Value: bson.D{{Key: fieldStamp, Value: ""}}},
+// raise is what a Bump does. The stamp goes: this write is nobody's. A field that is missing counts as zero.
+func raise(c store.Change) bson.A {
+	more := func(field string) bson.D {
+		known := bson.D{{Key: "$ifNull", Value: bson.A{"$" + field, int64(0)}}}
+		return bson.D{{Key: "$add", Value: bson.A{known, int64(1)}}}
+	}
+	return bson.A{
+		bson.D{{Key: "$set", Value: bson.D{
+			{Key: fieldCount, Value: more(fieldCount)},
+			{Key: fieldRev, Value: bson.D{{Key: "$max", Value: bson.A{more(fieldRev), c.Doc.Rev}}}},
+		}}},
+		bson.D{{Key: "$unset", Value: fieldStamp}},
 	}
 }
 

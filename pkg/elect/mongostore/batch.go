@@ -85,7 +85,7 @@ func (s *Store) applyBatch(ctx context.Context, changes []store.Change) []store.
 func model(c store.Change) mongo.WriteModel {
 	switch {
 	case c.Op == store.Increment:
-		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise()).SetUpsert(true)
+		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise(c)).SetUpsert(true)
 	case c.Op == store.Delete:
 		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
 	case c.IfRev == 0:

@@ -47,7 +47,11 @@ func (s *Store) readBack(ctx context.Context, kind store.Kind, ids []string) ([]
 	}
 	c := s.collection(kind).Clone(options.Collection().SetReadConcern(concern))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
-	return s.find(ctx, c, kind, filter, options.Find().SetBatchSize(store.MaxBatch+1))
+	opts := options.Find().SetBatchSize(store.MaxBatch + 1)
+	if p := projection(kind, false); p != nil {
+		opts.SetProjection(p)
+	}
+	return s.find(ctx, c, kind, filter, opts)
 }
 
 // List returns the documents that match, as a majority has them, from the primary.
@@ -82,10 +86,10 @@ func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res s
 	return res, err
 }
 
-// projection leaves out bodies that are not wanted. Lists of sessions, which are short and come several times a second, bring the
+// projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a second, bring the
 // server's time along.
 func projection(kind store.Kind, noBody bool) bson.D {
-	if kind == store.KindSession {
+	if kind == store.KindSession || kind == store.KindGroup {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
 		for _, f := range []string{fieldRev, fieldStamp, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldParked} {
 			p = append(p, bson.E{Key: f, Value: 1})
@@ -151,7 +155,6 @@ func orMissing(values []string) bson.A {
 
 // find runs a query and reads all it returns. The error is the driver's.
 func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]store.Doc, error) {
-	sent := time.Now()
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
 		return nil, err
@@ -161,7 +164,7 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, 
 	var docs []store.Doc
 	for cursor.Next(ctx) {
 		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
-			s.clock.sample(now, sent, received)
+			s.clock.sample(now, received)
 		}
 		if d, ok := s.decode(kind, cursor.Current); ok {
 			docs = append(docs, d)

@@ -52,11 +52,10 @@ type hello struct {
 // inspect asks the primary what kind of database this is, and takes the first sample of its clock.
 func (s *Store) inspect(ctx context.Context) error {
 	var h hello
-	sent := time.Now()
 	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
 		return fmt.Errorf("reach the primary: %w", err)
 	}
-	s.clock.sample(int64(h.LocalTime), sent, time.Now())
+	s.clock.sample(int64(h.LocalTime), time.Now())
 	sharded := h.Msg == "isdbgrid"
 	s.standalone = h.SetName == "" && !sharded
 	if s.standalone {

@@ -6,7 +6,7 @@ type KeyPhase uint8
 // The phases of a key.
 const (
 	Free      KeyPhase = iota // not ours, as far as we know
-	Claiming                  // a claim is under way: it counts against the cap
+	Claiming                  // a claim is under way, or the read before it: it counts against the cap
 	Idle                      // ours and not running: the lease was not valid; adopted when it is again
 	Running                   // its callback runs
 	Stopping                  // its callback was asked to stop and has not returned
@@ -69,7 +69,7 @@ type KeyEvent struct {
 	Mine   bool  // KeyRead: the lock names this session
 	Ours   bool  // KeyRead: and it is as the write under way left it, by the stamp
 	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
-	Clock  int64 // the store's time in ms, for new revisions
+	Clock  int64 // the store's time in ms as last told, for new revisions; KeyRead of an absent lock: and above the high-water mark
 	Valid  bool  // whether the lease is valid now
 }
 
@@ -79,7 +79,7 @@ type KeyActionKind uint8
 // What a key wants done.
 const (
 	WriteKey KeyActionKind = iota // compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
-	ReadKey                       // read the lock, linearizably
+	ReadKey                       // read the lock, linearizably; before a creation the group's high-water mark and the time as well
 	StartKey                      // start the callback with Token
 	StopKey                       // ask the callback to stop
 	KillKey                       // the key is not ours: end the callback by force
@@ -96,10 +96,6 @@ type KeyAction struct {
 	Refused       bool
 }
 
-// NextRev is the revision that a write of a lock at rev makes: the larger of rev + 1 and the store's time in
-// milliseconds, so that tokens rise also over a lock that was deleted by hand.
-func NextRev(rev, clock int64) int64 { return max(rev+1, clock) }
-
 // Restamp gives the write under way the revision of this moment. Only its first copy may be given one, before it is sent:
 // a repeat is the very same write.
 func (k Key) Restamp(clock int64) Key {
@@ -114,8 +110,7 @@ func (k Key) Step(ev KeyEvent) (Key, []KeyAction) {
 	case KeyClaim:
 		if k.Phase == Free {
 			k = Key{Phase: Claiming, Rev: ev.Rev}
-			k, acts = k.write(Claim, ev.Clock)
-			return k, acts
+			return k.claim(ev.Clock)
 		}
 	case KeyAnswer:
 		k, acts = k.answer(ev)
@@ -198,6 +193,10 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 	}
 	k.Check = false
 	switch {
+	case k.Seeking() && ev.Rev == 0:
+		return k.write(Claim, ev.Clock)
+	case k.Seeking():
+		return k.off(true) // it is there
 	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
 		return k.applied(ev.Valid)
 	case ev.Mine:
@@ -282,8 +281,10 @@ func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
 	switch {
 	case k.Phase == Releasing:
 		return k.write(Release, ev.Clock)
+	case k.Seeking() && ev.Kind != KeyTick:
+		// The read before a creation failed: it is repeated at the tick.
 	case k.Phase == Claiming:
-		return k.write(Claim, ev.Clock)
+		return k.claim(ev.Clock)
 	case k.Phase == Idle && ev.Valid:
 		k.Phase = Claiming
 		return k.write(Claim, ev.Clock)
@@ -296,6 +297,18 @@ func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
 	}
 	return k, nil
 }
+
+// claim writes the claim. A lock that is absent may have been there before: only a read tells what its token must exceed.
+func (k Key) claim(clock int64) (Key, []KeyAction) {
+	if k.Rev == 0 {
+		k.Reading = true
+		return k, []KeyAction{{Kind: ReadKey}}
+	}
+	return k.write(Claim, clock)
+}
+
+// Seeking says whether the key waits for the read before the creation of its lock, or for the time to repeat it.
+func (k Key) Seeking() bool { return k.Phase == Claiming && k.Op == NoOp && k.Rev == 0 }
 
 func (k Key) write(op KeyOp, clock int64) (Key, []KeyAction) {
 	k.Op, k.Sent, k.IfRev, k.NewRev = op, true, k.Rev, NextRev(k.Rev, clock)

@@ -82,13 +82,38 @@ func TestKeyTokenIsTheRevisionOfTheClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newKey(t)
 			k.clock = c.clock
-			k.op(k.claim(c.rev), protocol.Claim, c.rev, c.want)
-			acts := k.answer(protocol.Applied)
+			acts := k.claim(c.rev)
+			if c.rev == 0 {
+				k.wants(acts, protocol.ReadKey)
+				acts = k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true})
+			}
+			k.op(acts, protocol.Claim, c.rev, c.want)
+			acts = k.answer(protocol.Applied)
 			k.wants(acts, protocol.StartKey)
 			if acts[0].Token != c.want {
 				t.Errorf("token %d, want %d", acts[0].Token, c.want)
 			}
 		})
+	}
+}
+
+func TestKeyCreationOfALockReadsFirst(t *testing.T) {
+	k := newKey(t)
+	k.wants(k.claim(0), protocol.ReadKey)
+	k.wants(k.on(protocol.KeyTick)) // one read at a time
+	k.wants(k.do(protocol.KeyEvent{Kind: protocol.KeyRead}))
+	k.wants(k.on(protocol.KeyGiveUp)) // it is seen through: somebody may want the lock to be there again
+	k.wants(k.on(protocol.KeyTick), protocol.ReadKey)
+	k.clock = 7_000 // the high-water mark
+	k.op(k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true}), protocol.Claim, 0, 7_000)
+	k.op(k.answer(protocol.Applied), protocol.Release, 7_000, 7_001)
+
+	there := newKey(t)
+	there.wants(there.claim(0), protocol.ReadKey)
+	acts := there.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: 5, Mine: true})
+	there.wants(acts, protocol.KeyOff)
+	if !acts[0].Refused || there.Phase != protocol.Free {
+		t.Errorf("%+v, phase %v: want refused and free", acts[0], there.Phase)
 	}
 }
 

@@ -14,6 +14,7 @@ type Peer struct {
 	Writing bool          // a kill is out and not answered
 	Repeat  bool          // a kill's answer was lost: the same again, until answered
 	KillRev int64         // the revision that kill is conditioned on
+	KillNew int64         // and the one it writes
 	Reading bool          // a linearizable read is under way
 	DeadAt  Instant       // when the reply that first showed it dead arrived
 }
@@ -42,6 +43,7 @@ type PeerEvent struct {
 	Lease    time.Duration
 	Sure     bool          // PeerSeen: from a linearizable read, so a lower revision is the truth (a document restored)
 	Status   Status        // PeerAnswer
+	Clock    int64         // the store's time in ms as last told, for the revision of a kill
 	Patience time.Duration // PeerTick: the largest T of all members known, for a missing session
 }
 
@@ -50,15 +52,15 @@ type PeerActionKind uint8
 
 // What a peer wants done.
 const (
-	KillPeer PeerActionKind = iota // write state dead at IfRev; IfRev 0: create the document as dead
+	KillPeer PeerActionKind = iota // write state dead from IfRev to NewRev; IfRev 0: create the document as dead
 	ReadPeer                       // read its document, linearizably
 	PeerDied                       // it is known to be dead: its keys are free
 )
 
 // PeerAction is one thing to do.
 type PeerAction struct {
-	Kind  PeerActionKind
-	IfRev int64
+	Kind          PeerActionKind
+	IfRev, NewRev int64
 }
 
 // Dead says whether its keys are free. Only a document that says so makes it true.
@@ -91,7 +93,7 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 		q.Seen = now
 	case PeerEnded:
 		if q.Known && !q.Gone && !q.Writing && !q.Reading {
-			return q.kill(q.Rev)
+			return q.kill(q.Rev, ev.Clock)
 		}
 	case PeerTick:
 		return q.tick(p, ev, now)
@@ -104,11 +106,11 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 func (q Peer) buried(ev PeerEvent) (Peer, []PeerAction) {
 	switch {
 	case ev.Kind == PeerSeen && ev.State != Dead && ev.Rev > q.Rev && !q.Writing:
-		return q.kill(ev.Rev)
+		return q.kill(ev.Rev, ev.Clock)
 	case ev.Kind == PeerAnswer && q.Writing:
 		q.Writing = false
 		if ev.Status == Applied {
-			q.Rev = q.KillRev + 1
+			q.Rev = q.KillNew
 		}
 	}
 	return q, nil
@@ -139,7 +141,7 @@ func (q Peer) answer(ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	switch ev.Status {
 	case Applied:
 		q.Known, q.Gone, q.Repeat = true, false, false
-		q.State, q.Rev, q.DeadAt = Dead, q.KillRev+1, now
+		q.State, q.Rev, q.DeadAt = Dead, q.KillNew, now
 		return q, []PeerAction{{Kind: PeerDied}}
 	case Refused:
 		q.Repeat, q.Reading = false, true
@@ -156,7 +158,7 @@ func (q Peer) tick(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 		return q, nil
 	}
 	if q.Repeat {
-		return q.kill(q.KillRev)
+		return q.send()
 	}
 	patience := max(p.T, q.Lease)
 	if q.Gone {
@@ -165,10 +167,16 @@ func (q Peer) tick(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	if now.KillerElapsed(q.Seen) < patience {
 		return q, nil
 	}
-	return q.kill(q.Rev) // 0 when it is missing: create it as dead
+	return q.kill(q.Rev, ev.Clock) // 0 when it is missing: create it as dead
 }
 
-func (q Peer) kill(rev int64) (Peer, []PeerAction) {
-	q.Writing, q.KillRev = true, rev
-	return q, []PeerAction{{Kind: KillPeer, IfRev: rev}}
+func (q Peer) kill(rev, clock int64) (Peer, []PeerAction) {
+	q.KillRev, q.KillNew = rev, DeadRev(rev, clock)
+	return q.send()
+}
+
+// send sends the kill, or the very same again.
+func (q Peer) send() (Peer, []PeerAction) {
+	q.Writing = true
+	return q, []PeerAction{{Kind: KillPeer, IfRev: q.KillRev, NewRev: q.KillNew}}
 }

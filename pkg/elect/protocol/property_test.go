@@ -32,17 +32,21 @@ func TestPropertySession(t *testing.T) {
 			last    protocol.SessionAction
 			pending bool // last is unanswered: the next write must be the same
 			told    = map[protocol.SessionActionKind]bool{}
+			clock   = int64(1)
 			foreign bool // somebody else has ended it, or a hand has written
 		)
 		apply := func(w protocol.SessionAction) protocol.Status {
 			state := w.State
-			if store.mine && store.rev == w.IfRev+1 && store.beat == w.Beat && store.state == state {
+			if store.mine && store.rev == w.NewRev && store.beat == w.Beat && store.state == state {
 				return protocol.Applied // its own write, known by the stamp
 			}
 			if store.rev != w.IfRev {
 				return protocol.Refused
 			}
-			store = doc{w.IfRev + 1, w.Beat, state, true}
+			if alive := state != protocol.Dead; w.NewRev <= w.IfRev || alive != (w.NewRev%2 == 0) {
+				t.Fatalf("%+v: want an even revision alive and an odd one dead, above the one before", w)
+			}
+			store = doc{w.NewRev, w.Beat, state, true}
 			return protocol.Applied
 		}
 		act := func(acts []protocol.SessionAction) {
@@ -53,10 +57,13 @@ func TestPropertySession(t *testing.T) {
 						t.Fatalf("%+v while %+v is under way, reading %v", a, sent, reading)
 					}
 					// A creation may be followed by one as dead: under the same condition, only one of them can land.
+					if a.Kind == protocol.SendBeat && a.IfRev == 0 && len(sentAt) > 0 {
+						t.Fatalf("a creation is sent twice")
+					}
 					if pending && a != last && (a.Kind != protocol.MarkDead || a.IfRev != last.IfRev) {
 						t.Fatalf("unanswered %+v followed by %+v", last, a)
 					}
-					if a.Kind == protocol.MarkDead && running && s.Phase != protocol.Ended {
+					if a.Kind == protocol.MarkDead && running && s.Rev > 0 && s.Phase != protocol.Ended { // nothing has run before it was open
 						t.Fatalf("ends itself while tasks run")
 					}
 					if _, again := sentAt[a.Beat]; !again && a.Kind == protocol.SendBeat {
@@ -80,7 +87,7 @@ func TestPropertySession(t *testing.T) {
 					}
 					told[a.Kind] = true
 				case protocol.SessionOver:
-					if store.state != protocol.Dead || running {
+					if store.state != protocol.Dead || running && s.Rev > 0 {
 						t.Fatalf("over with the document at %+v, running %v", store, running)
 					}
 				}
@@ -88,6 +95,7 @@ func TestPropertySession(t *testing.T) {
 		}
 		step := func(ev protocol.SessionEvent) {
 			var acts []protocol.SessionAction
+			ev.Clock = clock
 			s, acts = s.Step(p, ev, instant(now))
 			act(acts)
 			if s.Rev > 0 && s.Phase == protocol.Open {
@@ -151,10 +159,17 @@ func TestPropertySession(t *testing.T) {
 				if store.rev == 0 || store.state == protocol.Dead {
 					t.Skip()
 				}
-				store, foreign = doc{store.rev + 1, store.beat, protocol.Dead, false}, true
+				store, foreign = doc{protocol.DeadRev(store.rev, clock), store.beat, protocol.Dead, false}, true
 			},
 			"deleted": func(*rapid.T) { store, foreign = doc{}, true },
-			"drain":   func(*rapid.T) { step(protocol.SessionEvent{Kind: protocol.SessionDrain}) },
+			"created as dead": func(t *rapid.T) {
+				if store.rev != 0 || len(sentAt) == 0 {
+					t.Skip()
+				}
+				store, foreign = doc{protocol.DeadRev(0, clock), 0, protocol.Dead, false}, true
+			},
+			"clock": func(t *rapid.T) { clock = max(1, clock+rapid.Int64Range(-9, 9).Draw(t, "d")) },
+			"drain": func(*rapid.T) { step(protocol.SessionEvent{Kind: protocol.SessionDrain}) },
 			"tasks off": func(t *rapid.T) {
 				if s.Phase != protocol.Lost && !s.End {
 					t.Skip()
@@ -397,7 +412,7 @@ func TestPropertyPeer(t *testing.T) {
 			if store.rev != w.IfRev {
 				return protocol.Refused
 			}
-			store = doc{store.rev + 1, protocol.Dead}
+			store = doc{w.NewRev, protocol.Dead}
 			return protocol.Applied
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -409,7 +424,7 @@ func TestPropertyPeer(t *testing.T) {
 				if store.rev == 0 || store.state == protocol.Dead {
 					t.Skip()
 				}
-				store.rev++
+				store.rev = protocol.AliveRev(store.rev, 1)
 			},
 			"seen": func(t *rapid.T) {
 				if store.rev == 0 {

@@ -40,6 +40,7 @@ type SessionWrite struct {
 	Under     bool // one is under way or must be repeated
 	Sent      bool // a copy is out and not answered
 	IfRev     int64
+	NewRev    int64 // even when State is alive, odd when it is dead
 	Beat      int64
 	State     State
 	FirstSent Instant // when the first copy was sent: any of them may be the one that landed
@@ -63,6 +64,7 @@ type Session struct {
 	Kill     bool    // KillTasks likewise
 	Hard     bool    // HardStop likewise
 	FoundRev int64   // Ending: the revision to mark dead at
+	Forgot   bool    // a read showed the document below the revision acknowledged
 }
 
 // SessionEventKind is what happened to a session.
@@ -83,6 +85,7 @@ type SessionEvent struct {
 	Kind   SessionEventKind
 	Status Status // SessionAnswer
 	OK     bool   // SessionRead: the read succeeded
+	Clock  int64  // the store's time in ms as last told, for new revisions; 0: not yet, and nothing is written
 	Rev    int64  // SessionRead: as found
 	Beat   int64
 	State  State // SessionRead: as found; Absent: no document
@@ -100,17 +103,17 @@ const (
 	CancelTasks                          // D has come: ask all tasks to stop
 	KillTasks                            // 0.8 T, or the session is lost: kill what is left
 	HardStop                             // X: if anything is left, the process must go
-	MarkDead                             // write state dead at IfRev (0: create)
+	MarkDead                             // write state dead from IfRev to NewRev (IfRev 0: create)
 	SessionOver                          // Ended: nothing of this session will happen any more
 )
 
 // SessionAction is one thing to do.
 type SessionAction struct {
-	Kind  SessionActionKind
-	IfRev int64
-	Beat  int64
-	State State
-	Acked Instant // Renewed
+	Kind          SessionActionKind
+	IfRev, NewRev int64
+	Beat          int64
+	State         State
+	Acked         Instant // Renewed
 }
 
 // Valid says whether tasks of the session may be started and go on at now: its document was live or draining when
@@ -137,7 +140,7 @@ func (s Session) Step(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	}
 	s, more := s.deadlines(p, now)
 	acts = append(acts, more...)
-	s, more = s.mayEnd().send(p, now)
+	s, more = s.mayEnd().send(p, ev.Clock, now)
 	return s, append(acts, more...)
 }
 
@@ -151,6 +154,7 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 	switch {
 	case ev.Status == Unknown:
 		s.NotTill = now.Add(p.Retry)
+		s.Look = s.Phase == Opening // a creation is sent once
 		return s, nil
 	case s.Phase == Ending && ev.Status == Applied:
 		s.Phase, s.Write = Ended, SessionWrite{}
@@ -168,7 +172,7 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 // may be the one that landed.
 func (s Session) acknowledge(w SessionWrite) (Session, []SessionAction) {
 	s.Write, s.Look = SessionWrite{}, false
-	s.Rev, s.Beat, s.Acked = w.IfRev+1, w.Beat, w.FirstSent
+	s.Rev, s.Beat, s.Acked = w.NewRev, w.Beat, w.FirstSent
 	s.SaysDrn = w.State == Draining
 	s.Phase = Open
 	s.Cancel, s.Kill, s.Hard = false, false, false
@@ -183,6 +187,7 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	}
 	s.Look = false
 	alive := ev.State == Live || ev.State == Draining
+	s.Forgot = s.Forgot || ev.Rev < s.Rev
 	w := s.Write
 	switch {
 	case s.Phase == Ending && ev.State == Dead:
@@ -191,10 +196,12 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	case s.Phase == Ending || s.Phase == Lost:
 		s.FoundRev, s.Write = ev.Rev, SessionWrite{}
 		return s, nil
-	case alive && ev.Mine && w.Under && ev.Rev == w.IfRev+1 && ev.Beat == w.Beat:
+	case alive && ev.Mine && w.Under && ev.Rev == w.NewRev && ev.Beat == w.Beat:
 		return s.acknowledge(w)
 	case s.Phase == Opening && ev.State == Absent:
-		return s, nil // not landed yet: the same creation again
+		// Not landed yet. The same creation again could land over its own deletion: it is made impossible, and another name is taken.
+		s.Phase, s.Write, s.FoundRev = Ending, SessionWrite{}, 0
+		return s, nil
 	case alive && s.Phase == Open && ev.Rev == s.Rev && ev.Beat == s.Beat:
 		return s, nil // still as I left it: again
 	}
@@ -244,8 +251,8 @@ func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
 }
 
 // send decides what goes to the store now: at most one write or read at a time.
-func (s Session) send(p Params, now Instant) (Session, []SessionAction) {
-	if s.Reading || s.Write.Sent || now.HolderElapsed(s.NotTill) < 0 {
+func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAction) {
+	if clock == 0 || s.Reading || s.Write.Sent || now.HolderElapsed(s.NotTill) < 0 {
 		return s, nil
 	}
 	if s.Look {
@@ -254,21 +261,21 @@ func (s Session) send(p Params, now Instant) (Session, []SessionAction) {
 	}
 	switch s.Phase {
 	case Opening:
-		return s.beat(Live, now)
+		return s.beat(Live, clock, now)
 	case Open:
 		state := Live
 		if s.Drain {
 			state = Draining
 		}
 		if s.Write.Under || now.Reached(s.Acked, p.Beat) || s.Drain != s.SaysDrn {
-			return s.beat(state, now)
+			return s.beat(state, clock, now)
 		}
 	case Ending:
 		if !s.Write.Under {
-			s.Write = SessionWrite{Under: true, IfRev: s.FoundRev, State: Dead, FirstSent: now}
+			s.Write = SessionWrite{Under: true, IfRev: s.FoundRev, NewRev: DeadRev(s.FoundRev, clock), State: Dead, FirstSent: now}
 		}
 		s.Write.Sent = true
-		return s, []SessionAction{{Kind: MarkDead, IfRev: s.Write.IfRev, State: Dead}}
+		return s, []SessionAction{{Kind: MarkDead, IfRev: s.Write.IfRev, NewRev: s.Write.NewRev, State: Dead}}
 	case Lost, Ended:
 	}
 	return s, nil
@@ -276,11 +283,13 @@ func (s Session) send(p Params, now Instant) (Session, []SessionAction) {
 
 // beat sends the next beat, or the one under way again: the same condition and the same content, so that two copies
 // are one write.
-func (s Session) beat(state State, now Instant) (Session, []SessionAction) {
+func (s Session) beat(state State, clock int64, now Instant) (Session, []SessionAction) {
 	if !s.Write.Under {
-		s.Write = SessionWrite{Under: true, IfRev: s.Rev, Beat: s.Beat + 1, State: state, FirstSent: now}
+		s.Write = SessionWrite{
+			Under: true, IfRev: s.Rev, NewRev: AliveRev(s.Rev, clock), Beat: s.Beat + 1, State: state, FirstSent: now,
+		}
 	}
 	s.Write.Sent = true
 	w := s.Write
-	return s, []SessionAction{{Kind: SendBeat, IfRev: w.IfRev, Beat: w.Beat, State: w.State}}
+	return s, []SessionAction{{Kind: SendBeat, IfRev: w.IfRev, NewRev: w.NewRev, Beat: w.Beat, State: w.State}}
 }

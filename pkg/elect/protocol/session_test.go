@@ -48,6 +48,7 @@ func openSession(t *testing.T) *aSession {
 
 func (s *aSession) do(at time.Duration, ev protocol.SessionEvent) []protocol.SessionAction {
 	s.now = at
+	ev.Clock = max(ev.Clock, 1)
 	next, acts := s.Step(s.p, ev, instant(at))
 	s.Session = next
 	return acts
@@ -83,7 +84,7 @@ func TestSessionOpensWithBeatOne(t *testing.T) {
 	s := newSession(t)
 	acts := s.tick(0)
 	s.wants(acts, protocol.SendBeat)
-	if a := acts[0]; a.IfRev != 0 || a.Beat != 1 || a.State != protocol.Live {
+	if a := acts[0]; a.IfRev != 0 || a.NewRev != 2 || a.Beat != 1 || a.State != protocol.Live {
 		t.Errorf("opens with %+v", a)
 	}
 	if s.valid(0) {
@@ -185,15 +186,15 @@ func TestSessionRefusal(t *testing.T) {
 		want      protocol.Phase
 		acked     bool
 	}{
-		"an earlier copy had landed":         {rev: 2, beat: 2, state: protocol.Live, mine: true, want: protocol.Open, acked: true},
-		"still as it was: again":             {rev: 1, beat: 1, state: protocol.Live, mine: true, want: protocol.Open},
-		"marked dead":                        {rev: 2, beat: 1, state: protocol.Dead, want: protocol.Lost},
+		"an earlier copy had landed":         {rev: 4, beat: 2, state: protocol.Live, mine: true, want: protocol.Open, acked: true},
+		"still as it was: again":             {rev: 2, beat: 1, state: protocol.Live, mine: true, want: protocol.Open},
+		"marked dead":                        {rev: 3, beat: 1, state: protocol.Dead, want: protocol.Lost},
 		"gone":                               {state: protocol.Absent, want: protocol.Lost},
-		"something unknown":                  {rev: 2, beat: 1, state: protocol.Other, want: protocol.Lost},
-		"written by a hand, live":            {rev: 2, beat: 2, state: protocol.Live, want: protocol.Lost},
-		"dead at the revision of the beat":   {rev: 2, beat: 2, state: protocol.Dead, mine: true, want: protocol.Lost},
+		"something unknown":                  {rev: 4, beat: 1, state: protocol.Other, want: protocol.Lost},
+		"written by a hand, live":            {rev: 4, beat: 2, state: protocol.Live, want: protocol.Lost},
+		"dead at the revision of the beat":   {rev: 4, beat: 2, state: protocol.Dead, mine: true, want: protocol.Lost},
 		"the beat of an older backup":        {rev: 1, beat: 0, state: protocol.Live, mine: true, want: protocol.Lost},
-		"a later revision with another beat": {rev: 3, beat: 2, state: protocol.Live, mine: true, want: protocol.Lost},
+		"a later revision with another beat": {rev: 6, beat: 2, state: protocol.Live, mine: true, want: protocol.Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openSession(t)
@@ -220,13 +221,13 @@ func TestSessionIsReplacedOnlyWhenNothingRuns(t *testing.T) {
 	s := openSession(t)
 	s.tick(s.p.Beat)
 	s.answer(s.p.Beat, protocol.Refused)
-	s.found(s.p.Beat, 2, 1, protocol.Dead, false)
+	s.found(s.p.Beat, 3, 1, protocol.Dead, false)
 	s.wants(s.tick(s.p.Beat + s.p.T/2)) // tasks still stopping: nothing is written, nothing opened
 	s.wants(s.tick(s.p.Hard), protocol.HardStop)
 	acts := s.do(s.p.Hard, protocol.SessionEvent{Kind: protocol.SessionTasksOff})
 	s.wants(acts, protocol.MarkDead)
-	if acts[0].IfRev != 2 {
-		t.Errorf("marks revision %d dead, found 2", acts[0].IfRev)
+	if acts[0].IfRev != 3 || acts[0].NewRev != 5 {
+		t.Errorf("marks revision %d dead at %d, found 3", acts[0].IfRev, acts[0].NewRev)
 	}
 	s.wants(s.answer(s.p.Hard, protocol.Applied), protocol.SessionOver)
 }
@@ -247,7 +248,7 @@ func TestSessionEndIsRepeatedUntilAnswered(t *testing.T) {
 		t.Errorf("repeats %+v as %+v", acts[1], again[0])
 	}
 	s.wants(s.answer(5+s.p.Retry, protocol.Refused), protocol.ReadSession)
-	s.wants(s.found(6+s.p.Retry, 3, 2, protocol.Dead, false), protocol.SessionOver)
+	s.wants(s.found(6+s.p.Retry, 5, 2, protocol.Dead, false), protocol.SessionOver)
 	s.wants(s.tick(time.Hour))
 }
 
@@ -280,10 +281,10 @@ func TestSessionThatWasNeverAnsweredIsCreatedAsDead(t *testing.T) {
 		t.Errorf("conditioned on revision %d, want absence", acts[0].IfRev)
 	}
 	s.wants(s.answer(4+s.p.Retry, protocol.Refused), protocol.ReadSession) // the creation had landed
-	acts = s.found(4+s.p.Retry, 1, 1, protocol.Live, true)
+	acts = s.found(4+s.p.Retry, 2, 1, protocol.Live, true)
 	s.wants(acts, protocol.MarkDead)
-	if acts[0].IfRev != 1 {
-		t.Errorf("conditioned on revision %d, found 1", acts[0].IfRev)
+	if acts[0].IfRev != 2 || acts[0].NewRev != 3 {
+		t.Errorf("writes %d over %d, found 2", acts[0].NewRev, acts[0].IfRev)
 	}
 	s.wants(s.answer(5+s.p.Retry, protocol.Applied), protocol.SessionOver)
 }
@@ -307,5 +308,78 @@ func TestSessionAnswersOfNothingAreIgnored(t *testing.T) {
 	s.answer(1, protocol.Applied)
 	if s.Session != before {
 		t.Errorf("%+v became %+v", before, s.Session)
+	}
+}
+
+func TestSessionRevisions(t *testing.T) {
+	for _, c := range []struct{ rev, clock, alive, dead int64 }{
+		{0, 1, 2, 1}, {2, 1, 4, 3}, {3, 1, 4, 5}, {2, 100, 100, 101}, {2, 101, 102, 101}, {102, 100, 104, 103},
+	} {
+		if alive, dead := protocol.AliveRev(c.rev, c.clock), protocol.DeadRev(c.rev, c.clock); alive != c.alive || dead != c.dead {
+			t.Errorf("from %d at %d: alive at %d, dead at %d; want %d and %d", c.rev, c.clock, alive, dead, c.alive, c.dead)
+		}
+	}
+}
+
+func TestSessionWritesNothingBeforeTheStoreHasToldItsTime(t *testing.T) {
+	p := params(t)
+	var s protocol.Session
+	s, acts := s.Step(p, protocol.SessionEvent{Kind: protocol.SessionTick}, instant(0))
+	if len(acts) > 0 {
+		t.Fatalf("%+v before the first reply", acts)
+	}
+	_, acts = s.Step(p, protocol.SessionEvent{Kind: protocol.SessionTick, Clock: 1001}, instant(1))
+	if len(acts) != 1 || acts[0].NewRev != 1002 {
+		t.Errorf("%+v, want the creation at 1002", acts)
+	}
+}
+
+// A copy of the creation that is late lands over the document's own deletion, as fresh as it ever was.
+func TestSessionCreationIsSentOnce(t *testing.T) {
+	for name, landed := range map[string]bool{"landed": true, "absent": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSession(t)
+			s.wants(s.tick(0), protocol.SendBeat)
+			s.wants(s.answer(1, protocol.Unknown))
+			s.wants(s.tick(s.p.Retry))
+			s.wants(s.tick(1+s.p.Retry), protocol.ReadSession)
+			if landed {
+				s.wants(s.found(2+s.p.Retry, 2, 1, protocol.Live, true), protocol.Renewed)
+				if s.Acked != instant(0) {
+					t.Errorf("counts from %v, want from the sending", s.Acked)
+				}
+				return
+			}
+			acts := s.found(2+s.p.Retry, 0, 0, protocol.Absent, false)
+			s.wants(acts, protocol.MarkDead) // so that the copy that is still under way cannot land
+			if acts[0].IfRev != 0 || acts[0].NewRev != 1 {
+				t.Errorf("%+v, want a creation as dead", acts[0])
+			}
+			s.wants(s.answer(3+s.p.Retry, protocol.Applied), protocol.SessionOver)
+		})
+	}
+}
+
+func TestSessionReadBelowItsAcknowledgedRevisionIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		rev, beat int64
+		state     protocol.State
+		want      bool
+	}{
+		"restored":    {rev: 2, beat: 1, state: protocol.Live, want: true},
+		"deleted":     {state: protocol.Absent, want: true},
+		"marked dead": {rev: 5, beat: 2, state: protocol.Dead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSession(t)
+			s.tick(s.p.Beat)
+			s.answer(s.p.Beat, protocol.Applied)
+			s.tick(2 * s.p.Beat)
+			s.answer(2*s.p.Beat, protocol.Refused)
+			s.wants(s.found(2*s.p.Beat, c.rev, c.beat, c.state, true), protocol.KillTasks)
+			if s.Forgot != c.want {
+				t.Errorf("forgot %v, want %v", s.Forgot, c.want)
+			}
+		})
 	}
 }

@@ -93,7 +93,7 @@ func bumped(named store.Doc, old *store.Doc) *store.Doc {
 	if d.Rev == store.MaxRev || d.Count < 0 || d.Count >= store.MaxRev {
 		d.Rev, d.Count = nowMS(), nowMS() // by hand; now it is no number that anybody knows it at
 	}
-	d.Rev, d.Count, d.WriterID = d.Rev+1, d.Count+1, store.WriterID{}
+	d.Rev, d.Count, d.WriterID = max(d.Rev+1, named.Rev), d.Count+1, store.WriterID{}
 	return &d
 }
 

@@ -64,11 +64,14 @@ func (s *Store) reads(ctx context.Context, f func(context.Context) (store.Reply,
 			return store.Reply{}, err
 		}
 		var res store.Reply
+		var high int64
 		err := retry(ctx, func() (err error) {
-			res, err = f(ctx)
+			if res, err = f(ctx); err == nil {
+				err = s.db.QueryRowContext(ctx, s.sql.high, store.MaxMark).Scan(&high)
+			}
 			return err
 		})
-		res.Now = nowMS()
+		res.Now = max(nowMS(), high) // the machine's clock may have been set back: revisions go on above those given
 		return res, err
 	})
 }

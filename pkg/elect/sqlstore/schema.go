@@ -20,6 +20,7 @@ type statements struct {
 	version, setVersion string
 	create              []string
 	kinds               map[store.Kind]kindStatements
+	high                string // the largest revision of a counter, and so of any lock it tells of
 	hintAdd, hintDrop   string
 	hintLast, hintSince string
 }
@@ -34,6 +35,7 @@ const columns = "id, rev, stamp_session, stamp_seq, grp, session, next, parked, 
 // indexes beside the one on id: only what queries of the protocol ask for, since each costs a page per write.
 var indexes = map[store.Kind][]string{
 	store.KindLock:  {"session", "grp, rev"},
+	store.KindGroup: {"rev"},
 	store.KindValue: {"grp, id"},
 	store.KindEvent: {"grp, id"},
 }
@@ -55,6 +57,7 @@ func newStatements(cluster string) statements {
 			// AUTOINCREMENT: numbers are not used again when the newest line was dropped.
 			fill(hints, `CREATE TABLE $table (seq INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, id TEXT NOT NULL, next TEXT NOT NULL) STRICT`),
 		},
+		high:      fill(name(string(store.KindGroup)), `SELECT ifnull(max(rev), 0) FROM $table WHERE rev <= ?`),
 		hintAdd:   fill(hints, `INSERT INTO $table (kind, id, next) VALUES (?, ?, ?)`),
 		hintDrop:  fill(hints, `DELETE FROM $table WHERE seq <= ?`),
 		hintLast:  fill(hints, `SELECT ifnull(min(seq), 0), ifnull(max(seq), 0) FROM $table`),

@@ -77,8 +77,9 @@ const (
 	Put Op = iota
 	// Delete removes the document if it is at revision IfRev.
 	Delete
-	// Increment adds one to Count and Rev of the document, creating it if it is absent, without a condition. Only
-	// for KindGroup. A repeated Increment may count twice: the counter says only that something happened.
+	// Increment adds one to Count and raises Rev to the larger of Rev + 1 and Change.Doc.Rev, creating the document if it is absent,
+	// without a condition. Only for KindGroup. A repeated Increment may count twice: the counter says only that something happened.
+	// Doc.Rev carries the largest revision among the group's locks, so that Rev is never below it; 0: not known.
 	Increment
 )
 
@@ -87,7 +88,7 @@ const (
 type Change struct {
 	Op    Op
 	IfRev int64
-	Doc   Doc // Delete and Increment use Kind, ID and WriterID only
+	Doc   Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
 }
 
 // Status is how one Change ended.

@@ -30,6 +30,10 @@ func ValidateKind(k Kind) error {
 	return nil
 }
 
+// MaxMark is the largest revision that an Increment may carry: the end of the year 9999 in Unix ms. Larger ones were written out of
+// band, and soon nothing could be created above them.
+const MaxMark = 253_402_300_799_999
+
 // ValidateChanges is what every store checks before it sends anything, so that all of them refuse the same changes. The error
 // names the first bad change and wraps [ErrMalformed] or [ErrTooLarge].
 //
@@ -81,6 +85,9 @@ func validateChange(c Change) error {
 	case Increment:
 		if c.Doc.Kind != KindGroup {
 			return fmt.Errorf("%w: Increment, want kind %s", ErrMalformed, KindGroup)
+		}
+		if c.Doc.Rev < 0 || c.Doc.Rev > MaxMark {
+			return fmt.Errorf("%w: Increment with Rev %d, want 0 to %d", ErrMalformed, c.Doc.Rev, int64(MaxMark))
 		}
 		return nil
 	default:

@@ -130,7 +130,7 @@ func (w *world) applyReplica(a action) {
 			rep.marks[k] = false
 			return
 		}
-		w.send(message{kind: markWrite, from: a.a, session: id, ifRev: d.rev})
+		w.send(message{kind: markWrite, from: a.a, session: id, ifRev: d.rev, newRev: protocol.DeadRev(d.rev, 0)})
 	case workerExits:
 		w.guardMissed(r)
 	default: // startAgain, startInPlace

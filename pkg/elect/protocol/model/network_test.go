@@ -52,10 +52,10 @@ func (w *world) landBeat(m *message) {
 	}
 	switch {
 	case may:
-		w.writeSession(m.session, sessionDoc{rev: d.rev + 1, beat: m.beat, state: m.state, stamp: m.session})
+		w.writeSession(m.session, sessionDoc{rev: m.newRev, beat: m.beat, state: m.state, stamp: m.session})
 		m.status = protocol.Applied
 		w.say("%s's beat %d lands (%s)", sessionName(m.session), m.beat, stateName(m.state))
-	case d.rev == m.ifRev+1 && d.stamp == m.session && d.beat == m.beat && d.state == m.state:
+	case d.rev == m.newRev && d.stamp == m.session && d.beat == m.beat && d.state == m.state:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused
@@ -78,10 +78,14 @@ func (w *world) landKill(m *message) {
 		if w.calm && m.kind == killWrite {
 			w.fail("a session is marked dead although only the store was away: %s", sessionName(m.session))
 		}
-		w.writeSession(m.session, sessionDoc{rev: d.rev + 1, beat: d.beat, state: protocol.Dead, stamp: killer(m)})
+		rev := m.newRev
+		if d.rev != m.ifRev {
+			rev = protocol.DeadRev(d.rev, 0)
+		}
+		w.writeSession(m.session, sessionDoc{rev: rev, beat: d.beat, state: protocol.Dead, stamp: killer(m)})
 		m.status = protocol.Applied
 		w.say("%s is marked dead by %s", sessionName(m.session), by(m))
-	case d.rev == m.ifRev+1 && d.stamp == killer(m) && d.state == protocol.Dead:
+	case d.rev == m.newRev && d.stamp == killer(m) && d.state == protocol.Dead:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused

@@ -67,16 +67,16 @@ func (w *world) normalReplica(r int) {
 		q := &rep.peers[i]
 		switch {
 		case q.Dead():
-			*q = protocol.Peer{Known: true, State: protocol.Dead, Rev: q.Rev, Writing: q.Writing, KillRev: q.KillRev}
+			*q = protocol.Peer{Known: true, State: protocol.Dead, Rev: q.Rev, Writing: q.Writing, KillRev: q.KillRev, KillNew: q.KillNew}
 			if !q.Writing {
-				q.KillRev = 0
+				q.KillRev, q.KillNew = 0, 0
 			}
 		case !q.Known:
 			*q = protocol.Peer{Reading: q.Reading}
 		default:
 			q.DeadAt = now
 			if !q.Writing && !q.Repeat {
-				q.KillRev = 0
+				q.KillRev, q.KillNew = 0, 0
 			}
 			floor(&q.Seen, w.longestLease())
 		}
@@ -105,13 +105,25 @@ func (n *numbers) add(p *int64) {
 const farthest = 3
 
 // close replaces the numbers by small ones in the same order, next to each other where they were; 0 stays 0.
-func (n *numbers) close() {
+func (n *numbers) close() { n.shorten(func(gap int64) int64 { return min(gap, farthest) }) }
+
+// closeEven also keeps which of them are even: a write goes up by two at most.
+func (n *numbers) closeEven() {
+	n.shorten(func(gap int64) int64 {
+		if gap > farthest+1 {
+			return farthest + 1 - gap%2
+		}
+		return gap
+	})
+}
+
+func (n *numbers) shorten(short func(gap int64) int64) {
 	at := n.at[:n.n]
 	slices.SortFunc(at, func(a, b *int64) int { return cmp.Compare(*a, *b) })
 	before, after := int64(0), int64(0)
 	for _, p := range at {
 		v := *p
-		after += min(v-before, farthest)
+		after += short(v - before)
 		before = v
 		*p = after
 	}
@@ -132,6 +144,7 @@ func (w *world) normalSession(id int8) {
 	if rep := &w.replicas[owner(id)]; rep.session == id {
 		revs.add(&rep.m.Rev)
 		revs.add(&rep.m.Write.IfRev)
+		revs.add(&rep.m.Write.NewRev)
 		revs.add(&rep.m.FoundRev)
 		beats.add(&rep.m.Beat)
 		beats.add(&rep.m.Write.Beat)
@@ -140,6 +153,7 @@ func (w *world) normalSession(id int8) {
 		q := &w.replicas[r].peers[i]
 		revs.add(&q.Rev)
 		revs.add(&q.KillRev)
+		revs.add(&q.KillNew)
 		beats.add(&q.Beat)
 	}
 	for j := range w.messages {
@@ -147,10 +161,11 @@ func (w *world) normalSession(id int8) {
 		doc(&m.docs[i])
 		if m.session == id && m.kind != keyWrite && m.kind != keyRead {
 			revs.add(&m.ifRev)
+			revs.add(&m.newRev)
 			beats.add(&m.beat)
 		}
 	}
-	revs.close()
+	revs.closeEven()
 	beats.close()
 }
 

@@ -77,6 +77,7 @@ func (w *world) stepSession(r int, ev protocol.SessionEvent) {
 		return
 	}
 	id := rep.session
+	ev.Clock = 1
 	var acts []protocol.SessionAction
 	rep.m, acts = rep.m.Step(w.params[r], ev, now)
 	for _, a := range acts {
@@ -96,7 +97,7 @@ func (w *world) actSession(r int, a protocol.SessionAction) {
 	rep := &w.replicas[r]
 	switch a.Kind {
 	case protocol.SendBeat, protocol.MarkDead:
-		w.send(message{kind: beatWrite, from: int8(r), session: rep.session, ifRev: a.IfRev, beat: a.Beat, state: a.State})
+		w.send(message{kind: beatWrite, from: int8(r), session: rep.session, ifRev: a.IfRev, newRev: a.NewRev, beat: a.Beat, state: a.State})
 	case protocol.ReadSession:
 		w.send(message{kind: ownRead, from: int8(r), session: rep.session})
 	case protocol.Renewed:
@@ -283,7 +284,7 @@ func (w *world) stepPeerWith(p protocol.Params, r int, id int8, ev protocol.Peer
 		switch a.Kind {
 		case protocol.KillPeer:
 			w.say("%s marks %s dead, if nobody has written it since", name(r), sessionName(id))
-			w.send(message{kind: killWrite, from: int8(r), session: id, ifRev: a.IfRev})
+			w.send(message{kind: killWrite, from: int8(r), session: id, ifRev: a.IfRev, newRev: a.NewRev})
 		case protocol.ReadPeer:
 			w.send(message{kind: peerRead, from: int8(r), session: id})
 		case protocol.PeerDied:
@@ -411,7 +412,7 @@ func (w *world) work(r int) {
 		return
 	}
 	for k := range w.keys {
-		if m := rep.keys[k]; m.Op != protocol.NoOp && !m.Sent || m.Phase == protocol.Idle {
+		if m := rep.keys[k]; m.Op != protocol.NoOp && !m.Sent || m.Phase == protocol.Idle || m.Seeking() && !m.Reading {
 			w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
 	}
@@ -488,7 +489,7 @@ func (w *world) guardMissed(r int) {
 	session := rep.session
 	if w.weak == workerMarksWithoutGuard && session != 0 && w.store.sessions[session-1].alive() {
 		d := &w.store.sessions[session-1]
-		d.state, d.rev = protocol.Dead, d.rev+1
+		d.state, d.rev = protocol.Dead, protocol.DeadRev(d.rev, 0)
 		return
 	}
 	w.workerGone(r)

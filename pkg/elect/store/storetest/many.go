@@ -291,3 +291,28 @@ func testBumpAndPut(b *bench) {
 	must(t, s, next)
 	wantStored(t, s, next.Doc)
 }
+
+// An increment carries the largest revision of the group's locks; the counter keeps the larger.
+func testIncrementCarries(b *bench) {
+	t := b.t
+	s := b.open(t)
+	raise := func(id string, rev int64) store.Change {
+		return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id, Rev: rev}}
+	}
+	want := func(id string, rev, count int64) {
+		t.Helper()
+		wantStored(t, s, store.Doc{Kind: store.KindGroup, ID: id, Rev: rev, Count: count})
+	}
+	must(t, s, raise("g", 5_000)) // creates it
+	want("g", 5_000, 1)
+	must(t, s, raise("g", 700)) // below: no more than the next
+	want("g", 5_001, 2)
+	must(t, s, raise("g", 0)) // not known
+	want("g", 5_002, 3)
+	must(t, s, raise("g", 1_700_000_000_000), raise("other", 9)) // in a batch
+	want("g", 1_700_000_000_000, 4)
+	want("other", 9, 1)
+	must(t, s, raise("g", 1_700_000_000_007), raise("other", 0))
+	want("g", 1_700_000_000_007, 5)
+	want("other", 10, 2)
+}

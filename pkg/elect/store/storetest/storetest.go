@@ -48,6 +48,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"linearizable", testLinearizable},
 		{"bump", testBump},
 		{"bump and put", testBumpAndPut},
+		{"increment carries a revision", testIncrementCarries},
 		{"ended context", testEndedContext},
 		{"unknown outcomes", testUnknownOutcomes},
 		{"query", testQuery},
