@@ -13,36 +13,24 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 )
 
-// section is the first code block of a language after a heading.
-func section(t *testing.T, page, under, language string) string {
-	t.Helper()
-	_, after, found := strings.Cut(page, "\n"+under+"\n")
-	_, after, begun := strings.Cut(after, "\n```"+language+"\n")
-	text, _, ended := strings.Cut(after, "```")
-	if !found || !begun || !ended {
-		t.Fatalf("no %s block under %q", language, under)
-	}
-	return text
-}
+const exampleValues = root + "/examples/kubernetes/values.yaml"
 
-const readmeValues = root + "/helm/shardctl/ci/readme-values.yaml"
-
-// What the README has people install is what the chart is checked with, word for word.
-func TestReadmeValues(t *testing.T) {
-	inReadme := section(t, read(t, root+"/README.md"), "## On Kubernetes", "yaml")
-	_, checked, _ := strings.Cut(read(t, readmeValues), "\n") // the first line says what the file is for
-	if inReadme != checked {
-		t.Errorf("README.md has\n%s\nand %s\n%s", inReadme, readmeValues, checked)
+// What people are told to install is what the chart is checked with, word for word.
+func TestExampleValues(t *testing.T) {
+	const checkedPath = root + "/helm/shardctl/ci/readme-values.yaml"
+	_, checked, _ := strings.Cut(read(t, checkedPath), "\n") // the first line says what the file is for
+	if example := read(t, exampleValues); example != checked {
+		t.Errorf("%s has\n%s\nand %s\n%s", exampleValues, example, checkedPath, checked)
 	}
 }
 
 // What stands under config in them is a configuration.
-func TestReadmeConfig(t *testing.T) {
+func TestExampleValuesAreAConfiguration(t *testing.T) {
 	var values struct {
 		ReplicaCount int `yaml:"replicaCount"`
 		Config       any `yaml:"config"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, readmeValues)), &values); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, exampleValues)), &values); err != nil {
 		t.Fatal(err)
 	}
 	text, err := yaml.Marshal(values.Config)

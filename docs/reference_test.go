@@ -1,0 +1,133 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shardctl/shardctl/config"
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+var metricRow = regexp.MustCompile("(?m)^\\| `(shardctl_[a-z_]+)` \\| (\\w+) \\| (.*?) ?\\| ")
+
+// The page of the metrics has each metric once, with its labels, and no other.
+func TestMetricsPage(t *testing.T) {
+	page := map[string]string{}
+	for _, m := range metricRow.FindAllStringSubmatch(read(t, "metrics.md"), -1) {
+		if page[m[1]] != "" {
+			t.Errorf("%s stands twice", m[1])
+		}
+		page[m[1]] = m[2] + " " + strings.NewReplacer("`", "", " ¹", "").Replace(m[3])
+	}
+	seen := map[string]bool{}
+	for name, labels := range metricsOf(t) {
+		seen[name] = true
+		row, there := page[name]
+		if !there {
+			t.Errorf("%s is not on the page", name)
+			continue
+		}
+		_, cells, _ := strings.Cut(row, " ")
+		var has []string
+		for cell := range strings.SplitSeq(cells, ", ") {
+			if cell != "" {
+				has = append(has, cell)
+			}
+		}
+		slices.Sort(has)
+		slices.Sort(labels)
+		if !slices.Equal(has, labels) {
+			t.Errorf("%s: the page has the labels %v, and it has %v", name, has, labels)
+		}
+	}
+	for name := range page {
+		if !seen[name] {
+			t.Errorf("%s is on the page, and not in the program", name)
+		}
+	}
+}
+
+var descText = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+
+// metricsOf are the names and labels of all metrics, as their descriptions say.
+func metricsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	described := make(chan *prometheus.Desc)
+	go func() {
+		defer close(described)
+		status.NewMetrics(true).Describe(described)
+		status.NewClusterCollector(&status.Board{}).Describe(described)
+	}()
+	for d := range described {
+		m := descText.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("not understood: %s", d)
+		}
+		all[m[1]] = slices.DeleteFunc(strings.Split(m[2], ","), func(s string) bool { return s == "" })
+	}
+	return all
+}
+
+var pathRow = regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\|")
+
+// The page of the API has each path once, and no other.
+func TestAPIPage(t *testing.T) {
+	var api struct {
+		Paths map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(read(t, root+"/internal/status/openapi.json")), &api); err != nil {
+		t.Fatal(err)
+	}
+	var page []string
+	for _, m := range pathRow.FindAllStringSubmatch(read(t, "http-api.md"), -1) {
+		page = append(page, m[1])
+	}
+	slices.Sort(page)
+	if want := slices.Sorted(maps.Keys(api.Paths)); !slices.Equal(page, want) {
+		t.Errorf("the page has\n%s\nand the API\n%s", strings.Join(page, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Every field that the schema knows is named on the page of the configuration.
+func TestConfigurationPage(t *testing.T) {
+	var schema any
+	if err := json.Unmarshal(config.Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]bool{}
+	collectFields(schema, fields)
+	if len(fields) < 50 {
+		t.Fatalf("only %d fields", len(fields))
+	}
+	page := read(t, "configuration.md")
+	for name := range fields {
+		if !regexp.MustCompile("`[^`\n]*\\b" + name + "\\b[^`\n]*`").MatchString(page) {
+			t.Errorf("configuration.md does not name %s", name)
+		}
+	}
+}
+
+func collectFields(v any, fields map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if properties, is := v["properties"].(map[string]any); is {
+			for name := range properties {
+				fields[name] = true
+			}
+		}
+		for _, inner := range v {
+			collectFields(inner, fields)
+		}
+	case []any:
+		for _, inner := range v {
+			collectFields(inner, fields)
+		}
+	}
+}
