@@ -69,6 +69,8 @@ func (f fakeEvents) Events(_ context.Context, q status.EventQuery) ([]status.Eve
 	return found[:min(len(found), q.Limit)], nil
 }
 
+func (f fakeEvents) EventsChanged() <-chan struct{} { return nil }
+
 var happened = fakeEvents{
 	{ID: "3", Time: ago(3 * time.Second), Type: "Moved", Reason: "Orphaned", Key: "topics/topic-002", From: "c", To: "a", FencingToken: 7, Message: "c died: no heartbeat for 20 s"},
 	{ID: "2", Time: ago(4 * time.Second), Type: "Died", From: "c", Message: "no heartbeat for 20 s"},

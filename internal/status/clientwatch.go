@@ -107,7 +107,8 @@ const maxMessage = 256 << 20
 // errStreamEnded says that the replica ended the stream, as it does when it stops.
 var errStreamEnded = errors.New("the replica ended the stream")
 
-// readStream reads server-sent events as our server writes them: one line of data each.
+// readStream reads server-sent events as our server writes them: JSON, with line breaks in data only between its
+// parts, so that lines are joined without them.
 func readStream(r io.Reader, handle func(kind, id string, data []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
@@ -123,7 +124,9 @@ func readStream(r io.Reader, handle func(kind, id string, data []byte) error) er
 		case "id":
 			id = value
 		case "data":
-			data = append(data, value...)
+			if data = append(data, value...); len(data) > maxMessage {
+				return fmt.Errorf("read the stream: a message of more than %d MiB", maxMessage>>20)
+			}
 		}
 		if line != "" {
 			continue

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -78,7 +79,7 @@ func lockCollection() collection[Lock] {
 }
 
 // page is the part of the snapshot's list that the query asks for.
-func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) List[T] {
+func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) lines {
 	items := c.items(s)
 	start := 0
 	if q.page.Key != "" {
@@ -89,30 +90,31 @@ func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) List[T] {
 			start++
 		}
 	}
-	list := List[T]{Stale: s.Status.Stale}
+	var selected []*T
+	next := ""
 	for i := start; i < len(items); i++ {
 		if !c.match(q, &items[i]) {
 			continue
 		}
-		if len(list.Items) == q.limit {
-			list.Continue = q.next(c.id(&list.Items[q.limit-1]), now)
+		if len(selected) == q.limit {
+			next = q.next(c.id(selected[q.limit-1]), now)
 			break
 		}
-		list.Items = append(list.Items, items[i])
+		selected = append(selected, &items[i])
 	}
-	return list
+	return listLines(slices.Values(selected), next, s.Status.Stale)
 }
 
-// all is the whole list that the query asks for, whatever its limit.
-func (c *collection[T]) all(s *Snapshot, q *query) List[T] {
-	list := List[T]{Stale: s.Status.Stale}
-	items := c.items(s)
-	for i := range items {
-		if c.match(q, &items[i]) {
-			list.Items = append(list.Items, items[i])
+// matching yields the whole list that the query asks for, whatever its limit.
+func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		items := c.items(s)
+		for i := range items {
+			if c.match(q, &items[i]) && !yield(&items[i]) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 func sameTask(a, b *Task) bool {

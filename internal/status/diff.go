@@ -38,6 +38,13 @@ type differ[T any] struct {
 	changes  []change[T]
 }
 
+// forget frees the snapshots of the last comparison once there are no watchers.
+func (d *differ[T]) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.from, d.to, d.changes = nil, nil, nil
+}
+
 func (d *differ[T]) between(from, to *Snapshot) []change[T] {
 	d.mu.Lock()
 	defer d.mu.Unlock()

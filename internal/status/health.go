@@ -5,11 +5,17 @@ import (
 	"net/http"
 )
 
+// health answers whether this replica is alive and whether it takes part.
+type health struct {
+	source       Source
+	alive, ready func() error // nil: always alive; ready as the newest snapshot says
+}
+
 // livez says that the process answers. It never asks the store: a replica must not be restarted because the store is
 // away.
-func (s *server) livez(w http.ResponseWriter, _ *http.Request) *Error {
-	if s.Live != nil {
-		if err := s.Live(); err != nil {
+func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
+	if h.alive != nil {
+		if err := h.alive(); err != nil {
 			return unavailable("NotAlive", "not alive: %v", err)
 		}
 	}
@@ -18,10 +24,10 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) *Error {
 }
 
 // readyz says whether this replica takes part: started and not draining. A store that is away does not change it.
-func (s *server) readyz(w http.ResponseWriter, _ *http.Request) *Error {
-	ready := s.Ready
+func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
+	ready := h.ready
 	if ready == nil {
-		ready = s.snapshotReady
+		ready = h.snapshotReady
 	}
 	if err := ready(); err != nil {
 		return unavailable(ReasonNotReady, "not ready: %v", err)
@@ -30,8 +36,8 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) *Error {
 	return nil
 }
 
-func (s *server) snapshotReady() error {
-	snapshot := s.Source.Snapshot()
+func (h health) snapshotReady() error {
+	snapshot := h.source.Snapshot()
 	switch {
 	case snapshot == nil:
 		return errors.New("starting")
@@ -46,5 +52,5 @@ func (s *server) snapshotReady() error {
 
 func writeText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) //nolint:gosec // plain text, said so, and nosniff stands; the reader is gone: nobody is left to tell
+	_, _ = w.Write([]byte(text)) //nolint:gosec // plain text, said so, and nosniff stands; the reader is gone
 }

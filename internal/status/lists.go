@@ -17,9 +17,13 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
 	case bad != nil:
 		return bad
 	case q.watch:
-		return s.stream(w, r, func(out *stream) error { return s.watchStatus(out) })
+		return s.watch.stream(w, r, s.watch.status)
 	}
-	writeJSON(w, snapshot.Status)
+	l, err := statusLines(&snapshot.Status)
+	if err != nil {
+		return problem(http.StatusInternalServerError, "Internal", "%v", err)
+	}
+	writeLines(w, l)
 	return nil
 }
 
@@ -35,9 +39,9 @@ func list[T any](s *server, d *differ[T]) endpoint {
 		case bad != nil:
 			return bad
 		case q.watch:
-			return s.stream(w, r, func(out *stream) error { return watchList(s, d, &q, out) })
+			return s.watch.stream(w, r, func(out *stream) error { return watchList(s.watch, d, &q, out) })
 		}
-		writeJSON(w, d.page(snapshot, &q, s.now()))
+		writeLines(w, d.page(snapshot, &q, s.now()))
 		return nil
 	}
 }

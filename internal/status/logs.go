@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/go-logr/logr"
 )
 
 const (
@@ -19,28 +21,36 @@ const (
 	forwarded = "Shardctl-Forwarded"
 )
 
-// logs answers with the last lines that the task wrote, as plain text. Another owner is asked for them.
-func (s *server) logs(w http.ResponseWriter, r *http.Request) *Error {
+// taskLogs answers with what tasks wrote lately.
+type taskLogs struct {
+	server *server
+	here   LogSource // nil: this replica keeps no output
+	peers  peers
+	log    logr.Logger
+}
+
+// get answers with the last lines that the task wrote, as plain text. Another owner is asked for them.
+func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	tail, bad := parseTail(r.URL.Query())
 	if bad != nil {
 		return bad
 	}
-	t, bad := s.findTask(r)
+	t, bad := l.server.findTask(r)
 	if bad != nil {
 		return bad
 	}
-	if s.Logs != nil {
-		if lines, ok := s.Logs.Tail(t.Key, tail); ok {
+	if l.here != nil {
+		if lines, ok := l.here.Tail(t.Key, tail); ok {
 			writeText(w, joinLines(lines))
 			return nil
 		}
 	}
-	snapshot, bad := s.snapshot()
+	snapshot, bad := l.server.snapshot()
 	switch {
 	case bad != nil:
 		return bad
 	case t.Instance == "":
-		return notFound("nobody runs %s now, so nobody keeps its output", t.Key)
+		return notFound("%s does not run now, so its output is not kept", t.Key)
 	case t.Instance == snapshot.Status.Instance || r.Header.Get(forwarded) != "":
 		return notFound("%s keeps no output of %s", snapshot.Status.Instance, t.Key)
 	}
@@ -48,9 +58,9 @@ func (s *server) logs(w http.ResponseWriter, r *http.Request) *Error {
 	if owner == nil || owner.Address == "" {
 		return unavailable(ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key)
 	}
-	text, err := s.askOwner(r.Context(), owner.Address, t, tail)
+	text, err := l.peers.output(r.Context(), owner.Address, t, tail)
 	if err != nil {
-		s.Logger.V(1).Info("The owner of a task did not give its output",
+		l.log.V(1).Info("The owner of a task did not give its output",
 			"instance", t.Instance, "key", t.Key, "error", err.Error())
 		return unavailable(ReasonOwnerUnreachable, "%s runs %s and did not answer; try again", t.Instance, t.Key)
 	}
@@ -58,9 +68,16 @@ func (s *server) logs(w http.ResponseWriter, r *http.Request) *Error {
 	return nil
 }
 
-func (s *server) askOwner(ctx context.Context, address string, t *Task, tail int) (string, error) {
+// peers are the other replicas.
+type peers struct {
+	client *http.Client
+	scheme string
+}
+
+// output asks the replica at that address for what a task of its own wrote.
+func (p peers) output(ctx context.Context, address string, t *Task, tail int) (string, error) {
 	if !strings.Contains(address, "://") {
-		address = s.PeerScheme + "://" + address
+		address = p.scheme + "://" + address
 	}
 	u := fmt.Sprintf("%s/api/v1/tasks/%s/%s/logs?tail=%d", strings.TrimSuffix(address, "/"),
 		url.PathEscape(t.Group), url.PathEscape(t.Name), tail)
@@ -69,7 +86,7 @@ func (s *server) askOwner(ctx context.Context, address string, t *Task, tail int
 		return "", fmt.Errorf("ask %s: %w", address, err)
 	}
 	req.Header.Set(forwarded, "1")
-	resp, err := s.Peers.Do(req) //nolint:gosec // as above
+	resp, err := p.client.Do(req) //nolint:gosec // as above
 	if err != nil {
 		return "", fmt.Errorf("ask %s: %w", address, err)
 	}

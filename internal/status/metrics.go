@@ -14,17 +14,38 @@ import (
 // All methods may be called from many goroutines and never block. Durations below zero count as zero.
 type Metrics struct {
 	perTask bool
+	keys    keyMetrics
+	store   storeMetrics
+	tasks   runMetrics
+	program programMetrics
+}
 
-	owned, limit                              *prometheus.GaugeVec
-	claims, releases, moves                   *prometheus.CounterVec
-	failover, handover                        *prometheus.HistogramVec
-	heartbeat, reconcile                      prometheus.Histogram
-	heartbeatFailures                         prometheus.Counter
-	heartbeatSuccess, reloadOK, reloadSuccess prometheus.Gauge
-	storeOps                                  *prometheus.HistogramVec
-	restarts, runs                            *prometheus.CounterVec
-	runDuration                               *prometheus.HistogramVec
-	configInfo, buildInfo                     *prometheus.GaugeVec
+// keyMetrics are those of keys that come and go, by group.
+type keyMetrics struct {
+	owned, limit            *prometheus.GaugeVec
+	claims, releases, moves *prometheus.CounterVec
+	failover, handover      *prometheus.HistogramVec
+	reconcile               prometheus.Histogram
+}
+
+// storeMetrics are those of the store.
+type storeMetrics struct {
+	heartbeat  prometheus.Histogram
+	failures   prometheus.Counter // of heartbeats
+	success    prometheus.Gauge   // when the last heartbeat had it
+	operations *prometheus.HistogramVec
+}
+
+// runMetrics are those of tasks that run here.
+type runMetrics struct {
+	restarts, runs *prometheus.CounterVec
+	duration       *prometheus.HistogramVec
+}
+
+// programMetrics are those of the program and its configuration.
+type programMetrics struct {
+	reloadOK, reloadSuccess prometheus.Gauge
+	config, build           *prometheus.GaugeVec
 }
 
 // Buckets reach from what a healthy store takes to what a long lease makes possible.
@@ -43,38 +64,48 @@ func NewMetrics(perTask bool) *Metrics {
 		task, result = append(task, "task"), append(result, "task")
 	}
 	return &Metrics{
-		perTask:  perTask,
-		owned:    gauges("owned_tasks", "Tasks that this replica owns.", "group"),
-		limit:    gauges("owned_tasks_limit", "Most tasks that this replica may own: its cap, +Inf without one.", "group"),
-		claims:   counters("claims_total", "Claims of keys, by how they ended.", "group", "result"),
-		releases: counters("releases_total", "Keys given up, by why.", "group", "reason"),
-		moves:    counters("moves_total", "Keys that came to this replica, by why.", "group", "reason"),
-		failover: histograms("failover_duration_seconds",
-			"From the last heartbeat of a dead owner to running here.", leaseBuckets, "group"),
-		handover: histograms("handover_duration_seconds",
-			"From the end of a run on a live replica to running here.", leaseBuckets, "group"),
-		heartbeat:         histogram("heartbeat_duration_seconds", "Time that heartbeats took.", fastBuckets),
-		heartbeatFailures: counter("heartbeat_failures_total", "Heartbeats that were not acknowledged."),
-		heartbeatSuccess:  gauge("heartbeat_last_success_timestamp_seconds", "When the last heartbeat was acknowledged."),
-		storeOps: histograms("store_operation_duration_seconds",
-			"Time that operations of the store took.", fastBuckets, "op", "result"),
-		reconcile:   histogram("reconcile_duration_seconds", "Time that comparing plan and reality took.", fastBuckets),
-		restarts:    counters("task_restarts_total", "Times that tasks were started again after they ended.", task...),
-		runs:        counters("task_runs_total", "Runs of tasks that ended, by how.", result...),
-		runDuration: histograms("task_run_duration_seconds", "Time that runs of tasks took.", runBuckets, task...),
-		reloadOK:    gauge("config_last_reload_successful", "Whether the last reload of the configuration was accepted."),
-		reloadSuccess: gauge("config_last_reload_success_timestamp_seconds",
-			"When the configuration was last loaded with success."),
-		configInfo: gauges("config_info", "The configuration that holds; the value is 1.", "hash"),
-		buildInfo:  gauges("build_info", "The program that runs; the value is 1.", "version", "revision", "goversion"),
+		perTask: perTask,
+		keys: keyMetrics{
+			owned:    gauges("owned_tasks", "Tasks that this replica owns.", "group"),
+			limit:    gauges("owned_tasks_limit", "Most tasks that this replica may own: its cap, +Inf without one.", "group"),
+			claims:   counters("claims_total", "Claims of keys, by how they ended.", "group", "result"),
+			releases: counters("releases_total", "Keys released, by why.", "group", "reason"),
+			moves:    counters("moves_total", "Keys that came to this replica, by why.", "group", "reason"),
+			failover: histograms("failover_duration_seconds",
+				"From the last heartbeat of a dead owner to running here.", leaseBuckets, "group"),
+			handover: histograms("handover_duration_seconds",
+				"From the end of a run on a live replica to running here.", leaseBuckets, "group"),
+			reconcile: histogram("reconcile_duration_seconds", "Time that comparing plan and reality took.", fastBuckets),
+		},
+		store: storeMetrics{
+			heartbeat: histogram("heartbeat_duration_seconds", "Time that heartbeats took.", fastBuckets),
+			failures:  counter("heartbeat_failures_total", "Heartbeats that were not acknowledged."),
+			success:   gauge("heartbeat_last_success_timestamp_seconds", "When the last heartbeat was acknowledged."),
+			operations: histograms("store_operation_duration_seconds",
+				"Time that operations of the store took.", fastBuckets, "op", "result"),
+		},
+		tasks: runMetrics{
+			restarts: counters("task_restarts_total", "Times that tasks were started again after they ended.", task...),
+			runs:     counters("task_runs_total", "Runs of tasks that ended, by how.", result...),
+			duration: histograms("task_run_duration_seconds", "Time that runs of tasks took.", runBuckets, task...),
+		},
+		program: programMetrics{
+			reloadOK: gauge("config_last_reload_successful", "Whether the last reload of the configuration was accepted."),
+			reloadSuccess: gauge("config_last_reload_success_timestamp_seconds",
+				"When the configuration was last loaded with success."),
+			config: gauges("config_info", "The configuration that holds; the value is 1.", "hash"),
+			build:  gauges("build_info", "The program that runs; the value is 1.", "version", "revision", "goversion"),
+		},
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
+	k, s, t, p := &m.keys, &m.store, &m.tasks, &m.program
 	return []prometheus.Collector{
-		m.owned, m.limit, m.claims, m.releases, m.moves, m.failover, m.handover, m.heartbeat, m.heartbeatFailures,
-		m.heartbeatSuccess, m.storeOps, m.reconcile, m.restarts, m.runs, m.runDuration, m.reloadOK, m.reloadSuccess,
-		m.configInfo, m.buildInfo,
+		k.owned, k.limit, k.claims, k.releases, k.moves, k.failover, k.handover, k.reconcile,
+		s.heartbeat, s.failures, s.success, s.operations,
+		t.restarts, t.runs, t.duration,
+		p.reloadOK, p.reloadSuccess, p.config, p.build,
 	}
 }
 
@@ -92,100 +123,100 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// SetBuild tells which program runs.
+// SetBuild shows which program runs.
 func (m *Metrics) SetBuild(version, revision string) {
-	m.buildInfo.Reset()
-	m.buildInfo.WithLabelValues(version, revision, runtime.Version()).Set(1)
+	m.program.build.Reset()
+	m.program.build.WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 
-// ConfigLoaded tells that the configuration with that hash was loaded at that moment and holds.
+// ConfigLoaded shows that the configuration with that hash was loaded at that moment and holds.
 func (m *Metrics) ConfigLoaded(hash string, at time.Time) {
-	m.configInfo.Reset()
-	m.configInfo.WithLabelValues(hash).Set(1)
-	m.reloadOK.Set(1)
-	m.reloadSuccess.Set(unixSeconds(at))
+	m.program.config.Reset()
+	m.program.config.WithLabelValues(hash).Set(1)
+	m.program.reloadOK.Set(1)
+	m.program.reloadSuccess.Set(unixSeconds(at))
 }
 
-// ConfigRefused tells that a reload was refused and the last good configuration stays.
-func (m *Metrics) ConfigRefused() { m.reloadOK.Set(0) }
+// ConfigRefused shows that a reload was refused and the last good configuration stays.
+func (m *Metrics) ConfigRefused() { m.program.reloadOK.Set(0) }
 
-// SetOwned tells how many tasks of the group this replica owns, and the most that it may; limit below 0: no cap.
+// SetOwned shows how many tasks of the group this replica owns, and the most that it may; limit below 0: no cap.
 func (m *Metrics) SetOwned(group string, n, limit int) {
-	m.owned.WithLabelValues(group).Set(float64(n))
-	m.limit.WithLabelValues(group).Set(orInf(limit))
+	m.keys.owned.WithLabelValues(group).Set(float64(n))
+	m.keys.limit.WithLabelValues(group).Set(orInf(limit))
 }
 
-// DeclareGroup shows what is counted of a group as 0 before anything has happened. Without that the first time is no rise: Prometheus
-// knows of no smaller number before it. Reasons are those of moves and releases, results those of runs. What is counted by task begins
-// with the task's first time all the same.
+// DeclareGroup shows what is counted of a group as 0 before anything has happened. Without that the first time is no
+// rise: Prometheus knows of no smaller number before it. Reasons are those of moves and releases, results those of
+// runs. What is counted by task begins with the task's first time all the same.
 func (m *Metrics) DeclareGroup(group string, reasons, results []string) {
 	for _, reason := range reasons {
-		m.moves.WithLabelValues(group, reason)
-		m.releases.WithLabelValues(group, reason)
+		m.keys.moves.WithLabelValues(group, reason)
+		m.keys.releases.WithLabelValues(group, reason)
 	}
 	for _, result := range []string{"won", "lost"} {
-		m.claims.WithLabelValues(group, result)
+		m.keys.claims.WithLabelValues(group, result)
 	}
-	m.failover.WithLabelValues(group)
-	m.handover.WithLabelValues(group)
+	m.keys.failover.WithLabelValues(group)
+	m.keys.handover.WithLabelValues(group)
 	if m.perTask {
 		return
 	}
-	m.restarts.WithLabelValues(group)
-	m.runDuration.WithLabelValues(group)
+	m.tasks.restarts.WithLabelValues(group)
+	m.tasks.duration.WithLabelValues(group)
 	for _, result := range results {
-		m.runs.WithLabelValues(group, result)
+		m.tasks.runs.WithLabelValues(group, result)
 	}
 }
 
 // ForgetGroup drops the gauges of a group that is no longer declared. Counters stay, as they should.
 func (m *Metrics) ForgetGroup(group string) {
-	m.owned.DeleteLabelValues(group)
-	m.limit.DeleteLabelValues(group)
+	m.keys.owned.DeleteLabelValues(group)
+	m.keys.limit.DeleteLabelValues(group)
 }
 
 // Claim counts n claims that ended alike; result is won or lost.
 func (m *Metrics) Claim(group, result string, n int) {
-	m.claims.WithLabelValues(group, result).Add(float64(max(n, 0)))
+	m.keys.claims.WithLabelValues(group, result).Add(float64(max(n, 0)))
 }
 
-// Release counts a key given up, and why.
-func (m *Metrics) Release(group, reason string) { m.releases.WithLabelValues(group, reason).Inc() }
+// Release counts a key released, and why.
+func (m *Metrics) Release(group, reason string) { m.keys.releases.WithLabelValues(group, reason).Inc() }
 
 // Move counts a key that came to this replica, and why.
-func (m *Metrics) Move(group, reason string) { m.moves.WithLabelValues(group, reason).Inc() }
+func (m *Metrics) Move(group, reason string) { m.keys.moves.WithLabelValues(group, reason).Inc() }
 
-// ObserveFailover notes the time from the last beat of a dead owner to running here.
+// ObserveFailover notes the time from the last heartbeat of a dead owner to running here.
 func (m *Metrics) ObserveFailover(group string, d time.Duration) {
-	m.failover.WithLabelValues(group).Observe(seconds(d))
+	m.keys.failover.WithLabelValues(group).Observe(seconds(d))
 }
 
 // ObserveHandover notes the time from the end of the run elsewhere to running here.
 func (m *Metrics) ObserveHandover(group string, d time.Duration) {
-	m.handover.WithLabelValues(group).Observe(seconds(d))
+	m.keys.handover.WithLabelValues(group).Observe(seconds(d))
 }
 
-// Heartbeat notes a beat that took d and ended just now; err nil: it was acknowledged.
+// Heartbeat notes one that took d and ended just now; err nil: it was acknowledged.
 func (m *Metrics) Heartbeat(d time.Duration, err error) {
-	m.heartbeat.Observe(seconds(d))
+	m.store.heartbeat.Observe(seconds(d))
 	if err != nil {
-		m.heartbeatFailures.Inc()
+		m.store.failures.Inc()
 		return
 	}
-	m.heartbeatSuccess.SetToCurrentTime()
+	m.store.success.SetToCurrentTime()
 }
 
 // StoreOp notes an operation of the store; result is ok or error, or the outcome of a change.
 func (m *Metrics) StoreOp(op, result string, d time.Duration) {
-	m.storeOps.WithLabelValues(op, result).Observe(seconds(d))
+	m.store.operations.WithLabelValues(op, result).Observe(seconds(d))
 }
 
 // Reconcile notes the time that one comparison of plan and reality took.
-func (m *Metrics) Reconcile(d time.Duration) { m.reconcile.Observe(seconds(d)) }
+func (m *Metrics) Reconcile(d time.Duration) { m.keys.reconcile.Observe(seconds(d)) }
 
 // TaskRestart counts a restart of the task after it had ended.
 func (m *Metrics) TaskRestart(group, task string) {
-	m.restarts.WithLabelValues(m.taskLabels(group, task)...).Inc()
+	m.tasks.restarts.WithLabelValues(m.taskLabels(group, task)...).Inc()
 }
 
 // TaskRun notes a run that ended, and how long it took: below 0 when nothing ran. The result is one of package tasks.
@@ -194,9 +225,9 @@ func (m *Metrics) TaskRun(group, task, result string, d time.Duration) {
 	if m.perTask {
 		labels = append(labels, task)
 	}
-	m.runs.WithLabelValues(labels...).Inc()
+	m.tasks.runs.WithLabelValues(labels...).Inc()
 	if d >= 0 {
-		m.runDuration.WithLabelValues(m.taskLabels(group, task)...).Observe(seconds(d))
+		m.tasks.duration.WithLabelValues(m.taskLabels(group, task)...).Observe(seconds(d))
 	}
 }
 
@@ -206,9 +237,9 @@ func (m *Metrics) ForgetTask(group, task string) {
 		return
 	}
 	labels := prometheus.Labels{"group": group, "task": task}
-	m.restarts.DeletePartialMatch(labels)
-	m.runs.DeletePartialMatch(labels)
-	m.runDuration.DeletePartialMatch(labels)
+	m.tasks.restarts.DeletePartialMatch(labels)
+	m.tasks.runs.DeletePartialMatch(labels)
+	m.tasks.duration.DeletePartialMatch(labels)
 }
 
 func (m *Metrics) taskLabels(group, task string) []string {

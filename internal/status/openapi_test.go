@@ -38,7 +38,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Errorf("version %s", doc.OpenAPI)
 	}
-	routes := slices.Sorted(maps.Keys(newServer(Config{Source: &Board{}}).routes()))
+	routes := slices.Sorted(maps.Keys(declaredRoutes()))
 	if got := slices.Sorted(maps.Keys(doc.Paths)); !slices.Equal(got, routes) {
 		t.Errorf("described %v\nserved    %v", got, routes)
 	}
@@ -143,4 +143,9 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+}
+
+func declaredRoutes() map[string]endpoint {
+	c := Config{Source: &Board{}}.withDefaults()
+	return routes(c, newServer(c))
 }

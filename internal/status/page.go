@@ -27,16 +27,16 @@ func hashOf(html, tag string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-func (s *server) page(w http.ResponseWriter, _ *http.Request) *Error {
+func page(w http.ResponseWriter, _ *http.Request) *Error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
-	_, _ = w.Write([]byte(pageHTML)) // the reader is gone: nobody is left to tell
+	_, _ = w.Write([]byte(pageHTML)) // the reader is gone
 	return nil
 }
 
-func (s *server) openapi(w http.ResponseWriter, _ *http.Request) *Error {
+func openapi(w http.ResponseWriter, _ *http.Request) *Error {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPI) // the reader is gone: nobody is left to tell
+	_, _ = w.Write(openAPI) // the reader is gone
 	return nil
 }

@@ -80,10 +80,10 @@ func (e *Error) write(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.Itoa(e.retryAfter))
 	}
 	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(e) // the reader is gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(e) // the reader is gone
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the reader is gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(v) // the reader is gone
 }

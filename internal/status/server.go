@@ -35,23 +35,38 @@ type Config struct {
 
 // server answers requests. It is shared between all of them.
 type server struct {
-	Config
+	source    Source
 	tasks     *differ[Task]
 	groups    *differ[Group]
 	instances *differ[Instance]
 	locks     *differ[Lock]
-	events    eventLog
-	watchers  chan struct{}
+	watch     *watchers
+	feed      *eventFeed
 	now       func() time.Time
 }
 
 // New returns the handler of everything that only reads: the page, the API, health and metrics. It takes GET and HEAD
 // alone and may be mounted on several listeners. Use [Serve] to serve it, or connections that watch hold up a shutdown.
 func New(c Config) http.Handler {
-	return newServer(c).handler()
+	c = c.withDefaults()
+	return handler(c, newServer(c))
 }
 
-func newServer(c Config) *server {
+func handler(c Config, s *server) http.Handler {
+	mux := http.NewServeMux()
+	for path, e := range routes(c, s) {
+		if path == "/" {
+			path = "/{$}"
+		}
+		mux.Handle(path, readOnly(e))
+	}
+	mux.Handle("/", problemHandler(func(_ http.ResponseWriter, r *http.Request) *Error {
+		return notFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
+	}))
+	return shielded(mux, c.Logger)
+}
+
+func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		r := prometheus.NewRegistry()
 		r.MustRegister(NewClusterCollector(c.Source))
@@ -66,15 +81,21 @@ func newServer(c Config) *server {
 	if c.MaxWatchers == 0 {
 		c.MaxWatchers = 256
 	}
+	return c
+}
+
+func newServer(c Config) *server {
 	return &server{
-		Config:    c,
+		source:    c.Source,
 		tasks:     &differ[Task]{collection: taskCollection()},
 		groups:    &differ[Group]{collection: groupCollection()},
 		instances: &differ[Instance]{collection: instanceCollection()},
 		locks:     &differ[Lock]{collection: lockCollection()},
-		events:    eventLog{source: c.Events},
-		watchers:  make(chan struct{}, c.MaxWatchers),
-		now:       time.Now,
+		watch: &watchers{
+			source: c.Source, log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget),
+		},
+		feed: newEventFeed(c.Events, c.Logger),
+		now:  time.Now,
 	}
 }
 
@@ -82,15 +103,16 @@ func newServer(c Config) *server {
 type endpoint func(w http.ResponseWriter, r *http.Request) *Error
 
 // routes are all paths there are; openapi.json describes each of them, and a test compares.
-func (s *server) routes() map[string]endpoint {
-	metrics := promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{
+func routes(c Config, s *server) map[string]endpoint {
+	metrics := promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
 	})
+	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
 	return map[string]endpoint{
-		"/":                                 s.page,
-		"/livez":                            s.livez,
-		"/readyz":                           s.readyz,
-		"/openapi.json":                     s.openapi,
+		"/":                                 page,
+		"/livez":                            health.livez,
+		"/readyz":                           health.readyz,
+		"/openapi.json":                     openapi,
 		"/metrics":                          plain(metrics),
 		"/api/v1/status":                    s.status,
 		"/api/v1/groups":                    list(s, s.groups),
@@ -99,28 +121,14 @@ func (s *server) routes() map[string]endpoint {
 		"/api/v1/locks":                     list(s, s.locks),
 		"/api/v1/events":                    s.listEvents,
 		"/api/v1/tasks/{group}/{name}":      s.task,
-		"/api/v1/tasks/{group}/{name}/logs": s.logs,
+		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, peers{c.Peers, c.PeerScheme}, c.Logger}.get,
 		"/api/v1/instances/{name}":          s.instance,
 	}
 }
 
-func (s *server) handler() http.Handler {
-	mux := http.NewServeMux()
-	for path, e := range s.routes() {
-		if path == "/" {
-			path = "/{$}"
-		}
-		mux.Handle(path, readOnly(e))
-	}
-	mux.Handle("/", problemHandler(func(_ http.ResponseWriter, r *http.Request) *Error {
-		return notFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
-	}))
-	return s.guard(mux)
-}
-
-// guard sets what every answer carries and turns a panic into an answer, so that one request never takes the replica
-// down.
-func (s *server) guard(next http.Handler) http.Handler {
+// shielded sets what every answer carries and turns a panic into an answer, so that one request never takes the
+// replica down.
+func shielded(next http.Handler, logger logr.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -137,7 +145,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 			if v == http.ErrAbortHandler { //nolint:errorlint // the very value is what net/http asks for
 				panic(v)
 			}
-			s.Logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
+			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
 			problem(http.StatusInternalServerError, "Internal", "this request could not be answered; see the log").write(w)
 		}()
 		next.ServeHTTP(w, r)
@@ -172,7 +180,7 @@ func plain(h http.Handler) endpoint {
 
 // snapshot is the newest one, or the error before the first.
 func (s *server) snapshot() (*Snapshot, *Error) {
-	snapshot := s.Source.Snapshot()
+	snapshot := s.source.Snapshot()
 	if snapshot == nil {
 		return nil, unavailable(ReasonNotReady, "nothing is known of the cluster yet; try again in a moment")
 	}

@@ -139,10 +139,11 @@ func TestPagesGoOnWhereTheLastKeyIsGone(t *testing.T) {
 }
 
 func TestTokensEnd(t *testing.T) {
-	s := newServer(Config{Source: boardWith(sample(9))})
+	c := Config{Source: boardWith(sample(9))}.withDefaults()
+	s := newServer(c)
 	now := epoch
 	s.now = func() time.Time { return now }
-	h := s.handler()
+	h := handler(c, s)
 	next := decode[List[Task]](t, get(t, h, "/api/v1/tasks?limit=3")).Continue
 	if w := get(t, h, "/api/v1/tasks?limit=3&group=topics&continue="+next); w.Code != http.StatusBadRequest {
 		t.Errorf("other conditions: %d", w.Code)

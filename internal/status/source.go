@@ -19,6 +19,9 @@ type Source interface {
 type EventSource interface {
 	// Events returns those that match. It may ask the store and fail when that is away.
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
+	// EventsChanged returns a channel that is closed when there may be new events; nil: not known, they are looked for
+	// now and then. Ask for the channel first, then for the events.
+	EventsChanged() <-chan struct{}
 }
 
 // EventQuery selects events. Conditions add up.

@@ -187,6 +187,9 @@ type eventStore struct {
 	mu     sync.Mutex
 	events []Event
 	err    error
+	asked  int // questions
+
+	changed chan struct{} // nil: not known
 }
 
 func (s *eventStore) add(ids ...string) {
@@ -205,9 +208,12 @@ func (s *eventStore) fail(err error) {
 	s.err = err
 }
 
+func (s *eventStore) EventsChanged() <-chan struct{} { return s.changed }
+
 func (s *eventStore) Events(_ context.Context, q EventQuery) ([]Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	if s.err != nil {
 		return nil, s.err
 	}
