@@ -34,7 +34,9 @@ type Config struct {
 	// Guard is told what a guard process must know; nil without one.
 	Guard Guard
 	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned, or T/4 after they
-	// were told that their key is another's: the process must not go on. It is called once for each such deadline. The default logs and EXITS THE PROCESS with status 75.
+	// were told that their key is another's: the process must not go on. It is called once for each such deadline. The default logs and
+	// EXITS THE PROCESS with status 75.
+	// At the hard deadline it is called although a log sink or a hook holds up the elector.
 	OnStuck func(keys []Key)
 	Hooks   Hooks
 }
@@ -75,8 +77,17 @@ func (c *Config) setDefaults() {
 	}
 	if c.OnStuck == nil {
 		log := c.Logger
+		grace := c.LeaseDuration / 50
 		c.OnStuck = func(keys []Key) {
-			log.Error(ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs beside them", "keys", keys)
+			logged := make(chan struct{})
+			go func() {
+				defer close(logged)
+				log.Error(ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs beside them", "keys", keys)
+			}()
+			select { // a log that blocks must not keep the process alive
+			case <-logged:
+			case <-time.After(grace):
+			}
 			os.Exit(exitLeaseLost)
 		}
 	}

@@ -34,6 +34,7 @@ type Elector struct {
 
 	lease    atomic.Pointer[validity]
 	revs     revClock
+	dog      *watchdog
 	offset   atomic.Int64 // the store's clock in ms less the local steady clock in ms
 	view     atomic.Pointer[View]
 	viewWake broadcast
@@ -109,6 +110,7 @@ func New(cfg Config) (*Elector, error) {
 	}
 	e.store = timedStore{cfg.Store, e.learnClock}
 	e.lease.Store(&validity{})
+	e.dog = newWatchdog(p, cfg.Clock, &e.lease)
 	e.view.Store(&View{})
 	e.viewWake.init()
 	return e, nil
@@ -199,6 +201,7 @@ func (e *Elector) begin(ctx context.Context) {
 	l.mirror.init()
 	l.lastRead, l.lastBeat, l.lastCount, l.cleaned = now, now, now, now
 	e.newSession()
+	e.work.Go(func() { e.watchDeadlines(ctx) })
 	e.watch()
 }
 

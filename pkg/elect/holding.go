@@ -27,7 +27,7 @@ type holding struct {
 	run      Runnable
 	opts     LockOptions
 	lease    *Lease
-	runs     []*runUnderWay
+	runs     []*watchedRun
 	status   TaskStatus
 	next     string // whom to reserve it for at the release
 	park     bool
@@ -42,9 +42,6 @@ type holding struct {
 	lostAt   protocol.Instant // when the run was told that the key is another's
 	stuck    bool             // it has been told that the run did not return after that
 }
-
-// runUnderWay is one run that has not ended. Its address tells it from others, of which one key may have several.
-type runUnderWay struct{ Runnable }
 
 type lockResult struct {
 	ok  bool
@@ -75,6 +72,7 @@ func (e *Elector) tickKeys() {
 	e.tellStuck(now)
 	for _, h := range e.loop.keys {
 		e.reportIfDue(h, now)
+		e.expire(h)
 		if (h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading) && now.HolderElapsed(h.after) >= 0 {
 			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyTick})
 		}
@@ -234,10 +232,12 @@ func (e *Elector) startHeld(h *holding, token int64) {
 
 // start begins one run under the lease. When the last of them has ended the key goes on.
 func (e *Elector) start(h *holding, run Runnable) {
-	r := &runUnderWay{run}
+	r := &watchedRun{Runnable: run, key: h.key, session: h.lease.session}
 	h.runs = append(h.runs, r)
 	e.loop.running++
+	e.dog.add(r)
 	run.Start(h.lease, func(err error) {
+		e.dog.remove(r)
 		e.postSoon(func() {
 			if err != nil {
 				e.log.V(1).Info("A run ended", "key", h.key, "error", err.Error())
@@ -245,13 +245,25 @@ func (e *Elector) start(h *holding, run Runnable) {
 			e.returned(h, r)
 		})
 	})
+	e.dog.begun(r)
 }
 
-func (e *Elector) returned(h *holding, r *runUnderWay) {
+// expire lets a key know that the watchdog has stopped its runs at D.
+func (e *Elector) expire(h *holding) {
+	for _, r := range h.runs {
+		if h.m.Phase == protocol.Running && r.expired.Load() {
+			e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyDeadline})
+			return
+		}
+	}
+}
+
+func (e *Elector) returned(h *holding, r *watchedRun) {
 	i := slices.Index(h.runs, r)
 	if i < 0 {
 		return // it has said so before, which must not pass for the end of another run
 	}
+	e.expire(h)
 	e.loop.running--
 	if h.runs = slices.Delete(h.runs, i, i+1); len(h.runs) > 0 {
 		return

@@ -94,8 +94,7 @@ func (e *Elector) actSession(a protocol.SessionAction, now protocol.Instant) {
 		if s.m.Phase == protocol.Lost {
 			e.log.Info("The session was ended by another", "session", s.id)
 		}
-	case protocol.HardStop:
-		e.hardStop()
+	case protocol.HardStop: // the watchdog tells of it, whatever holds up the loop
 	case protocol.SessionOver:
 		e.sessionOver()
 	}
@@ -146,19 +145,6 @@ func (e *Elector) tasksOff(now protocol.Instant) {
 	l := &e.loop
 	if l.session.m.TasksOff(l.running, len(l.keys)) {
 		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, now)
-	}
-}
-
-// hardStop is X: whatever has not returned by now must not go on.
-func (e *Elector) hardStop() {
-	var keys []Key
-	for key, h := range e.loop.keys {
-		if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) > 0 {
-		e.cfg.OnStuck(sortKeys(keys))
 	}
 }
 

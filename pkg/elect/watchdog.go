@@ -1,0 +1,117 @@
+package elect
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that blocks. It
+// reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds out by [watchedRun.expired].
+type watchdog struct {
+	p     protocol.Params
+	clock Clock
+	lease *atomic.Pointer[validity]
+
+	mu   sync.Mutex
+	runs map[*watchedRun]struct{}
+	hard protocol.Instant // the acknowledgement whose hard deadline was told
+}
+
+// watchedRun is one run that has not ended. Its address tells it from others, of which one key may have several.
+type watchedRun struct {
+	Runnable
+	key     Key
+	session string
+	begun   bool // Start has returned; guarded by the watchdog's mutex
+	ended   bool // likewise
+	expired atomic.Bool
+}
+
+func newWatchdog(p protocol.Params, clock Clock, lease *atomic.Pointer[validity]) *watchdog {
+	return &watchdog{p: p, clock: clock, lease: lease, runs: map[*watchedRun]struct{}{}}
+}
+
+func (w *watchdog) add(r *watchedRun) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs[r] = struct{}{}
+}
+
+func (w *watchdog) begun(r *watchedRun) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.begun = true
+}
+
+func (w *watchdog) remove(r *watchedRun) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.ended = true
+	delete(w.runs, r)
+}
+
+// due is what has come up by now: runs to be stopped since D has come, and keys whose runs are still there at X. It says how long
+// to wait for the next of these.
+func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.lease.Load()
+	elapsed := now.HolderElapsed(v.acked)
+	hard := elapsed >= w.p.Hard && w.hard != v.acked
+	for r := range w.runs {
+		if r.session != v.session {
+			continue
+		}
+		if elapsed >= w.p.Renew && r.begun && r.expired.CompareAndSwap(false, true) {
+			stop = append(stop, r)
+		}
+		if hard {
+			stuck = append(stuck, r.key)
+		}
+	}
+	if hard {
+		w.hard = v.acked
+	}
+	wait = w.p.Wake
+	for _, d := range []time.Duration{w.p.Renew, w.p.Hard} {
+		if left := d - elapsed; left > 0 {
+			wait = min(wait, left)
+		}
+	}
+	return stop, sortKeys(stuck), wait
+}
+
+// stop stops a run that has not ended meanwhile.
+func (w *watchdog) stop(r *watchedRun) {
+	w.mu.Lock()
+	ended := r.ended
+	w.mu.Unlock()
+	if !ended {
+		r.Stop(ErrLeaseLost)
+	}
+}
+
+// watchDeadlines is the watchdog's goroutine. A run whose Stop blocks holds up no other, and neither does OnStuck.
+func (e *Elector) watchDeadlines(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		stop, stuck, wait := e.dog.due(e.clock.Now())
+		for _, r := range stop {
+			e.work.Go(func() { e.dog.stop(r) })
+		}
+		if len(stuck) > 0 {
+			e.cfg.OnStuck(stuck)
+		}
+		timer.Reset(wait)
+	}
+}
