@@ -148,8 +148,8 @@ func trim(ctx context.Context) {
 func markDead(ctx context.Context, db store.Store, sessions []guard.Session) error {
 	var errs []error
 	for _, s := range sessions {
-		granted := make(map[elect.Key]int64, len(s.Granted))
-		for key, left := range s.Granted {
+		granted := make(map[elect.Key]int64, len(s.Remote))
+		for key, left := range s.Remote {
 			granted[key] = left.Milliseconds()
 		}
 		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, granted))

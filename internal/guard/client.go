@@ -29,9 +29,6 @@ var (
 // startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
 const startsAtOnce = 64
 
-// defaultLease sets the pace until a lease was told.
-const defaultLease = 20 * time.Second
-
 // Present says whether this process was started by a guard as its worker.
 func Present() bool { return os.Getenv(envGuard) != "" }
 
@@ -42,25 +39,23 @@ type Client struct {
 	pid  int // the guard's
 
 	mu    sync.Mutex
-	procs map[uint64]*process
+	procs map[uint64]*proc
 	next  uint64
-	lease time.Duration
-	known map[string]bool // sessions whose processes may be about
+	known map[string]bool // sessions whose processes may still run
+	bye   bool
 
+	pace   *pace
 	starts chan struct{}
 	orders chan Order
 	alarms chan Alarm
-	heard  chan struct{} // a sign of life from the guard
-	paced  chan struct{} // lease has changed
 	lost   chan struct{}
-	bye    bool
 	group  sync.WaitGroup
 }
 
 var _ tasks.Starter = (*Client)(nil)
 
-// Connect takes up the connection to the guard that started this process. Call it once, early: it takes the trace of the
-// guard out of the environment, so that commands do not inherit it.
+// Connect takes up the connection to the guard that started this process. Call it once, early: it takes the trace of
+// the guard out of the environment, so that commands do not inherit it.
 func Connect() (*Client, error) {
 	value := os.Getenv(envGuard)
 	if err := os.Unsetenv(envGuard); err != nil {
@@ -85,29 +80,23 @@ func Connect() (*Client, error) {
 
 func newClient(conn *conn, pid int) *Client {
 	c := &Client{
-		conn: conn, pid: pid, procs: map[uint64]*process{}, lease: defaultLease, known: map[string]bool{},
+		conn: conn, pid: pid, procs: map[uint64]*proc{}, known: map[string]bool{}, pace: newPace(),
 		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16), alarms: make(chan Alarm, 64),
-		heard: make(chan struct{}, 1), paced: make(chan struct{}, 1), lost: make(chan struct{}),
+		lost: make(chan struct{}),
 	}
 	c.group.Go(func() {
-		err := conn.read(c.handle)
-		c.lose(err)
+		_ = conn.read(fromGuard, c.handle)
+		c.lose()
 	})
-	c.group.Go(c.listen)
+	c.group.Go(func() { c.pace.listen(conn) })
 	return c
 }
 
 // Hello tells the guard the lease's duration T and how long a shutdown may take. Say it once they are known and before
 // anything else; saying it again changes them.
 func (c *Client) Hello(lease, shutdown time.Duration) error {
-	c.mu.Lock()
-	c.lease = lease
-	c.mu.Unlock()
-	select {
-	case c.paced <- struct{}{}:
-	default:
-	}
-	return c.told("say hello", c.conn.send(message{Kind: kindHello, Version: wireVersion, Lease: lease, Timeout: shutdown}))
+	c.pace.set(lease)
+	return c.told("say hello", c.conn.send(&hello{Lease: lease, Shutdown: shutdown}))
 }
 
 // SessionOpening tells the guard a session's uuid. It returns once that is written, and only then may the session be
@@ -116,58 +105,59 @@ func (c *Client) SessionOpening(ctx context.Context, uuid string) error {
 	c.mu.Lock()
 	c.known[uuid] = true
 	c.mu.Unlock()
-	return c.written(ctx, "tell of a session", message{Kind: kindOpening, Session: uuid})
+	return c.written(ctx, "tell of a session", &opening{uuid})
 }
 
-// SessionClosed tells the guard that a session is marked dead and all of its work is gone: nothing is left to do for it.
+// SessionClosed tells the guard that a session is marked dead and all of its work is gone: nothing is left to do for
+// it.
 func (c *Client) SessionClosed(uuid string) error {
-	return c.told("close a session", c.conn.send(message{Kind: kindClosed, Session: uuid}))
+	return c.told("close a session", c.conn.send(&closed{uuid}))
 }
 
-// Deadline tells the guard a session's moments after an acknowledged beat. It never blocks: of those that wait to be sent
-// only the newest is.
+// Deadline tells the guard a session's moments after an acknowledged heartbeat. It never blocks: of those that wait to
+// be sent only the newest is.
 func (c *Client) Deadline(session string, d Deadlines) error {
-	return c.told("tell a deadline", c.conn.send(message{Kind: kindDeadline, Session: session, Deadlines: &d}))
+	return c.told("tell a deadline", c.conn.send(&renewed{session, d}))
 }
 
-// Grant tells the guard until when a far side may work on a key. It returns once that is written, and only then may the
-// grant be sent.
-func (c *Client) Grant(ctx context.Context, key elect.Key, session string, until protocol.Instant) error {
-	return c.written(ctx, "tell of a grant", message{Kind: kindGrant, Session: session, Key: key, Until: &until})
+// RemoteLease tells the guard until when an HTTP endpoint may work on a key. It returns once that is written, and only
+// then may the endpoint be told.
+func (c *Client) RemoteLease(ctx context.Context, key elect.Key, session string, until protocol.Instant) error {
+	return c.written(ctx, "tell of a remote lease", &remote{session, key, &until})
 }
 
-// GrantOver tells the guard that the far side has acknowledged its stop.
-func (c *Client) GrantOver(key elect.Key, session string) error {
-	return c.told("end a grant", c.conn.send(message{Kind: kindGrant, Session: session, Key: key}))
+// RemoteLeaseOver tells the guard that the HTTP endpoint has acknowledged its stop.
+func (c *Client) RemoteLeaseOver(key elect.Key, session string) error {
+	return c.told("end a remote lease", c.conn.send(&remote{Session: session, Key: key}))
 }
 
-// Orders delivers what the guard asks for. An order that nobody took yet is not repeated.
+// Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
 func (c *Client) Orders() <-chan Order { return c.orders }
 
-// Alarms delivers what would not die. When nobody reads, the newest are dropped.
+// Alarms delivers what would not die. When it is not read, the newest are dropped.
 func (c *Client) Alarms() <-chan Alarm { return c.alarms }
 
 // Lost is closed when the guard is gone, after what could be found of the tasks was killed (at most half a second
 // later). The process must then exit at once, without releasing or marking anything.
 func (c *Client) Lost() <-chan struct{} { return c.lost }
 
-// Close says goodbye: this process is about to exit in order. It waits until everything queued is written or ctx ends. The
-// guard kills what tasks are left and waits a few seconds for the process to exit. Lost is not closed by it.
+// Close says goodbye: this process is about to exit in order. It waits until everything queued is written or ctx ends.
+// The guard kills what tasks are left and waits a few seconds for the process to exit. Lost is not closed by it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.bye = true
 	c.mu.Unlock()
-	err := c.written(ctx, "say goodbye", message{Kind: kindBye})
+	err := c.written(ctx, "say goodbye", &bye{})
 	c.conn.shut(errClosed)
 	c.group.Wait()
 	<-c.conn.writing
 	return err
 }
 
-// written sends m and waits until it is written, ctx ends, or the guard is gone.
-func (c *Client) written(ctx context.Context, what string, m message) error {
+// written sends b and waits until it is written, ctx ends, or the guard is gone.
+func (c *Client) written(ctx context.Context, what string, b body, files ...*os.File) error {
 	select {
-	case err := <-c.conn.sendWait(m):
+	case err := <-c.conn.sendWait(b, files...):
 		return c.told(what, err)
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -182,68 +172,39 @@ func (c *Client) told(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrLost, err)
 }
 
-// handle takes one record from the guard.
+// handle takes one message from the guard.
 func (c *Client) handle(m message) {
-	select {
-	case c.heard <- struct{}{}:
-	default:
-	}
-	switch m.Kind {
-	case kindStarted, kindExited, kindGone:
-		c.progress(m)
-	case kindOrder:
+	c.pace.heard()
+	switch b := m.body.(type) {
+	case *started:
+		c.progress(b.ID, b, b.Error != "")
+	case *exited:
+		c.progress(b.ID, b, false)
+	case *gone:
+		c.progress(b.ID, b, true)
+	case *ordered:
 		select {
-		case c.orders <- m.Order:
+		case c.orders <- b.Order:
 		default: // sixteen of them wait already
 		}
-	case kindAlarm:
+	case *Alarm:
 		select {
-		case c.alarms <- *m.Alarm:
+		case c.alarms <- *b:
 		default:
 		}
 	default: // a ping has done its work by coming
 	}
 }
 
-// progress tells a process what became of it.
-func (c *Client) progress(m message) {
+// progress passes on what became of a command, which is over with the last of it.
+func (c *Client) progress(id uint64, b body, last bool) {
 	c.mu.Lock()
-	p := c.procs[m.ID]
-	if p != nil && (m.Kind == kindGone || m.Error != "") {
-		delete(c.procs, m.ID)
+	p := c.procs[id]
+	if last {
+		delete(c.procs, id)
 	}
 	c.mu.Unlock()
 	if p != nil {
-		p.progress(m)
+		p.progress(b)
 	}
-}
-
-// listen gives the guard up when it is silent for T/4. Silence is counted in ticks of T/20 and not in time, so that a
-// freeze of this process does not count against the guard.
-func (c *Client) listen() {
-	tick := time.NewTicker(c.pace())
-	defer tick.Stop()
-	silent := 0
-	for {
-		select {
-		case <-c.heard:
-			silent = 0
-		case <-c.paced:
-			silent = 0
-			tick.Reset(c.pace())
-		case <-tick.C:
-			if silent++; silent >= 5 {
-				c.conn.shut(fmt.Errorf("the guard was silent for %d ticks", silent))
-				return
-			}
-		case <-c.conn.down:
-			return
-		}
-	}
-}
-
-func (c *Client) pace() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return max(c.lease/20, time.Millisecond)
 }

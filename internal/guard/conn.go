@@ -1,24 +1,15 @@
 package guard
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
-	"syscall"
 )
 
-// A frame is eight bytes of header, then the record as JSON. Files travel with the header.
-const (
-	headerSize = 8
-	maxFrame   = 16 << 20 // bytes of one record
-	maxQueue   = 1 << 16  // records waiting to be sent, apart from those with a slot
-	maxFiles   = 3        // beside one record
-)
+// maxQueue bounds the messages that wait to be sent, apart from those with a slot.
+const maxQueue = 1 << 16
 
 var (
 	errQueueFull = errors.New("too much waits to be sent")
@@ -39,10 +30,10 @@ type conn struct {
 	writing chan struct{} // closed when the writer has returned
 }
 
-// outgoing is a record in the queue.
+// outgoing is a message in the queue.
 type outgoing struct {
-	m       message
-	written chan error // of capacity one; nil when nobody waits
+	message
+	written chan error // of capacity one; nil when nothing waits for it
 }
 
 func newConn(sock *net.UnixConn) *conn {
@@ -69,12 +60,14 @@ func connFromFile(f *os.File) (*conn, error) {
 	return newConn(sock), nil
 }
 
-// send queues m and returns at once. The files of m belong to the connection from then on, also on an error.
-func (c *conn) send(m message) error { return c.enqueue(&outgoing{m: m}) }
+// send queues b and returns at once. The files belong to the connection from then on, also on an error.
+func (c *conn) send(b body, files ...*os.File) error {
+	return c.enqueue(&outgoing{message: message{b, files}})
+}
 
-// sendWait queues m and returns a channel that tells, once, when it has been written.
-func (c *conn) sendWait(m message) <-chan error {
-	o := &outgoing{m: m, written: make(chan error, 1)}
+// sendWait queues b and returns a channel that delivers, once, whether it has been written.
+func (c *conn) sendWait(b body, files ...*os.File) <-chan error {
+	o := &outgoing{message: message{b, files}, written: make(chan error, 1)}
 	if err := c.enqueue(o); err != nil {
 		o.written <- err
 	}
@@ -85,16 +78,16 @@ func (c *conn) enqueue(o *outgoing) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed != nil {
-		closeFiles(o.m.files)
+		closeFiles(o.files)
 		return c.closed
 	}
-	slot := o.m.slot()
+	slot := slotOf(o.body)
 	if old := c.slots[slot]; slot != "" && old != nil {
-		old.m = o.m
+		old.message = o.message
 		return nil
 	}
 	if len(c.queue) >= maxQueue {
-		closeFiles(o.m.files)
+		closeFiles(o.files)
 		return errQueueFull
 	}
 	if slot != "" {
@@ -108,7 +101,7 @@ func (c *conn) enqueue(o *outgoing) error {
 	return nil
 }
 
-// take removes the first record, and with it its slot: what comes later is a record of its own.
+// take removes the first message, and with it its slot: what comes later is a message of its own.
 func (c *conn) take() (*outgoing, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +111,7 @@ func (c *conn) take() (*outgoing, bool) {
 	o := c.queue[0]
 	c.queue[0] = nil
 	c.queue = c.queue[1:]
-	delete(c.slots, o.m.slot())
+	delete(c.slots, slotOf(o.body))
 	return o, true
 }
 
@@ -134,7 +127,8 @@ func (c *conn) write() {
 				return
 			}
 		}
-		err := c.writeFrame(&o.m)
+		err := writeFrame(c.sock, o.message)
+		closeFiles(o.files)
 		if o.written != nil {
 			o.written <- err
 		}
@@ -143,35 +137,6 @@ func (c *conn) write() {
 			return
 		}
 	}
-}
-
-func (c *conn) writeFrame(m *message) error {
-	defer closeFiles(m.files)
-	body, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", m.Kind, err)
-	}
-	var header [headerSize]byte
-	binary.LittleEndian.PutUint32(header[:4], uint32(len(body))) //nolint:gosec // G115: checked against maxFrame before a record is queued, and a record is far below 4 GiB
-	header[4] = byte(len(m.files))                               //nolint:gosec // G115: at most maxFiles
-	if _, _, err := c.sock.WriteMsgUnix(header[:], rights(m.files), nil); err != nil {
-		return fmt.Errorf("write %s: %w", m.Kind, err)
-	}
-	if _, err := c.sock.Write(body); err != nil {
-		return fmt.Errorf("write %s: %w", m.Kind, err)
-	}
-	return nil
-}
-
-func rights(files []*os.File) []byte {
-	if len(files) == 0 {
-		return nil
-	}
-	fds := make([]int, len(files))
-	for i, f := range files {
-		fds[i] = int(f.Fd())
-	}
-	return syscall.UnixRights(fds...)
 }
 
 // shut ends the connection for err. It may be called again.
@@ -190,7 +155,7 @@ func (c *conn) stopSending(err error) {
 	c.closed = err
 	close(c.down)
 	for _, o := range c.queue {
-		closeFiles(o.m.files)
+		closeFiles(o.files)
 		if o.written != nil {
 			o.written <- err
 		}
@@ -198,9 +163,10 @@ func (c *conn) stopSending(err error) {
 	c.queue, c.slots = nil, nil
 }
 
-// read calls handle with every record that comes in, in order, until the connection ends, and returns why it did.
-func (c *conn) read(handle func(message)) error {
-	r := reader{sock: c.sock}
+// read calls handle with every message that comes in, in order, until the connection ends, and returns why it did.
+// What is not among the accepted bodies ends it.
+func (c *conn) read(accepted map[kind]func() body, handle func(message)) error {
+	r := reader{sock: c.sock, accepted: accepted}
 	defer func() { closeFiles(r.files) }()
 	for {
 		m, err := r.next()
@@ -209,85 +175,5 @@ func (c *conn) read(handle func(message)) error {
 			return err
 		}
 		handle(m)
-	}
-}
-
-// reader puts records together again. The kernel keeps bytes and descriptors in order, but not side by side; the count in
-// the header says which descriptors are whose.
-type reader struct {
-	sock  *net.UnixConn
-	buf   bytes.Buffer
-	files []*os.File
-}
-
-func (r *reader) next() (message, error) {
-	var m message
-	if err := r.fill(headerSize); err != nil {
-		return m, err
-	}
-	header := r.buf.Next(headerSize)
-	size, count := int(binary.LittleEndian.Uint32(header[:4])), int(header[4])
-	if size > maxFrame || count > maxFiles {
-		return m, fmt.Errorf("read: a record of %d bytes with %d files", size, count)
-	}
-	if err := r.fill(size); err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(r.buf.Next(size), &m); err != nil {
-		return m, fmt.Errorf("read: %w", err)
-	}
-	if len(r.files) < count {
-		return m, fmt.Errorf("read %s: %d files of %d came", m.Kind, len(r.files), count)
-	}
-	m.files, r.files = r.files[:count:count], r.files[count:]
-	return m, nil
-}
-
-// fill reads until the buffer holds n bytes.
-func (r *reader) fill(n int) error {
-	var chunk [32 << 10]byte
-	var oob [256]byte
-	for r.buf.Len() < n {
-		got, gotOOB, flags, _, err := r.sock.ReadMsgUnix(chunk[:], oob[:])
-		if gotOOB > 0 {
-			if err := r.keep(oob[:gotOOB]); err != nil {
-				return err
-			}
-		}
-		if flags&syscall.MSG_CTRUNC != 0 {
-			return errors.New("read: files were lost, the limit of open files is too low")
-		}
-		if err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		if got == 0 {
-			return errClosed
-		}
-		r.buf.Write(chunk[:got])
-	}
-	return nil
-}
-
-func (r *reader) keep(oob []byte) error {
-	controls, err := syscall.ParseSocketControlMessage(oob)
-	if err != nil {
-		return fmt.Errorf("read files: %w", err)
-	}
-	for i := range controls {
-		fds, err := syscall.ParseUnixRights(&controls[i])
-		if err != nil {
-			return fmt.Errorf("read files: %w", err)
-		}
-		for _, fd := range fds {
-			syscall.CloseOnExec(fd)
-			r.files = append(r.files, os.NewFile(uintptr(fd), "passed"))
-		}
-	}
-	return nil
-}
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
 	}
 }

@@ -1,10 +1,12 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -45,20 +47,24 @@ func TestConnKeepsOrderAndFiles(t *testing.T) {
 	c, sock := connPair(t)
 	const n = 20
 	for i := range n {
-		m := message{Kind: kindStart, ID: uint64(i), Start: &start{Args: bytesOf([]string{strings.Repeat("\xff", i*10000)})}}
+		b := &start{
+			ID: uint64(i + 1), Key: "g/a", Session: "s", Path: []byte("/x"),
+			Args: bytesOf([]string{strings.Repeat("\xff", i*10000)}),
+		}
+		var files []*os.File
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i%2 == 0 {
-			m.files = []*os.File{w}
+			b.Files, files = passedStdout, []*os.File{w}
 		} else {
 			_ = w.Close()
 		}
-		if err := c.send(message{Kind: kindClosed}); err != nil {
+		if err := c.send(&closed{"s"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.send(m); err != nil {
+		if err := c.send(b, files...); err != nil {
 			t.Fatal(err)
 		}
 		defer func() { // at the end, every file that came was written to
@@ -73,17 +79,18 @@ func TestConnKeepsOrderAndFiles(t *testing.T) {
 			}
 		}()
 	}
-	in := reader{sock: sock}
+	in := reader{sock: sock, accepted: fromWorker}
 	for i := range n {
-		if m, err := in.next(); err != nil || m.Kind != kindClosed {
-			t.Fatalf("record %d: %v, %v", i, m.Kind, err)
+		if m, err := in.next(); err != nil || m.body.kind() != "closed" {
+			t.Fatalf("message %d: %v, %v", i, m.body, err)
 		}
 		m, err := in.next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.ID != uint64(i) || len(m.Start.Args[0]) != i*10000 || len(m.files) != (i+1)%2 {
-			t.Fatalf("record %d: id %d, %d bytes, %d files", i, m.ID, len(m.Start.Args[0]), len(m.files))
+		b, ok := m.body.(*start)
+		if !ok || b.ID != uint64(i+1) || len(b.Args[0]) != i*10000 || len(m.files) != (i+1)%2 {
+			t.Fatalf("message %d: %+v with %d files", i, m.body, len(m.files))
 		}
 		for _, f := range m.files {
 			if _, err := fmt.Fprint(f, i); err != nil {
@@ -97,7 +104,8 @@ func TestConnKeepsOrderAndFiles(t *testing.T) {
 // fill makes the socket so full that nothing more is written until somebody reads.
 func fill(t *testing.T, c *conn) {
 	t.Helper()
-	if err := c.send(message{Kind: kindStart, Start: &start{Args: [][]byte{make([]byte, 4<<20)}}}); err != nil {
+	large := &start{ID: 1, Key: "g/a", Session: "s", Path: []byte("/x"), Args: [][]byte{make([]byte, 4<<20)}}
+	if err := c.send(large); err != nil {
 		t.Fatal(err)
 	}
 	for taken := false; !taken; time.Sleep(time.Millisecond) {
@@ -114,15 +122,15 @@ func TestConnSendsOnlyTheNewestDeadline(t *testing.T) {
 		d := DeadlinesFrom(instant(0, 0), 0, 0)
 		d.Gone.Mono += 1 + time.Duration(i)
 		for _, session := range []string{"a", "b"} {
-			if err := c.send(message{Kind: kindDeadline, Session: session, Deadlines: &d}); err != nil {
+			if err := c.send(&renewed{session, d}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := c.send(message{Kind: kindBye}); err != nil {
+	if err := c.send(&bye{}); err != nil {
 		t.Fatal(err)
 	}
-	in := reader{sock: sock}
+	in := reader{sock: sock, accepted: fromWorker}
 	if _, err := in.next(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,12 +139,12 @@ func TestConnSendsOnlyTheNewestDeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Session != session || m.Deadlines.Gone.Mono != 1+time.Duration(999) {
-			t.Errorf("session %s: deadline %v", m.Session, m.Deadlines.Gone.Mono)
+		if b, ok := m.body.(*renewed); !ok || b.Session != session || b.Deadlines.Gone.Mono != 1+time.Duration(999) {
+			t.Errorf("session %s: %+v", session, m.body)
 		}
 	}
-	if m, err := in.next(); err != nil || m.Kind != kindBye {
-		t.Errorf("then %v, %v", m.Kind, err)
+	if m, err := in.next(); err != nil || m.body.kind() != "bye" {
+		t.Errorf("then %v, %v", m.body, err)
 	}
 }
 
@@ -145,7 +153,7 @@ func TestConnNeverBlocks(t *testing.T) {
 	fill(t, c)
 	var err error
 	for range maxQueue + 1 {
-		if err = c.send(message{Kind: kindGone}); err != nil {
+		if err = c.send(&gone{1}); err != nil {
 			break
 		}
 	}
@@ -154,32 +162,92 @@ func TestConnNeverBlocks(t *testing.T) {
 	}
 }
 
-func TestConnRefusesNonsense(t *testing.T) {
-	for _, text := range []string{"\xff\xff\xff\xff\x00\x00\x00\x00", "\x02\x00\x00\x00\x00\x00\x00\x00x!", "\x02\x00\x00\x00\x02\x00\x00\x00{}"} {
+// frame is a frame as it travels, with any text.
+func frame(text string, files int) string {
+	size := len(text)
+	return string([]byte{byte(size), byte(size >> 8), byte(size >> 16), byte(size >> 24), byte(files), 0, 0, 0}) + text
+}
+
+func TestConnRefusesWhatIsMalformed(t *testing.T) {
+	for what, text := range map[string]string{
+		"a size beyond all limits":  "\xff\xff\xff\xff\x00\x00\x00\x00",
+		"no JSON":                   frame("x!", 0),
+		"no envelope":               frame("[]", 0),
+		"files that did not come":   frame(`{"version":2,"kind":"bye","body":{}}`, 2),
+		"another version":           frame(`{"version":1,"kind":"bye","body":{}}`, 0),
+		"no version":                frame(`{"kind":"bye","body":{}}`, 0),
+		"an unknown kind":           frame(`{"version":2,"kind":"by","body":{}}`, 0),
+		"what the other side sends": frame(`{"version":2,"kind":"ping","body":{}}`, 0),
+		"an unknown field":          frame(`{"version":2,"kind":"bye","body":{"x":1}}`, 0),
+		"no body":                   frame(`{"version":2,"kind":"bye"}`, 0),
+		"a field of another type":   frame(`{"version":2,"kind":"opening","body":{"session":1}}`, 0),
+		"a session without name":    frame(`{"version":2,"kind":"opening","body":{"session":""}}`, 0),
+		"a lease of no duration":    frame(`{"version":2,"kind":"hello","body":{"lease":0,"shutdown":1}}`, 0),
+		"signal 0":                  frame(`{"version":2,"kind":"stop","body":{"id":1,"signal":0,"grace":1}}`, 0),
+		"a place without its file":  frame(`{"version":2,"kind":"place","body":{}}`, 0),
+	} {
 		c, sock := connPair(t)
 		if _, err := sock.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.read(func(m message) { t.Errorf("%q was taken as %v", text, m) }); err == nil {
-			t.Errorf("%q was accepted", text)
+		err := c.read(fromWorker, func(m message) { t.Errorf("%s was taken as %v", what, m.body) })
+		if !errors.Is(err, errMalformed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestEveryBodyTravels(t *testing.T) {
+	until := instant(1, 2)
+	for _, c := range []struct {
+		accepted map[kind]func() body
+		bodies   []body
+	}{
+		{fromWorker, []body{
+			&hello{time.Second, time.Minute},
+			&start{
+				ID: 1, Key: "g/a", Session: "s", Token: 2, Path: []byte("/x"), Args: [][]byte{{0xff}}, Env: [][]byte{{'A'}},
+				Dir: []byte("/"),
+			},
+			&stop{1, 15, time.Second}, &renewed{"s", DeadlinesFrom(until, time.Second, 1)}, &opening{"s"},
+			&closed{"s"}, &remote{"s", "g/a", &until}, &remote{Session: "s", Key: "g/a"}, &place{}, &bye{},
+		}},
+		{fromGuard, []body{
+			&started{1, 2, "no", 3}, &exited{1, -1, 9}, &gone{1}, &ordered{Reload},
+			&Alarm{Session: "s", Key: "g/a", Token: 1, PIDs: []int{1}, PastX: true}, &ping{},
+		}},
+	} {
+		sent := map[kind]bool{}
+		for _, b := range c.bodies {
+			sent[b.kind()] = true
+			text, err := encode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := decode(text, c.accepted); err != nil || !reflect.DeepEqual(got, b) {
+				t.Errorf("%s became %+v, %v", text, got, err)
+			}
+		}
+		if len(sent) != len(c.accepted) {
+			t.Errorf("%d kinds of %d tried", len(sent), len(c.accepted))
 		}
 	}
 }
 
 func TestConnReadsWhatWasSaidBeforeTheEnd(t *testing.T) {
 	c, sock := connPair(t)
-	if _, err := sock.Write([]byte("\x10\x00\x00\x00\x00\x00\x00\x00{\"kind\":  \"bye\"}")); err != nil {
+	if _, err := sock.Write([]byte(frame(`{"version":2,"kind":"bye","body":{}}`, 0))); err != nil {
 		t.Fatal(err)
 	}
 	_ = sock.Close()
-	for c.send(message{Kind: kindPing}) == nil { // until the writer has found out
-		if err := <-c.sendWait(message{Kind: kindGone}); err != nil {
+	for c.send(&ping{}) == nil { // until the writer has found out
+		if err := <-c.sendWait(&gone{1}); err != nil {
 			break
 		}
 	}
 	var got []kind
-	_ = c.read(func(m message) { got = append(got, m.Kind) })
-	if len(got) != 1 || got[0] != kindBye {
+	_ = c.read(fromWorker, func(m message) { got = append(got, m.body.kind()) })
+	if len(got) != 1 || got[0] != "bye" {
 		t.Errorf("read %v", got)
 	}
 }

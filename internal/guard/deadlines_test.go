@@ -1,11 +1,9 @@
 package guard
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -18,7 +16,7 @@ func TestPhases(t *testing.T) {
 	d := DeadlinesFrom(sent, 20*time.Second, 15*time.Second)
 	for _, c := range []struct {
 		name       string
-		mono, boot time.Duration // since the beat was sent
+		mono, boot time.Duration // since the heartbeat was sent
 		want       phase
 		next       time.Duration
 	}{
@@ -48,18 +46,5 @@ func TestNoDeadlineYet(t *testing.T) {
 	}
 	if _, ok := d.next(instant(1, 1)); ok {
 		t.Error("there is a next phase")
-	}
-}
-
-func TestReportCountsGrantsAsAKillerDoes(t *testing.T) {
-	l := ledger{grants: map[elect.Key]protocol.Instant{
-		"g/open":  instant(30*time.Second, 130*time.Second),
-		"g/slept": instant(30*time.Second, 109*time.Second), // over on one clock only
-		"g/over":  instant(9*time.Second, 109*time.Second),
-	}}
-	got := l.report("s", instant(10*time.Second, 110*time.Second))
-	want := Session{UUID: "s", Granted: map[elect.Key]time.Duration{"g/open": 20 * time.Second, "g/slept": 20 * time.Second}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
 	}
 }

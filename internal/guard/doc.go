@@ -1,6 +1,6 @@
-// Package guard is the parent process of a replica. `shardctl run` is two processes: a small guard, which in a container
-// is PID 1, and a worker, the same binary executed again, that does everything else. The guard starts and ends the
-// commands of tasks on the worker's orders, holds the deadlines of its sessions, and outlives it.
+// Package guard is the parent process of a replica. `shardctl run` is two processes: a small guard, which in a
+// container is PID 1, and a worker, the same binary executed again, that does everything else. The guard starts and
+// ends the commands of tasks on the worker's orders, holds the deadlines of its sessions, and outlives it.
 //
 //	guard ──(socket pair)── worker
 //	  ├── task (a process group of its own)
@@ -16,9 +16,9 @@
 //   - When the guard dies, the worker kills what it can find and exits without marking anything.
 //
 // What it cannot hold: a process that hid its environment (env -i) and left its group and parent is found only at a
-// deadline or when the worker dies, when everything goes. Where there is no subreaper (everywhere but on Linux) a task is
-// its process group and nothing else. When guard and worker are killed together outside a container, direct children die
-// by a death signal (Linux), grandchildren may live.
+// deadline or when the worker dies, when everything goes. Where there is no subreaper (everywhere but on Linux) a task
+// is its process group and nothing else. When guard and worker are killed together outside a container, direct
+// children die by a death signal (Linux), grandchildren may live.
 //
 // Nothing here blocks on the other process: what is to be sent is queued, deadlines in the queue are replaced by newer
 // ones, and a guard that is silent for a quarter of the lease counts as gone.

@@ -3,10 +3,14 @@ package guard
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -38,7 +42,8 @@ func TestExitStatus(t *testing.T) {
 func TestCommandGetsOutputAndEnvironment(t *testing.T) {
 	r := newReplica(t, long)
 	// More environment than one write takes, and the trace of the guard is not in it.
-	r.do(deed{Do: "start", Session: r.session, Name: "a", Pad: 600 << 10, Script: `echo "key $SHARDCTL_KEY guard $SHARDCTL_GUARD" >&2; env | wc -c`})
+	r.do(deed{Do: "start", Session: r.session, Name: "a", Pad: 600 << 10, Script: `
+		echo "key $SHARDCTL_KEY guard $SHARDCTL_GUARD" >&2; env | wc -c`})
 	r.expectText("line", "key g/a guard")
 	r.expectThat("size", func(e event) bool { return e.Event == "line" && len(e.Text) == 6 })
 	r.expect("eof", "a") // the guard has kept no end of the pipe
@@ -79,6 +84,31 @@ func TestStartAfterTheDeadlineIsRefused(t *testing.T) {
 	r.expect("synced", "")
 	r.do(deed{Do: "start", Session: r.session, Name: "again", Script: "true"})
 	r.expect("gone", "again")
+}
+
+// A file that does not answer, as on a dead file server, holds up the start that needs it and no other.
+func TestHungExecveHoldsUpThatTaskAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hangs")
+	must(t, os.WriteFile(file, []byte("#!/bin/sh\necho up\nexec sleep 1000\n"), 0o700))
+	lease, err := os.Open(file)
+	must(t, err)
+	defer func() { _ = lease.Close() }()
+	if _, err := unix.FcntlInt(lease.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatalf("a lease on %s: %v", file, err) // whose opening by another then waits
+	}
+	r := newReplica(t, long)
+	r.do(deed{Do: "start", Session: r.session, Name: "hung", Args: []string{file}})
+	r.do(deed{Do: "start", Session: r.session, Name: "cancelled", Args: []string{file}, For: 10 * time.Millisecond})
+	r.expect("refused", "cancelled") // and it is known that nothing of it runs
+	r.start("a", "exec sleep 1000")
+	r.stop("a", syscall.SIGTERM, patience)
+	r.expect("gone", "a")
+	if slices.ContainsFunc(r.seen, func(e event) bool { return e.Name == "hung" }) {
+		t.Fatal("the file answered: nothing was tested")
+	}
+	must(t, lease.Close())
+	r.expect("started", "hung")
+	r.expectText("line", "up")
 }
 
 // leaver starts processes that leave their group, one of them as an orphan of the guard's.
@@ -171,8 +201,8 @@ func TestWorkerKilled(t *testing.T) {
 	r.do(deed{Do: "open", Session: "closed"})
 	r.do(deed{Do: "close", Session: "closed"})
 	r.do(deed{Do: "open", Session: "second"})
-	r.do(deed{Do: "grant", Session: r.session, Name: "far", For: 30 * time.Second})
-	r.do(deed{Do: "grant", Session: r.session, Name: "over", For: time.Nanosecond})
+	r.do(deed{Do: "remote", Session: r.session, Name: "far", For: 30 * time.Second})
+	r.do(deed{Do: "remote", Session: r.session, Name: "over", For: time.Nanosecond})
 	r.start("a", leaver)
 	r.start("b", `trap "" TERM; echo ready; while :; do sleep 1; done`)
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
@@ -195,9 +225,9 @@ func TestWorkerKilled(t *testing.T) {
 	if len(e.Marked) != 2 || e.Marked["second"] == nil {
 		t.Errorf("marked %v", e.Marked)
 	}
-	grants := e.Marked[r.session]
-	if left := grants[elect.NewKey("g", "far")]; len(grants) != 1 || left > 30*time.Second || left < 10*time.Second {
-		t.Errorf("grants %v", grants)
+	remote := e.Marked[r.session]
+	if left := remote[elect.NewKey("g", "far")]; len(remote) != 1 || left > 30*time.Second || left < 10*time.Second {
+		t.Errorf("remote leases %v", remote)
 	}
 	if code := r.ended(); code != 128+9 {
 		t.Errorf("status %d, want 137", code)
@@ -214,7 +244,9 @@ func TestGuardKilled(t *testing.T) {
 	until(t, "the environment is hidden", func() bool { _, ok := marksOf(hidden); return !ok })
 	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
 	r.expect("lost", "")
-	until(t, "everything is gone", func() bool { return !exists(direct) && !exists(hidden) && len(marked(r.session)) == 0 })
+	until(t, "everything is gone", func() bool {
+		return !exists(direct) && !exists(hidden) && len(marked(r.session)) == 0
+	})
 	until(t, "the worker has exited", func() bool { return !exists(r.worker) })
 }
 
@@ -242,8 +274,8 @@ func TestGuardFrozen(t *testing.T) {
 	}
 }
 
-// busyness measures how late the machine lets this process run: what a chain of some twenty steps of several processes may be late by is
-// a multiple of that.
+// busyness measures how late the machine lets this process run: what a chain of some twenty steps of several processes
+// may be late by is a multiple of that.
 func busyness(t *testing.T) (worst func() time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +304,7 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	r.start("b", `trap "" TERM; echo ready; while :; do sleep 1; done`)
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "b" })
-	before := Now() // the beat is sent after this, so X is no earlier than this and 0.9 T
+	before := Now() // the heartbeat is sent after this, so X is no earlier than this and 0.9 T
 	r.beat()
 	r.do(deed{Do: "sync"})
 	r.expect("synced", "")
@@ -280,12 +312,12 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	r.kill(r.worker, syscall.SIGSTOP)
 	until(t, "the tasks are gone", func() bool { return len(marked(r.session)) == 0 })
 	took, late := Now().HolderElapsed(before), lateness()
-	t.Logf("gone %v after the beat, of a lease of %v; this process was up to %v late", took, lease, late)
+	t.Logf("gone %v after the heartbeat, of a lease of %v; this process was up to %v late", took, lease, late)
 	if took > lease*9/10+200*time.Millisecond+20*late {
-		t.Errorf("gone only %v after the beat, X is %v", took, lease*9/10)
+		t.Errorf("gone only %v after the heartbeat, X is %v", took, lease*9/10)
 	}
 	if took < lease*7/10 {
-		t.Errorf("gone already %v after the beat", took)
+		t.Errorf("gone already %v after the heartbeat", took)
 	}
 	r.kill(r.worker, syscall.SIGCONT)
 	r.expect("gone", "a")

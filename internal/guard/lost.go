@@ -1,17 +1,25 @@
 package guard
 
-import "time"
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
 
 // killFor is how long a worker that lost its guard goes on looking for processes to kill.
 const killFor = 500 * time.Millisecond
 
-// lose ends the client when the connection has: without a goodbye, it kills what it can find and then says Lost.
-func (c *Client) lose(error) {
+// lose ends the client when the connection has: without a goodbye, it kills what it can find and then closes Lost.
+func (c *Client) lose() {
 	c.mu.Lock()
 	bye := c.bye
 	victims := c.victims()
 	procs := c.procs
-	c.procs = map[uint64]*process{}
+	c.procs = map[uint64]*proc{}
 	c.mu.Unlock()
 	for _, p := range procs {
 		p.lost()
@@ -19,7 +27,7 @@ func (c *Client) lose(error) {
 	if bye {
 		return
 	}
-	killFound(victims, Now().Add(killFor))
+	victims.killAll(Now().Add(killFor))
 	close(c.lost)
 }
 
@@ -41,4 +49,55 @@ func (c *Client) victims() victims {
 type victims struct {
 	groups   map[int]bool
 	sessions map[string]bool
+}
+
+// killAll kills the victims that this process can find and everything below them, again and again until none is found
+// or the time is over.
+func (v victims) killAll(until protocol.Instant) {
+	if !process.CanFind {
+		for group := range v.groups {
+			process.SignalGroup(group, unix.SIGKILL)
+		}
+		return
+	}
+	for {
+		found := v.find()
+		for _, p := range found {
+			p.Signal(unix.SIGKILL)
+		}
+		if len(found) == 0 || reached(until, Now()) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (v victims) find() []process.Proc {
+	all, err := process.All()
+	if err != nil {
+		return nil
+	}
+	tree, self := process.TreeOf(all), os.Getpid()
+	var found []process.Proc
+	taken := map[int]bool{self: true}
+	for _, p := range all {
+		if p.Zombie || p.PID == self || !v.match(p) {
+			continue
+		}
+		for _, q := range tree.Below(p) {
+			if !taken[q.PID] {
+				taken[q.PID] = true
+				found = append(found, q)
+			}
+		}
+	}
+	return found
+}
+
+func (v victims) match(p process.Proc) bool {
+	if v.groups[p.Group] {
+		return true
+	}
+	m, ok := marksOf(p.PID)
+	return ok && v.sessions[m.session]
 }

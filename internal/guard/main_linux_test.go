@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -100,7 +101,7 @@ func playGuard() int {
 			}
 			e := event{Event: "marked", Marked: map[string]map[elect.Key]time.Duration{}}
 			for _, s := range sessions {
-				e.Marked[s.UUID] = s.Granted
+				e.Marked[s.UUID] = s.Remote
 				e.Alive += len(marked(s.UUID))
 			}
 			says.tell(e)
@@ -120,14 +121,14 @@ func errText(err error) string {
 }
 
 // marked finds the processes that carry a session.
-func marked(session string) []proc {
-	procs, err := listProcs()
+func marked(session string) []process.Proc {
+	procs, err := process.All()
 	if err != nil {
 		panic(err)
 	}
-	var out []proc
+	var out []process.Proc
 	for _, p := range procs {
-		if m, ok := marksOf(p.pid); ok && m.session == session && !p.zombie {
+		if m, ok := marksOf(p.PID); ok && m.session == session && !p.Zombie {
 			out = append(out, p)
 		}
 	}
@@ -216,8 +217,8 @@ func (p *player) do(d deed) error {
 		return p.client.SessionClosed(d.Session)
 	case "beat":
 		return p.client.Deadline(d.Session, DeadlinesFrom(Now(), d.For, d.For*3/4))
-	case "grant":
-		return p.client.Grant(ctx, key, d.Session, Now().Add(d.For))
+	case "remote":
+		return p.client.RemoteLease(ctx, key, d.Session, Now().Add(d.For))
 	case "stop":
 		p.mu.Lock()
 		run := p.runs[d.Name]

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
-
-	"github.com/go-logr/logr"
 )
 
 const (
@@ -17,24 +16,39 @@ const (
 	preparePause = time.Second // before another attempt to prepare
 )
 
-// startPreparing calls Prepare once the worker has said hello.
-func (g *keeper) startPreparing(ctx context.Context) {
-	ctx, g.stopPrepare = context.WithCancel(context.WithoutCancel(ctx))
-	if g.cfg.Prepare == nil {
+// marking writes the worker's sessions down as dead, over a connection that is ready beforehand.
+type marking struct {
+	cfg      Config
+	greeting sync.Once
+	hello    chan struct{} // closed at the first hello
+	cancel   context.CancelFunc
+	group    sync.WaitGroup
+}
+
+func newMarking(cfg Config) *marking { return &marking{cfg: cfg, hello: make(chan struct{})} }
+
+// greeted says that the worker has said hello.
+func (k *marking) greeted() { k.greeting.Do(func() { close(k.hello) }) }
+
+// prepare calls Prepare once the worker has said hello, until it succeeds or ready is called.
+func (k *marking) prepare(ctx context.Context, journal *journal) {
+	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if k.cfg.Prepare == nil {
 		return
 	}
-	g.preparing.Go(func() {
+	k.group.Go(func() {
 		select {
-		case <-g.helloed:
+		case <-k.hello:
 		case <-ctx.Done():
 			return
 		}
 		for {
-			err := g.cfg.Prepare(ctx)
+			err := k.cfg.Prepare(ctx)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			g.note(func(log logr.Logger) { log.V(1).Info("Could not prepare for the worker's death", "error", err.Error()) })
+			text := "Could not prepare for the worker's death"
+			journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
 			select {
 			case <-time.After(preparePause):
 			case <-ctx.Done():
@@ -44,50 +58,56 @@ func (g *keeper) startPreparing(ctx context.Context) {
 	})
 }
 
-// mark writes down as dead every session that the worker told of and did not close, again and again until it succeeds or
-// the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
-func (g *keeper) mark(ctx context.Context, signals <-chan os.Signal) error {
-	g.stopPrepare()
-	g.preparing.Wait()
-	if len(g.sessions) == 0 || g.cfg.MarkDead == nil {
+// ready ends what prepare began.
+func (k *marking) ready() {
+	k.cancel()
+	k.group.Wait()
+}
+
+func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return k.cfg.MarkDead(ctx, dead)
+}
+
+// mark writes down as dead every session that the worker told of and did not close, again and again until it succeeds
+// or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
+func (l *loop) mark(ctx context.Context, signals <-chan os.Signal) error {
+	l.marking.ready()
+	if len(l.leases.sessions) == 0 || l.cfg.MarkDead == nil {
 		return nil
 	}
-	if !g.nothingLeft() {
+	if !l.nothingLeft() {
 		return errors.New("mark the sessions dead: something of the tasks is still alive, their keys stay held")
 	}
 	var last error
 	for pause := markPause; ; pause = min(2*pause, markPauseMax) {
-		left := holderLeft(g.worker.died.Add(g.lease), Now())
+		now := Now()
+		left := holderLeft(l.shutdown.markBy(), now)
 		if left <= 0 {
 			return fmt.Errorf("mark the sessions dead: the lease is over: %w", last)
 		}
-		if last = g.markOnce(ctx, min(left, max(g.lease/3, time.Second))); last == nil {
-			g.note(func(log logr.Logger) { log.Info("Marked the worker's sessions dead") })
+		last = l.marking.once(ctx, l.leases.dead(now), min(left, max(l.shutdown.lease/3, time.Second)))
+		if last == nil {
+			l.journal.add(note{text: "Marked the worker's sessions dead"})
 			return nil
 		}
-		select {
-		case <-time.After(min(pause, left)):
-		case s := <-signals:
-			if g.hard != 0 && s != syscall.SIGHUP {
-				return fmt.Errorf("mark the sessions dead: %w", last)
-			}
-			g.hard = syscall.SIGTERM // the next one ends it
+		if l.interrupted(signals, min(pause, left)) {
+			return fmt.Errorf("mark the sessions dead: %w", last)
 		}
 	}
 }
 
-func (g *keeper) markOnce(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	now := Now()
-	dead := make([]Session, 0, len(g.sessions))
-	for uuid, l := range g.sessions {
-		dead = append(dead, l.report(uuid, now))
+// interrupted waits, and says whether a signal ends the marking: the second of those that stop.
+func (l *loop) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return false
+	case s := <-signals:
+		if l.shutdown.hard != 0 && s != syscall.SIGHUP {
+			return true
+		}
+		l.shutdown.hard = syscall.SIGTERM
+		return false
 	}
-	return g.cfg.MarkDead(ctx, dead)
-}
-
-// nothingLeft says whether every process but the guard is gone. A subreaper without children has nothing below it either.
-func (g *keeper) nothingLeft() bool {
-	return g.worker.reaped && g.eof && g.spawning == 0 && g.childless && (canSurvey || len(g.kids) == 0)
 }

@@ -1,8 +1,8 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -10,145 +10,221 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// wireVersion is told in hello. Both processes run one binary, so a difference means that somebody else holds the socket.
-const wireVersion = 1
-
-// kind says what a message is.
+// kind names a type of message on the wire.
 type kind string
 
-// From the worker to the guard.
-const (
-	kindHello    kind = "hello"    // Lease, Timeout (of a shutdown), Version
-	kindStart    kind = "start"    // ID, Start, and two files
-	kindStop     kind = "stop"     // ID, Signal, Grace
-	kindDeadline kind = "deadline" // Session, Deadlines
-	kindOpening  kind = "opening"  // Session: about to be inserted
-	kindClosed   kind = "closed"   // Session: marked, nothing more to do for it
-	kindGrant    kind = "grant"    // Session, Key, Until (zero: over)
-	kindPlace    kind = "place"    // and a file, to be held until the end
-	kindBye      kind = "bye"      // the worker is about to exit in order
-)
-
-// From the guard to the worker.
-const (
-	kindStarted kind = "started" // ID, PID; or Error, Errno
-	kindExited  kind = "exited"  // ID, Code, Signal
-	kindGone    kind = "gone"    // ID
-	kindOrder   kind = "order"   // Order
-	kindAlarm   kind = "alarm"   // Alarm
-	kindPing    kind = "ping"
-)
-
-// message is everything that goes over the socket: one flat record, of which each kind uses its own fields.
-type message struct {
-	Kind    kind   `json:"kind"`
-	Version int    `json:"version,omitempty"`
-	ID      uint64 `json:"id,omitempty"` // of a command, given by the worker
-
-	Lease   time.Duration `json:"lease,omitempty"`
-	Timeout time.Duration `json:"timeout,omitempty"`
-
-	Session   string            `json:"session,omitempty"`
-	Key       elect.Key         `json:"key,omitempty"`
-	Deadlines *Deadlines        `json:"deadlines,omitempty"`
-	Until     *protocol.Instant `json:"until,omitempty"`
-
-	Start  *start        `json:"start,omitempty"`
-	Signal int           `json:"signal,omitempty"`
-	Grace  time.Duration `json:"grace,omitempty"`
-
-	PID   int    `json:"pid,omitempty"`
-	Code  int    `json:"code,omitempty"`
-	Error string `json:"error,omitempty"`
-	Errno int    `json:"errno,omitempty"`
-
-	Order Order  `json:"order,omitempty"`
-	Alarm *Alarm `json:"alarm,omitempty"`
-
-	files []*os.File // sent beside the record; the receiver owns them
+// body is what a message says. Each kind has a type of its own, and check refuses what cannot be meant.
+type body interface {
+	kind() kind
+	check() error
 }
 
-// start is a command as it travels. Arguments and environment are bytes, since they need not be UTF-8.
-type start struct {
-	Key     elect.Key `json:"key"`
-	Session string    `json:"session"`
-	Token   int64     `json:"token"`
-	Path    []byte    `json:"path"`
-	Args    [][]byte  `json:"args"`
-	Env     [][]byte  `json:"env"`
-	Dir     []byte    `json:"dir,omitempty"`
+// fromWorker and fromGuard make the bodies that each side may send.
+var (
+	fromWorker = bodies(
+		func() body { return new(hello) }, func() body { return new(start) }, func() body { return new(stop) },
+		func() body { return new(renewed) }, func() body { return new(opening) }, func() body { return new(closed) },
+		func() body { return new(remote) }, func() body { return new(place) }, func() body { return new(bye) },
+	)
+	fromGuard = bodies(
+		func() body { return new(started) }, func() body { return new(exited) }, func() body { return new(gone) },
+		func() body { return new(ordered) }, func() body { return new(Alarm) }, func() body { return new(ping) },
+	)
+)
+
+func bodies(makers ...func() body) map[kind]func() body {
+	byKind := make(map[kind]func() body, len(makers))
+	for _, m := range makers {
+		byKind[m().kind()] = m
+	}
+	return byKind
 }
 
-// slot names messages of which only the newest counts; empty: all count.
-func (m *message) slot() string {
-	switch m.Kind {
-	case kindDeadline:
-		return "deadline/" + m.Session
-	case kindOrder:
-		return "order/" + m.Order.String()
-	case kindPing:
+// What the worker says.
+type (
+	// hello comes first: the lease's duration and how long a shutdown may take. It may be repeated.
+	hello struct {
+		Lease    time.Duration `json:"lease"`
+		Shutdown time.Duration `json:"shutdown"`
+	}
+	// start has a command started. What it reads and writes is passed as files beside it.
+	start struct {
+		ID      uint64    `json:"id"` // given by the worker
+		Key     elect.Key `json:"key"`
+		Session string    `json:"session"`
+		Token   int64     `json:"token"`
+		// Arguments and environment are bytes, since they need not be UTF-8.
+		Path []byte   `json:"path"`
+		Args [][]byte `json:"args"`
+		Env  [][]byte `json:"env"`
+		Dir  []byte   `json:"dir,omitempty"`
+		// Files says which files were passed: bits of passedStdin, passedStdout and passedStderr.
+		Files int `json:"files"`
+	}
+	// stop has a command ended: signal, then SIGKILL after grace.
+	stop struct {
+		ID     uint64        `json:"id"`
+		Signal int           `json:"signal"`
+		Grace  time.Duration `json:"grace"`
+	}
+	// renewed moves a session's deadlines.
+	renewed struct {
+		Session   string    `json:"session"`
+		Deadlines Deadlines `json:"deadlines"`
+	}
+	// opening says that a session is about to be inserted.
+	opening struct {
+		Session string `json:"session"`
+	}
+	// closed says that a session is marked dead: nothing more to do for it.
+	closed struct {
+		Session string `json:"session"`
+	}
+	// remote says until when an HTTP endpoint may work on a key; nil: no longer.
+	remote struct {
+		Session string            `json:"session"`
+		Key     elect.Key         `json:"key"`
+		Until   *protocol.Instant `json:"until,omitempty"`
+	}
+	// place brings a locked file, to be held until the guard's end.
+	place struct{}
+	// bye says that the worker is about to exit in order.
+	bye struct{}
+)
+
+// What the guard says; an [Alarm], too.
+type (
+	// started answers a start: the process, or why there is none.
+	started struct {
+		ID    uint64 `json:"id"`
+		PID   int    `json:"pid,omitempty"`
+		Error string `json:"error,omitempty"`
+		Errno int    `json:"errno,omitempty"`
+	}
+	// exited says that the command itself has ended. Code is -1 when a signal ended it.
+	exited struct {
+		ID     uint64 `json:"id"`
+		Code   int    `json:"code"`
+		Signal int    `json:"signal,omitempty"`
+	}
+	// gone says that nothing of a command is left.
+	gone struct {
+		ID uint64 `json:"id"`
+	}
+	ordered struct {
+		Order Order `json:"order"`
+	}
+	// ping says that the guard lives.
+	ping struct{}
+)
+
+func (*hello) kind() kind   { return "hello" }
+func (*start) kind() kind   { return "start" }
+func (*stop) kind() kind    { return "stop" }
+func (*renewed) kind() kind { return "renewed" }
+func (*opening) kind() kind { return "opening" }
+func (*closed) kind() kind  { return "closed" }
+func (*remote) kind() kind  { return "remote" }
+func (*place) kind() kind   { return "place" }
+func (*bye) kind() kind     { return "bye" }
+func (*started) kind() kind { return "started" }
+func (*exited) kind() kind  { return "exited" }
+func (*gone) kind() kind    { return "gone" }
+func (*ordered) kind() kind { return "order" }
+func (*Alarm) kind() kind   { return "alarm" }
+func (*ping) kind() kind    { return "ping" }
+
+func (h *hello) check() error {
+	if h.Lease <= 0 || h.Shutdown < 0 {
+		return fmt.Errorf("lease of %v and shutdown of %v: must be positive, and not negative", h.Lease, h.Shutdown)
+	}
+	return nil
+}
+
+func (s *start) check() error {
+	if s.ID == 0 || s.Key == "" || s.Session == "" || len(s.Path) == 0 || len(s.Args) == 0 {
+		return errors.New("id, key, session, path and args must not be empty")
+	}
+	if all := passedStdin | passedStdout | passedStderr; s.Files&^all != 0 {
+		return fmt.Errorf("files %d: at most %d", s.Files, all)
+	}
+	return nil
+}
+
+// lastSignal is the largest number of a signal.
+const lastSignal = 64
+
+func (s *stop) check() error {
+	if s.Signal < 1 || s.Signal > lastSignal || s.Grace < 0 {
+		return fmt.Errorf("signal %d with grace %v: from 1 to %d, and not negative", s.Signal, s.Grace, lastSignal)
+	}
+	return nil
+}
+
+func (r *renewed) check() error { return checkSession(r.Session) }
+func (o *opening) check() error { return checkSession(o.Session) }
+func (c *closed) check() error  { return checkSession(c.Session) }
+
+func (r *remote) check() error {
+	if r.Key == "" {
+		return errors.New("key: must not be empty")
+	}
+	return checkSession(r.Session)
+}
+
+func checkSession(uuid string) error {
+	if uuid == "" {
+		return errors.New("session: must not be empty")
+	}
+	return nil
+}
+
+func (o *ordered) check() error {
+	if o.Order < Drain || o.Order > HardStop {
+		return fmt.Errorf("%v: from %v to %v", o.Order, Drain, HardStop)
+	}
+	return nil
+}
+
+func (*place) check() error   { return nil }
+func (*bye) check() error     { return nil }
+func (*started) check() error { return nil }
+func (*exited) check() error  { return nil }
+func (*gone) check() error    { return nil }
+func (*Alarm) check() error   { return nil }
+func (*ping) check() error    { return nil }
+
+// err is a failed start as the worker sees it; errors.Is works with fs.ErrNotExist and the like. nil: it succeeded.
+func (s *started) err() error {
+	switch {
+	case s.Error == "":
+		return nil
+	case s.Errno != 0:
+		return fmt.Errorf("%s: %w", s.Error, syscall.Errno(s.Errno))
+	default:
+		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
+	}
+}
+
+// refused answers a start with an error.
+func refused(id uint64, err error) *started {
+	s := &started{ID: id, Error: err.Error()}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		s.Errno = int(errno)
+	}
+	return s
+}
+
+// slotOf names messages of which only the newest counts; empty: all count.
+func slotOf(b body) string {
+	switch b := b.(type) {
+	case *renewed:
+		return "renewed/" + b.Session
+	case *ordered:
+		return "order/" + b.Order.String()
+	case *ping:
 		return "ping"
 	default:
 		return ""
 	}
-}
-
-// Order is what the guard asks of the worker.
-type Order uint8
-
-// The orders.
-const (
-	Drain    Order = iota + 1 // SIGTERM or SIGINT: give everything up in order, then exit
-	Reload                    // SIGHUP: read the configuration again
-	HardStop                  // a second SIGTERM or SIGINT: tasks are being killed, exit now; a kill follows at once
-)
-
-// String is the order in a word.
-func (o Order) String() string {
-	switch o {
-	case Drain:
-		return "drain"
-	case Reload:
-		return "reload"
-	case HardStop:
-		return "hardstop"
-	default:
-		return fmt.Sprintf("order %d", uint8(o))
-	}
-}
-
-// Alarm says that something of a task is alive that should not be: SIGKILL was sent and has not helped. The key stays held
-// until it is gone.
-type Alarm struct {
-	Session string    `json:"session"`
-	Key     elect.Key `json:"key"`
-	Token   int64     `json:"token"`
-	PIDs    []int     `json:"pids,omitempty"` // what was found, at most 16 of them
-	PastX   bool      `json:"pastX"`          // the session's hard deadline has passed as well
-}
-
-// bytesOf turns strings into what travels.
-func bytesOf(in []string) [][]byte {
-	out := make([][]byte, len(in))
-	for i, s := range in {
-		out[i] = []byte(s)
-	}
-	return out
-}
-
-// stringsOf turns what travelled into strings again.
-func stringsOf(in [][]byte) []string {
-	out := make([]string, len(in))
-	for i, b := range in {
-		out[i] = string(b)
-	}
-	return out
-}
-
-// startError is a failed start as the worker sees it; errors.Is works with fs.ErrNotExist and the like.
-func (m *message) startError() error {
-	if m.Errno != 0 {
-		return fmt.Errorf("%s: %w", m.Error, syscall.Errno(m.Errno))
-	}
-	return fmt.Errorf("%s: %w", m.Error, ErrRefused)
 }

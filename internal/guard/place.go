@@ -17,17 +17,18 @@ import (
 )
 
 var (
-	// ErrNotInPlace says that nothing proves that this process follows another one in the same container: wait for the lease,
-	// as after any death.
+	// ErrNotInPlace says that nothing proves that this process follows another one in the same container: wait for the
+	// lease, as after any death.
 	ErrNotInPlace = errors.New("no restart in place")
-	// ErrForgotten says that a place could not note something, and has removed all that it had noted: a successor will wait for
-	// the lease. It is said once; from then on the place notes nothing.
+	// ErrForgotten says that a place could not note something, and has removed all that it had noted: a successor will
+	// wait for the lease. It is said once; from then on the place notes nothing.
 	ErrForgotten = errors.New("the record of this container was removed: once restarted it will wait for the lease")
 )
 
-// Place is the memory of a container across its restarts: a file on a volume of the pod, and a lock beside it that is held
-// for as long as the worker or its guard lives. A container that was killed whole, guard included, cannot mark its sessions; the
-// next process in the same place can, at once, since everything of the last one ended with its PID 1.
+// Place is the memory of a container across its restarts: a file on a volume of the pod, and a lock beside it that is
+// held for as long as the worker or its guard lives. A container that was killed whole, guard included, cannot mark
+// its sessions; the next process in the same place can, at once, since everything of the last one ended with its PID
+// 1.
 type Place struct {
 	file string
 	lock *os.File
@@ -37,14 +38,16 @@ type Place struct {
 	over   bool // it notes nothing any more
 }
 
-// InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead; each of
-// its granted keys stays held for a whole lease. It must be called before a session is opened. The error
-// wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the place.
+// InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead;
+// each of its keys under a remote lease stays held for a whole lease. It must be called before a session is opened.
+// The error wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the
+// place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].
 func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []Session, error) {
 	if c.pid != 1 {
-		return nil, nil, fmt.Errorf("%w: the guard is process %d and not 1: tasks may have outlived it", ErrNotInPlace, c.pid)
+		text := "%w: the guard is process %d and not 1: tasks may have outlived it"
+		return nil, nil, fmt.Errorf(text, ErrNotInPlace, c.pid)
 	}
 	p, left, err := takePlace(dir, id)
 	if err != nil {
@@ -63,7 +66,7 @@ func (c *Client) share(ctx context.Context, p *Place) error {
 	if err != nil {
 		return fmt.Errorf("share the place: %w", err)
 	}
-	return c.written(ctx, "share the place", message{Kind: kindPlace, files: []*os.File{os.NewFile(uintptr(fd), "place")}})
+	return c.written(ctx, "share the place", &place{}, os.NewFile(uintptr(fd), "place"))
 }
 
 func takePlace(dir string, id Identity) (*Place, []Session, error) {
@@ -74,7 +77,8 @@ func takePlace(dir string, id Identity) (*Place, []Session, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrNotInPlace, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "place.lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the directory is the operator's choice
+	//nolint:gosec // G304: the directory is the operator's choice
+	lock, err := os.OpenFile(filepath.Join(dir, "place.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("take the place: %w", err)
 	}
@@ -93,9 +97,9 @@ func takePlace(dir string, id Identity) (*Place, []Session, error) {
 		return nil, nil, err
 	}
 	var left []Session
-	for uuid, granted := range old.Sessions {
-		p.record.Sessions[uuid] = granted
-		left = append(left, Session{UUID: uuid, Granted: maps.Clone(granted)})
+	for uuid, keys := range old.Sessions {
+		p.record.Sessions[uuid] = keys
+		left = append(left, Session{UUID: uuid, Remote: maps.Clone(keys)})
 	}
 	return p, left, nil
 }
@@ -108,29 +112,29 @@ func (p *Place) Opening(uuid string) error {
 	})
 }
 
-// maxGrants bounds the bytes of a session's grants: more than that no mark can carry, and each new one writes them all.
-const maxGrants = 48 << 10
+// maxRemote bounds the bytes of a session's remote leases: a mark can carry no more, and each new one writes them all.
+const maxRemote = 48 << 10
 
-// Granting notes that a far side is about to be told that it may work on a key, for at most a lease at a time. It
-// returns once that is written, and only then may the grant be sent. A key that is noted already costs nothing. A session with very many
-// grants is forgotten: it cannot be marked without them.
-func (p *Place) Granting(key elect.Key, uuid string, lease time.Duration) error {
+// RemoteLease notes that an HTTP endpoint is about to hear that it may work on a key, for at most a lease at a time.
+// It returns once that is written, and only then may the endpoint be told. A key that is noted already costs nothing.
+// A session with very many remote leases is forgotten: it cannot be marked without them.
+func (p *Place) RemoteLease(key elect.Key, uuid string, lease time.Duration) error {
 	return p.note(func(r record) bool {
-		granted := r.Sessions[uuid]
-		if granted == nil || granted[key] >= lease {
+		keys := r.Sessions[uuid]
+		if keys == nil || keys[key] >= lease {
 			return false
 		}
-		granted[key] = lease
-		if grantBytes(granted) > maxGrants {
+		keys[key] = lease
+		if remoteBytes(keys) > maxRemote {
 			delete(r.Sessions, uuid)
 		}
 		return true
 	})
 }
 
-func grantBytes(granted map[elect.Key]time.Duration) int {
+func remoteBytes(keys map[elect.Key]time.Duration) int {
 	n := 0
-	for key := range granted {
+	for key := range keys {
 		n += len(key) + len(`"":86400000,`)
 	}
 	return n
@@ -145,8 +149,8 @@ func (p *Place) Closed(uuid string) error {
 	})
 }
 
-// note changes the record. What cannot be noted must not be missing in silence: a successor would mark a session dead without its
-// grants. So the record is removed then.
+// note changes the record. What cannot be noted must not be missing in silence: a successor would mark a session dead
+// without its remote leases. So the record is removed then.
 func (p *Place) note(change func(record) (changed bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,5 +168,5 @@ func (p *Place) note(change func(record) (changed bool)) error {
 	return fmt.Errorf("%w: %w", ErrForgotten, err)
 }
 
-// Release gives the place up here. The end of the process does, too; the guard holds it until its own end.
+// Release releases the place here. The end of the process does, too; the guard holds it until its own end.
 func (p *Place) Release() { _ = p.lock.Close() }

@@ -23,15 +23,17 @@ type Identity struct {
 // record is what a place notes in its file.
 type record struct {
 	Identity
-	// Boot says since which start of the machine. The file is not forced to the disk: after a power cut what it says may be old.
-	Boot     string                                 `json:"boot"`
-	Sessions map[string]map[elect.Key]time.Duration `json:"sessions"` // by uuid: the keys ever granted, and T
+	// Boot says since which start of the machine. The file is not forced to the disk: after a power cut what it says
+	// may be old.
+	Boot string `json:"boot"`
+	// Sessions are by uuid: the keys ever under a remote lease, and T.
+	Sessions map[string]map[elect.Key]time.Duration `json:"sessions"`
 }
 
 // maxLease is the longest lease there is.
 const maxLease = 24 * time.Hour
 
-// readRecord reads what was noted. What makes no sense proves nothing, as if it were not there.
+// readRecord reads what was noted. A malformed record proves nothing, as if it were not there.
 func readRecord(file string) (record, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the directory is the operator's choice
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,11 +50,11 @@ func readRecord(file string) (record, error) {
 }
 
 func (r record) sound() bool {
-	for id, granted := range r.Sessions {
-		if uuid.Validate(id) != nil || granted == nil {
+	for id, keys := range r.Sessions {
+		if uuid.Validate(id) != nil || keys == nil {
 			return false
 		}
-		for key, lease := range granted {
+		for key, lease := range keys {
 			if key == "" || lease <= 0 || lease > maxLease {
 				return false
 			}

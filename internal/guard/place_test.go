@@ -44,14 +44,14 @@ func TestPlaceRemembersWhatWasLeft(t *testing.T) {
 	if len(left) > 0 {
 		t.Fatalf("an empty place has %v", left)
 	}
-	must(t, first.Opening(a), first.Closed(a), first.Opening(b), first.Granting("g/k", b, 20*time.Second),
-		first.Granting("g/k", "closed", time.Second))
+	must(t, first.Opening(a), first.Closed(a), first.Opening(b), first.RemoteLease("g/k", b, 20*time.Second),
+		first.RemoteLease("g/k", "closed", time.Second))
 	if _, _, err := takePlace(dir, here); !errors.Is(err, ErrNotInPlace) {
 		t.Fatalf("a place that is held was taken: %v", err)
 	}
 	first.Release() // as the death of the process does
 
-	want := []Session{{UUID: b, Granted: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
+	want := []Session{{UUID: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
 	second, left := take(t, dir, here)
 	if !reflect.DeepEqual(left, want) {
 		t.Fatalf("left %v, want %v", left, want)
@@ -102,7 +102,7 @@ func TestPlaceNeedsAnIdentity(t *testing.T) {
 func noted(t *testing.T, dir, old, replaced string) {
 	t.Helper()
 	first, _ := take(t, dir, here)
-	must(t, first.Opening(a), first.Granting("g/k", a, time.Second))
+	must(t, first.Opening(a), first.RemoteLease("g/k", a, time.Second))
 	first.Release()
 	file := filepath.Join(dir, "place.json")
 	text, err := os.ReadFile(file)
@@ -118,16 +118,16 @@ func TestPlaceWithABrokenFile(t *testing.T) {
 	boot, err := bootID()
 	must(t, err)
 	for what, change := range map[string][2]string{
-		"torn":                    {`"g/k":1000000000}}}`, ``},
-		"no session at all":       {a, "x"},
-		"of another pod":          {`"uid"`, `"other"`},
-		"of another container":    {`"shardctl"`, `"other"`},
-		"of another boot":         {boot, "00000000-0000-4000-8000-000000000000"},
-		"a grant without end":     {`1000000000`, `100000000000000`},
-		"a grant of the past":     {`1000000000`, `-1`},
-		"a grant of no key":       {`"g/k"`, `""`},
-		"grants that are no list": {`{"g/k":1000000000}`, `null`},
-		"another kind of thing":   {`{"podUid"`, `[{"podUid"`},
+		"torn":                           {`"g/k":1000000000}}}`, ``},
+		"no session at all":              {a, "x"},
+		"of another pod":                 {`"uid"`, `"other"`},
+		"of another container":           {`"shardctl"`, `"other"`},
+		"of another boot":                {boot, "00000000-0000-4000-8000-000000000000"},
+		"a remote lease without end":     {`1000000000`, `100000000000000`},
+		"a remote lease of the past":     {`1000000000`, `-1`},
+		"a remote lease of no key":       {`"g/k"`, `""`},
+		"remote leases that are no list": {`{"g/k":1000000000}`, `null`},
+		"another kind of thing":          {`{"podUid"`, `[{"podUid"`},
 	} {
 		dir := t.TempDir()
 		noted(t, dir, change[0], change[1])
@@ -153,10 +153,10 @@ func TestPlaceThatCannotNoteForgets(t *testing.T) {
 	dir := t.TempDir()
 	p, _ := take(t, dir, here)
 	must(t, p.Opening(a), os.Mkdir(filepath.Join(dir, "place.json.new"), 0o700), os.WriteFile(filepath.Join(dir, "place.json.new", "x"), nil, 0o600))
-	if err := p.Granting("g/k", a, time.Second); !errors.Is(err, ErrForgotten) {
-		t.Fatalf("a grant that was not noted: %v", err)
+	if err := p.RemoteLease("g/k", a, time.Second); !errors.Is(err, ErrForgotten) {
+		t.Fatalf("a remote lease that was not noted: %v", err)
 	}
-	must(t, p.Granting("g/k", a, time.Second), p.Opening(b), p.Closed(a))
+	must(t, p.RemoteLease("g/k", a, time.Second), p.Opening(b), p.Closed(a))
 	p.Release()
 	if _, _, err := takePlace(dir, here); err == nil {
 		t.Error("a place that cannot be written was taken")
@@ -172,7 +172,7 @@ func TestPlaceForgetsWhatNoMarkCanCarry(t *testing.T) {
 	p, _ := take(t, dir, here)
 	must(t, p.Opening(a), p.Opening(b))
 	for i := range 2000 {
-		must(t, p.Granting(elect.NewKey("g", fmt.Sprintf("a-name-that-is-not-short-%d", i)), a, time.Second))
+		must(t, p.RemoteLease(elect.NewKey("g", fmt.Sprintf("a-name-that-is-not-short-%d", i)), a, time.Second))
 	}
 	p.Release()
 	if _, left := take(t, dir, here); len(left) != 1 || left[0].UUID != b {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // patience is how long a test waits for what must come. It is no measure of anything.
@@ -90,7 +92,9 @@ func (r *replica) cleanUp() {
 	if r.worker > 0 && exists(r.worker) {
 		_ = syscall.Kill(r.worker, syscall.SIGKILL)
 	}
-	killAll(marked(r.session))
+	for _, p := range marked(r.session) {
+		p.Signal(syscall.SIGKILL)
+	}
 	for range r.events { // the reader must not be left waiting
 		continue
 	}
@@ -196,8 +200,8 @@ func (r *replica) happened(kind string) bool {
 
 // exists says whether a process lives; a zombie does not.
 func exists(pid int) bool {
-	p, ok := readProc(pid)
-	return ok && !p.zombie
+	p, ok := process.Read(pid)
+	return ok && !p.Zombie
 }
 
 // until polls for what nothing reports.

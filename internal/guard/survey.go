@@ -1,96 +1,117 @@
 package guard
 
-// proc is one process as it was seen. pid and start together never name two processes.
-type proc struct {
-	pid, ppid, group int
-	start            uint64 // clock ticks since the boot
-	zombie           bool
-}
+import (
+	"github.com/shardctl/shardctl/internal/process"
+)
 
-// procID is what names a process for good.
-type procID struct {
-	pid   int
-	start uint64
-}
-
-func (p proc) id() procID { return procID{p.pid, p.start} }
+// The variables that mark a task's processes; whatever builds a command's environment sets them.
+const (
+	envKey     = "SHARDCTL_KEY"
+	envSession = "SHARDCTL_SESSION"
+)
 
 // marks are what a task's processes carry in their environment.
 type marks struct {
 	key, session string
 }
 
-// suspects is what the guard knows of its children when it looks through all processes.
+// marksOf reads what a process carries; false: it carries nothing, or hides it.
+func marksOf(pid int) (marks, bool) {
+	values := process.Environ(pid, envKey, envSession)
+	m := marks{values[0], values[1]}
+	return m, m.key != "" && m.session != ""
+}
+
+// suspects is what the guard knows of its children when it looks at processes.
 type suspects struct {
 	guard, worker int
-	leaders       map[int]uint64    // a command's process, not reaped yet
-	groups        map[int]uint64    // a command's process group
-	marks         map[marks]uint64  // what its processes carry
-	sessions      map[string]bool   // those the worker told of
-	seen          map[procID]uint64 // processes that an earlier survey found to be a command's
+	leaders       map[int]uint64        // a command's process, not reaped yet
+	groups        map[int]uint64        // a command's process group
+	seen          map[process.ID]uint64 // processes that an earlier survey found to be a command's
+	marks         map[marks]uint64      // what its processes carry
+	sessions      map[string]bool       // those the worker told of
 }
 
-// survey is whom the guard's children and all below them belong to.
+// survey is to whom the guard's children and all below them belong.
 type survey struct {
-	owned  map[uint64][]proc // by command; zombies only where the guard still has to reap them
-	lapsed []proc            // marked as one of our sessions', and of no command that is known: its command has ended
-	stray  []proc            // not marked, or hidden
-	err    error
+	owned     map[uint64][]process.Proc // by command; zombies only where the guard still has to reap them
+	lapsed    []process.Proc            // marked as one of our sessions', and its command is known no more
+	stray     []process.Proc            // not marked, or hidden
+	uncertain bool                      // a zombie of unknown origin is there: it shows no environment
+	err       error
 }
 
-// sort attributes processes. Everything below a child of the guard belongs to whom the child belongs to; a child is known
-// by being a command's own process, by an earlier survey, by its group, or by its environment, which marksOf reads.
-func (s suspects) sort(procs []proc, marksOf func(pid int) (marks, bool)) survey {
-	below := map[int][]proc{}
-	for _, p := range procs {
-		below[p.ppid] = append(below[p.ppid], p)
+// look surveys all processes. Reading another process's memory can hang, so this must not hold up the guard's loop.
+//
+// It is sound for "nothing is left" when the guard reaped nobody meanwhile: a child of the guard that was there at the
+// beginning is then there at the end, if only as a zombie, and a process that was forked meanwhile has such a child
+// above it, or had one that was reaped.
+func (s suspects) look() survey {
+	if !process.CanFind {
+		return s.lookAtGroups()
 	}
-	out := survey{owned: map[uint64][]proc{}}
-	for _, root := range below[s.guard] {
-		if root.pid == s.worker {
-			continue
-		}
-		tree := subtree(root, below)
-		switch owner, ours := s.ownerOf(root, marksOf); {
-		case owner != 0:
-			out.owned[owner] = append(out.owned[owner], tree...)
-		case ours:
-			out.lapsed = append(out.lapsed, tree...)
-		default:
-			out.stray = append(out.stray, tree...)
+	all, err := process.All()
+	if err != nil {
+		return survey{err: err}
+	}
+	return s.sort(all, marksOf)
+}
+
+// lookAtGroups asks of each group whether anything of it is left, where nothing else can be found.
+func (s suspects) lookAtGroups() survey {
+	out := survey{owned: map[uint64][]process.Proc{}}
+	for group, id := range s.groups {
+		if !process.GroupEmpty(group) {
+			out.owned[id] = append(out.owned[id], process.Proc{PID: -group, Group: group})
 		}
 	}
 	return out
 }
 
-// ownerOf names the command that a child of the guard belongs to, zero when there is none; ours says that it carries one
-// of our sessions. The environment comes last, since reading another's memory can take its time.
-func (s suspects) ownerOf(root proc, marksOf func(pid int) (marks, bool)) (owner uint64, ours bool) {
-	if id, ok := s.leaders[root.pid]; ok {
+// sort attributes processes. Everything below a child of the guard belongs to whom the child belongs to; a child is
+// known by being a command's own process, by an earlier survey, by its group, or by its environment, which marksOf
+// reads.
+func (s suspects) sort(all []process.Proc, marksOf func(pid int) (marks, bool)) survey {
+	tree := process.TreeOf(all)
+	out := survey{owned: map[uint64][]process.Proc{}}
+	for _, root := range tree[s.guard] {
+		if root.PID == s.worker {
+			continue
+		}
+		below := tree.Below(root)
+		switch owner, ours := s.ownerOf(root, marksOf); {
+		case owner != 0:
+			out.owned[owner] = append(out.owned[owner], below...)
+		case ours:
+			out.lapsed = append(out.lapsed, below...)
+		default:
+			out.stray = append(out.stray, below...)
+			out.uncertain = out.uncertain || root.Zombie
+		}
+	}
+	return out
+}
+
+// ownerOf names the command that a child of the guard belongs to, zero when there is none; ours says that it carries
+// one of our sessions. The environment comes last, since reading another's memory can take its time.
+func (s suspects) ownerOf(root process.Proc, marksOf func(pid int) (marks, bool)) (owner uint64, ours bool) {
+	if id := s.kinOf(root); id != 0 {
 		return id, true
 	}
-	if id, ok := s.seen[root.id()]; ok {
-		return id, true
-	}
-	if id, ok := s.groups[root.group]; ok {
-		return id, true
-	}
-	found, ok := marksOf(root.pid)
+	found, ok := marksOf(root.PID)
 	if !ok {
 		return 0, false
 	}
 	return s.marks[found], s.sessions[found.session]
 }
 
-// subtree is root and everything below it, without zombies that somebody else has to reap.
-func subtree(root proc, below map[int][]proc) []proc {
-	tree := []proc{root}
-	for i := 0; i < len(tree); i++ {
-		for _, child := range below[tree[i].pid] {
-			if !child.zombie || len(below[child.pid]) > 0 {
-				tree = append(tree, child)
-			}
-		}
+// kinOf is ownerOf without the environment: what a look at the process alone tells.
+func (s suspects) kinOf(root process.Proc) uint64 {
+	if id, ok := s.leaders[root.PID]; ok {
+		return id
 	}
-	return tree
+	if id, ok := s.seen[root.ID()]; ok {
+		return id
+	}
+	return s.groups[root.Group]
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 func TestSort(t *testing.T) {
@@ -13,24 +15,24 @@ func TestSort(t *testing.T) {
 		groups:   map[int]uint64{10: 1, 20: 2, 30: 3},
 		marks:    map[marks]uint64{{"g/a", "s"}: 1, {"g/b", "s"}: 2, {"g/c", "s"}: 3},
 		sessions: map[string]bool{"s": true},
-		seen:     map[procID]uint64{{60, 6}: 2},
+		seen:     map[process.ID]uint64{{PID: 60, Start: 6}: 2},
 	}
-	procs := []proc{
-		{pid: 1, ppid: 0, group: 1},
-		{pid: 2, ppid: 1, group: 2},                 // the worker
-		{pid: 3, ppid: 2, group: 2},                 // its own child is nobody's
-		{pid: 10, ppid: 1, group: 10},               // a command
-		{pid: 11, ppid: 10, group: 11},              // below it, in a group of its own
-		{pid: 12, ppid: 11, group: 11},              // and below that
-		{pid: 13, ppid: 10, zombie: true},           // for its parent to reap
-		{pid: 20, ppid: 1, group: 20, zombie: true}, // for the guard to reap: not gone
-		{pid: 31, ppid: 1, group: 30},               // an orphan in the group of a command that has ended
-		{pid: 40, ppid: 1, group: 40},               // an orphan known by its environment
-		{pid: 50, ppid: 1, group: 50},               // marked, and its command is forgotten
-		{pid: 60, ppid: 1, group: 60, start: 6},     // hidden, but seen before
-		{pid: 61, ppid: 1, group: 61, start: 7},     // hidden
-		{pid: 70, ppid: 1, group: 70},               // another's session
-		{pid: 99, ppid: 0, group: 99},               // not below the guard
+	procs := []process.Proc{
+		{PID: 1, Parent: 0, Group: 1},
+		{PID: 2, Parent: 1, Group: 2},                 // the worker
+		{PID: 3, Parent: 2, Group: 2},                 // its own child is nobody's
+		{PID: 10, Parent: 1, Group: 10},               // a command
+		{PID: 11, Parent: 10, Group: 11},              // below it, in a group of its own
+		{PID: 12, Parent: 11, Group: 11},              // and below that
+		{PID: 13, Parent: 10, Zombie: true},           // for its parent to reap
+		{PID: 20, Parent: 1, Group: 20, Zombie: true}, // for the guard to reap: not gone
+		{PID: 31, Parent: 1, Group: 30},               // an orphan in the group of a command that has ended
+		{PID: 40, Parent: 1, Group: 40},               // an orphan known by its environment
+		{PID: 50, Parent: 1, Group: 50},               // marked, and its command is forgotten
+		{PID: 60, Parent: 1, Group: 60, Start: 6},     // hidden, but seen before
+		{PID: 61, Parent: 1, Group: 61, Start: 7},     // hidden
+		{PID: 70, Parent: 1, Group: 70},               // another's session
+		{PID: 99, Parent: 0, Group: 99},               // not below the guard
 	}
 	environment := map[int]marks{40: {"g/b", "s"}, 50: {"g/old", "s"}, 70: {"g/a", "other"}}
 	got := s.sort(procs, func(pid int) (marks, bool) {
@@ -52,34 +54,53 @@ func TestSort(t *testing.T) {
 	}
 }
 
-func pids(list []proc) []int {
+// A zombie shows no environment, so nothing is certain while one of unknown origin is there.
+func TestSortIsUncertainOfAZombie(t *testing.T) {
+	s := suspects{guard: 1, leaders: map[int]uint64{10: 1}}
+	for _, c := range []struct {
+		name string
+		root process.Proc
+		want bool
+	}{
+		{"a command's", process.Proc{PID: 10, Parent: 1, Zombie: true}, false},
+		{"unknown", process.Proc{PID: 20, Parent: 1, Zombie: true}, true},
+		{"hidden", process.Proc{PID: 20, Parent: 1}, false},
+	} {
+		got := s.sort([]process.Proc{c.root}, func(int) (marks, bool) { return marks{}, false })
+		if got.uncertain != c.want {
+			t.Errorf("%s: uncertain %v", c.name, got.uncertain)
+		}
+	}
+}
+
+func pids(list []process.Proc) []int {
 	var out []int
 	for _, p := range list {
-		out = append(out, p.pid)
+		out = append(out, p.PID)
 	}
 	return out
 }
 
 func TestGoneNeedsCertaintyOrSeveralSurveys(t *testing.T) {
-	none, some := []proc(nil), []proc{{pid: 7}}
+	none, some := []process.Proc(nil), []process.Proc{{PID: 7}}
 	for _, c := range []struct {
 		name    string
 		reaped  bool
-		found   [][]proc
+		found   [][]process.Proc
 		certain bool // the last survey; those before are not
 		want    bool
 	}{
-		{"it runs", false, [][]proc{none}, true, false},
-		{"found something", true, [][]proc{some}, true, false},
-		{"one certain survey", true, [][]proc{none}, true, true},
-		{"one survey", true, [][]proc{none}, false, false},
-		{"four", true, [][]proc{none, none, none, none}, false, false},
-		{"five", true, [][]proc{none, none, none, none, none}, false, true},
-		{"not in a row", true, [][]proc{none, none, none, some, none}, false, false},
+		{"it runs", false, [][]process.Proc{none}, true, false},
+		{"found something", true, [][]process.Proc{some}, true, false},
+		{"one certain survey", true, [][]process.Proc{none}, true, true},
+		{"one survey", true, [][]process.Proc{none}, false, false},
+		{"four", true, [][]process.Proc{none, none, none, none}, false, false},
+		{"five", true, [][]process.Proc{none, none, none, none, none}, false, true},
+		{"not in a row", true, [][]process.Proc{none, none, none, some, none}, false, false},
 	} {
-		k, got := child{reaped: c.reaped}, false
+		k, got := command{reaped: c.reaped}, false
 		for i, found := range c.found {
-			k.left = found
+			k.traces.left = found
 			got = k.isGone(c.certain && i == len(c.found)-1)
 		}
 		if got != c.want {

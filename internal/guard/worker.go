@@ -7,27 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // workerFD is the socket's descriptor in the worker: the first after standard error.
 const workerFD = 3
-
-// worker is the process that the guard guards.
-type worker struct {
-	pid    int
-	bye    bool // it said that it is about to exit
-	reaped bool
-	code   int // valid once reaped
-	killed bool
-	died   protocol.Instant // when the guard saw the first sign of its end; zero: it lives
-}
-
-func (w *worker) alive() bool { return w.died == protocol.Instant{} }
 
 // startWorker executes the worker with one end of a new socket pair and returns the other.
 func startWorker(cfg Config) (int, *conn, error) {
@@ -40,14 +27,13 @@ func startWorker(cfg Config) (int, *conn, error) {
 	ours := os.NewFile(uintptr(pair[0]), "worker")
 	theirs := os.NewFile(uintptr(pair[1]), "guard")
 	defer func() { _ = theirs.Close() }()
-	pid, err := syscall.ForkExec(cfg.Path, slices.Concat(os.Args[:1], cfg.Args), &syscall.ProcAttr{ //nolint:gosec // G204: this very program, unless the caller says otherwise
-		Env:   workerEnv(cfg.Env),
-		Files: []uintptr{cfg.Stdin.Fd(), cfg.Stdout.Fd(), cfg.Stderr.Fd(), theirs.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	pid, err := process.StartLasting(process.Spec{
+		Path: cfg.Path, Args: slices.Concat(os.Args[:1], cfg.Args), Env: workerEnv(cfg.Env),
+		Stdin: cfg.Stdin, Stdout: cfg.Stdout, Stderr: cfg.Stderr, Extra: []*os.File{theirs},
 	})
 	if err != nil {
 		_ = ours.Close()
-		return 0, nil, fmt.Errorf("start the worker %s: %w", cfg.Path, err)
+		return 0, nil, fmt.Errorf("start the worker: %w", err)
 	}
 	conn, err := connFromFile(ours)
 	if err != nil {
@@ -65,9 +51,9 @@ func workerEnv(env []string) []string {
 // withDefaults fills in what Config leaves open.
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Path == "" {
-		path, err := selfPath()
+		path, err := process.Self()
 		if err != nil {
-			return cfg, err
+			return cfg, fmt.Errorf("find this program: %w", err)
 		}
 		cfg.Path = path
 	}

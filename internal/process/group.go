@@ -6,18 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SignalGroup signals a process group. The number must be known to be the group's still: while its leader is not reaped.
+// SignalGroup signals a process group. The number must be known to be the group's still: while its leader is not
+// reaped.
 func SignalGroup(group int, sig unix.Signal) {
 	_ = unix.Kill(-group, sig) // fails when nobody of it is left
 }
 
-// GroupEmpty says whether a group has no process at all, zombies included: one signal 0. While it is not empty its number
-// is not given to another process.
+// GroupEmpty says whether a group has no process at all, zombies included: one signal 0. While it is not empty its
+// number is not given to another process.
 func GroupEmpty(group int) bool { return errors.Is(unix.Kill(-group, 0), unix.ESRCH) }
 
-// GroupGone says whether no process of a group is left, once its leader has been reaped. Zombies count as gone, since a
-// container's PID 1 may never reap them. A living process may have forked while one looked. After a SIGKILL to all of
-// them none can, so that the second look decides.
+// GroupGone says whether no process of a group is left, once its leader has been reaped. Zombies count as gone, since
+// a container's PID 1 may never reap them. A living process may have forked while one looked. After a SIGKILL to all
+// of them none can, so that the second look decides.
 func GroupGone(group int) bool {
 	if GroupEmpty(group) {
 		return true

@@ -19,6 +19,9 @@ func groupOfItsOwn() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// Self is the path of this very program, also when its file was replaced.
+func Self() (string, error) { return "/proc/self/exe", nil }
+
 // BecomeSubreaper makes the orphans below this process its children.
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -27,9 +30,9 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// Children are the numbers of this process's own children, zombies included. The list is exact when the caller is the only
-// one that reaps them and does not do so meanwhile. The error wraps [errors.ErrUnsupported] where the kernel keeps no such
-// list (CONFIG_PROC_CHILDREN).
+// Children are the numbers of this process's own children, zombies included. The list is exact when the caller is the
+// only one that reaps them and does not do so meanwhile. The error wraps [errors.ErrUnsupported] where the kernel
+// keeps no such list (CONFIG_PROC_CHILDREN).
 func Children() ([]int, error) {
 	const tasks = "/proc/self/task"
 	threads, err := names(tasks)
@@ -133,8 +136,8 @@ func Environ(pid int, variables ...string) []string {
 	return values
 }
 
-// Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the start
-// time cannot.
+// Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the
+// start time cannot.
 func (p Proc) Signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3

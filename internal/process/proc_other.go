@@ -4,6 +4,7 @@ package process
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,9 @@ const CanFind = false
 
 // groupOfItsOwn makes a child a process group of its own. There is no death signal here.
 func groupOfItsOwn() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// Self is the path of this program.
+func Self() (string, error) { return os.Executable() }
 
 // BecomeSubreaper does nothing here: orphans go to the first process of the machine.
 func BecomeSubreaper() error { return nil }

@@ -23,7 +23,7 @@ const patience = 60 * time.Second
 // start runs a shell script, and kills and reaps it at the test's end unless the test has.
 func start(t *testing.T, s *Spawner, script string) int {
 	t.Helper()
-	pid, err := s.Start(t.Context(), Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
+	pid, err := s.Start(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := s.Start(t.Context(), Spec{
+	pid, err := s.Start(Spec{
 		Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 & exit 4"}, Stdout: w, // which the sleeper keeps open
 	})
 	if err != nil {
@@ -142,16 +142,16 @@ func TestGroups(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	s := spawner(t)
-	ctx := t.Context()
-	if _, err := s.Start(ctx, Spec{Path: "/no/such/file", Args: []string{"x"}}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Start(Spec{Path: "/no/such/file", Args: []string{"x"}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no program: %v", err)
 	}
-	if _, err := s.Start(ctx, Spec{Path: "/bin/true", Args: []string{"true"}, Dir: "/no/such/dir"}); !errors.Is(err, fs.ErrNotExist) {
+	nowhere := Spec{Path: "/bin/true", Args: []string{"true"}, Dir: "/no/such/dir"}
+	if _, err := s.Start(nowhere); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	s.Close()
 	s.Close()
-	if _, err := s.Start(ctx, Spec{Path: "/bin/true", Args: []string{"true"}}); !errors.Is(err, ErrClosed) {
+	if _, err := s.Start(Spec{Path: "/bin/true", Args: []string{"true"}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

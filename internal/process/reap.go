@@ -10,8 +10,8 @@ import (
 // ErrChildless says that this process has no child, neither living nor dead.
 var ErrChildless = errors.New("no child is left")
 
-// ReapAny collects one child that has ended, without waiting. pid is 0 when none has, and the error wraps [ErrChildless]
-// when there is no child at all. A process that calls it must wait for its children in no other way.
+// ReapAny collects one child that has ended, without waiting. pid is 0 when none has, and the error wraps
+// [ErrChildless] when there is no child at all. A process that calls it must wait for its children in no other way.
 func ReapAny() (pid int, status unix.WaitStatus, err error) {
 	for {
 		pid, err = unix.Wait4(-1, &status, unix.WNOHANG, nil)

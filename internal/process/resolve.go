@@ -13,11 +13,13 @@ const maxProbes = 1024
 
 var probes = make(chan struct{}, maxProbes)
 
-// Resolve finds a command as a shell would, in the PATH of env, and returns the path to execute. A name with a slash is
-// taken as it is: relative to dir, in which the command is to run. It returns once the file systems have answered for
-// program and directory, so that a mount that hangs (a dead NFS server) holds up this call alone; or when ctx ends.
+// Resolve finds a command as a shell would, in the PATH of env, and returns the path to execute. A name with a slash
+// is taken as it is: relative to dir, in which the command is to run. It returns once the file systems have answered
+// for program and directory, so that a mount that hangs (a dead NFS server) holds up this call alone; or when ctx
+// ends.
 //
-// Whether the program can be executed is left to the kernel: of what is wrong with it only its absence from PATH is an error.
+// Whether the program can be executed is left to the kernel: of what is wrong with it only its absence from PATH is an
+// error.
 func Resolve(ctx context.Context, name string, env []string, dir string) (path string, err error) {
 	type answer struct {
 		path string
@@ -60,7 +62,7 @@ func lookPath(name string, env []string) (string, error) {
 			continue // "." in PATH would run anything that lies in the current directory
 		}
 		file := filepath.Join(dir, name)
-		info, err := os.Stat(file) //nolint:gosec // G703: running what the configuration names is what this program is for
+		info, err := os.Stat(file) //nolint:gosec // G703: running what is configured is what this is for
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file, nil
 		}
@@ -68,8 +70,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", fmt.Errorf("%s: not found in PATH: %w", name, os.ErrNotExist)
 }
 
-// probe does what chdir and execve will do first: it enters the directory, opens the program and reads its beginning, and
-// the interpreter's of a script. Errors do not matter here, only that an answer comes.
+// probe does what chdir and execve will do first: it enters the directory, opens the program and reads its beginning,
+// and the interpreter's of a script. Errors do not matter here, only that an answer comes.
 func probe(path, dir string) {
 	if dir != "" {
 		_, _ = os.Stat(dir + "/.")

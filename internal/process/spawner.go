@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,10 +20,11 @@ type Spec struct {
 	Dir  string   // empty: this process's
 	// Stdin, Stdout and Stderr are the child's; nil is the null device. The caller keeps its own copies.
 	Stdin, Stdout, Stderr *os.File
+	Extra                 []*os.File // further files, from descriptor 3 on
 }
 
-// Spawner starts processes from one thread. A child's death signal comes when the thread that forked it ends, which need
-// not be when the process does: so that thread has to stay. Methods may be called concurrently.
+// Spawner starts processes from one thread. A child's death signal comes when the thread that forked it ends, which
+// need not be when the process does: so that thread has to stay. Methods may be called concurrently.
 //
 // The fork itself suspends this thread, and with it Go's collector, until the child has executed its program: call
 // [Resolve] first, which waits for file systems that hang where only the caller is held up.
@@ -43,14 +43,14 @@ func NewSpawner() *Spawner {
 // Close ends the thread. Nothing starts any more, and on Linux the processes that still run are killed.
 func (s *Spawner) Close() { s.end.Do(func() { close(s.done) }) }
 
-// Start starts a process as a group of its own and returns its number once it runs. The caller has to reap it. ctx bounds
-// only the wait for the thread. The error of a failed chdir or execve is a [syscall.Errno].
-func (s *Spawner) Start(ctx context.Context, spec Spec) (pid int, err error) {
+// Start starts a process as a group of its own and returns its number once it runs. The caller has to reap it. The
+// error of a failed chdir or execve wraps a [syscall.Errno].
+func (s *Spawner) Start(spec Spec) (pid int, err error) {
 	s.begin.Do(func() { go s.thread() })
 	result := make(chan struct{})
 	start := func() {
 		defer close(result)
-		pid, err = fork(spec)
+		pid, err = fork(spec, groupOfItsOwn())
 	}
 	select {
 	case <-s.done:
@@ -63,8 +63,6 @@ func (s *Spawner) Start(ctx context.Context, spec Spec) (pid int, err error) {
 		return pid, err
 	case <-s.done:
 		return 0, ErrClosed
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
 	}
 }
 
@@ -80,8 +78,13 @@ func (s *Spawner) thread() {
 	}
 }
 
-func fork(spec Spec) (int, error) {
-	files := []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}
+// StartLasting starts a process as a group of its own that may outlive this one: without a death signal.
+func StartLasting(spec Spec) (pid int, err error) {
+	return fork(spec, &syscall.SysProcAttr{Setpgid: true})
+}
+
+func fork(spec Spec, attr *syscall.SysProcAttr) (int, error) {
+	files := append([]*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, spec.Extra...)
 	fds := make([]uintptr, len(files))
 	var null *os.File
 	for i, f := range files {
@@ -97,8 +100,9 @@ func fork(spec Spec) (int, error) {
 		}
 		fds[i] = f.Fd()
 	}
-	pid, err := syscall.ForkExec(spec.Path, spec.Args, &syscall.ProcAttr{ //nolint:gosec // G204: running what is configured is what this is for
-		Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: groupOfItsOwn(),
+	//nolint:gosec // G204: running what is configured is what this is for
+	pid, err := syscall.ForkExec(spec.Path, spec.Args, &syscall.ProcAttr{
+		Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: attr,
 	})
 	runtime.KeepAlive(files)
 	if err != nil {

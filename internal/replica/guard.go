@@ -67,18 +67,18 @@ func (g guardAdapter) note(err error) {
 func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
 	return func(key elect.Key, session string, until time.Time) error {
 		if until.IsZero() {
-			err := g.client.GrantOver(key, session)
+			err := g.client.RemoteLeaseOver(key, session)
 			g.note(err)
 			return err
 		}
 		if g.place != nil {
-			if err := g.placed(g.place.Granting(key, session, lease)); err != nil {
+			if err := g.placed(g.place.RemoteLease(key, session, lease)); err != nil {
 				return err
 			}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
 		defer cancel()
-		err := g.client.Grant(ctx, key, session, guard.Now().Add(time.Until(until)))
+		err := g.client.RemoteLease(ctx, key, session, guard.Now().Add(time.Until(until)))
 		g.note(err)
 		return err
 	}

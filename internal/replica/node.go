@@ -31,7 +31,7 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, r.log}
 	}
 	for _, left := range r.cfg.Left {
-		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Granted: left.Granted})
+		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Granted: left.Remote})
 	}
 	n := &node{store: db}
 	var err error

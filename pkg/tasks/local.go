@@ -35,8 +35,9 @@ func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}
-	pid, err := l.spawner.Start(ctx, process.Spec{
-		Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
+	pid, err := l.spawner.Start(process.Spec{
+		Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)

@@ -18,8 +18,8 @@ type Command struct {
 	Dir     string
 	// Stdin is what the command reads; nil: nothing. The starter passes it on and closes its own copy before Start returns.
 	Stdin *os.File
-	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before Start
-	// returns; the caller keeps the reading ends.
+	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before
+	// Start returns; the caller keeps the reading ends.
 	Stdout, Stderr *os.File
 	// Notify is the socket for sd_notify readiness, passed to the child by NOTIFY_SOCKET in Env; nothing here
 	// needs to know it.

@@ -1,0 +1,113 @@
+package guard
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+const second = time.Second
+
+// at is an instant of both clocks.
+func at(d time.Duration) protocol.Instant { return instant(d, d) }
+
+func TestLapses(t *testing.T) {
+	l := newLeases()
+	l.open("a")
+	l.open("b")
+	l.open("quiet")
+	l.renew("a", DeadlinesFrom(at(0), 20*second, 15*second))
+	l.renew("b", DeadlinesFrom(at(1*second), 20*second, 15*second))
+	l.renew("unknown", DeadlinesFrom(at(0), 20*second, 15*second))
+	for _, c := range []struct {
+		now  time.Duration
+		want []lapse
+		next time.Duration
+	}{
+		{0, nil, 15 * second},
+		{15 * second, nil, 250 * time.Millisecond}, // D: nothing starts, and the worker acts
+		{15250 * time.Millisecond, []lapse{{"a", phaseCancel, phaseStop}}, 750 * time.Millisecond},
+		{15300 * time.Millisecond, nil, 700 * time.Millisecond},
+		{16 * second, []lapse{{"a", phaseStop, phaseKill}}, 250 * time.Millisecond},
+		{18 * second, []lapse{{"a", phaseKill, phaseGone}, {"b", phaseCancel, phaseKill}}, second},
+		{19 * second, []lapse{{"b", phaseKill, phaseGone}}, 0},
+		{20 * second, nil, 0},
+	} {
+		now := at(c.now)
+		if got := l.advance(now); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("at %v: %v, want %v", c.now, got, c.want)
+		}
+		if left, ok := l.next(now); left != c.next || ok != (c.next > 0) {
+			t.Errorf("at %v: next in %v, %v; want %v", c.now, left, ok, c.next)
+		}
+	}
+	l.renew("a", DeadlinesFrom(at(19*second), 20*second, 15*second))
+	if got := l.advance(at(20 * second)); got != nil {
+		t.Errorf("renewed: %v", got)
+	}
+	want := []lapse{{"a", phaseHeld, phaseKill}}
+	if got := l.advance(at(36 * second)); !reflect.DeepEqual(got, want) {
+		t.Errorf("run out again: %v, want %v", got, want)
+	}
+}
+
+func TestMayStartOnlyBeforeD(t *testing.T) {
+	l := newLeases()
+	l.open("new")
+	l.open("held")
+	l.renew("held", DeadlinesFrom(at(0), 20*second, 15*second))
+	for session, until := range map[string]time.Duration{"unknown": 0, "new": 0, "held": 15 * second} {
+		for _, now := range []time.Duration{0, 15*second - 1, 15 * second, 19 * second} {
+			if may := l.mayStart(session, at(now)) == nil; may != (now < until) {
+				t.Errorf("%s at %v: %v", session, now, may)
+			}
+		}
+	}
+	l.close("held")
+	if l.mayStart("held", at(0)) == nil {
+		t.Error("a closed session starts commands")
+	}
+}
+
+func TestOverNeedsEverySession(t *testing.T) {
+	l := newLeases()
+	if l.over(at(0)) {
+		t.Error("over without a session")
+	}
+	l.open("a")
+	l.renew("a", DeadlinesFrom(at(0), 20*second, 15*second))
+	if l.over(at(18*second-1)) || !l.over(at(18*second)) {
+		t.Error("not over at X")
+	}
+	l.open("new")
+	if l.over(at(18 * second)) {
+		t.Error("over with a session that is only opening")
+	}
+}
+
+func TestDeadCountsRemoteLeasesAsAKillerDoes(t *testing.T) {
+	l := newLeases()
+	l.open("b")
+	l.open("a")
+	for key, until := range map[elect.Key]protocol.Instant{
+		"g/open":    instant(30*second, 130*second),
+		"g/slept":   instant(30*second, 109*second), // over on one clock only
+		"g/over":    instant(9*second, 109*second),
+		"g/stopped": instant(30*second, 130*second),
+	} {
+		l.endpoint("a", key, &until)
+	}
+	l.endpoint("a", "g/stopped", nil)
+	l.endpoint("unknown", "g/open", nil)
+	got := l.dead(instant(10*second, 110*second))
+	want := []Session{
+		{UUID: "a", Remote: map[elect.Key]time.Duration{"g/open": 20 * second, "g/slept": 20 * second}},
+		{UUID: "b", Remote: map[elect.Key]time.Duration{}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,175 @@
+package guard
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// How the table finds out that nothing of a command is left. The guard is the subreaper, so that whatever a reaped
+// command leaves is, or hangs below, a child of the guard. A sight (one read of the guard's own children, one signal 0
+// to the group) is therefore enough as long as it knows where every child comes from. Where it does not, and where
+// something is to be killed that may have left its group, a survey walks through all processes.
+
+// leastGap is the least time between two surveys: together they must not fill a processor.
+const leastGap = 2 * time.Millisecond
+
+// lookout is when to look next, and how.
+type lookout struct {
+	stale   bool             // something was reaped since the last sight
+	looking bool             // a survey is under way
+	planned bool             // next is set
+	next    protocol.Instant // of a survey: not before
+	gap     time.Duration
+}
+
+// soon has the next survey come at a moment, if it would come later.
+func (w *lookout) soon(at protocol.Instant) {
+	if !w.planned || holderLeft(at, w.next) < 0 && w.gap > leastGap {
+		w.planned, w.next = true, at
+	}
+	w.gap = leastGap
+}
+
+// sight is what the guard sees of its own children at a moment since which it reaped nobody.
+type sight struct {
+	strangers []process.Proc // children that are neither the worker nor a command's own process
+	full      map[int]bool   // groups that have a process still
+}
+
+// surveyed is a survey and how many children had been reaped when it began.
+type surveyed struct {
+	survey
+	reaps uint64
+}
+
+// wantsSight says of which groups a sight would decide something, and whether there is anything to decide.
+func (t *table) wantsSight() (groups []int, wanted bool) {
+	if !t.watch.stale {
+		return nil, false
+	}
+	t.watch.stale = false
+	for _, c := range t.ending {
+		if c.reaped {
+			groups = append(groups, c.pid)
+		}
+	}
+	return groups, len(groups) > 0 || t.purge
+}
+
+// strangers are those children whose origin has to be looked at.
+func (t *table) strangers(children []int, worker int) []int {
+	return slices.DeleteFunc(children, func(pid int) bool {
+		_, leads := t.leaders[pid]
+		return leads || pid == worker
+	})
+}
+
+// sighted finds the commands of which nothing is left.
+func (t *table) sighted(s sight) []effect {
+	known, unknown := map[uint64]bool{}, false
+	if len(s.strangers) > 0 {
+		suspects := t.suspects()
+		for _, p := range s.strangers {
+			owner := suspects.kinOf(p)
+			known[owner] = true
+			unknown = unknown || owner == 0
+		}
+	}
+	var effects []effect
+	for id, c := range t.ending {
+		if c.reaped && !unknown && !known[id] && !s.full[c.pid] {
+			effects = append(effects, t.forget(c))
+		}
+	}
+	if len(s.strangers) == 0 && len(t.ending) == 0 {
+		t.purge = t.orphaned
+	}
+	return effects
+}
+
+// mustSurvey says whether something hangs on a survey.
+func (t *table) mustSurvey() bool {
+	if t.purge {
+		return true
+	}
+	for _, c := range t.ending {
+		if c.reaped || c.end.killing {
+			return true
+		}
+	}
+	return false
+}
+
+// surveyDue says whether a survey is to begin now; its result goes to surveyed, with the count of children reaped so
+// far.
+func (t *table) surveyDue(now protocol.Instant) bool {
+	switch {
+	case t.watch.looking:
+		return false
+	case !t.mustSurvey():
+		t.watch.planned = false
+		return false
+	case t.watch.planned && !reached(t.watch.next, now):
+		return false
+	}
+	t.watch.looking = true
+	return true
+}
+
+// suspects is what a survey needs to know, but for what the loop adds: the guard, its worker and the sessions.
+func (t *table) suspects() suspects {
+	s := suspects{
+		leaders: maps.Clone(t.leaders), groups: map[int]uint64{}, marks: maps.Clone(t.runs),
+		seen: map[process.ID]uint64{},
+	}
+	for id, c := range t.commands {
+		if old := t.commands[s.groups[c.pid]]; old == nil || old.reaped {
+			s.groups[c.pid] = id // a number that came round again is the living one's
+		}
+		for p := range c.traces.seen {
+			s.seen[p] = id
+		}
+	}
+	return s
+}
+
+// surveyed kills what a survey found of commands that are to end, and finds out which of them are gone.
+func (t *table) surveyed(s surveyed, now protocol.Instant) []effect {
+	t.watch.looking = false
+	t.watch.gap = min(max(t.watch.gap*2, leastGap), min(max(t.lease/50, 20*time.Millisecond), 400*time.Millisecond))
+	t.watch.planned, t.watch.next = true, now.Add(t.watch.gap)
+	if s.err != nil {
+		failed := note{level: levelError, text: "Could not look for processes", values: []any{"error", s.err.Error()}}
+		return []effect{failed}
+	}
+	certain := s.reaps == t.reaps && !s.uncertain
+	var effects []effect
+	for id, c := range t.ending {
+		c.traces.left = s.owned[id]
+		for _, p := range c.traces.left {
+			c.traces.seen[p.ID()] = true
+		}
+		effects = append(effects, c.press()...)
+		if c.isGone(certain) {
+			effects = append(effects, t.forget(c))
+		}
+	}
+	if len(s.lapsed) > 0 {
+		effects = append(effects, signalProcs{s.lapsed, unix.SIGKILL})
+	}
+	if t.purge && len(s.stray) > 0 {
+		effects = append(effects, signalProcs{s.stray, unix.SIGKILL})
+	}
+	if len(s.stray) == 0 && certain {
+		t.purge = t.orphaned
+	}
+	return effects
+}
+
+func sortedIDs(of map[uint64]*command) []uint64 { return slices.Sorted(maps.Keys(of)) }

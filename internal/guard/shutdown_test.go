@@ -1,0 +1,208 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// drawn is effects as text.
+func drawn(effects []effect) string {
+	var out []string
+	for _, e := range effects {
+		switch e := e.(type) {
+		case say:
+			switch b := e.body.(type) {
+			case *ordered:
+				out = append(out, "order "+b.Order.String())
+			case *exited:
+				out = append(out, fmt.Sprintf("exited %d: %d, signal %d", b.ID, b.Code, b.Signal))
+			case *gone:
+				out = append(out, fmt.Sprintf("gone %d", b.ID))
+			case *Alarm:
+				out = append(out, fmt.Sprintf("alarm %s %v past X %v", b.Key, b.PIDs, b.PastX))
+			default:
+				out = append(out, fmt.Sprintf("%+v", e.body))
+			}
+		case signalGroup:
+			out = append(out, fmt.Sprintf("%s to group %d", unix.SignalName(e.signal), e.pid))
+		case signalProcs:
+			out = append(out, fmt.Sprintf("%s to %v", unix.SignalName(e.signal), pids(e.procs)))
+		case probe:
+			out = append(out, fmt.Sprintf("probe %d %v past X %v", e.id, e.pids, e.pastX))
+		case killCommands:
+			out = append(out, fmt.Sprintf("kill commands, orphaned %v", e.orphaned))
+		case killWorker:
+			out = append(out, "kill worker")
+		case note:
+			out = append(out, "note")
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestShutdown(t *testing.T) {
+	const killAll, orphans = "kill commands, orphaned false", "kill commands, orphaned true"
+	type step struct {
+		at   time.Duration
+		what string
+		want string
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		code  int
+	}{
+		"in order": {[]step{
+			{0, "TERM", "order drain; note"},
+			{1 * second, "bye", ""},
+			{1 * second, "end of the socket", orphans + "; note"},
+			{2 * second, "exit 0", ""},
+			{2 * second, "over", "over"},
+		}, 0},
+		"a reload is no drain": {[]step{{0, "HUP", "order reload"}, {60 * second, "time", ""}}, 1},
+		"too slow": {[]step{
+			{0, "TERM", "order drain; note"},
+			{25 * second, "time", killAll + "; note"},
+			{26 * second, "time", ""},
+			{28 * second, "time", "kill worker"},
+			{28 * second, "exit 137", orphans + "; note"},
+			{28 * second, "over", ""}, // what it said is not read to the end yet
+			{28 * second, "end of the socket", ""},
+			{28 * second, "over", "over"},
+		}, 137},
+		"a second signal": {[]step{
+			{0, "TERM", "order drain; note"},
+			{1 * second, "INT", "order hardstop; " + killAll + "; note"},
+			{1400 * time.Millisecond, "time", ""},
+			{1500 * time.Millisecond, "time", "kill worker"},
+			{2 * second, "TERM", ""},
+			{2 * second, "exit 137", orphans + "; note"},
+			{2 * second, "end of the socket", ""},
+			{2 * second, "over", "over"},
+		}, 130},
+		"the worker dies": {[]step{
+			{0, "exit 3", orphans + "; note"},
+			{0, "end of the socket", ""},
+			{0, "something left", ""},
+			{20 * second, "something left", "over"}, // the lease is over: others have waited it out
+		}, 3},
+		"the socket breaks": {[]step{
+			{0, "end of the socket", orphans + "; note; kill worker"},
+			{0, "exit 137", ""},
+			{0, "over", "over"},
+		}, 137},
+		"a goodbye and no exit": {[]step{
+			{0, "bye", ""},
+			{0, "end of the socket", orphans + "; note"},
+			{5 * second, "time", "kill worker"},
+		}, 1},
+	} {
+		s := newShutdown()
+		for _, step := range c.steps {
+			var effects []effect
+			got, now := "", at(step.at)
+			switch what := step.what; {
+			case what == "TERM":
+				effects = s.signalled(syscall.SIGTERM, now)
+			case what == "INT":
+				effects = s.signalled(syscall.SIGINT, now)
+			case what == "HUP":
+				effects = s.signalled(syscall.SIGHUP, now)
+			case what == "bye":
+				s.bye = true
+			case what == "end of the socket":
+				effects = s.socketEnded(now)
+			case what == "time":
+				effects = s.advance(now)
+			case strings.HasPrefix(what, "exit "):
+				var code int
+				_, _ = fmt.Sscanf(what, "exit %d", &code)
+				effects = s.workerExited(code, now)
+			case s.over(now, what == "over"):
+				got = "over"
+			}
+			if got += drawn(effects); got != step.want {
+				t.Errorf("%s: %s at %v: %q, want %q", name, step.what, step.at, got, step.want)
+			}
+		}
+		if got := s.exitCode(); got != c.code {
+			t.Errorf("%s: status %d, want %d", name, got, c.code)
+		}
+	}
+}
+
+func TestNothingStartsAtTheEnd(t *testing.T) {
+	for what, end := range map[string]func(*shutdown){
+		"the worker is dead": func(s *shutdown) { s.socketEnded(at(0)) },
+		"a hard stop": func(s *shutdown) {
+			s.signalled(syscall.SIGTERM, at(0))
+			s.signalled(syscall.SIGTERM, at(0))
+		},
+		"too slow": func(s *shutdown) { s.signalled(syscall.SIGTERM, at(0)); s.advance(at(25 * second)) },
+	} {
+		s := newShutdown()
+		if s.mayStart() != nil {
+			t.Error("nothing starts from the beginning")
+		}
+		if end(s); s.mayStart() == nil {
+			t.Errorf("%s, and it starts commands", what)
+		}
+	}
+	s := newShutdown()
+	s.signalled(syscall.SIGTERM, at(0))
+	if s.mayStart() != nil {
+		t.Error("a tick may not run during a drain")
+	}
+}
+
+func TestShutdownWakesForItsLimits(t *testing.T) {
+	s := newShutdown()
+	if _, ok := s.next(at(0)); ok {
+		t.Error("something is due from the beginning")
+	}
+	s.signalled(syscall.SIGTERM, at(0))
+	limits := map[time.Duration]time.Duration{0: 25 * second, 24 * second: second, 25 * second: 3 * second, 30 * second: 0}
+	for now, want := range limits {
+		if left, ok := s.next(at(now)); left != want || ok != (want > 0) {
+			t.Errorf("at %v: %v, %v; want %v", now, left, ok, want)
+		}
+	}
+}
+
+// A worker that keeps others from the store is ended once its lease is over, and not for a moment's work.
+func TestObstruction(t *testing.T) {
+	const lease = 20 * second
+	var o obstruction
+	now := time.Duration(0)
+	look := func(over, obstructs bool) (asked, ended bool) {
+		now += lease / 20
+		if !o.due(over, lease, at(now)) {
+			return false, false
+		}
+		return true, o.seen(obstructs)
+	}
+	for i, c := range []struct{ over, obstructs, asked, ended bool }{
+		{false, true, false, false}, // while its lease goes on
+		{true, true, true, false},
+		{true, true, true, false},
+		{true, false, true, false}, // it was a moment's work
+		{true, true, true, false},
+		{true, true, true, false},
+		{false, true, false, false}, // renewed
+		{true, true, true, false},
+		{true, true, true, false},
+		{true, true, true, true},
+		{true, true, true, false}, // it is ended once
+	} {
+		if asked, ended := look(c.over, c.obstructs); asked != c.asked || ended != c.ended {
+			t.Errorf("step %d: asked %v, ended %v", i, asked, ended)
+		}
+	}
+	if o.due(true, lease, at(now+lease/20-1)) {
+		t.Error("asked too soon")
+	}
+}

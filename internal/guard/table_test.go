@@ -1,0 +1,211 @@
+package guard
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// exit is a wait status.
+func exit(code int) unix.WaitStatus { return unix.WaitStatus(code << 8) }
+
+// tableOf has commands 1, 2, … of session s run as processes 10, 20, …, with a lease of 20 s.
+func tableOf(n int) *table {
+	t := newTable()
+	for id := uint64(1); id <= uint64(n); id++ {
+		t.started(id, elect.NewKey("g", letter(id)), "s", 1, int(id)*10)
+	}
+	return t
+}
+
+// see is what the loop does after reaping: it looks at strangers if anything hangs on that.
+func see(tab *table, full []int, strangers ...process.Proc) string {
+	if _, wanted := tab.wantsSight(); !wanted {
+		return "unwanted"
+	}
+	s := sight{strangers: strangers, full: map[int]bool{}}
+	for _, group := range full {
+		s.full[group] = true
+	}
+	return drawn(tab.sighted(s))
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// On the normal path nothing walks through the processes: the guard's own children and one signal 0 to the group tell.
+func TestGoneIsKnownWithoutASurvey(t *testing.T) {
+	tab := tableOf(2)
+	want(t, "stop", drawn(tab.stop(1, unix.SIGTERM, 10*second, at(0))), "SIGTERM to group 10")
+	want(t, "exit", drawn(tab.reaped(10, unix.WaitStatus(unix.SIGTERM), at(0))), "exited 1: -1, signal 15")
+	if tab.surveyDue(at(0)) {
+		t.Error("a survey comes before the sight")
+	}
+	want(t, "sight", see(tab, nil), "gone 1")
+	if tab.surveyDue(at(second)) {
+		t.Error("a survey comes after it")
+	}
+	if tab.mayStart(3, "g/a", "s") != nil || tab.mayStart(3, "g/b", "s") == nil || tab.mayStart(2, "g/c", "s") == nil {
+		t.Error("the key is free once its last run is gone, and not before")
+	}
+	want(t, "ended by itself", drawn(tab.reaped(20, exit(3), at(0))), "exited 2: 3, signal 0")
+	want(t, "sight", see(tab, nil), "gone 2")
+	want(t, "nothing hangs on it", see(tab, nil), "unwanted")
+}
+
+func TestWhatASightDecides(t *testing.T) {
+	inGroup := process.Proc{PID: 11, Parent: 1, Group: 10}
+	ofOther := process.Proc{PID: 21, Parent: 1, Group: 20}
+	hidden := process.Proc{PID: 31, Parent: 1, Group: 31}
+	for _, c := range []struct {
+		name      string
+		strangers []process.Proc
+		full      []int
+		want      string
+	}{
+		{"nothing left", nil, nil, "gone 1"},
+		{"one of its group", []process.Proc{inGroup}, []int{10}, ""},
+		{"one of another's group", []process.Proc{ofOther}, nil, "gone 1"},
+		{"one of unknown origin", []process.Proc{hidden}, nil, ""},
+		{"the group is not empty", nil, []int{10}, ""},
+	} {
+		tab := tableOf(2)
+		tab.reaped(10, exit(0), at(0))
+		want(t, c.name, see(tab, c.full, c.strangers...), c.want)
+		if due := tab.surveyDue(at(leastGap)); due != (c.want == "") {
+			t.Errorf("%s: survey due %v", c.name, due)
+		}
+	}
+}
+
+func TestStop(t *testing.T) {
+	tab := tableOf(1)
+	want(t, "unknown", drawn(tab.stop(7, unix.SIGTERM, 0, at(0))), "")
+	want(t, "stop", drawn(tab.stop(1, unix.SIGTERM, 10*second, at(0))), "SIGTERM to group 10")
+	want(t, "again", drawn(tab.stop(1, unix.SIGTERM, 60*second, at(0))), "")
+	want(t, "another signal", drawn(tab.stop(1, unix.SIGINT, 60*second, at(0))), "SIGINT to group 10")
+	want(t, "before the kill", drawn(tab.advance(at(10*second-1))), "")
+	if left, ok := tab.next(at(9 * second)); !ok || left != second {
+		t.Errorf("next in %v, %v", left, ok)
+	}
+	// The group is spared until a survey has seen what is below it.
+	want(t, "the grace is used up", drawn(tab.advance(at(10*second))), "")
+	if !tab.surveyDue(at(10 * second)) {
+		t.Fatal("no survey")
+	}
+	child := process.Proc{PID: 11, Parent: 10, Group: 11}
+	leader := process.Proc{PID: 10, Parent: 1, Group: 10}
+	found := survey{owned: map[uint64][]process.Proc{1: {leader, child}}}
+	got := drawn(tab.surveyed(surveyed{survey: found}, at(10*second)))
+	want(t, "survey", got, "SIGKILL to group 10; SIGKILL to [10 11]")
+	want(t, "a survey that hangs", drawn(tab.advance(at(10*second+tab.lease/50+1))), "SIGKILL to group 10")
+	want(t, "exit", drawn(tab.reaped(10, unix.WaitStatus(unix.SIGKILL), at(11*second))), "exited 1: -1, signal 9")
+	want(t, "its child lives", see(tab, nil, process.Proc{PID: 11, Parent: 1, Group: 11}), "")
+	tab.reaped(11, exit(0), at(11*second))
+	want(t, "its child is reaped", see(tab, nil), "gone 1")
+}
+
+func TestStopAsksWhatLeftTheGroupOnce(t *testing.T) {
+	tab := tableOf(1)
+	tab.stop(1, unix.SIGTERM, 10*second, at(0))
+	tab.reaped(10, exit(0), at(0))
+	left := map[uint64][]process.Proc{1: {{PID: 11, Group: 10}, {PID: 12, Group: 12}}}
+	found := surveyed{survey: survey{owned: left}, reaps: 1}
+	want(t, "first", drawn(tab.surveyed(found, at(0))), "SIGTERM to [12]")
+	want(t, "second", drawn(tab.surveyed(found, at(0))), "")
+	tab.advance(at(10 * second))
+	want(t, "the grace is used up", drawn(tab.surveyed(found, at(0))), "SIGKILL to [11 12]")
+}
+
+func TestSurveyDecidesOnlyWhenItIsCertain(t *testing.T) {
+	tab := tableOf(1)
+	tab.reaped(10, exit(0), at(0))
+	nothing := func(reaps uint64, uncertain bool) string {
+		s := surveyed{survey: survey{uncertain: uncertain}, reaps: reaps}
+		return drawn(tab.surveyed(s, at(0)))
+	}
+	want(t, "something was reaped meanwhile", nothing(0, false), "")
+	want(t, "a zombie may have been its", nothing(1, true), "")
+	want(t, "certain", nothing(1, false), "gone 1")
+}
+
+func TestLapsedCommands(t *testing.T) {
+	tab := tableOf(1)
+	tab.started(2, "g/x", "other", 1, 20)
+	step := func(before, phase phase) string {
+		return drawn(tab.lapsed(lapse{"s", before, phase}, at(0)))
+	}
+	want(t, "a little after D", step(phaseCancel, phaseStop), "SIGTERM to group 10")
+	want(t, "at 0.8 T", step(phaseStop, phaseKill), "SIGKILL to group 10; note")
+	want(t, "at X", step(phaseKill, phaseGone), "SIGKILL to group 10; probe 1 [10] past X true")
+	want(t, "alive", drawn(tab.probed(1, []int{10}, true)), "alarm g/a [10] past X true; note")
+	want(t, "alive still", drawn(tab.probed(1, []int{10}, true)), "")
+	found := surveyed{survey: survey{stray: []process.Proc{{PID: 31}}}}
+	want(t, "strays go, too", drawn(tab.surveyed(found, at(0))), "SIGKILL to group 10; SIGKILL to [31]")
+	frozen := tableOf(1)
+	got := drawn(frozen.lapsed(lapse{"s", phaseHeld, phaseGone}, at(0)))
+	want(t, "thawed past X", got, "SIGKILL to group 10; note")
+}
+
+func TestStraysAreSparedUntilADeadline(t *testing.T) {
+	stray := surveyed{survey: survey{stray: []process.Proc{{PID: 31}}, lapsed: []process.Proc{{PID: 41}}}}
+	tab := tableOf(1)
+	want(t, "an ended task's orphan is killed", drawn(tab.surveyed(stray, at(0))), "SIGKILL to [41]")
+	want(t, "a hard stop", drawn(tab.killAll(false, at(0))), "SIGKILL to group 10")
+	want(t, "spares it", drawn(tab.surveyed(stray, at(0))), "SIGKILL to group 10; SIGKILL to [41]")
+	want(t, "the worker's death", drawn(tab.killAll(true, at(0))), "SIGKILL to group 10")
+	for range 2 { // for good: another may come to the guard as an orphan at any time
+		want(t, "ends it", drawn(tab.surveyed(stray, at(0))), "SIGKILL to group 10; SIGKILL to [41]; SIGKILL to [31]")
+		tab.surveyed(surveyed{}, at(0))
+	}
+}
+
+// An alarm names what does not die. On a busy machine the survey that finds nothing may be late: that is none.
+func TestAlarm(t *testing.T) {
+	const killed = 100 * second
+	for _, c := range []struct {
+		name        string
+		reaped      bool
+		left, alive []int
+		want        string
+		first, then string
+	}{
+		{"the survey is late", true, nil, nil, "probe 1 [] past X false", "note", ""},
+		{"what it found has gone since", true, []int{11}, nil, "probe 1 [11] past X false", "note", ""},
+		{
+			"it left one", true,
+			[]int{11},
+			[]int{11},
+			"probe 1 [11] past X false", "alarm g/a [11] past X false; note", "",
+		},
+		{
+			"the command itself does not die", false,
+			[]int{10},
+			[]int{10},
+			"SIGKILL to group 10; probe 1 [10] past X false", "alarm g/a [10] past X false; note", "",
+		},
+	} {
+		tab := tableOf(1)
+		tab.stop(1, unix.SIGKILL, 0, at(killed))
+		if c.reaped {
+			tab.reaped(10, exit(0), at(killed))
+		}
+		for _, pid := range c.left {
+			tab.commands[1].traces.left = append(tab.commands[1].traces.left, process.Proc{PID: pid})
+		}
+		want(t, c.name+" at first", drawn(tab.advance(at(killed+tab.lease/50))), "")
+		want(t, c.name, drawn(tab.advance(at(killed+2*time.Second+1))), c.want)
+		want(t, c.name+", the answer", drawn(tab.probed(1, c.alive, false)), c.first)
+		want(t, c.name+", told once", drawn(tab.probed(1, c.alive, false)), c.then)
+	}
+}
+
+func letter(id uint64) string { return string(rune('a' + id - 1)) }
