@@ -185,9 +185,9 @@ func TestResolve(t *testing.T) {
 	for _, c := range []struct{ name, path, want string }{
 		{"program", dir, program},
 		{"program", "/nowhere:" + dir, program},
-		{"text", dir, ""},    // cannot be executed
-		{"program", ".", ""}, // a relative directory in PATH
-		{"absent", dir, ""},  //
+		{"text", dir, ""},         // cannot be executed
+		{"program", ".", program}, // relative to the directory in which the command runs
+		{"absent", dir, ""},
 		{"./program", "", "./program"},
 		{"/no/such/file", "", "/no/such/file"}, // for the kernel to refuse
 		{fifo, "", fifo},                       // it is not waited for

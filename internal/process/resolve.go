@@ -34,7 +34,7 @@ func Resolve(ctx context.Context, name string, env []string, dir string) (path s
 	go func() { // it ends when the file system answers, which may be long after ctx has ended
 		defer func() { <-probes }()
 		var a answer
-		if a.path, a.err = lookPath(name, env); a.err == nil {
+		if a.path, a.err = lookPath(name, env, dir); a.err == nil {
 			probe(a.path, dir)
 		}
 		answered <- a
@@ -47,7 +47,7 @@ func Resolve(ctx context.Context, name string, env []string, dir string) (path s
 	}
 }
 
-func lookPath(name string, env []string) (string, error) {
+func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
@@ -57,17 +57,20 @@ func lookPath(name string, env []string) (string, error) {
 			path = value
 		}
 	}
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue // "." in PATH would run anything that lies in the current directory
+	for _, place := range filepath.SplitList(path) {
+		if !filepath.IsAbs(place) {
+			place = filepath.Join(dir, place)
 		}
-		file := filepath.Join(dir, name)
+		file, err := filepath.Abs(filepath.Join(place, name))
+		if err != nil {
+			continue // this process's own directory is gone
+		}
 		info, err := os.Stat(file) //nolint:gosec // G703: running what is configured is what this is for
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("%s: not found in PATH: %w", name, os.ErrNotExist)
+	return "", fmt.Errorf("program %q is not in PATH: %w", name, os.ErrNotExist)
 }
 
 // probe does what chdir and execve will do first: it enters the directory, opens the program and reads its beginning,

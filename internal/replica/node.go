@@ -74,6 +74,15 @@ func (r *Replica) supervisorConfig(s *config.Settings) tasks.Config {
 			})
 		},
 		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStopStuck, string(t.Key())) },
+		OnStartStuck: func(t tasks.Task, since time.Time) {
+			r.problems.set(status.Problem{
+				Reason: status.ProblemStartStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
+				Instance: s.Instance,
+				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not answer",
+					since.UTC().Format(time.RFC3339)),
+			})
+		},
+		OnStartUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStartStuck, string(t.Key())) },
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g

@@ -28,6 +28,7 @@ const (
 	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
 	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
 	ProblemStopStuck         = "StopStuck"         // a task does not stop when told to
+	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
 	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
 	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision
 	ProblemRestartRequired   = "RestartRequired"   // a changed setting counts only after a restart
@@ -39,7 +40,7 @@ func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
 		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck,
-		ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
+		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 		closeFiles(command.Stdin)
 		return nil, err
 	}
+	done = sync.OnceFunc(done)
 	defer done()
 	out, stdout, stderr, err := r.pipes()
 	if err != nil {
@@ -40,7 +42,9 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	}
 	command.Key, command.Session, command.Token = r.hold.Key(), r.hold.Session(), c.start.Token
 	command.Stdout, command.Stderr = stdout, stderr
+	answered := r.watchStart(done)
 	p, err := r.s.cfg.Starter.Start(ctx, command)
+	answered()
 	closeFiles(command.Stdin, stdout, stderr) // the starter has done so; an end left open would keep the readers for ever
 	if err != nil {
 		out.end()

@@ -36,7 +36,11 @@ type Config struct {
 	// is called when it ends after all.
 	OnStuck   func(task Task, since time.Time)
 	OnUnstuck func(task Task)
-	// StuckAfter is how long past the stop timeout a task is given before OnStuck. 0: 5 s.
+	// OnStartStuck is called once when a command has not started StuckAfter after it should, since the file system that holds
+	// its program or its directory does not answer. OnStartUnstuck is called when that start is over.
+	OnStartStuck   func(task Task, since time.Time)
+	OnStartUnstuck func(task Task)
+	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck. 0: 5 s.
 	StuckAfter time.Duration
 	// Granted is called before a far side is told that it may work on a key, and until when. Whoever frees the key must wait until
 	// then, unless it hears by another call, with a zero time, that nothing is granted any more. With an error it may not have heard,

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,28 +45,5 @@ func (r Runner) command(env tasks.Env) (tasks.Command, error) {
 	maps.DeleteFunc(base, func(name, _ string) bool { return withheld(name) })
 	maps.Copy(base, set)
 	maps.Copy(base, own)
-	if args[0], err = findProgram(args[0], base["PATH"], dir); err != nil {
-		return tasks.Command{}, fmt.Errorf("exec.command: %w", err)
-	}
 	return tasks.Command{Args: args, Env: base.List(), Dir: dir}, nil
-}
-
-// findProgram finds a program without a slash in the task's PATH, which may not be the replica's.
-func findProgram(name, path, dir string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	for _, place := range filepath.SplitList(path) {
-		if !filepath.IsAbs(place) {
-			place = filepath.Join(dir, place)
-		}
-		file, err := filepath.Abs(filepath.Join(place, name))
-		if err != nil {
-			continue
-		}
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return file, nil
-		}
-	}
-	return "", fmt.Errorf("program %q is not in PATH", name)
 }
