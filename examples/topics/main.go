@@ -95,11 +95,7 @@ func (s service) run(ctx context.Context, path string) error {
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
 		Elector: elector, Clock: time.Now,
 		Policy: balancer.Policy{Settle: s.settle, FirstQuiet: 500 * time.Millisecond},
-		Run: func(key elect.Key) elect.Runnable {
-			return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
-				return supervisor.Run(ctx, tasks.Task{Group: key.Group(), Name: key.Name(), Runner: callback.Runner("consume")}, lease)
-			})
-		},
+		Run:    supervisor.Runnable,
 	})
 	if err != nil {
 		return err
@@ -119,7 +115,16 @@ func (s service) supervisor() (*tasks.Supervisor, error) {
 	if err := registry.Register("consume", s.consume); err != nil {
 		return nil, err
 	}
-	return tasks.NewSupervisor(tasks.Config{Instance: s.instance, Lease: s.lease, Registry: &registry})
+	supervisor, err := tasks.NewSupervisor(tasks.Config{Instance: s.instance, Lease: s.lease, Registry: &registry})
+	if err != nil {
+		return nil, err
+	}
+	var declared []*tasks.Task
+	for _, topic := range s.topics {
+		declared = append(declared, &tasks.Task{Group: group, Name: topic, Runner: callback.Runner("consume")})
+	}
+	supervisor.Declare(declared)
+	return supervisor, nil
 }
 
 // list is what there is to do. Every process declares it; the hash is equal where the list is.

@@ -38,12 +38,11 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	if n.elector, err = elect.New(cfg); err != nil {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
-	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s)); err != nil {
+	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n.elector.View)); err != nil {
 		return nil, err
 	}
-	work := worker{runs: &r.runs, tasks: n.tasks, view: n.elector.View}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
-		Elector: n.elector, Run: work.run, Clock: time.Now, Logger: r.log.WithName("balancer"),
+		Elector: n.elector, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
 		Decided: r.cfg.Metrics.Reconcile, Policy: policy(s, n.elector),
 	})
 	if err != nil {
@@ -63,10 +62,11 @@ func policy(s *config.Settings, e *elect.Elector) balancer.Policy {
 	return p
 }
 
-func (r *Replica) supervisorConfig(s *config.Settings) tasks.Config {
+func (r *Replica) supervisorConfig(s *config.Settings, view func() *elect.View) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
+		Rerun: func(key elect.Key) int64 { return rerunAt(view(), key) },
 		OnStuck: func(t tasks.Task, since time.Time) {
 			r.problems.set(status.Problem{
 				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: s.Instance,
@@ -118,12 +118,15 @@ func declared(s *config.Settings) balancer.Declared {
 	return d
 }
 
-// declare passes the task lists on to the elector and the loop.
-func (n *node) declare(ctx context.Context, m elect.Member, d balancer.Declared) error {
+// declare passes the task lists on: first to who runs the tasks, then to who claims them.
+func (n *node) declare(ctx context.Context, m elect.Member, s *config.Settings, gone func(elect.Key)) error {
+	for _, key := range n.tasks.Declare(taskList(s)) {
+		gone(key)
+	}
 	if err := n.elector.SetMember(ctx, m); err != nil {
 		return err
 	}
-	return n.loop.Declare(ctx, d)
+	return n.loop.Declare(ctx, declared(s))
 }
 
 func (n *node) drain(ctx context.Context) error {

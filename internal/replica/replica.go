@@ -45,7 +45,6 @@ type Replica struct {
 	cfg        Config
 	log        logr.Logger
 	lists      *lists
-	runs       runs
 	problems   problemRegistry
 	heartbeats heartbeats
 	publisher  publisher
@@ -58,7 +57,6 @@ func New(cfg Config) *Replica {
 		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
 		publisher: newPublisher(cfg.Metrics, cfg.Version),
 	}
-	r.runs.set(cfg.Settings, nil)
 	r.problems.set(storeUnreachable("the store has not been reached yet"))
 	r.publish()
 	return r
@@ -101,7 +99,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	group.Go(func() error { keepPublishing(publishing, n.elector.Changed, r.publish); return nil })
 	group.Go(func() error {
 		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings) error {
-			return n.declare(ctx, r.member(s), declared(s))
+			return n.declare(ctx, r.member(s), s, func(gone elect.Key) { r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name()) })
 		})
 	})
 	return group.Wait()
@@ -126,13 +124,6 @@ func (r *Replica) material() material {
 
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
 func (r *Replica) Apply(s *config.Settings, restart []string) {
-	var update func(tasks.Task) bool
-	if n := r.node.Load(); n != nil {
-		update = n.tasks.Update
-	}
-	for _, gone := range r.runs.set(s, update) {
-		r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
-	}
 	r.lists.set(s)
 	r.problems.clear(status.ProblemConfigInvalid)
 	r.problems.clear(status.ProblemRestartRequired)

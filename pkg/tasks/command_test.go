@@ -174,7 +174,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 	}
 	close(sink.open)
 	ended(t, done, "the task")
-	s.readers.Wait()
+	s.means.readers.Wait()
 	if len(sink.got) != lines {
 		t.Fatalf("%d lines, want %d", len(sink.got), lines)
 	}
@@ -197,7 +197,7 @@ func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
 	stop(elect.ErrReleased)
 	ended(t, done, "the task, whose sink takes nothing")
 	close(sink.open)
-	s.readers.Wait()
+	s.means.readers.Wait()
 	if !slices.Equal(sink.got, []string{"up"}) {
 		t.Errorf("the sink got %q", sink.got)
 	}
@@ -270,7 +270,7 @@ func blockedSink(t *testing.T) *slowSink {
 func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 	sink := blockedSink(t)
 	s, metrics := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.outputEnd = 10 * time.Millisecond
+	s.means.outputEnd = 10 * time.Millisecond
 	task := sh(`echo out; echo err >&2; exit 1`)
 	task.Backoff = Backoff{Initial: time.Millisecond, Max: time.Millisecond}
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -294,7 +294,7 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 func TestCloseDoesNotWaitForABlockedSink(t *testing.T) {
 	sink := blockedSink(t)
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.outputEnd = 10 * time.Millisecond
+	s.means.outputEnd = 10 * time.Millisecond
 	task := sh(`echo out; exit 1`)
 	task.Restart = RestartNever
 	_, done := runTask(t, s, task, newHold(task))

@@ -32,6 +32,9 @@ type Config struct {
 	Logger logr.Logger
 	// Metrics is told about runs and restarts.
 	Metrics Metrics
+	// Rerun tells when an operator last asked for a task to run once more although it has ended, in Unix ms; 0: never. An outcome from
+	// before is forgotten. Nil: none is.
+	Rerun func(key elect.Key) int64
 	// OnStuck is called once when a task has not ended StuckAfter past its stop timeout. Its key stays here. OnUnstuck
 	// is called when it ends after all.
 	OnStuck   func(task Task, since time.Time)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )
@@ -60,10 +61,9 @@ func ExampleNewSupervisor() {
 		return
 	}
 	defer supervisor.Close()
-	// What holds the key calls this for as long as it does:
-	var _ tasks.RunFunc = func(ctx context.Context, hold tasks.Hold) error {
-		return supervisor.Run(ctx, tasks.Task{Group: "greetings", Name: "hello", Runner: callback.Runner("hello")}, hold)
-	}
+	supervisor.Declare([]*tasks.Task{{Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Every: time.Minute}})
+	// What holds keys starts and stops their work:
+	var _ func(elect.Key) elect.Runnable = supervisor.Runnable
 	fmt.Println(registry.Names())
 	// Output: [hello]
 }

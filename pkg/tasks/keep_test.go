@@ -213,28 +213,67 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
-func TestOutcomeIsWrittenAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
+// A run that had ended when its key was given up must not run again elsewhere. The lock takes no more writes of its own then.
+func TestOutcomeIsKeptAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := rig(t, func(context.Context, Run) error { return nil })
+		s, _ := rig(t, nil)
+		task := Task{Group: "g", Name: "n", Restart: RestartNever, Runner: finished{}}
+		hold := newHold(task)
+		hold.Fail = func(int) error { return elect.ErrLeaseLost }
+		stop, done := runTask(t, s, task, hold)
+		synctest.Wait()
+		stop(elect.ErrReleased)
+		if err := <-done; !errors.Is(err, ErrDone) || hold.Status().Outcome == nil || hold.Status().State != StateDone {
+			t.Errorf("Run returned %v, status %+v", err, hold.Status())
+		}
+	})
+}
+
+// finished is a runner whose work has ended by itself at the moment when it is told to stop.
+type finished struct{}
+
+func (finished) Kind() string             { return "finished" }
+func (finished) NeedsRestart(Runner) bool { return false }
+
+func (finished) Run(ctx context.Context, _ Env) Ending {
+	<-ctx.Done()
+	return Ending{ByItself: true}
+}
+
+func TestOutcomeThatIsToBeForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rerun int64
+		runs := 0
+		s, _ := rig(t, func(context.Context, Run) error { runs++; return nil }, func(c *Config) {
+			c.Rerun = func(elect.Key) int64 { return rerun }
+		})
 		task := callbackTask()
 		task.Restart = RestartNever
 		hold := newHold(task)
-		var stop context.CancelCauseFunc
-		ready := make(chan struct{})
-		hold.Fail = func(n int) error {
-			if n == 1 {
-				<-ready
-				stop(elect.ErrReleased)
-				return elect.ErrUnavailable
+		again := func(asked int64, want int) {
+			t.Helper()
+			rerun = asked
+			_, done := runTask(t, s, task, hold)
+			if err := <-done; !errors.Is(err, ErrDone) || runs != want {
+				t.Errorf("Run returned %v after %d runs, want %d", err, runs, want)
 			}
-			return nil
 		}
-		stop, done := runTask(t, s, task, hold)
-		close(ready)
-		if err := <-done; !errors.Is(err, ErrDone) || hold.Status().Outcome == nil {
-			t.Errorf("Run returned %v, outcome %+v", err, hold.Status().Outcome)
+		again(0, 1)
+		asked := time.Now().Add(time.Minute).UnixMilli() // by the store's clock, which is ahead
+		again(asked, 2)
+		again(asked, 2)
+		if at := hold.Status().Outcome.At; at < asked {
+			t.Errorf("the outcome is of %d, before the rerun that was asked for at %d: it would be forgotten again", at, asked)
 		}
 	})
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 func TestLongRunResetsBackoff(t *testing.T) {
@@ -287,60 +326,24 @@ func TestDisplay(t *testing.T) {
 	}
 }
 
-func TestUpdateTakesEffectWhileTheWorkGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		end := make(chan struct{})
-		s, _ := rig(t, func(ctx context.Context, _ Run) error {
-			runs++
-			select {
-			case <-end:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		task := callbackTask()
-		task.Restart = RestartNever
-		if s.Update(task) {
-			t.Error("a task that does not run was updated")
+func TestWhatNeedsARestart(t *testing.T) {
+	task := callbackTask().WithDefaults()
+	next := task
+	next.Labels, next.Weight, next.Stop.Timeout = map[string]string{"team": "core"}, 7, time.Minute
+	next.Restart, next.Backoff = RestartOnFailure, Backoff{Initial: time.Hour, Max: time.Hour}
+	if NeedsRestart(task, next) {
+		t.Error("labels, weight, stop, restart and backoff need a restart")
+	}
+	for name, change := range map[string]func(*Task){
+		"runner":   func(t *Task) { t.Runner = named("other") },
+		"kind":     func(t *Task) { t.Runner = shell("true") },
+		"index":    func(t *Task) { t.Index = "1" },
+		"schedule": func(t *Task) { t.Schedule = "@daily" },
+		"every":    func(t *Task) { t.Every = time.Minute },
+	} {
+		other := task
+		if change(&other); !NeedsRestart(task, other) {
+			t.Errorf("another %s is said to need no restart", name)
 		}
-		_, done := runTask(t, s, task, newHold(task))
-		synctest.Wait()
-		next := task
-		next.Labels, next.Weight, next.Stop.Timeout = map[string]string{"team": "core"}, 7, time.Minute
-		next.Restart, next.Backoff = RestartOnFailure, Backoff{Initial: time.Hour, Max: time.Hour}
-		if !s.Update(next) || runs != 1 {
-			t.Errorf("labels, weight, stop, restart and backoff need a restart; %d runs", runs)
-		}
-		for name, change := range map[string]func(*Task){
-			"runner":   func(t *Task) { t.Runner = named("other") },
-			"kind":     func(t *Task) { t.Runner = shell("true") },
-			"index":    func(t *Task) { t.Index = "1" },
-			"schedule": func(t *Task) { t.Schedule = "@daily" },
-			"every":    func(t *Task) { t.Every = time.Minute },
-		} {
-			other := next
-			change(&other)
-			if s.Update(other) {
-				t.Errorf("another %s is said to need no restart", name)
-			}
-		}
-		next.Restart = RestartAlways
-		if !s.Update(next) {
-			t.Error("another restart policy needs a restart")
-		}
-		close(end) // under always it starts again, after the backoff that holds now
-		synctest.Wait()
-		select {
-		case err := <-done:
-			t.Errorf("Run returned %v under the restart policy that it began with", err)
-		default:
-		}
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		if runs < 2 {
-			t.Errorf("%d runs, want a restart", runs)
-		}
-	})
+	}
 }

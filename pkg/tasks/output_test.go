@@ -106,7 +106,7 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 	for range 2 {
 		l.add(keys[0], Stdout, "of a quiet task", time.Now())
 	}
-	before := heap()
+	before := heapInUse()
 	for range lines {
 		for _, key := range keys[1:] {
 			if l.add(key, Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
@@ -114,7 +114,7 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 			}
 		}
 	}
-	if took := heap() - before; took > logBudget*5/4 {
+	if took := heapInUse() - before; took > logBudget*5/4 {
 		t.Errorf("%d bytes are in use, the budget is %d", took, logBudget)
 	}
 	sum := 0
@@ -140,7 +140,7 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-func heap() int {
+func heapInUse() int {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -20,8 +20,8 @@ type Runner interface {
 	Run(ctx context.Context, env Env) Ending
 }
 
-// Leaver is a Runner with something to do before its task leaves the replica. Leave is called once for each hold, after the last
-// Run, and the key goes on when it returns. ctx may have ended; what the remote lease promised bounds it.
+// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again with other fields. Leave is called
+// after the last Run, and the key goes on when it returns. What the remote lease promised bounds it.
 type Leaver interface {
 	Runner
 	Leave(ctx context.Context, env Env)
@@ -61,7 +61,7 @@ func Ended(ctx context.Context, err error) Ending {
 }
 
 // NeedsRestart says whether a run of old must start again to become next. Every other difference, such as labels, weight, stop and
-// the restart policy, takes effect while the run goes on: see [Supervisor.Update].
+// the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func NeedsRestart(old, next Task) bool {
 	return old.Index != next.Index || old.Schedule != next.Schedule || old.Every != next.Every || old.TimeZone != next.TimeZone ||
 		old.Kind() != next.Kind() || next.Runner != nil && next.Runner.NeedsRestart(old.Runner)

@@ -3,55 +3,34 @@ package tasks
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
+	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
-// The states of an owned task, as in [elect.TaskStatus.State].
-const (
-	StateWaiting  = "waiting" // between ticks
-	StateStarting = "starting"
-	StateRunning  = "running"
-	StateStopping = "stopping"
-	StateBackoff  = "backoff"
-	StateDone     = "done"
-	StateFailed   = "failed"
-)
-
-// running is one task under one lease.
+// running is what a task's runs have in common, from when it begins until it ends or begins again.
 type running struct {
-	s      *Supervisor
+	s      *means
 	hold   Hold
 	log    logr.Logger
 	remote *RemoteLease
+	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
 
-	declared atomic.Pointer[Task] // as it is now, see Supervisor.Update
-
-	mu     sync.Mutex // a tick's run reports from a goroutine of its own
-	status elect.TaskStatus
-	noted  elect.TaskStatus // what the hold was given last
-	stuck  bool             // an alarm was raised
+	declared atomic.Pointer[Task] // as it is now
+	stuck    atomic.Bool          // an alarm was raised
 }
 
-func newRunning(s *Supervisor, t Task, hold Hold) *running {
-	status := hold.Status()
-	status.Restarts, status.LastError, status.Settled = 0, "", false // an earlier owner's
-	status.Outcome = nil                                             // one that counts ends keep before it reports
-	r := &running{
-		s: s, hold: hold, status: status,
-		log:    s.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session()),
-		remote: NewRemoteLease(nil),
-	}
-	if s.cfg.Granted != nil {
-		r.remote.note = func(until time.Time) error { return s.cfg.Granted(hold.Key(), hold.Session(), until) }
+func newRunning(m *means, t Task, hold Hold) *running {
+	r := &running{s: m, hold: hold, log: m.log(hold), remote: NewRemoteLease(nil)}
+	if m.cfg.Granted != nil {
+		r.remote.note = func(until time.Time) error { return m.cfg.Granted(hold.Key(), hold.Session(), until) }
 	}
 	r.declared.Store(&t)
 	return r
@@ -60,114 +39,130 @@ func newRunning(s *Supervisor, t Task, hold Hold) *running {
 // task is the task as it is declared now.
 func (r *running) task() Task { return *r.declared.Load() }
 
-// report notes the state, and what change does to the status, in the lock some time; and nothing when nothing has changed, since a task
-// that waits should cost no writes.
-func (r *running) report(state string, change ...func(*elect.TaskStatus)) {
-	status := r.set(state, change)
-	r.mu.Lock()
-	known := r.noted == status
-	r.noted = status
-	r.mu.Unlock()
-	if !known {
-		r.hold.Report(status)
-	}
-}
+// declare notes the task as it is declared now.
+func (r *running) declare(t Task) { r.declared.Store(&t) }
 
-// advance writes the state under the lock and returns the token for the start that follows. It tries until it
-// succeeds, the lease is lost or ctx ends.
-func (r *running) advance(ctx context.Context, state string, change ...func(*elect.TaskStatus)) (int64, error) {
-	status := r.set(state, change)
-	for try := 0; ; try++ {
+// Reasons why work did not end as it should.
+var (
+	errNoRunner = errors.New("the task has no runner")
+	errGoexit   = errors.New("the run called runtime.Goexit")
+)
+
+// attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by advancing the lock to
+// the status first.
+func (r *running) attempt(ctx context.Context, start Start, status elect.TaskStatus, ended func(ran)) {
+	result := ran{start: start}
+	defer func() { ended(result) }()
+	if start.Token == 0 {
 		token, err := r.hold.Advance(ctx, status)
-		switch {
-		case err == nil:
-			r.mu.Lock()
-			r.noted = status
-			r.mu.Unlock()
-			return token, nil
-		case ctx.Err() != nil:
-			return 0, context.Cause(ctx)
-		case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrNotHeld):
-			return 0, err
-		}
-		r.log.V(1).Info("advancing the lock failed, trying again", "token", r.hold.Token())
-		if !sleep(ctx, advanceBackoff.delay(try)) {
-			return 0, context.Cause(ctx)
+		if err == nil {
+			start.Token = token
+			result.start = start
+			if start.ScheduledAt.IsZero() && start.Attempt > 1 {
+				r.s.cfg.Metrics.TaskRestart(r.hold.Key())
+			}
+		} else if result.refused = err; ctx.Err() == nil {
+			return
 		}
 	}
+	if ctx.Err() != nil {
+		result.refused = context.Cause(ctx)
+		return
+	}
+	if timeout := r.task().Timeout; timeout > 0 && !start.ScheduledAt.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		defer cancel()
+	}
+	began := time.Now()
+	defer func() { result.took, result.cause = time.Since(began), context.Cause(ctx) }()
+	r.work(ctx, start, &result.ending)
 }
 
-// advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
-var advanceBackoff = Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
-
-// set changes the status and returns a copy. Since is by the local clock; for display only.
-func (r *running) set(state string, change []func(*elect.TaskStatus)) elect.TaskStatus {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.status.State != state {
-		r.status.State, r.status.Since = state, wallclock.Now().UnixMilli()
+// work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
+func (r *running) work(ctx context.Context, start Start, end *Ending) {
+	task := r.task()
+	if task.Runner == nil {
+		*end = NotStarted(ctx, errNoRunner)
+		return
 	}
-	if !r.task().Ticks() {
-		r.status.NextRunAt = 0
-	}
-	for _, c := range change {
-		c(&r.status)
-	}
-	r.status.Settled = r.settled(state)
-	return r.status
-}
-
-// settled says whether the work should not be moved for balance now: it could not be picked up where it stopped.
-func (r *running) settled(state string) bool {
-	switch state {
-	case StateStarting, StateRunning, StateStopping:
-		return r.task().Ticks() || r.task().Restart != RestartAlways
-	case StateBackoff:
-		return r.task().Ticks() // a tick between two tries
-	default:
-		return false
-	}
-}
-
-// lastError puts err into the status, cut to what a lock may hold: it is for display, the log has all of it.
-func lastError(err error) func(*elect.TaskStatus) {
-	return func(s *elect.TaskStatus) { s.LastError = display(err) }
-}
-
-func nextRunAt(at time.Time) func(*elect.TaskStatus) {
-	return func(s *elect.TaskStatus) {
-		s.NextRunAt = 0
-		if !at.IsZero() {
-			s.NextRunAt = at.UnixMilli()
+	says := &reporter{r: r}
+	var alarm *stuckAlarm
+	watched := make(chan struct{})
+	unwatched := context.AfterFunc(ctx, func() {
+		defer close(watched)
+		says.stopping()
+		alarm = r.watchStuck()
+	})
+	*end = Ended(ctx, errGoexit)
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("%s panicked: %v", task.Kind(), p)
+			r.log.Error(fmt.Errorf("%w\n%s", err, debug.Stack()), "the run panicked", "token", start.Token)
+			*end = Ended(ctx, err)
 		}
+		if !unwatched() {
+			<-watched
+			alarm.end()
+		}
+	}()
+	env := r.env(task, start)
+	env.Status = says
+	*end = task.Runner.Run(ctx, env)
+}
+
+// leave lets the runner tell others that the task is theirs no more.
+func (r *running) leave() {
+	task := r.task()
+	leaver, ok := task.Runner.(Leaver)
+	if !ok {
+		return
+	}
+	if !r.remote.Until().IsZero() {
+		r.report(StateStopping)
+	}
+	leaver.Leave(context.Background(), r.env(task, r.remote.Start()))
+}
+
+func (r *running) env(task Task, start Start) Env {
+	return Env{
+		Task: task, Start: start, Instance: r.s.cfg.Instance, T: r.s.cfg.Lease, Lease: r.hold, Remote: r.remote,
+		Processes: commands{r, start}, HTTP: requests{r.s}, Callbacks: r.s.cfg.Registry, Environ: r.s.cfg.Environ,
+		Status: &reporter{r: r}, Metrics: r.s.cfg.Metrics, Log: r.log,
 	}
 }
 
-// display is an error as valid text of at most elect.MaxText bytes.
-func display(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	if len(text) <= elect.MaxText {
-		return text
-	}
-	const more = "…"
-	end := elect.MaxText - len(more)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
+// requests gives the clients of a supervisor. It implements [HTTP].
+type requests struct{ s *means }
+
+func (q requests) Client(caFile string) (*http.Client, error) { return q.s.cfg.HTTPClient(caFile) }
+
+func (q requests) Turn(ctx context.Context) (done func(), err error) { return turn(ctx, q.s.calls) }
+
+// reporter passes on what a run says about itself. It implements [Status].
+type reporter struct {
+	r    *running
+	mu   sync.Mutex
+	over bool // it was told to stop: what it says comes too late
 }
 
-// sleep waits for d, and says whether it did before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+func (p *reporter) Running() { p.say(StateRunning) }
+
+func (p *reporter) Trouble(err error) { p.say(StateRunning, lastError(err)) }
+
+func (p *reporter) say(state string, change ...func(*elect.TaskStatus)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.r.report(state, change...)
 	}
 }
+
+func (p *reporter) stopping() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.r.report(StateStopping)
+}
+
+var _ Lease = (*elect.Lease)(nil)

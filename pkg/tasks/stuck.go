@@ -28,7 +28,7 @@ func (r *running) watchStuck() *stuckAlarm {
 func (a *stuckAlarm) raise() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || !a.r.setStuck(true) {
+	if a.over || !a.r.stuck.CompareAndSwap(false, true) {
 		return // what is left of a command may be watched beside the run that it is of
 	}
 	a.raised = true
@@ -46,18 +46,9 @@ func (a *stuckAlarm) end() {
 	if !a.raised {
 		return
 	}
-	a.r.setStuck(false)
+	a.r.stuck.Store(false)
 	a.r.log.Info("task ended after all", "duration", time.Since(a.since))
 	if a.r.s.cfg.OnUnstuck != nil {
 		a.r.s.cfg.OnUnstuck(a.r.task())
 	}
-}
-
-// setStuck notes that an alarm is raised or over, and says whether that is new.
-func (r *running) setStuck(stuck bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changed := r.stuck != stuck
-	r.stuck = stuck
-	return changed
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// ticks collects when runs began, as times since the start of the bubble.
-type ticks struct {
+// firings collects when runs began, as times since the start of the bubble.
+type firings struct {
 	began time.Time
 	at    []time.Duration
 	runs  []Run
 }
 
-func (k *ticks) note(run Run) {
+func (k *firings) note(run Run) {
 	k.at, k.runs = append(k.at, time.Since(k.began)), append(k.runs, run)
 }
 
@@ -32,7 +32,7 @@ func minutes(ms ...int) []time.Duration {
 
 func TestTicksFireOnTimeUnderLargerTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
-		k := &ticks{began: time.Now()}
+		k := &firings{began: time.Now()}
 		hold := newHold(callbackTask())
 		s, metrics := rig(t, func(_ context.Context, run Run) error {
 			k.note(run)
@@ -101,7 +101,7 @@ func TestCatchUp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := &ticks{}
+				k := &firings{}
 				s, _ := rig(t, func(_ context.Context, run Run) error { k.note(run); return nil })
 				task := callbackTask()
 				task.Schedule, task.CatchUp, task.CatchUpWindow = "*/20 * * * *", c.catchUp, c.window
@@ -143,7 +143,7 @@ func TestOverlap(t *testing.T) {
 	} {
 		t.Run(string(c.overlap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := &ticks{began: time.Now()}
+				k := &firings{began: time.Now()}
 				going := 0
 				s, metrics := rig(t, func(ctx context.Context, run Run) error {
 					if going++; going != 1 {
@@ -169,7 +169,7 @@ func TestOverlap(t *testing.T) {
 
 func TestTimeoutAndRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &ticks{began: time.Now()}
+		k := &firings{began: time.Now()}
 		s, metrics := rig(t, func(ctx context.Context, run Run) error {
 			k.note(run)
 			switch run.Attempt {

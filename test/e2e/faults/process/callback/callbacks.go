@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -53,14 +52,13 @@ func callbacks(s settings) (*tasks.Registry, error) {
 }
 
 // list is what all copies share.
-func list(s settings) map[elect.Key]tasks.Task {
-	all := map[elect.Key]tasks.Task{}
+func list(s settings) []*tasks.Task {
+	var all []*tasks.Task
 	add := func(name, function string) {
-		t := tasks.Task{
+		all = append(all, &tasks.Task{
 			Group: group, Name: name, Runner: callback.Runner(function), Stop: tasks.Stop{Timeout: 200 * time.Millisecond},
 			Backoff: tasks.Backoff{Initial: 200 * time.Millisecond, Max: time.Minute},
-		}
-		all[t.Key()] = t
+		})
 	}
 	add("bad", "bad")
 	for i := range s.steady {
@@ -69,10 +67,10 @@ func list(s settings) map[elect.Key]tasks.Task {
 	return all
 }
 
-func declaration(list map[elect.Key]tasks.Task) balancer.Declared {
+func declaration(list []*tasks.Task) balancer.Declared {
 	g := balancer.DeclaredGroup{Name: group, Hash: "1"}
-	for key := range list {
-		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: key})
+	for _, t := range list {
+		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: t.Key()})
 	}
 	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
 }

@@ -83,18 +83,11 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	}
 	defer supervisor.Close()
 	declared := list(s)
+	supervisor.Declare(declared)
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
 		Elector: elector, Clock: time.Now, Logger: log,
 		Policy: balancer.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
-		Run: func(key elect.Key) elect.Runnable {
-			return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
-				err := supervisor.Run(ctx, declared[key], lease)
-				if errors.Is(err, tasks.ErrDone) {
-					lease.Park()
-				}
-				return err
-			})
-		},
+		Run:    supervisor.Runnable,
 	})
 	if err != nil {
 		return fmt.Errorf("make the loop: %w", err)

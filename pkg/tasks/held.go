@@ -1,0 +1,102 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// held is a task whose key is held here. While the task waits it is all that there is of it.
+type held struct {
+	key   elect.Key
+	hold  Hold
+	ended func(error)
+	given *Task // what Run was called with; nil: the task as it is declared
+	reins reins
+
+	// The rest belongs to the loop.
+	job         *job
+	run         *running // what it runs with; nil while it waits for a tick
+	tick, retry timer
+}
+
+func newHeld(hold Hold, given *Task, ended func(error)) *held {
+	h := &held{key: hold.Key(), hold: hold, ended: ended, given: given}
+	h.tick, h.retry = timer{task: h, index: -1}, timer{task: h, index: -1}
+	return h
+}
+
+// reins end the run that goes on, at once: that must not wait for the loop.
+type reins struct {
+	mu      sync.Mutex
+	stopped error // nothing may be run any more
+	cancel  context.CancelCauseFunc
+}
+
+// context is that of a run. Call done when the run has ended.
+func (r *reins) context() (ctx context.Context, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	if r.cancel = cancel; r.stopped != nil {
+		cancel(r.stopped)
+	}
+	return ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cancel = nil
+		cancel(nil)
+	}
+}
+
+// cut ends the run that goes on.
+func (r *reins) cut(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel(cause)
+	}
+}
+
+// stop ends the run that goes on, and lets none begin after it.
+func (r *reins) stop(cause error) {
+	r.mu.Lock()
+	if r.stopped == nil {
+		r.stopped = cause
+	}
+	r.mu.Unlock()
+	r.cut(cause)
+}
+
+// runnable is the work of a key that the elector starts and stops. It implements [elect.Runnable].
+type runnable struct {
+	loop *loop
+	mu   sync.Mutex
+	held *held
+}
+
+// Start takes the task up.
+func (r *runnable) Start(lease *elect.Lease, ended func(error)) {
+	h := newHeld(lease, nil, func(err error) {
+		if errors.Is(err, ErrDone) {
+			lease.Park()
+		}
+		ended(err)
+	})
+	r.mu.Lock()
+	r.held = h
+	r.mu.Unlock()
+	r.loop.begin(h)
+}
+
+// Stop has the task end.
+func (r *runnable) Stop(cause error) {
+	r.mu.Lock()
+	h := r.held
+	r.mu.Unlock()
+	if h != nil {
+		r.loop.stop(h, cause)
+	}
+}

@@ -1,0 +1,259 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// loop runs the tasks that are held: it passes what happens to their jobs, and does what those say. One goroutine does so for all of them, and
+// never waits for the work.
+type loop struct {
+	means *means
+
+	mu       sync.Mutex
+	inbox    []func() // what has happened; only the loop's goroutine calls them
+	declared map[elect.Key]*Task
+	wake     chan struct{} // has an element while there may be something in the inbox
+	closed   chan struct{}
+	over     chan struct{} // closed when the goroutine has ended
+
+	// The rest belongs to the goroutine.
+	held   map[elect.Key]*held // of the declared tasks
+	timers timers
+}
+
+func newLoop(m *means) *loop {
+	return &loop{means: m, wake: make(chan struct{}, 1), closed: make(chan struct{}), over: make(chan struct{}), held: map[elect.Key]*held{}}
+}
+
+// post hands do to the goroutine. It does not wait.
+func (l *loop) post(do func()) {
+	l.mu.Lock()
+	l.inbox = append(l.inbox, do)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *loop) run() {
+	defer close(l.over)
+	sleep := time.NewTimer(0)
+	defer sleep.Stop()
+	for {
+		select {
+		case <-l.wake:
+		case <-sleep.C:
+		case <-l.closed:
+			return
+		}
+		l.mu.Lock()
+		inbox := l.inbox
+		l.inbox = nil
+		l.mu.Unlock()
+		for _, do := range inbox {
+			do()
+		}
+		at := now()
+		for h := l.timers.due(at); h != nil; h = l.timers.due(at) {
+			l.apply(h, h.job.wake(at))
+		}
+		if d, ok := l.timers.wait(now()); ok {
+			sleep.Reset(d)
+		}
+	}
+}
+
+// close ends the goroutine.
+func (l *loop) close() {
+	close(l.closed)
+	<-l.over
+}
+
+// begin takes up a task that is held from now on.
+func (l *loop) begin(h *held) {
+	l.post(func() {
+		task, ok := l.taskOf(h)
+		if !ok {
+			h.ended(fmt.Errorf("task %s is not declared", h.key))
+			return
+		}
+		if h.given == nil {
+			l.held[h.key] = h
+		}
+		l.means.logs.open(h.key)
+		h.job = newJob(task, h.hold.Status())
+		h.job.rerun = l.means.rerun(h.key)
+		l.apply(h, h.job.begin(h.hold.Token(), now()))
+	})
+}
+
+// stop has the task end. What runs is told at once, also while the goroutine is busy.
+func (l *loop) stop(h *held, cause error) {
+	l.post(func() {
+		if h.job != nil {
+			l.apply(h, h.job.stopped(cause, now()))
+		}
+	})
+	h.reins.stop(cause)
+}
+
+// declare replaces the tasks, and returns those that are no longer among them.
+func (l *loop) declare(tasks []*Task) (gone []elect.Key) {
+	next := make(map[elect.Key]*Task, len(tasks))
+	for _, t := range tasks {
+		next[t.Key()] = t
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.declared {
+		if next[key] == nil {
+			gone = append(gone, key)
+		}
+	}
+	l.declared = next
+	l.inbox = append(l.inbox, l.redeclare)
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return gone
+}
+
+// redeclare tells the jobs what their tasks are now. One that is gone goes on: its key is given up by who declared it gone.
+func (l *loop) redeclare() {
+	for _, h := range l.held {
+		if task, ok := l.taskOf(h); ok {
+			l.apply(h, h.job.changed(task, now()))
+		}
+	}
+}
+
+// taskOf is the held key's task as it is declared now.
+func (l *loop) taskOf(h *held) (Task, bool) {
+	task := h.given
+	if task == nil {
+		l.mu.Lock()
+		task = l.declared[h.key]
+		l.mu.Unlock()
+	}
+	if task == nil {
+		return Task{}, false
+	}
+	return task.WithDefaults(), true
+}
+
+// apply does what a job says.
+func (l *loop) apply(h *held, fx effects) {
+	if fx.cut != nil {
+		h.reins.cut(fx.cut)
+	}
+	l.observe(h, fx)
+	if fx.fresh {
+		h.run = nil
+	}
+	if h.run != nil {
+		h.run.declare(h.job.task)
+	}
+	if fx.note {
+		h.hold.Report(h.job.status)
+	}
+	switch {
+	case fx.over != nil:
+		l.end(h, fx.over)
+		return
+	case fx.run:
+		l.start(h)
+	case fx.leave:
+		l.leave(h)
+	case h.job.ticks != nil && h.job.phase == idle:
+		h.run = nil // nothing is kept for a task that waits
+	}
+	tick, retry := h.job.times()
+	l.timers.set(h, tick, retry)
+}
+
+// start runs the job's start, once the lock was advanced where it has no token.
+func (l *loop) start(h *held) {
+	if h.run == nil {
+		h.run = l.running(h)
+	}
+	run, start, status := h.run, h.job.start, h.job.status
+	ctx, done := h.reins.context()
+	go run.attempt(ctx, start, status, func(r ran) {
+		done()
+		l.post(func() {
+			h.job.rerun = l.means.rerun(h.key)
+			l.apply(h, h.job.ended(r, now()))
+		})
+	})
+}
+
+// leave lets the runner take leave, which may take as long as the remote lease.
+func (l *loop) leave(h *held) {
+	run := h.run
+	go func() {
+		run.leave()
+		l.post(func() { l.apply(h, h.job.left(now())) })
+	}()
+}
+
+// running is what the task runs with. What it reports counts for as long as it is this.
+func (l *loop) running(h *held) *running {
+	r := newRunning(l.means, h.job.task, h.hold)
+	r.report = func(state string, change ...func(*elect.TaskStatus)) {
+		l.post(func() {
+			if h.run == r {
+				l.apply(h, h.job.said(state, change, now()))
+			}
+		})
+	}
+	return r
+}
+
+// end says that nothing of the task is left.
+func (l *loop) end(h *held, err error) {
+	l.timers.set(h, time.Time{}, time.Time{})
+	h.run = nil
+	if l.held[h.key] == h {
+		delete(l.held, h.key)
+	}
+	l.means.logs.release(h.key)
+	h.ended(err)
+}
+
+// observe counts and logs what a job has found.
+func (l *loop) observe(h *held, fx effects) {
+	for _, run := range fx.ended {
+		l.count(h, run)
+	}
+	if fx.missed > 0 {
+		l.means.log(h.hold).Info("tick was missed", "duration", fx.missed)
+	}
+	if fx.invalid != nil {
+		l.means.log(h.hold).Error(fx.invalid, "task has no schedule")
+	}
+	if errors.Is(fx.over, ErrDone) {
+		l.means.log(h.hold).Info("task has ended for good", "result", fx.over.Error())
+	}
+}
+
+func (l *loop) count(h *held, run runCount) {
+	l.means.cfg.Metrics.RunDone(h.key, run.result, run.took)
+	log := l.means.log(h.hold).WithValues("result", run.result)
+	switch {
+	case run.result == ResultSkipped:
+		log.V(1).Info("tick skipped, the run before it still goes")
+	case run.err != nil:
+		log.Error(run.err, "task ended", "token", h.job.start.Token, "duration", run.took)
+	case h.job.ticks != nil:
+		log.V(1).Info("task ended", "token", h.job.start.Token, "duration", run.took)
+	default:
+		log.Info("task ended", "token", h.job.start.Token, "duration", run.took)
+	}
+}
