@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// TestClientsTakeNoPart holds that a session that declares no groups, as a process does that only wants a lock, differs
-// from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
+// TestClientsTakeNoPart holds that a session that declares no groups, as a process does that only wants a lock,
+// differs from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
 func TestClientsTakeNoPart(t *testing.T) {
 	member := func(id string, lists map[string]string) elect.SessionView {
 		return elect.SessionView{ID: id, State: elect.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists}}
@@ -30,20 +30,20 @@ func TestClientsTakeNoPart(t *testing.T) {
 	if !after.since.Equal(now) {
 		t.Errorf("the membership counts as changed at %v, when the client came", after.since)
 	}
-	d := situation{view: &joined, declared: declared, history: after, now: later}.decide()
-	if len(d.differs) != 0 {
-		t.Errorf("lists differ: %v", d.differs)
+	d, report := newSituation(&joined, declared, Policy{}, after.calm(&joined, later)).decide(Wave{}, later)
+	if len(report.Differs) != 0 {
+		t.Errorf("lists differ: %v", report.Differs)
 	}
-	if len(d.claim) != 2 {
-		t.Errorf("claims %v, want both keys", d.claim)
+	if len(d.Claim) != 2 {
+		t.Errorf("claims %v, want both keys", d.Claim)
 	}
-	if len(d.give) != 1 || d.give[0].Key != "g/gone" {
-		t.Errorf("gives %v, want the key that is declared no longer", d.give)
+	if len(d.Release) != 1 || d.Release[0].Key != "g/gone" {
+		t.Errorf("releases %v, want the key that is declared no longer", d.Release)
 	}
 
-	// Without hashes nothing says who declares what: everybody takes part.
+	// Without hashes nothing says who declares what: all take part.
 	declared.Groups[0].Hash = ""
-	if d := (situation{view: &joined, declared: declared, history: after, now: later}).decide(); len(d.input.Members) != 2 {
-		t.Errorf("members %v", d.input.Members)
+	if in := newSituation(&joined, declared, Policy{}, after.calm(&joined, later)).inputOf(); len(in.Members) != 2 {
+		t.Errorf("members %v", in.Members)
 	}
 }

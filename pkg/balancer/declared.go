@@ -2,12 +2,11 @@ package balancer
 
 import (
 	"slices"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Declared is what one replica is told to run: its task lists.
+// Declared is what one replica has to run: its task lists.
 type Declared struct {
 	// Revision of the lists: where replicas differ, the higher one holds.
 	Revision int64
@@ -37,26 +36,9 @@ func (d Declared) Names() []string {
 	return names
 }
 
-// client says whether a session only uses locks of its own: it declares no groups, while the lists here have hashes. It
-// counts neither in plans nor as a change of membership, and its lists differ from none.
-func (d Declared) client(m elect.SessionView) bool {
+// client says whether a session only uses locks of its own: it declares no groups, while the lists here have hashes.
+// It counts neither in plans nor as a change of membership, and its lists differ from none.
+func (d Declared) client(m *elect.SessionView) bool {
 	hashed := func(g DeclaredGroup) bool { return g.Hash != "" }
 	return m.Known && m.Member.Client() && slices.ContainsFunc(d.Groups, hashed)
 }
-
-// Policy says how eagerly keys move.
-type Policy struct {
-	// Settle is how long membership must have been stable before keys move for balance alone.
-	Settle time.Duration
-	// MaxMoves is how many hand-overs this instance has under way at once in a group; 0: no limit.
-	MaxMoves int
-	// RestartGrace is how long the keys of an instance that stopped in order wait for it to come back; 0: they move at
-	// once.
-	RestartGrace time.Duration
-	// FirstQuiet is how long membership must have been stable before keys that nobody ever owned are claimed, so that
-	// replicas that start together share them out instead of the first taking all. Orphans never wait.
-	FirstQuiet time.Duration
-}
-
-// maxFirstWait bounds the wait for FirstQuiet: a membership that never comes to rest does not keep keys unowned.
-const maxFirstWait = 3 * time.Second

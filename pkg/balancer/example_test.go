@@ -18,11 +18,9 @@ func ExampleBalance() {
 			{Key: "topics/stock", Owner: "2"},
 		}}},
 	})
-	for _, m := range plan.Moves {
-		fmt.Printf("%s: %s → %s (%s)\n", m.Key, m.From, m.To, m.Reason)
-	}
+	fmt.Println(plan.Groups[0].Owners)
 	// Output:
-	// topics/stock: 2 → 3 (Balance)
+	// [1 1 2 3]
 }
 
 // Ten replicas with a cap of 20 for 100 keys, and what is left when six of them are lost.

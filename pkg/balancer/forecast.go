@@ -15,7 +15,7 @@ type Forecast struct {
 	Replicas int             `json:"replicas"`
 	Lost     []string        `json:"lost"` // names of the members lost: those with the most keys
 	Groups   []GroupForecast `json:"groups"`
-	// LeftOver counts the keys that nobody has room for in the end, over all groups.
+	// LeftOver counts the keys that no member has free capacity for in the end, over all groups.
 	LeftOver int `json:"leftOver"`
 	// Moves counts the keys that change their owner when the members are lost, over all groups.
 	Moves int `json:"moves"`
@@ -27,15 +27,15 @@ type GroupForecast struct {
 	Tasks  int    `json:"tasks"` // keys that are not paused
 	Cap    *int   `json:"cap"`   // null: none
 	Before Share  `json:"before"`
-	After  Share  `json:"after"` // the same as Before when nobody is lost
+	After  Share  `json:"after"` // the same as Before when none is lost
 	Moves  int    `json:"moves"`
 }
 
 // Share is how a group's keys are shared out at one moment.
 type Share struct {
 	Instances []InstanceShare `json:"instances"` // in order of names
-	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and Headroom
-	// what would be free if the largest of these members were lost as well. Null: no limit.
+	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and
+	// Headroom what would be free if the largest of these members were lost as well. Null: no limit.
 	Capacity *int `json:"capacity"`
 	Free     *int `json:"free"`
 	Headroom *int `json:"headroom"`
@@ -57,9 +57,10 @@ type UnassignedTask struct {
 	Reason string    `json:"reason"`
 }
 
-// Simulate tells who would own what with so many replicas (below 0 counts as 0), and what happens when lose of them, those
-// with the most keys, are lost at once. Each replica is like the given member, whose caps, limit, labels, zone and
-// revision it has; names and IDs are replica-1 and on. Owners in groups are left out of account: the forecast begins with an empty cluster.
+// Simulate says who would own what with so many replicas (below 0 counts as 0), and what happens when lose of them,
+// those with the most keys, are lost at once. Each replica is like the given member, whose caps, limit, labels, zone
+// and revision it has; names and IDs are replica-1 and on. Owners in groups are left out of account: the forecast
+// begins with an empty cluster.
 func Simulate(groups []Group, replicas int, like Member, lose int) Forecast {
 	in := Input{Groups: make([]Group, len(groups)), Members: makeReplicas(max(replicas, 0), like)}
 	for i, g := range groups {
@@ -73,7 +74,8 @@ func Simulate(groups []Group, replicas int, like Member, lose int) Forecast {
 	before := Balance(in)
 	for i, g := range in.Groups {
 		share := shareOf(in, before, i)
-		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: before.Groups[i].Stats.Tasks, Cap: capOf(like, g.Name), Before: share, After: share}
+		tasks := before.Groups[i].Stats.Tasks
+		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: tasks, Cap: capOf(like, g.Name), Before: share, After: share}
 	}
 	after := before
 	if lose > 0 && len(in.Members) > 0 {
@@ -119,7 +121,8 @@ func (in *Input) takeOver(p Plan) {
 	}
 }
 
-// loseLargest leaves out the members that own the most keys, of equals the last by name, and tells their names in order.
+// loseLargest leaves out the members that own the most keys, of equals the last by name, and returns their names in
+// order.
 func loseLargest(members []Member, p Plan, lose int) (left []Member, lost []string) {
 	owned := make(map[string]int, len(members))
 	for _, g := range p.Groups {
@@ -149,7 +152,10 @@ func capOf(m Member, group string) *int {
 // shareOf words one group's part of a plan.
 func shareOf(in Input, p Plan, group int) Share {
 	g, stats := in.Groups[group], p.Groups[group].Stats
-	s := Share{Capacity: stats.Capacity, Headroom: stats.Headroom, LeftOver: stats.LeftOver(), Instances: []InstanceShare{}, Unassigned: []UnassignedTask{}}
+	s := Share{
+		Capacity: stats.Capacity, Headroom: stats.Headroom, LeftOver: stats.LeftOver(),
+		Instances: []InstanceShare{}, Unassigned: []UnassignedTask{},
+	}
 	if stats.Capacity != nil {
 		free := *stats.Capacity - stats.Tasks
 		s.Free = &free

@@ -19,7 +19,7 @@ func TestSimulate(t *testing.T) {
 		moves          int
 		free, headroom int // after; ignored without a cap
 	}{
-		{"nobody lost", 10, 0, cap20, 0, 0, 100, 80},
+		{"none lost", 10, 0, cap20, 0, 0, 100, 80},
 		{"to the brim", 10, 5, cap20, 0, 50, 0, -20},
 		{"too many", 10, 6, cap20, 20, 40, -20, -40},
 		{"all", 10, 12, cap20, 100, 0, -100, -100},
@@ -41,7 +41,7 @@ func TestSimulate(t *testing.T) {
 				t.Errorf("%d instances after, want %d", len(g.After.Instances), want)
 			}
 			if g.After.Capacity != nil && (*g.After.Free != tc.free || *g.After.Headroom != tc.headroom) {
-				t.Errorf("free %d, head-room %d", *g.After.Free, *g.After.Headroom)
+				t.Errorf("free %d, headroom %d", *g.After.Free, *g.After.Headroom)
 			}
 		})
 	}

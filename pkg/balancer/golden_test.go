@@ -51,7 +51,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// playScenario returns the scenario with what plan shows written anew.
+// playScenario returns the scenario with what plan shows written again.
 func playScenario(t *testing.T, text string) string {
 	t.Helper()
 	s := scene{t: t}
@@ -201,7 +201,7 @@ func (s *scene) find(key elect.Key) *Key {
 func (s *scene) plan() string {
 	p := Balance(s.in)
 	var out strings.Builder
-	writeMoves(&out, p.Moves)
+	writeMoves(&out, movesOf(s.in, p))
 	for gi, g := range s.in.Groups {
 		s.writeGroup(&out, g, p.Groups[gi])
 	}
@@ -212,8 +212,8 @@ func (s *scene) plan() string {
 	return out.String()
 }
 
-// writeMoves sums moves up: how many from whom to whom and why.
-func writeMoves(out *strings.Builder, moves []Move) {
+// writeMoves sums moves up: how many from which member to which, and why.
+func writeMoves(out *strings.Builder, moves []move) {
 	if len(moves) == 0 {
 		out.WriteString("    nothing moves\n")
 		return
@@ -242,7 +242,7 @@ func (s *scene) writeGroup(out *strings.Builder, g Group, p GroupPlan) {
 	if p.Stats.Headroom != nil {
 		headroom = strconv.Itoa(*p.Stats.Headroom)
 	}
-	fmt.Fprintf(out, "    %s: %d of %d owned, head-room %s\n", g.Name, p.Stats.Assigned, p.Stats.Tasks, headroom)
+	fmt.Fprintf(out, "    %s: %d of %d owned, headroom %s\n", g.Name, p.Stats.Assigned, p.Stats.Tasks, headroom)
 	for _, m := range s.in.Members {
 		owned, load := 0, 0
 		for ki, id := range p.Owners {

@@ -6,63 +6,37 @@ import (
 	"strings"
 )
 
-// group is one group while a plan is made. Slices named "by member" have an entry for every member of the roster, those
-// named "by key" one for every key, in the order of the input.
+// group is one group of the input, made ready to look things up in. Slices named "by member" have an entry for every
+// member of the roster, those named "by key" one for every key, in the order of the input.
 type group struct {
-	*scratch
+	classes
 
 	in     *Group
 	roster *roster
 	order  []int32 // the unpaused keys in ascending order
 
 	eligible []int32 // live members that may own keys here, ascending
-	places   []int   // by member: the most keys it may get, by its cap; 0 when not eligible
-	upper    []int   // by member: the same, less what MaxTasks leaves to other groups
+	capacity []int   // by member: the most keys it may get, by its cap; 0 when not eligible
 
-	owner  []int32 // by key: the member that owns it, live or draining
-	home   []int32 // by key: the eligible member it stays with if nothing speaks against it
-	target []int32 // by key: the answer
-
-	classes  []class // in the order in which they are placed; the last one is for all without a pin
-	classOf  []int32 // by key, or nil when nobody is pinned
+	home     []int32 // by key: the eligible member it stays with if nothing speaks against it
 	settled  []int32 // keys that are settled and have a home
 	weighted bool    // weights differ
 	zoned    bool    // every eligible member says its zone
 	mixed    bool    // eligible members are of two or more revisions
 	frozen   bool    // mixed, and held keys stay
 	newest   int32   // rank of the newest revision
-
-	count []int // by member: keys it has so far
-	must  []int // by member: of these, settled and strictly pinned ones
-	mass  []int // by member: weights of what it has so far
 }
 
-// scratch is what groups lend each other, one after the other.
-type scratch struct {
-	room  []int // by member; outside stands for members that do not matter now
-	slots []slot
-	pool  []int32
-}
-
-const outside = -1
-
-func newScratch(members int) *scratch {
-	s := &scratch{room: make([]int, members)}
-	for i := range s.room {
-		s.room[i] = outside
-	}
-	return s
-}
-
-func newGroup(in *Group, r *roster, work *scratch, even bool) *group {
-	g := &group{scratch: work, in: in, roster: r}
+func newGroup(in *Group, r *roster, even bool) *group {
+	g := &group{in: in, roster: r}
 	g.orderKeys()
 	g.findEligible(even)
+	g.classes = findClasses(in.Keys, g.order, r, g.eligible)
 	g.findHomes()
-	g.findClasses()
 	return g
 }
 
+// orderKeys leaves paused keys out and sorts the others, and notes whether weights differ.
 func (g *group) orderKeys() {
 	keys := g.in.Keys
 	g.order = make([]int32, 0, len(keys))
@@ -80,32 +54,29 @@ func (g *group) orderKeys() {
 		g.order = append(g.order, int32(i))
 	}
 	if !sorted {
-		slices.SortFunc(g.order, func(a, b int32) int {
-			return cmp.Or(strings.Compare(string(keys[a].Key), string(keys[b].Key)), cmp.Compare(a, b))
-		})
+		slices.SortFunc(g.order, g.compareKeys)
 	}
+}
+
+// compareKeys orders keys, given by their indexes.
+func (g *group) compareKeys(a, b int32) int {
+	return cmp.Or(strings.Compare(string(g.in.Keys[a].Key), string(g.in.Keys[b].Key)), cmp.Compare(a, b))
 }
 
 func (g *group) findEligible(even bool) {
 	members := g.roster.members
-	by := make([]int, 5*len(members)) // one allocation for all that is by member
-	next := func() []int {
-		part := by[:len(members):len(members)]
-		by = by[len(members):]
-		return part
-	}
-	g.places, g.upper, g.count, g.must, g.mass = next(), next(), next(), next(), next()
+	g.capacity = make([]int, len(members))
 	g.zoned = true
-	oldest := int32(len(members)) //nolint:gosec // G115: nobody has 2^31 members
+	oldest := int32(len(members)) //nolint:gosec // G115: no cluster has 2^31 members
 	for i := range members {
 		m := &members[i]
 		if m.Draining || !g.in.mayOwn(m) {
 			continue
 		}
 		g.eligible = append(g.eligible, int32(i))
-		g.places[i] = len(g.order)
+		g.capacity[i] = len(g.order)
 		if limit, ok := m.limit(g.in.Name); ok {
-			g.places[i] = min(limit, len(g.order))
+			g.capacity[i] = min(limit, len(g.order))
 		}
 		g.zoned = g.zoned && g.roster.zone[i] != none
 		g.newest = max(g.newest, g.roster.rank[i])
@@ -113,26 +84,16 @@ func (g *group) findEligible(even bool) {
 	}
 	g.mixed = oldest < g.newest
 	g.frozen = g.mixed && !even
-	copy(g.upper, g.places)
 }
 
-// limit is the most keys of a group that m may own, by its cap and by its limit over all groups.
-func (m *Member) limit(group string) (int, bool) {
-	limit, ok := m.Caps[group]
-	switch {
-	case m.MaxTasks <= 0:
-	case !ok || m.MaxTasks < limit:
-		limit, ok = m.MaxTasks, true
-	}
-	return max(limit, 0), ok
-}
+// isNewer says whether two revisions run side by side and the member is of the newer.
+func (g *group) isNewer(m int32) bool { return g.mixed && g.roster.rank[m] == g.newest }
 
-// findHomes says for each key who owns it and where it stays if nothing speaks against it: where it is being handed to, else
-// with its owner, if they are eligible.
+// findHomes says for each key where it stays if nothing speaks against it: where it is being handed to, else with its
+// owner, if they are eligible.
 func (g *group) findHomes() {
 	keys := g.in.Keys
-	by := make([]int32, 3*len(keys))
-	g.owner, g.home, g.target = by[:len(keys)], by[len(keys):2*len(keys)], by[2*len(keys):]
+	g.home = make([]int32, len(keys))
 	eligible := make([]bool, len(g.roster.members))
 	for _, m := range g.eligible {
 		eligible[m] = true
@@ -143,7 +104,7 @@ func (g *group) findHomes() {
 		if k.Owner != lastID {
 			lastID, last = k.Owner, g.roster.find(k.Owner)
 		}
-		g.owner[i], g.home[i] = last, none
+		g.home[i] = none
 		if last != none && eligible[last] {
 			g.home[i] = last
 		}
@@ -163,24 +124,4 @@ func (g *group) findSettled() {
 			g.settled = append(g.settled, i)
 		}
 	}
-}
-
-// assign gives a key to a member.
-func (g *group) assign(key, member int32) {
-	g.target[key] = member
-	g.count[member]++
-	g.mass[member] += g.in.Keys[key].weight()
-}
-
-// stayThere makes every key's target its home. It says whether all were at home.
-func (g *group) stayThere() bool {
-	same := true
-	for _, key := range g.order {
-		if t := g.target[key]; t != g.home[key] {
-			same = false
-			g.home[key] = t
-		}
-	}
-	g.findSettled()
-	return same
 }

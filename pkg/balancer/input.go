@@ -4,12 +4,12 @@ import "github.com/shardctl/shardctl/pkg/elect"
 
 // Input is all that a plan depends on. Balance does not change it and keeps nothing of it but strings.
 type Input struct {
-	// Members are the live and draining sessions, in any order, each ID once. Keys of anybody else are orphans.
+	// Members are the live and draining sessions, in any order, each ID once. Keys of any other owner are orphans.
 	Members []Member
 	// Groups, in any order, each name once, and each key once in all of them.
 	Groups []Group
-	// Even asks for even quotas also while two revisions live side by side; else a rolling update is assumed to be under way,
-	// and held keys stay until their owner drains or dies.
+	// Even asks for even quotas also while two revisions live side by side; else a rolling update is assumed to be
+	// under way, and held keys stay until their owner drains or dies.
 	Even bool
 }
 
@@ -39,11 +39,12 @@ type Group struct {
 type Key struct {
 	Key    elect.Key
 	Weight int    // share of the load; less than 1 counts as 1
-	Owner  string // member ID; empty or unknown: nobody owns it
+	Owner  string // member ID; empty or unknown: it has no owner
 	// Reserved is the ID of the member it is being handed to: for the plan it is there already.
 	Reserved string
-	// Pin names who shall own the key: an instance, a pattern as in path.Match, or zone=ZONE. Empty: anybody. It is a wish,
-	// left out of account while no such member lives or has room; with Strict the key stays unassigned then.
+	// Pin names who shall own the key: an instance, a pattern as in path.Match, or zone=ZONE. Empty: any. It is a
+	// preference, left out of account while no such member lives or has free capacity; with Strict the key stays
+	// unassigned then.
 	Pin    string
 	Strict bool
 	// Paused keys get no owner. So do done and failed ones.
@@ -54,6 +55,17 @@ type Key struct {
 }
 
 func (k *Key) weight() int { return max(k.Weight, 1) }
+
+// limit is the most keys of a group that m may own, by its cap and by its limit over all groups.
+func (m *Member) limit(name string) (int, bool) {
+	limit, ok := m.Caps[name]
+	switch {
+	case m.MaxTasks <= 0:
+	case !ok || m.MaxTasks < limit:
+		limit, ok = m.MaxTasks, true
+	}
+	return max(limit, 0), ok
+}
 
 // mayOwn says whether m carries all labels that the group selects by.
 func (g *Group) mayOwn(m *Member) bool { return Selects(g.Selector, m.Labels) }

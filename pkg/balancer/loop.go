@@ -12,18 +12,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Elector is what the loop needs of package elect: *elect.Elector is one.
-type Elector interface {
-	View() *elect.View
-	Changed() <-chan struct{}
-	Done() <-chan struct{}
-	Track(ctx context.Context, groups ...string) error
-	Claim(ctx context.Context, keys []elect.Key, opts elect.LockOptions, run func(elect.Key) elect.Runnable) error
-	TakeReserved(ctx context.Context, run func(elect.Key) elect.Runnable) error
-	GiveUp(ctx context.Context, moves ...elect.HandOver) error
-	Decline(ctx context.Context, keys ...elect.Key) error
-}
-
 // LoopConfig is what a Loop is made of.
 type LoopConfig struct {
 	Elector Elector
@@ -42,17 +30,8 @@ type Loop struct {
 	mu       sync.Mutex
 	declared Declared
 	known    map[elect.Key]bool // what is declared
-	policy   Policy
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
-}
-
-// Report is what the last decision found, for status and metrics. Nobody changes it.
-type Report struct {
-	// Unassigned lists, in order of keys, those that the plan gives to nobody, and why.
-	Unassigned []Unassigned
-	// Differs lists, by group, the instances whose list is another at the same revision.
-	Differs map[string][]string
 }
 
 // NewLoop makes a Loop that has nothing declared.
@@ -67,10 +46,10 @@ func NewLoop(cfg LoopConfig) (*Loop, error) {
 	if cfg.Clock == nil {
 		errs = append(errs, errors.New("clock: required"))
 	}
-	return &Loop{cfg: cfg, policy: cfg.Policy, wake: make(chan struct{}, 1)}, errors.Join(errs...)
+	return &Loop{cfg: cfg, wake: make(chan struct{}, 1)}, errors.Join(errs...)
 }
 
-// Declare replaces the task lists. Removed keys are given up, new ones claimed.
+// Declare replaces the task lists. Removed keys are released, new ones claimed.
 func (l *Loop) Declare(ctx context.Context, d Declared) error {
 	known := map[elect.Key]bool{}
 	for _, g := range d.Groups {
@@ -133,7 +112,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.cfg.Decided != nil {
 			l.cfg.Decided(took)
 		}
-		if !rest(ctx, max(minGap, 2*took)) {
+		if !waitFor(ctx, max(minGap, 2*took)) {
 			return nil
 		}
 		if again <= 0 || again > maxIdle {
@@ -152,8 +131,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// rest waits for d, so that a flood of changes is met by few decisions.
-func rest(ctx context.Context, d time.Duration) bool {
+// waitFor waits for d, so that a flood of changes is met by few decisions.
+func waitFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -167,25 +146,27 @@ func rest(ctx context.Context, d time.Duration) bool {
 // once looks, decides and acts.
 func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Duration, history, error) {
 	l.mu.Lock()
-	s := situation{view: l.cfg.Elector.View(), declared: l.declared, policy: l.policy, now: now}
+	declared := l.declared
 	l.mu.Unlock()
-	if !s.view.Loaded || !s.view.Open && !s.view.Draining {
+	view := l.cfg.Elector.View()
+	if !view.Loaded || !view.Open && !view.Draining {
 		return 0, past, nil
 	}
-	s.history = past.follow(s.view, s.declared, now)
-	if keys := s.reservedForMe(); len(keys) > 0 && !s.view.Draining {
+	past = past.follow(view, declared, now)
+	if keys := reservedFor(view); len(keys) > 0 && !view.Draining {
 		if err := l.take(ctx, keys); err != nil {
-			return 0, s.history, err
+			return 0, past, err
 		}
 	}
-	d := s.decide()
-	s.history = s.history.pace(&d, s.view.Draining, now)
-	l.report.Store(&Report{Unassigned: d.plan.Unassigned, Differs: d.differs})
-	return d.again, s.history, l.act(ctx, d, s.view)
+	s := newSituation(view, declared, l.cfg.Policy, past.calm(view, now))
+	d, report := s.decide(past.wave, now)
+	past.wave = d.Wave
+	l.report.Store(&report)
+	return d.Again, past, l.act(ctx, d, view)
 }
 
-// take claims what was handed over to this instance and not taken at once, and declines what it does not know or has no room
-// for.
+// take claims what was handed over to this instance and not taken at once, and declines what it does not know or has
+// no free capacity for.
 func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 	var known []elect.Key
 	for _, key := range keys {
@@ -196,20 +177,20 @@ func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 	if err := l.cfg.Elector.Claim(ctx, known, elect.LockOptions{}, l.cfg.Run); err != nil {
 		return err
 	}
-	// Claim has taken every key that the caps have room for: Decline leaves those out.
+	// Claim has taken every key that the caps allow: Decline leaves those out.
 	return l.cfg.Elector.Decline(ctx, keys...)
 }
 
-func (l *Loop) act(ctx context.Context, d decision, seen *elect.View) error {
-	if len(d.give) > 0 {
-		l.cfg.Logger.V(1).Info("Giving keys up", "keys", len(d.give))
-		if err := l.cfg.Elector.GiveUp(ctx, d.give...); err != nil {
+func (l *Loop) act(ctx context.Context, d Decision, seen *elect.View) error {
+	if len(d.Release) > 0 {
+		l.cfg.Logger.V(1).Info("Releasing keys", "keys", len(d.Release))
+		if err := l.cfg.Elector.GiveUp(ctx, d.Release...); err != nil {
 			return err
 		}
 	}
-	if len(d.claim) == 0 {
+	if len(d.Claim) == 0 {
 		return nil
 	}
-	l.cfg.Logger.V(1).Info("Claiming keys", "keys", len(d.claim))
-	return l.cfg.Elector.Claim(ctx, d.claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
+	l.cfg.Logger.V(1).Info("Claiming keys", "keys", len(d.Claim))
+	return l.cfg.Elector.Claim(ctx, d.Claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// The naive balancer: it deals keys out one at a time, each time looking at everybody, and knows nothing of levels, quotas or
-// classes. It is for equal weights, without zones, pins and MaxTasks.
+// The naive balancer: it deals keys out one at a time, each time looking at everybody, and knows nothing of levels,
+// quotas or classes. It is for equal weights, without zones, pins and MaxTasks.
 
-// naiveQuotas is the multiset of counts that water-filling has to reach: each key goes to whoever has fewest and has room.
+// naiveQuotas is the multiset of counts that water-filling has to reach: each key goes to a member that has fewest
+// and free capacity.
 func naiveQuotas(caps []int, n int) []int {
 	got := make([]int, len(caps))
 	for range n {
@@ -29,8 +30,8 @@ func naiveQuotas(caps []int, n int) []int {
 	return got
 }
 
-// naiveMoves is the fewest keys that have to leave their live owner. It takes them one at a time from whoever may not
-// keep what it has: everybody may keep the level, and as many as there are single keys above it one more.
+// naiveMoves is the fewest keys that have to leave their live owner. It takes them one at a time from a member that
+// may not keep what it has: everybody may keep the level, and as many as there are single keys above it one more.
 func naiveMoves(caps, held []int, n int) int {
 	quotas := naiveQuotas(caps, n)
 	level, singles := len(held)*n+1, 0
@@ -58,8 +59,8 @@ func naiveMoves(caps, held []int, n int) int {
 	return moves
 }
 
-// maxFlow is the most keys that can be placed: Ford and Fulkerson, one unit at a time, on source → key → (group, member) → member →
-// sink.
+// maxFlow is the most keys that can be placed: Ford and Fulkerson, one unit at a time, on source → key → (group,
+// member) → member → sink.
 func maxFlow(in Input) int {
 	type edge struct{ to, left, back int }
 	var graph [][]edge
@@ -215,7 +216,7 @@ func drawGroup(t *rapid.T, d drawing, i, members int) Group {
 	}
 	for j := range rapid.IntRange(0, 40).Draw(t, "keys") {
 		k := Key{Key: elect.NewKey(g.Name, fmt.Sprintf("t%02d", j)), Weight: 1}
-		// members+1 is somebody who is gone, members+2 nobody
+		// members+1 is one that is gone, members+2 none
 		if o := rapid.IntRange(0, members+1).Draw(t, "owner"); o <= members {
 			k.Owner = fmt.Sprintf("id%d", o)
 		}

@@ -6,29 +6,17 @@ import "github.com/shardctl/shardctl/pkg/elect"
 type Plan struct {
 	// Groups stand in the order of Input.Groups.
 	Groups []GroupPlan
-	// Moves lists, in order of keys, every key whose new owner is not its present one, first owners included.
-	Moves []Move
-	// Unassigned lists, in order of keys, those that nobody may own or has room for. Paused keys are not among them.
+	// Unassigned lists, in order of keys, those that no member may own or has free capacity for. Paused keys are not
+	// among them.
 	Unassigned []Unassigned
 }
 
 // GroupPlan is the plan for one group.
 type GroupPlan struct {
 	Name string
-	// Owners are member IDs in the order of the group's Keys; empty: nobody.
+	// Owners are member IDs in the order of the group's Keys; empty: none.
 	Owners []string
 	Stats  Stats
-}
-
-// Move is one key that changes its owner.
-type Move struct {
-	Key elect.Key
-	// From is the ID of the member that owns the key and has to give it up, live or draining; empty when nobody does.
-	From string
-	To   string // a member's ID
-	// Reason is Balance, Drain, Pin or Upgrade. It is empty when From is: whether such a key is new or lost its owner only the
-	// caller knows.
-	Reason elect.Reason
 }
 
 // Unassigned is a key without an owner, and why. Its present owner, if any, has to give it up.
@@ -40,7 +28,7 @@ type Unassigned struct {
 // Why a key is unassigned.
 const (
 	NoCapacity     = "NoCapacity"     // all that may own it are full
-	NoInstance     = "NoInstance"     // nobody lives that may own it
+	NoInstance     = "NoInstance"     // no member lives that may own it
 	PinUnavailable = "PinUnavailable" // strictly pinned to what does not live, may not own it or is full
 )
 
@@ -51,8 +39,8 @@ type Stats struct {
 	Members  int // live members that may own the group's keys
 	// Capacity is the sum of those members' limits; nil: some have none.
 	Capacity *int
-	// Headroom is the places left once the member with the largest limit is lost: below 0, so many keys would be without
-	// an owner; nil: no limit.
+	// Headroom is the capacity left once the member with the largest limit is lost: below 0, so many keys would be
+	// without an owner; nil: no limit.
 	Headroom *int
 	// Imbalance is the most keys a member owns less the fewest.
 	Imbalance int

@@ -17,8 +17,8 @@ type slot struct {
 	quota int // the answer
 }
 
-// fill shares n keys out by water-filling: quota is lo, level or hi, whichever is the middle one, and what then is left goes as
-// single keys to those who hold more than the level. It places as many of the n as lo and hi let it.
+// fill shares n keys out by water-filling: quota is lo, level or hi, whichever is the middle one, and what then is
+// left goes as single keys to those who hold more than the level. It places as many of the n as lo and hi let it.
 //
 // The level is the same whatever is held, so a state that was shared out once is shared out the same again.
 func fill(slots []slot, n int) {
@@ -27,7 +27,8 @@ func fill(slots []slot, n int) {
 	}
 }
 
-// fillLevel gives every slot its part of the level, and returns what is left then: fewer keys than there are open slots.
+// fillLevel gives every slot its part of the level, and returns what is left then: fewer keys than there are open
+// slots.
 func fillLevel(slots []slot, n int) (level, rest int) {
 	level, rest = waterLevel(slots, clampTotal(slots, n))
 	for i := range slots {
@@ -37,8 +38,8 @@ func fillLevel(slots []slot, n int) (level, rest int) {
 	return level, rest
 }
 
-// open says whether a slot could take one key above the level.
-func (s *slot) open(level int) bool { return s.lo <= level && level < s.hi }
+// takesOne says whether a slot could take one key above the level.
+func (s *slot) takesOne(level int) bool { return s.lo <= level && level < s.hi }
 
 // clampTotal brings n between the sums of lo and hi.
 func clampTotal(slots []slot, n int) int {
@@ -79,7 +80,7 @@ func waterLevel(slots []slot, n int) (level, rest int) {
 func giveSingles(slots []slot, level, rest int) {
 	open := make([]int, 0, len(slots))
 	for i := range slots {
-		if slots[i].open(level) {
+		if slots[i].takesOne(level) {
 			open = append(open, i)
 		}
 	}
@@ -89,9 +90,9 @@ func giveSingles(slots []slot, level, rest int) {
 	}
 }
 
-// compare orders slots by who gets one key above the level first. Whoever holds more than the level saves a move; how
-// many more must not count, nor how many fewer: else the quotas would change while keys are being handed over, and keys would move
-// that need not.
+// compare orders slots by who gets one key above the level first. A member that holds more than the level saves a
+// move; how many more must not count, nor how many fewer: else the quotas would change while keys are being handed
+// over, and keys would move that need not.
 func (s *slot) compare(t *slot, level int) int {
 	return cmp.Or(
 		-cmpBool(s.held > level, t.held > level),
@@ -99,15 +100,4 @@ func (s *slot) compare(t *slot, level int) int {
 		cmp.Compare(s.load, t.load),
 		cmp.Compare(s.member, t.member),
 	)
-}
-
-func cmpBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// cluster plays a cluster: plans are carried out at once.
-type cluster struct {
+// players are a cluster: plans are carried out at once.
+type players struct {
 	t     *testing.T
 	in    Input
 	moves int // from one member to another
 	clock int64
 }
 
-func newCluster(t *testing.T, tasks int) *cluster {
+func newPlayers(t *testing.T, tasks int) *players {
 	t.Helper()
-	return &cluster{t: t, in: Input{Groups: []Group{{Name: "topics", Keys: makeKeys("topics", tasks)}}}}
+	return &players{t: t, in: Input{Groups: []Group{{Name: "topics", Keys: makeKeys("topics", tasks)}}}}
 }
 
 func makeKeys(group string, n int) []Key {
@@ -29,12 +29,12 @@ func makeKeys(group string, n int) []Key {
 	return keys
 }
 
-func (c *cluster) join(name, revision string, caps map[string]int) {
+func (c *players) join(name, revision string, caps map[string]int) {
 	c.clock++
 	c.in.Members = append(c.in.Members, Member{ID: name + "-id", Name: name, Revision: revision, Opened: c.clock, Caps: caps})
 }
 
-func (c *cluster) drain(name string) {
+func (c *players) drain(name string) {
 	for i := range c.in.Members {
 		if c.in.Members[i].Name == name {
 			c.in.Members[i].Draining = true
@@ -42,7 +42,7 @@ func (c *cluster) drain(name string) {
 	}
 }
 
-func (c *cluster) leave(name string) {
+func (c *players) leave(name string) {
 	for i := range c.in.Members {
 		if c.in.Members[i].Name == name {
 			c.in.Members = append(c.in.Members[:i:i], c.in.Members[i+1:]...)
@@ -52,14 +52,14 @@ func (c *cluster) leave(name string) {
 }
 
 // settle carries the plan out, and returns the moves between members.
-func (c *cluster) settle() []Move {
+func (c *players) settle() []move {
 	c.t.Helper()
 	p := Balance(c.in)
 	if len(p.Unassigned) > 0 {
 		c.t.Fatalf("%d unassigned, first %v", len(p.Unassigned), p.Unassigned[0])
 	}
-	var moves []Move
-	for _, m := range p.Moves {
+	var moves []move
+	for _, m := range movesOf(c.in, p) {
 		if m.From != "" {
 			moves = append(moves, m)
 		}
@@ -73,7 +73,7 @@ func (c *cluster) settle() []Move {
 	return moves
 }
 
-func (c *cluster) revision(id string) string {
+func (c *players) revision(id string) string {
 	for _, m := range c.in.Members {
 		if m.ID == id {
 			return m.Revision
@@ -82,7 +82,7 @@ func (c *cluster) revision(id string) string {
 	return ""
 }
 
-func (c *cluster) owned() map[string]int {
+func (c *players) owned() map[string]int {
 	owned := map[string]int{}
 	for _, k := range c.in.Groups[0].Keys {
 		owned[k.Owner]++
@@ -111,7 +111,7 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newCluster(t, tc.tasks)
+			c := newPlayers(t, tc.tasks)
 			var caps map[string]int
 			if tc.cap > 0 {
 				caps = map[string]int{"topics": tc.cap}
@@ -124,7 +124,7 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 			}
 			c.settle()
 			started, stopped := 0, 0
-			check := func(moves []Move) {
+			check := func(moves []move) {
 				t.Helper()
 				for _, m := range moves {
 					from, to := c.revision(m.From), c.revision(m.To)

@@ -62,8 +62,9 @@ func (r *roster) numberZones() {
 	}
 }
 
-// rankRevisions orders the revisions by when the earliest member of each was opened: the one whose earliest came last is
-// the newest. Draining members count, else an old pod that was restarted would look new once its siblings have gone.
+// rankRevisions orders the revisions by when the earliest member of each was opened: the one whose earliest came last
+// is the newest. Draining members count, else an old pod that was restarted would look new once its siblings have
+// gone.
 func (r *roster) rankRevisions() {
 	type revision struct {
 		name   string
@@ -101,4 +102,37 @@ func (r *roster) find(id string) int32 {
 		return i
 	}
 	return none
+}
+
+// alike says whether all zones have equally many of these members: only then do even zones make even members.
+func (r *roster) alike(members []int32) bool {
+	sizes := map[int32]int{}
+	for _, m := range members {
+		sizes[r.zone[m]]++
+	}
+	for _, n := range sizes {
+		if n*len(sizes) != len(members) {
+			return false
+		}
+	}
+	return true
+}
+
+// byZone is members in order of zones.
+func (r *roster) byZone(members []int32) []int32 {
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b int32) int { return cmp.Compare(r.zone[a], r.zone[b]) })
+	return sorted
+}
+
+// cmpBool orders false before true.
+func cmpBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }

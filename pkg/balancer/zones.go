@@ -2,8 +2,8 @@ package balancer
 
 import "slices"
 
-// spread is fill that knows of zones: everybody gets the level all the same, and the single keys above it go to the zones that
-// have fewest.
+// spread is fill that knows of zones: everybody gets the level all the same, and the single keys above it go to the
+// zones that have fewest.
 func spread(slots []slot, n int, zoned bool) {
 	if !zoned {
 		fill(slots, n)
@@ -20,8 +20,8 @@ type zoneShare struct {
 	open []int // positions of its slots that the level did not fill, in the order in which they get one more
 }
 
-// giveSinglesByZone is giveSingles by water-filling over the zones. Of zones that have equally many, that goes first whose next
-// member would.
+// giveSinglesByZone is giveSingles by water-filling over the zones. Of zones that have equally many, that goes first
+// whose next member would.
 func giveSinglesByZone(slots []slot, level, rest int) {
 	zones := zoneShares(slots, level)
 	sums := make([]slot, len(zones))
@@ -34,7 +34,7 @@ func giveSinglesByZone(slots []slot, level, rest int) {
 	next := func(z int) *slot { return &slots[zones[z].open[sums[z].quota-sums[z].lo]] }
 	var more []int
 	for z := range sums {
-		if sums[z].open(height) {
+		if sums[z].takesOne(height) {
 			more = append(more, z)
 		}
 	}
@@ -62,7 +62,7 @@ func zoneShares(slots []slot, level int) []zoneShare {
 		}
 		share := &zones[z]
 		share.sum.lo += s.quota
-		if s.open(level) {
+		if s.takesOne(level) {
 			share.open = append(share.open, i)
 		}
 	}
@@ -72,18 +72,4 @@ func zoneShares(slots []slot, level int) []zoneShare {
 		slices.SortFunc(share.open, func(a, b int) int { return slots[a].compare(&slots[b], level) })
 	}
 	return zones
-}
-
-// alike says whether all zones have equally many of these members: only then do even zones make even members.
-func (r *roster) alike(members []int32) bool {
-	sizes := map[int32]int{}
-	for _, m := range members {
-		sizes[r.zone[m]]++
-	}
-	for _, n := range sizes {
-		if n*len(sizes) != len(members) {
-			return false
-		}
-	}
-	return true
 }

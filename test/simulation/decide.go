@@ -4,20 +4,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// What balancer's loop waits for: as the program's defaults.
+// policy is the program's default.
+var policy = balancer.Policy{Settle: 10 * time.Second, FirstQuiet: time.Second}
+
 const (
-	settle     = 10 * time.Second
-	firstQuiet = time.Second
-	firstWait  = 3 * time.Second
 	// decideGap is between two decisions of a replica: the loop rests for twice as long as one takes.
 	decideGap  = 300 * time.Millisecond
 	aheadLimit = 2 * time.Second
-	wavePause  = 60 * time.Millisecond
-	waves      = 10
-	waveLeast  = 4
 )
 
 // tickSnapshot reads the snapshot when there is reason to.
@@ -76,41 +73,93 @@ func (r *replica) decide(now protocol.Instant) {
 		return
 	}
 	r.dirty, r.decided = false, now
-	settled := r.settled(now)
-	if r.drain {
-		r.giveAll(now, settled)
+	if r.drain && !r.mayDrain(now) {
 		return
 	}
-	r.take(s.reserved[r.session])
-	p := s.plan(r, settled)
-	if !r.givingUnseen() {
-		for _, m := range p.give[r.session] {
-			if h := r.keys[m.key]; h != nil && h.m.Phase == protocol.Running && !h.m.GiveUp {
-				r.giveUp(h, m.to)
-			}
-		}
+	if !r.drain {
+		r.take(s.reserved[r.session])
 	}
-	seed := now.Reached(r.since, firstQuiet) || now.Reached(r.began, firstWait)
-	for _, key := range p.claim[r.session] {
-		switch lock := s.locks[key]; {
-		case lock.token == 0 && !seed:
-			r.soon(now, firstQuiet/4)
-		default:
-			r.claim(key, lock)
+	r.act(now)
+}
+
+// mayDrain says whether keys may be released for a drain: others have to know of it first. The process ends with the last.
+func (r *replica) mayDrain(now protocol.Instant) bool {
+	switch {
+	case !r.m.SaysDrn && !now.Reached(r.drainAt, r.w.p.Retry):
+		r.soon(now, r.w.p.Retry)
+		return false
+	case len(r.held) > 0:
+		return true
+	case !r.closing:
+		r.closing = true
+		r.stepSession(protocol.SessionEvent{Kind: protocol.SessionDrain}, now)
+	}
+	return false
+}
+
+// act decides as the balancer does, and does it.
+func (r *replica) act(now protocol.Instant) {
+	calm := balancer.Calm{Quiet: now.HolderElapsed(r.since), Up: now.HolderElapsed(r.began), Outage: -1}
+	if r.outage {
+		calm.Outage = now.HolderElapsed(r.outageEnd)
+	}
+	settled, _ := policy.Settled(calm)
+	p := r.w.snap.plan(r, settled)
+	d := balancer.Decide(balancer.Snapshot{
+		Session: r.w.snap.name(r.session), Draining: r.drain, Policy: policy, Calm: calm, Wave: r.wave, Keys: r.part(p),
+	}, time.Unix(0, int64(now.Mono)))
+	r.wave = d.Wave
+	for _, m := range d.Release {
+		next, ok := p.ids[m.Next]
+		if !ok {
+			next = nobody
 		}
+		r.giveUp(r.keys[number(m.Key)], next)
+	}
+	for _, key := range d.Claim {
+		r.claim(number(key), r.w.snap.locks[number(key)])
+	}
+	if d.Again > 0 {
+		r.soon(now, d.Again)
 	}
 }
 
-// settled says whether keys may move for balance.
-func (r *replica) settled(now protocol.Instant) bool {
-	rest := settle - now.HolderElapsed(r.since)
-	if r.outage {
-		rest = max(rest, settle-now.HolderElapsed(r.outageEnd))
+// part lists the keys that the plan is about for this replica. While some key is being released that the snapshot shows as
+// before, nothing else is: the plan would choose again. In production the own hand-overs are in its input.
+func (r *replica) part(p *plan) []balancer.KeyState {
+	s := &r.w.snap
+	keys := s.part[:0]
+	if unseen := r.givingUnseen(); r.drain || !unseen {
+		for _, h := range r.held {
+			to := r.session
+			if r.list.declared(h.key) {
+				to = p.to[h.key]
+			}
+			if to != r.session || r.drain {
+				keys = append(keys, balancer.KeyState{Key: r.list.name(h.key), Planned: s.name(to), Hold: h.hold()})
+			}
+		}
 	}
-	if rest > 0 {
-		r.soon(now, rest)
+	if !r.drain {
+		for _, key := range p.claim[r.session] {
+			if r.keys[key] == nil {
+				keys = append(keys, balancer.KeyState{Key: r.list.name(key), Planned: s.name(r.session), Fresh: s.locks[key].token == 0})
+			}
+		}
 	}
-	return rest <= 0
+	s.part = keys
+	return keys
+}
+
+func (h *holding) hold() balancer.Hold {
+	switch {
+	case h.m.GiveUp:
+		return balancer.Releasing
+	case h.m.Phase == protocol.Running:
+		return balancer.Running
+	default:
+		return balancer.Starting
+	}
 }
 
 // soon asks to decide again although nothing has changed.
@@ -154,47 +203,6 @@ func (r *replica) decline(key int32, lock lockDoc) {
 			w.landed(by, key, &lock)
 		}
 	}, func(bool) { r.tick() })
-}
-
-// giveAll is a drain: a tenth of the keys each 60 ms, each to whom the plan gives it.
-func (r *replica) giveAll(now protocol.Instant, settled bool) {
-	if !r.m.SaysDrn && !now.Reached(r.drainAt, r.w.p.Retry) {
-		r.soon(now, r.w.p.Retry)
-		return
-	}
-	if len(r.held) == 0 {
-		if !r.closing {
-			r.closing = true
-			r.stepSession(protocol.SessionEvent{Kind: protocol.SessionDrain}, now)
-		}
-		return
-	}
-	if r.wave == 0 {
-		r.wave = max(waveLeast, (len(r.held)+waves-1)/waves)
-	}
-	if rest := wavePause - now.HolderElapsed(r.waveAt); rest > 0 {
-		r.soon(now, rest)
-		return
-	}
-	r.waveAt = now
-	to := map[int32]int32{}
-	for _, m := range r.w.snap.plan(r, settled).give[r.session] {
-		to[m.key] = m.to
-	}
-	n := 0
-	for i := len(r.held) - 1; i >= 0 && n < r.wave; i-- {
-		h := r.held[i]
-		if h.m.GiveUp {
-			continue
-		}
-		next, ok := to[h.key]
-		if !ok {
-			next = nobody
-		}
-		r.giveUp(h, next)
-		n++
-	}
-	r.soon(now, wavePause)
 }
 
 // giveRemoved gives up what is held and no longer declared.

@@ -46,6 +46,14 @@ func firstList(cfg Config) *list {
 
 func (l *list) declared(key int32) bool { return l.place[key] != nobody }
 
+// name is the key of a declared or removed number.
+func (l *list) name(key int32) elect.Key {
+	if at := l.place[key]; at != nobody {
+		return l.input.Groups[l.group[key]].Keys[at].Key
+	}
+	return elect.NewKey(l.groups[l.group[key]], fmt.Sprintf("%0*d", digits, key))
+}
+
 // number gives the declared keys their places.
 func (l *list) number() {
 	l.keys = make([][]int32, len(l.groups))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -42,8 +43,7 @@ type process struct {
 	told    int // counts what it says of itself
 	drain   bool
 	drainAt protocol.Instant
-	wave    int
-	waveAt  protocol.Instant
+	wave    balancer.Wave
 
 	peers     []peer
 	slot      []int32 // by session: its index in peers plus one; 0: not known; gone: dead

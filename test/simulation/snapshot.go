@@ -27,6 +27,7 @@ type snapshot struct {
 	last     time.Duration
 
 	plans map[planKey]*plan
+	part  []balancer.KeyState // memory that replicas lend each other
 	caps  map[int]map[string]int
 }
 
@@ -140,14 +141,11 @@ type planKey struct {
 	settled bool
 }
 
-// plan is what one plan asks of each session.
+// plan is what one plan says of each key and session.
 type plan struct {
-	give  map[int32][]move  // by the owner
-	claim map[int32][]int32 // by who shall own it: keys that no session alive owns
-}
-
-type move struct {
-	key, to int32 // to nobody: no place
+	ids   map[string]int32  // the sessions that are in it
+	to    []int32           // by key: the session that shall own it
+	claim map[int32][]int32 // by session: keys that it shall own and no session alive owns
 }
 
 // plan is the plan of a replica for what it sees: one for all that see the same.
@@ -222,26 +220,27 @@ func (w *world) ownedBy(id int32) []int {
 	return make([]int, len(w.lists[0].groups))
 }
 
-// divide sorts a plan by who has to act.
+// divide sorts a plan by session.
 func (s *snapshot) divide(r *replica, b balancer.Plan, in balancer.Input) *plan {
-	p := &plan{give: map[int32][]move{}, claim: map[int32][]int32{}}
-	ids := make(map[string]int32, len(in.Members))
-	ids[s.name(r.session)] = r.session
+	p := &plan{ids: make(map[string]int32, len(in.Members)), to: make([]int32, r.list.total), claim: map[int32][]int32{}}
+	known := map[string]int32{s.name(r.session): r.session}
 	for i := range r.peers {
-		ids[s.name(r.peers[i].session)] = r.peers[i].session
+		known[s.name(r.peers[i].session)] = r.peers[i].session
 	}
-	for i := range b.Moves {
-		m := &b.Moves[i]
-		if key, to := number(m.Key), ids[m.To]; m.From != "" {
-			p.give[ids[m.From]] = append(p.give[ids[m.From]], move{key, to})
-		} else {
-			p.claim[to] = append(p.claim[to], key)
-		}
+	for i := range in.Members {
+		p.ids[in.Members[i].ID] = known[in.Members[i].ID]
 	}
-	for i := range b.Unassigned {
-		key := number(b.Unassigned[i].Key)
-		if from := s.locks[key].session; s.locks[key].rev > 0 && from != nobody {
-			p.give[from] = append(p.give[from], move{key, nobody})
+	for g, keys := range r.list.keys {
+		for at, key := range keys {
+			p.to[key] = nobody
+			to, ok := p.ids[b.Groups[g].Owners[at]]
+			if !ok {
+				continue
+			}
+			p.to[key] = to
+			if _, owned := p.ids[in.Groups[g].Keys[at].Owner]; !owned {
+				p.claim[to] = append(p.claim[to], key)
+			}
 		}
 	}
 	return p

@@ -1,0 +1,112 @@
+package balancer
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Report is what the last decision found, for status and metrics. It is shared, and stays as it is.
+type Report struct {
+	// Unassigned lists, in order of keys, those that the plan gives to none, and why.
+	Unassigned []Unassigned
+	// Differs lists, by group, the instances whose list is another at the same revision.
+	Differs map[string][]string
+}
+
+// decide makes a plan and decides this replica's part of it.
+func (s *situation) decide(wave Wave, now time.Time) (Decision, Report) {
+	in := s.inputOf()
+	plan := Balance(in)
+	d := Decide(Snapshot{
+		Session: s.view.Session, Draining: s.view.Draining,
+		Policy: s.policy, Calm: s.calm, Wave: wave, Keys: s.part(in, plan),
+	}, now)
+	return d, Report{Unassigned: plan.Unassigned, Differs: s.differs}
+}
+
+// part lists the keys that this replica holds or shall own by the plan.
+func (s *situation) part(in Input, plan Plan) []KeyState {
+	me := s.view.Session
+	why := reasonsFor(in, me)
+	declared := make(map[elect.Key]bool, len(s.view.Held)) // of what is held
+	var part []KeyState
+	for gi := range in.Groups {
+		for ki := range in.Groups[gi].Keys {
+			k := &in.Groups[gi].Keys[ki]
+			planned := plan.Groups[gi].Owners[ki]
+			held, isHeld := s.view.Held[k.Key]
+			if !isHeld && planned != me {
+				continue
+			}
+			state := KeyState{Key: k.Key, Planned: planned, Suspend: k.Paused}
+			if isHeld {
+				declared[k.Key] = true
+				state.Hold = holdOf(held)
+			} else {
+				lock := s.view.Locks[k.Key]
+				state.Taken, state.Fresh = s.taken(lock.Session), lock.Token == 0
+			}
+			if state.Hold == Running && planned != me {
+				state.Reason = why.reason(k, planned)
+			}
+			part = append(part, state)
+		}
+	}
+	for key, held := range s.view.Held {
+		if !declared[key] {
+			part = append(part, KeyState{Key: key, Planned: me, Hold: holdOf(held), Removed: s.removed(key)})
+		}
+	}
+	return part
+}
+
+// removed says whether a key that is not declared is to be released. Replicas of the same revision have to agree
+// about it, and none may have a newer list.
+func (s *situation) removed(key elect.Key) bool {
+	return !s.outdated && len(s.differs[key.Group()]) == 0
+}
+
+func holdOf(h elect.Held) Hold {
+	switch {
+	case h.GiveUp:
+		return Releasing
+	case h.Phase == protocol.Running:
+		return Running
+	default:
+		return Starting
+	}
+}
+
+// reasons says why keys leave a member.
+type reasons struct {
+	roster *roster
+	from   int32
+}
+
+func reasonsFor(in Input, from string) reasons {
+	r := newRoster(in.Members)
+	return reasons{roster: r, from: r.find(from)}
+}
+
+// reason says why a key leaves for another member, or for none.
+func (r reasons) reason(k *Key, to string) elect.Reason {
+	if k.Paused {
+		return elect.ReasonPaused
+	}
+	if r.from == none {
+		return elect.ReasonBalance
+	}
+	from, next := &r.roster.members[r.from], r.roster.find(to)
+	switch {
+	case from.Draining:
+		return elect.ReasonDrain
+	case k.Pin != "" && !from.pinnedBy(k.Pin) && (next == none || r.roster.members[next].pinnedBy(k.Pin)):
+		return elect.ReasonPin
+	case next != none && r.roster.rank[next] > r.roster.rank[r.from]:
+		return elect.ReasonUpgrade
+	default:
+		return elect.ReasonBalance
+	}
+}

@@ -1,0 +1,146 @@
+package balancer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// situation is everything that a plan depends on, as one replica knows it.
+type situation struct {
+	view      *elect.View
+	declared  Declared
+	policy    Policy
+	calm      Calm
+	overrides overrides
+	sessions  map[string]*elect.SessionView
+	differs   map[string][]string // group → instances whose list is another at the same revision
+	outdated  bool                // another replica has a newer list
+}
+
+func newSituation(v *elect.View, declared Declared, policy Policy, calm Calm) *situation {
+	s := &situation{
+		view: v, declared: declared, policy: policy, calm: calm,
+		overrides: overridesOf(v), sessions: make(map[string]*elect.SessionView, len(v.Sessions)),
+	}
+	for i := range v.Sessions {
+		s.sessions[v.Sessions[i].ID] = &v.Sessions[i]
+	}
+	l := listsOf(v, declared)
+	s.differs, s.outdated = l.differs(v.Session), l.outdated()
+	return s
+}
+
+// rolloutOver is how long a membership of two revisions must have stood still to count as meant to stay: then it is
+// balanced like any other, instead of as a rolling update under way.
+const rolloutOver = 10 * time.Minute
+
+// inputOf is the situation as Balance wants it.
+func (s *situation) inputOf() Input {
+	in := Input{Members: s.planMembers(), Even: s.calm.Quiet > rolloutOver}
+	settled, _ := s.policy.Settled(s.calm)
+	for _, g := range s.declared.Groups {
+		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys))}
+		stay := !settled || len(s.differs[g.Name]) > 0
+		for i, k := range g.Keys {
+			group.Keys[i] = s.planKey(k, stay)
+		}
+		s.closeToStrangers(&in, g)
+		in.Groups = append(in.Groups, group)
+	}
+	return in
+}
+
+func (s *situation) planKey(k DeclaredKey, stay bool) Key {
+	key := Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: s.overrides.paused[k.Key]}
+	if pin, pinned := s.overrides.pins[k.Key]; pinned {
+		key.Pin, key.Strict = pin.To, pin.Strict
+	}
+	lock, ok := s.view.Locks[k.Key]
+	if !ok {
+		return key
+	}
+	key.Owner, key.Reserved = lock.Session, lock.Next
+	if held := s.view.Held[k.Key]; held.GiveUp && held.Next != "" {
+		key.Reserved = held.Next // as good as gone: a plan must not choose again while it stops
+	}
+	key.Settled = key.Settled || lock.Status.Settled
+	if lock.Suspended && lock.Status.Outcome != nil && !s.overrides.reruns(lock) {
+		key.Paused = true
+	}
+	if from, waits := s.waitsFor(lock); waits && key.Pin == "" {
+		key.Pin, key.Strict = from, true
+	}
+	return key
+}
+
+// waitsFor says whether a key still waits for the instance that released it when it stopped.
+func (s *situation) waitsFor(lock elect.Lock) (instance string, waits bool) {
+	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != elect.ReasonShutdown {
+		return "", false
+	}
+	return lock.From, s.view.Now-lock.Since < s.policy.RestartGrace.Milliseconds()
+}
+
+// planMembers are the live and draining sessions whose caps are known.
+func (s *situation) planMembers() []Member {
+	var members []Member
+	for i := range s.view.Sessions {
+		v := &s.view.Sessions[i]
+		if v.State == elect.Dead || !v.Known || s.declared.client(v) {
+			continue
+		}
+		m := &v.Member
+		members = append(members, Member{
+			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision, Opened: m.Opened,
+			Draining: v.State == elect.Draining || s.overrides.drained[m.Instance] ||
+				v.ID == s.view.Session && s.view.Draining,
+			MaxTasks: m.MaxTasks, Caps: m.Caps, Labels: m.Labels,
+		})
+	}
+	return members
+}
+
+// closeToStrangers gives instances with another list of the group no new keys of it: they claim only what they know,
+// by a plan of their own. What they hold they keep.
+func (s *situation) closeToStrangers(in *Input, g DeclaredGroup) {
+	var owned map[string]int
+	for i := range in.Members {
+		m := &in.Members[i]
+		if m.ID == s.view.Session || s.sessions[m.ID].Member.ListHashes[g.Name] == g.Hash {
+			continue
+		}
+		if owned == nil {
+			owned = map[string]int{}
+			for _, k := range g.Keys {
+				owned[s.view.Locks[k.Key].Session]++
+			}
+		}
+		m.capTo(g.Name, owned[m.ID])
+	}
+}
+
+// taken says whether the session is another's and not known to be dead. One that is not in the view is dead.
+func (s *situation) taken(session string) bool {
+	if session == "" || session == s.view.Session {
+		return false
+	}
+	v := s.sessions[session]
+	return v != nil && v.State != elect.Dead
+}
+
+// reservedFor lists the keys that were handed over to this replica, in order, and not taken yet. They need no plan:
+// the giver waits for no other.
+func reservedFor(v *elect.View) []elect.Key {
+	var keys []elect.Key
+	for key, lock := range v.Locks {
+		if lock.Next == v.Session && lock.Session == "" {
+			if _, held := v.Held[key]; !held {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

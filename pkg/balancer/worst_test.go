@@ -1,0 +1,156 @@
+package balancer
+
+import (
+	"fmt"
+	"testing"
+)
+
+// fullOfWeights is a group that weighs far more on the first of so many members than on the others, under caps that
+// leave no free capacity: only swaps can make it even.
+func fullOfWeights(members, keys int, weight func(i int) int) Input {
+	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
+	for i := range members {
+		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: fmt.Sprintf("m-%03d", i), Caps: map[string]int{"g": keys / members}})
+	}
+	for i := range in.Groups[0].Keys {
+		k := &in.Groups[0].Keys[i]
+		k.Owner, k.Weight = in.Members[i*members/keys].ID, weight(i)
+	}
+	return in
+}
+
+// worstWeights are weights by index, all of them heavier on the members that come first.
+func worstWeights(keys int) map[string]func(i int) int {
+	return map[string]func(i int) int{
+		"all differ":      func(i int) int { return keys - i },
+		"all differ much": func(i int) int { return (keys - i) * (keys - i) },
+		"of two values":   func(i int) int { return 1 + max(0, 1-i*2/keys) },
+		"nearly equal":    func(i int) int { return 1_000_000 + keys - i },
+		"one is huge":     func(i int) int { return 1 + (keys-i)/2 + max(0, 1-i)*keys*keys },
+		"fine steps":      func(i int) int { return 1_000_000 + (keys-i)*2 - i%2*keys },
+	}
+}
+
+// hopelessPins is a group of strictly pinned keys of so many patterns, for only half of which there is capacity.
+func hopelessPins(members, patterns int) Input {
+	const keys = 10_000
+	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
+	for i := range members {
+		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: fmt.Sprintf("m-%03d", i), Caps: map[string]int{"g": keys / 2 / members}})
+	}
+	for i := range in.Groups[0].Keys {
+		k := &in.Groups[0].Keys[i]
+		k.Strict = true
+		k.Pin = fmt.Sprintf("m-[0-9%05d]*", i%patterns) // all the same members, each pattern under a name of its own
+	}
+	return in
+}
+
+// chainsOfPins is a group of strictly pinned keys of which each pattern's find only members that the one before has
+// filled: every key that is left makes all others move one member on.
+func chainsOfPins(members, keys int) Input {
+	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
+	each := keys / members
+	for i := range members {
+		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: string(rune('0' + i)), Caps: map[string]int{"g": each}})
+	}
+	for i := range in.Groups[0].Keys {
+		k, at := &in.Groups[0].Keys[i], i/each
+		k.Strict = true
+		k.Pin = fmt.Sprintf("[%c%c]", rune('0'+at), rune('0'+min(at+1, members-1)))
+		if at == members-1 {
+			k.Pin = fmt.Sprintf("[%c%c]", rune('0'), rune('0'+at))
+		}
+	}
+	return in
+}
+
+// TestSwapsExamineFewCandidates: all pairs of two members' keys would be 25,000,000 candidates for a single swap.
+func TestSwapsExamineFewCandidates(t *testing.T) {
+	const keys = 10_000
+	for name, weight := range worstWeights(keys) {
+		for _, members := range []int{2, 10} {
+			t.Run(fmt.Sprintf("%s, %d members", name, members), func(t *testing.T) {
+				in := fullOfWeights(members, keys, weight)
+				g := newGroup(&in.Groups[0], newRoster(in.Members), false)
+				p := newPlacement(g)
+				p.reset()
+				rest := g.unpinned()
+				pack := packing{bins: make([]bin, members), items: itemsOf(p, &rest)}
+				for i := range pack.bins {
+					pack.bins[i].free = p.limit[i]
+				}
+				pack.sendHome(func(key int32) (int, bool) { return int(p.home[key]), true })
+				pack.pack(false)
+				if limit := 100 * keys; pack.examined > limit {
+					t.Errorf("%d candidates examined, want at most %d", pack.examined, limit)
+				}
+				for i, b := range pack.bins {
+					// A bin with the huge key is above even with the lightest ones beside it.
+					if b.free != 0 || b.load > pack.ceiling() && name != "one is huge" {
+						t.Errorf("bin %d: load %d above %d, %d free", i, b.load, pack.ceiling(), b.free)
+					}
+				}
+				t.Logf("%d candidates", pack.examined)
+			})
+		}
+	}
+}
+
+// TestHopelessPinsAreSearchedOnce: a search from every hopeless key would examine each key that is placed again.
+func TestHopelessPinsAreSearchedOnce(t *testing.T) {
+	const keys = 10_000
+	for _, patterns := range []int{1, 100, 10_000} {
+		t.Run(fmt.Sprint(patterns), func(t *testing.T) {
+			in := hopelessPins(50, patterns)
+			c := newCluster(in)
+			p := c.groups[0]
+			solveAll(c)
+			s := newStrictSearch(p)
+			var left []int32
+			for _, key := range p.order {
+				if p.target[key] == none {
+					left = append(left, key)
+				}
+			}
+			s.fit(left)
+			// Each pattern once with its members, and each key once.
+			if limit := keys + patterns*(1+len(in.Members)); s.examined > limit {
+				t.Errorf("%d candidates examined for %d hopeless keys, want at most %d", s.examined, len(left), limit)
+			}
+			if len(left) != keys/2 {
+				t.Errorf("%d keys are left, want %d", len(left), keys/2)
+			}
+		})
+	}
+}
+
+func BenchmarkWorstWeights(b *testing.B) {
+	for name, weight := range worstWeights(10_000) {
+		for _, members := range []int{2, 10, 100} {
+			in := fullOfWeights(members, 10_000, weight)
+			b.Run(fmt.Sprintf("%s, %d members", name, members), func(b *testing.B) {
+				for b.Loop() {
+					Balance(in)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkWorstPins(b *testing.B) {
+	for name, in := range map[string]Input{
+		"hopeless, one pattern":     hopelessPins(100, 1),
+		"hopeless, 10,000 patterns": hopelessPins(10, 10_000),
+		"hopeless, 2 members":       hopelessPins(2, 1),
+		"hopeless, 1,000 patterns":  hopelessPins(100, 1000),
+		"chains of 10, 10 members":  chainsOfPins(10, 10_000),
+		"chains of 60, 60 members":  chainsOfPins(60, 10_000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Balance(in)
+			}
+		})
+	}
+}
