@@ -131,3 +131,13 @@ func collectFields(v any, fields map[string]bool) {
 		}
 	}
 }
+
+// Every problem that a replica can report has its section.
+func TestProblemsPage(t *testing.T) {
+	sections := anchors(read(t, "operations/problems.md"))
+	for _, reason := range status.ProblemReasons() {
+		if !sections[strings.ToLower(reason)] {
+			t.Errorf("problems.md has no section %s", reason)
+		}
+	}
+}
