@@ -88,7 +88,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 			return db, nil
 		}
 		var err error
-		db, err = replica.OpenStore(ctx, s, log)
+		db, err = store.Open(ctx, replica.StoreConfig(s, log))
 		return db, err
 	}
 	code, err := guard.Run(ctx, guard.Config{

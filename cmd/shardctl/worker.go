@@ -131,7 +131,9 @@ func (w *worker) run(ctx context.Context) error {
 
 // takePart opens the store and runs the replica.
 func (w *worker) takePart(ctx context.Context) error {
-	open := func(ctx context.Context) (store.Store, error) { return replica.OpenStore(ctx, w.settings, w.log) }
+	open := func(ctx context.Context) (store.Store, error) {
+		return store.Open(ctx, replica.StoreConfig(w.settings, w.log))
+	}
 	db, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
 		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
 		w.replica.StoreFailed(err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )
@@ -65,7 +65,7 @@ const group = "topics"
 
 // run shares the topics with the other processes on the store, and consumes this one's share until ctx ends.
 func (s service) run(ctx context.Context, path string) error {
-	store, err := sqlstore.Open(ctx, path, sqlstore.Options{})
+	store, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {
 		return err
 	}

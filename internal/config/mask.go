@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // masked stands where a secret was.
@@ -19,7 +21,13 @@ var (
 
 // Masked is the store's URI as it can be shown: without its password and other secrets. It takes wrong URIs as well,
 // and then rather hides too much.
-func (s Store) Masked() string { return maskText(s.URI) }
+func (s Store) Masked() string {
+	d, err := store.Lookup(s.URI)
+	if err != nil {
+		return maskText(s.URI)
+	}
+	return d.Redact(s.URI)
+}
 
 // maskText hides passwords of URIs, and secrets in their parameters, wherever they stand in a text. References to variables are
 // no secrets.

@@ -40,9 +40,9 @@ type Settings struct {
 
 // Store says where locks are kept.
 type Store struct {
-	// URI begins with mongodb://, mongodb+srv:// or sqlite:. It may hold a password: show [Store.Masked] instead.
+	// URI begins with a registered scheme (see package store). It may hold a password: show [Store.Masked] instead.
 	URI      string
-	Database string // MongoDB: never empty; SQLite: unused
+	Database string // never empty where the store keeps several on one server
 }
 
 // Lease is the time a replica may be silent before its tasks run elsewhere.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Group is the name of the group that all tasks are in.
@@ -15,11 +17,15 @@ const group = "topics"
 // configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and a
 // busy laptop loses leases by its own load.
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
+	uri, err := store.LocalURI(filepath.Join(dir, "dev.db"))
+	if err != nil {
+		return nil, err
+	}
 	type m = map[string]any
 	file := m{
 		"version":   1,
 		"instance":  name,
-		"store":     m{"uri": "sqlite:" + literal(filepath.Join(dir, "dev.db"))},
+		"store":     m{"uri": literal(uri)},
 		"lease":     m{"duration": "2s"},
 		"rebalance": m{"settle": "1s"},
 		"shutdown":  m{"timeout": "4s"},

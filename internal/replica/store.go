@@ -4,81 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// StoreKind is mongodb or sqlite.
+// StoreKind is what a store's driver is called; empty when there is none.
 func StoreKind(uri string) string {
-	if strings.HasPrefix(uri, sqlstore.Scheme) {
-		return "sqlite"
+	d, err := store.Lookup(uri)
+	if err != nil {
+		return ""
 	}
-	return "mongodb"
+	return d.Name()
 }
 
-// Obstructs says whether a process keeps all others from writing to the store that the settings name. Only SQLite's file has one lock
-// for all.
+// StoreConfig is what the settings say of the store.
+func StoreConfig(s *config.Settings, log logr.Logger) store.Config {
+	return store.Config{URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, Timeout: s.Lease.Duration / 6, Logger: log}
+}
+
+// Obstructs says whether a process keeps all others from writing to the store that the settings name.
 func Obstructs(s *config.Settings, pid int) bool {
-	path, err := sqlstore.ParseURI(s.Store.URI)
+	d, err := store.Lookup(s.Store.URI)
 	if err != nil {
-		return false // MongoDB
+		return false
 	}
-	held, err := sqlstore.HoldsWriteLock(path, pid)
+	held, err := d.Obstructs(StoreConfig(s, logr.Discard()), pid)
 	return held && err == nil
-}
-
-// OpenStore opens the store that the settings name, once. It fails fast: with an error that wraps
-// [elect.ErrUnavailable] when trying again may help.
-func OpenStore(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
-	if StoreKind(s.Store.URI) == "sqlite" {
-		return openSQLite(ctx, s, log)
-	}
-	return openMongoDB(ctx, mongoOptions(s, log))
-}
-
-// OpenStoreToRead is OpenStore for those who only look. In MongoDB nothing is made, and the right to read is enough.
-func OpenStoreToRead(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
-	if StoreKind(s.Store.URI) == "sqlite" {
-		return openSQLite(ctx, s, log)
-	}
-	opts := mongoOptions(s, log)
-	opts.ReadOnly = true
-	return openMongoDB(ctx, opts)
-}
-
-func mongoOptions(s *config.Settings, log logr.Logger) mongostore.Options {
-	return mongostore.Options{
-		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, OperationTimeout: s.Lease.Duration / 6, Logger: log,
-	}
-}
-
-func openMongoDB(ctx context.Context, opts mongostore.Options) (store.Store, error) {
-	db, err := mongostore.Open(ctx, opts)
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return db, nil
-}
-
-func openSQLite(ctx context.Context, s *config.Settings, log logr.Logger) (store.Store, error) {
-	path, err := sqlstore.ParseURI(s.Store.URI)
-	if err != nil {
-		return nil, err
-	}
-	db, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: s.Cluster, Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
 }
 
 const (
@@ -87,7 +43,7 @@ const (
 	openPauses = 5 * time.Second // at most between two tries
 )
 
-// WaitForStore opens the store, trying again for as long as limit says while it is away; with limit 0 it tries once.
+// WaitForStore opens the store, trying again for as long as limit says while it is unreachable; with limit 0 it tries once.
 // failed is told of each failure and when the next try is.
 func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error), failed func(err error, next time.Duration)) (store.Store, error) {
 	if limit > 0 {
@@ -100,7 +56,7 @@ func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Co
 		switch {
 		case err == nil:
 			return db, nil
-		case limit == 0 || !errors.Is(err, elect.ErrUnavailable):
+		case limit == 0 || !errors.Is(err, store.ErrUnavailable):
 			return nil, err
 		}
 		if ctx.Err() == nil {
@@ -125,12 +81,8 @@ func openOnce(ctx context.Context, open func(context.Context) (store.Store, erro
 
 // storeProblems is what an operator should know of the store itself.
 func storeProblems(db store.Store) []status.Problem {
-	mongo, ok := db.(*mongostore.Store)
-	if !ok {
-		return nil
-	}
 	var problems []status.Problem
-	for _, p := range mongo.Problems() {
+	for _, p := range store.Problems(db) {
 		problems = append(problems, status.Problem{Reason: p.Reason, Severity: status.SeverityWarning, Message: p.Message})
 	}
 	return problems

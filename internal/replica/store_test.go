@@ -85,7 +85,7 @@ func TestOpenStoreRefusesWithoutThePassword(t *testing.T) {
 	for _, uri := range []string{"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none"} {
 		s := *settings(t)
 		s.Store.URI, s.Store.Database = uri, "x"
-		db, err := OpenStore(t.Context(), &s, logr.Discard())
+		db, err := store.Open(t.Context(), StoreConfig(&s, logr.Discard()))
 		if err == nil || db != nil || strings.Contains(err.Error(), "opensesame") {
 			t.Errorf("%s: got %v, %v", uri, db, err)
 		}

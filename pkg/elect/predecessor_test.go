@@ -91,7 +91,7 @@ func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
 // blindStore cannot watch.
 type blindStore struct{ store.Store }
 
-func (blindStore) Watch(context.Context, string) (<-chan store.Notification, error) {
+func (blindStore) Watch(context.Context, store.Interest) (<-chan store.Notification, error) {
 	return nil, store.ErrCannotWatch
 }
 

@@ -154,7 +154,6 @@ func (e *Elector) restore(lock Lock) {
 
 const (
 	cleanEvery  = 5 * time.Minute
-	keepDead    = time.Hour // sessions are kept for so long after their death
 	cleanAtOnce = 500
 )
 
@@ -170,7 +169,7 @@ func (e *Elector) clean(now protocol.Instant) {
 	e.besideLong("clean", func(ctx context.Context) (func(), error) {
 		removed, err := e.removeSessions(ctx, at)
 		if err == nil {
-			err = e.removeEvents(ctx)
+			err = e.removeEvents(ctx, at)
 		}
 		return func() {
 			for _, id := range removed {
@@ -184,7 +183,7 @@ func (e *Elector) clean(now protocol.Instant) {
 // names is read again when somebody asks for it.
 func (e *Elector) forgetDead(now protocol.Instant) {
 	for id, q := range e.loop.peers {
-		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > keepDead {
+		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
 			delete(e.loop.peers, id)
 		}
 	}
@@ -205,7 +204,7 @@ func (e *Elector) removeSessions(ctx context.Context, now int64) ([]string, erro
 				return removed, err
 			}
 			continue
-		case s.Died > now-keepDead.Milliseconds():
+		case d.Expires == 0 || d.Expires > now:
 			continue
 		}
 		gone, err := e.removeSession(ctx, d)
@@ -253,9 +252,13 @@ func (e *Elector) removeSession(ctx context.Context, d store.Doc) (bool, error) 
 	return err == nil, firstError(outs, err)
 }
 
-func (e *Elector) removeEvents(ctx context.Context) error {
+// removeEvents removes those that have expired, and the oldest of too many.
+func (e *Elector) removeEvents(ctx context.Context, now int64) error {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
+	if _, err := store.Clean(ctx, e.store, store.KindEvent, now, cleanAtOnce); err != nil {
+		return err
+	}
 	res, err := e.store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
 	if err != nil || res.Total <= keepEvents {
 		return err

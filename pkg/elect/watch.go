@@ -23,7 +23,7 @@ func (e *Elector) watch() {
 			}
 			ctx, cancel := context.WithCancel(e.loop.ctx)
 			slow := time.AfterFunc(e.p.Op, cancel) // opening it is a store operation as any other
-			hints, err := e.store.Watch(ctx, session)
+			hints, err := e.store.Watch(ctx, store.Interest{Session: session})
 			slow.Stop()
 			if errors.Is(err, store.ErrCannotWatch) {
 				cancel()

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -21,7 +21,7 @@ func sqliteFile(t *testing.T) (database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
 	return database{name: "SQLite", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
+		s, err := sqlite.Open(ctx, path, sqlite.Options{})
 		if err != nil {
 			return nil, err
 		}

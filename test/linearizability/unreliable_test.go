@@ -194,7 +194,7 @@ func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]stor
 // errRefusedCall says the store took none of the changes.
 var errRefusedCall = errors.New("the store takes none of this")
 
-func (u *unreliable) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
+func (u *unreliable) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	way := u.way()
 	if way.Err() != nil {
 		<-ctx.Done()
@@ -202,7 +202,7 @@ func (u *unreliable) Watch(ctx context.Context, session string) (<-chan store.No
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(way, cancel) //nolint:contextcheck // a watch breaks with the way
-	hints, err := u.inner.Watch(ctx, session)
+	hints, err := u.inner.Watch(ctx, in)
 	if err != nil {
 		cancel()
 	}

@@ -21,12 +21,12 @@ const (
 
 // Call is a call that a client is about to make. Whoever sees it must not change its slices.
 type Call struct {
-	Op      Op
-	Kind    store.Kind     // read and list
-	IDs     []string       // read, in order
-	Query   store.Query    // list
-	Changes []store.Change // apply
-	Session string         // watch
+	Op       Op
+	Kind     store.Kind     // read and list
+	IDs      []string       // read, in order
+	Query    store.Query    // list
+	Changes  []store.Change // apply
+	Interest store.Interest // watch
 }
 
 // Fault is what goes wrong in a call.

@@ -80,12 +80,12 @@ func TestFaultSeesCalls(t *testing.T) {
 	s := memstore.New()
 	var seen []string
 	s.Fault(func(c memstore.Call) memstore.Verdict {
-		seen = append(seen, fmt.Sprint(c.Op, c.Kind, c.IDs, c.Query.Group, len(c.Changes), c.Session))
+		seen = append(seen, fmt.Sprint(c.Op, c.Kind, c.IDs, c.Query.Group, len(c.Changes), c.Interest.Session))
 		return memstore.Verdict{Fault: memstore.LoseAnswer}
 	})
 	_, readErr := s.Read(t.Context(), store.KindLock, "b", "a", "b")
 	_, listErr := s.List(t.Context(), store.KindGroup, store.Query{Group: "g"})
-	_, watchErr := s.Watch(t.Context(), "me")
+	_, watchErr := s.Watch(t.Context(), store.Interest{Session: "me"})
 	_, _ = s.Apply(t.Context(), create("g/a"), create("g/b"))
 	for _, err := range []error{readErr, listErr, watchErr} {
 		if !errors.Is(err, store.ErrUnavailable) {
@@ -125,7 +125,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 // A watcher that does not read loses hints, and is told so; then it is told exactly again.
 func TestSlowWatcher(t *testing.T) {
 	s := memstore.New()
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestSlowWatcher(t *testing.T) {
 // Hints that nobody needs would be N² of them: beats and locks that are reserved for others are not told.
 func TestWatchIsQuiet(t *testing.T) {
 	s := memstore.New()
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ func WithClock(now func() time.Time) Option {
 // New makes an empty database and returns a client of it.
 func New(options ...Option) *Store {
 	db := &database{now: time.Now, tables: map[store.Kind]*table{}, watchers: newWatchers()}
-	for _, kind := range store.Kinds() {
-		db.tables[kind] = newTable(kind)
+	for _, info := range store.Table() {
+		db.tables[info.Kind] = newTable(info)
 	}
 	for _, option := range options {
 		option(db)
@@ -120,7 +120,7 @@ func (s *Store) Close(context.Context) error {
 func (db *database) read(kind store.Kind, ids []string) store.Reply {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	res := store.Reply{Now: db.nowMS()}
+	res := db.reply()
 	for _, id := range ids {
 		if d := db.tables[kind].docs[id]; d != nil {
 			res.Docs = append(res.Docs, copyDoc(d, false))
@@ -132,7 +132,7 @@ func (db *database) read(kind store.Kind, ids []string) store.Reply {
 func (db *database) list(kind store.Kind, q store.Query) store.Reply {
 	db.mu.Lock()
 	docs, total := db.tables[kind].find(q)
-	res := store.Reply{Now: db.nowMS()}
+	res := db.reply()
 	db.mu.Unlock()
 	if q.CountOnly {
 		res.Total = int64(total)
@@ -171,19 +171,25 @@ func (db *database) applyOne(c store.Change) store.Outcome {
 		t.remove(c.Doc.ID)
 		db.watchers.changed(old, nil)
 	case store.Increment:
-		bumped := store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID}
+		raised := store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID}
 		if old != nil {
-			bumped = *old
+			raised = *old
 		}
-		bumped.Rev, bumped.Count, bumped.WriterID = max(bumped.Rev+1, c.Doc.Rev), bumped.Count+1, store.WriterID{}
-		t.put(&bumped)
-		db.watchers.changed(old, &bumped)
+		raised.Rev, raised.Count, raised.WriterID = max(raised.Rev+1, c.Doc.Rev), raised.Count+1, store.WriterID{}
+		t.put(&raised)
+		db.watchers.changed(old, &raised)
 	case store.Put:
 		d := c.Doc
 		t.put(&d)
 		db.watchers.changed(old, &d)
 	}
 	return out
+}
+
+// reply is an empty one.
+func (db *database) reply() store.Reply {
+	now := db.nowMS()
+	return store.Reply{Now: now, Floor: now}
 }
 
 // nowMS is the store's clock in Unix milliseconds.

@@ -17,6 +17,11 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		first := memstore.New()
-		return storetest.Database{Open: func(context.Context) (store.Store, error) { return first.Client(), nil }}
+		return storetest.Database{
+			Open: func(context.Context) (store.Store, error) { return first.Client(), nil },
+			Examined: func(_ context.Context, kind store.Kind, q store.Query) (int64, error) {
+				return first.Examined(kind, q), nil
+			},
+		}
 	})
 }

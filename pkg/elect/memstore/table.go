@@ -16,13 +16,14 @@ type table struct {
 	groups   field
 	sessions field
 	revs     map[string]*revLog // by group
-	locks    bool               // only locks are sought by session and by revision
+	expiring docSet
+	owned    bool // sought by session and by revision
 }
 
-func newTable(kind store.Kind) *table {
+func newTable(info store.KindInfo) *table {
 	return &table{
 		docs: docSet{}, listed: map[string]struct{}{}, groups: field{}, sessions: field{},
-		revs: map[string]*revLog{}, locks: kind == store.KindLock,
+		revs: map[string]*revLog{}, expiring: docSet{}, owned: info.Indexed(store.FieldSession),
 	}
 }
 
@@ -38,7 +39,11 @@ func (t *table) put(d *store.Doc) {
 		t.groups.remove(old.Group, d.ID)
 	}
 	t.groups.put(d.Group, d)
-	if !t.locks {
+	delete(t.expiring, d.ID)
+	if d.Expires > 0 {
+		t.expiring[d.ID] = d
+	}
+	if !t.owned {
 		return
 	}
 	if old != nil && old.Session != d.Session {
@@ -68,8 +73,9 @@ func (t *table) current(group string, e revEntry) bool {
 func (t *table) remove(id string) {
 	old := t.docs[id]
 	delete(t.docs, id)
+	delete(t.expiring, id)
 	t.groups.remove(old.Group, id)
-	if t.locks {
+	if t.owned {
 		t.sessions.remove(old.Session, id)
 	}
 	if len(t.listed) > 2*len(t.docs)+64 {
@@ -125,7 +131,7 @@ func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
 // candidates are the documents that the narrowest index offers; false when the table is better read in order of id.
 func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
 	var found []*store.Doc
-	if t.locks && len(q.Sessions) > 0 {
+	if t.owned && len(q.Sessions) > 0 {
 		seen := make(map[string]struct{}, len(q.Sessions))
 		for _, s := range q.Sessions {
 			if _, twice := seen[s]; twice {
@@ -136,7 +142,7 @@ func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
 		}
 		return found, true
 	}
-	if t.locks && len(q.Others) > 0 {
+	if t.owned && len(q.Others) > 0 {
 		for session, set := range t.sessions {
 			if !slices.Contains(q.Others, session) {
 				found = appendSet(found, set)
@@ -144,10 +150,13 @@ func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
 		}
 		return found, true
 	}
+	if q.Expired > 0 {
+		return appendSet(nil, t.expiring), true
+	}
 	if q.Group == "" {
 		return nil, false
 	}
-	if t.locks && q.MinRev > 0 {
+	if t.owned && q.MinRev > 0 {
 		return t.changedSince(q.Group, q.MinRev), true
 	}
 	if q.Limit > 0 {
@@ -189,5 +198,6 @@ func matches(d *store.Doc, q store.Query) bool {
 		(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
 		(len(q.States) == 0 || slices.Contains(q.States, d.State)) &&
 		d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
+		(q.Expired == 0 || d.Expires > 0 && d.Expires <= q.Expired) &&
 		d.ID >= q.From && (q.To == "" || d.ID < q.To)
 }

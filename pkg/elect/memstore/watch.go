@@ -7,30 +7,32 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// watchBuffer is how many hints wait for a slow reader before they are dropped for one Resync.
-const watchBuffer = 256
-
-// watchers are those who want hints. Its methods want the database's lock held.
+// watchers are those who are told of changes. Its methods want the database's lock held.
 type watchers struct {
 	all       map[*watcher]struct{}
-	bySession map[string]map[*watcher]struct{}
+	bySession map[string]map[*watcher]struct{} // who is told of reservations
+	byKey     map[string]map[*watcher]struct{} // who waits for a lock
 }
 
-// watcher has a buffer and no goroutine: the writer puts hints in, and when there is no room it takes them all out again and
-// puts one Resync in their place. So the reader always finds either all that it missed or a Resync.
+// watcher has no goroutine: the writer puts notifications in.
 type watcher struct {
-	session string
-	hints   chan store.Notification
+	in store.Interest
+	*store.Notifier
 }
 
 func newWatchers() watchers {
-	return watchers{all: map[*watcher]struct{}{}, bySession: map[string]map[*watcher]struct{}{}}
+	return watchers{
+		all: map[*watcher]struct{}{}, bySession: map[string]map[*watcher]struct{}{}, byKey: map[string]map[*watcher]struct{}{},
+	}
 }
 
-// Watch implements [store.Store]. Hints carry their documents.
-func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
-	w := &watcher{session: session, hints: make(chan store.Notification, watchBuffer)}
-	err := s.call(ctx, Call{Op: OpWatch, Session: session}, func() { s.db.watch(w) })
+// Watch implements [store.Store]. Notifications carry their documents.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	w := &watcher{in: in, Notifier: store.NewNotifier()}
+	err := s.call(ctx, Call{Op: OpWatch, Interest: in}, func() { s.db.watch(w) })
 	if err != nil {
 		s.db.unwatch(w)
 		return nil, fmt.Errorf("watch: %w", err)
@@ -42,18 +44,17 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notific
 		stop()
 		s.db.unwatch(w)
 	})
-	return w.hints, nil
+	return w.C(), nil
 }
 
 func (db *database) watch(w *watcher) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.watchers.all[w] = struct{}{}
-	if db.watchers.bySession[w.session] == nil {
-		db.watchers.bySession[w.session] = map[*watcher]struct{}{}
+	add(db.watchers.bySession, w.in.Session, w)
+	for _, key := range w.in.Keys {
+		add(db.watchers.byKey, key, w)
 	}
-	db.watchers.bySession[w.session][w] = struct{}{}
-	w.hints <- store.Notification{Resync: true}
 }
 
 // unwatch closes the channel of a watcher, once.
@@ -64,63 +65,55 @@ func (db *database) unwatch(w *watcher) {
 		return
 	}
 	delete(db.watchers.all, w)
-	delete(db.watchers.bySession[w.session], w)
-	if len(db.watchers.bySession[w.session]) == 0 {
-		delete(db.watchers.bySession, w.session)
+	remove(db.watchers.bySession, w.in.Session, w)
+	for _, key := range w.in.Keys {
+		remove(db.watchers.byKey, key, w)
 	}
-	close(w.hints)
+	w.Close()
 }
 
-// changed tells those concerned that old became d; nil is absent.
+func add(to map[string]map[*watcher]struct{}, name string, w *watcher) {
+	if to[name] == nil {
+		to[name] = map[*watcher]struct{}{}
+	}
+	to[name][w] = struct{}{}
+}
+
+func remove(from map[string]map[*watcher]struct{}, name string, w *watcher) {
+	delete(from[name], w)
+	if len(from[name]) == 0 {
+		delete(from, name)
+	}
+}
+
+// changed notifies those concerned that old became d; nil is absent.
 func (ws watchers) changed(old, d *store.Doc) {
-	if len(ws.all) == 0 {
+	if len(ws.all) == 0 || !store.Notable(old, d) {
 		return
 	}
 	named := d
 	if d == nil {
-		named = old
+		named = &store.Doc{Kind: old.Kind, ID: old.ID, Group: old.Group}
 	}
-	switch named.Kind {
-	case store.KindGroup, store.KindOverride:
-	case store.KindSession:
-		if old != nil && d != nil && old.State == d.State {
-			return
-		}
-	case store.KindLock:
-		if d != nil && d.Next != "" {
-			tell(ws.bySession[d.Next], d, d)
-		}
-		return
-	default:
+	if named.Kind.Info().Told != store.ToldOwners {
+		notify(ws.all, named, d)
 		return
 	}
-	tell(ws.all, named, d)
+	// Of many watchers few wait for one lock.
+	notify(ws.bySession[named.Next], named, d)
+	notify(ws.byKey[named.ID], named, d)
 }
 
-func tell(to map[*watcher]struct{}, named, d *store.Doc) {
+func notify(to map[*watcher]struct{}, named, d *store.Doc) {
 	for w := range to {
-		hint := store.Notification{Kind: named.Kind, ID: named.ID}
+		if !w.in.Wants(*named) {
+			continue
+		}
+		n := store.Notification{Kind: named.Kind, ID: named.ID}
 		if d != nil {
 			c := copyDoc(d, false)
-			hint.Doc = &c
+			n.Doc = &c
 		}
-		w.send(hint)
+		w.Send(n)
 	}
-}
-
-func (w *watcher) send(hint store.Notification) {
-	select {
-	case w.hints <- hint:
-		return
-	default:
-	}
-	for {
-		select {
-		case <-w.hints:
-			continue
-		default:
-		}
-		break
-	}
-	w.hints <- store.Notification{Resync: true}
 }

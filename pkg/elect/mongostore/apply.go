@@ -48,7 +48,7 @@ func (s *Store) applyOne(ctx context.Context, c store.Change) store.Outcome {
 func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Change) (matched bool, err error) {
 	switch {
 	case c.Op == store.Increment:
-		err := s.bump(ctx, coll, c)
+		err := s.increment(ctx, coll, c)
 		return err == nil, err
 	case c.Op == store.Delete:
 		res, err := coll.DeleteOne(ctx, atRev(c))
@@ -65,9 +65,9 @@ func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Chang
 	}
 }
 
-// bump raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
-// Who still does not then finds nonsense in its place.
-func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c store.Change) error {
+// increment raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
+// When it still does not then, what is in its place is malformed.
+func (s *Store) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	for first := true; ; first = false {
 		_, err := coll.UpdateOne(ctx, countable(c), raise(c), options.UpdateOne().SetUpsert(true))
 		switch {
@@ -83,9 +83,9 @@ func (s *Store) bump(ctx context.Context, coll *mongo.Collection, c store.Change
 // recount puts a counter in the place of one that cannot be raised. It begins at the time, so that it is no number that
 // anybody knows it at.
 func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
-	nonsense := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
+	malformed := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
 	now := max(s.clock.now(time.Now()), c.Doc.Rev)
-	_, err := coll.ReplaceOne(ctx, nonsense, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
+	_, err := coll.ReplaceOne(ctx, malformed, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
 	return err
 }
 
@@ -103,7 +103,7 @@ func countable(c store.Change) bson.D {
 	return append(bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}}, within(fieldRev, 1)...)
 }
 
-// raise is what a Bump does. The stamp goes: this write is nobody's. A field that is missing counts as zero.
+// raise is what an Increment does. The writer ID goes: this write is nobody's. A field that is missing counts as zero.
 func raise(c store.Change) bson.A {
 	more := func(field string) bson.D {
 		known := bson.D{{Key: "$ifNull", Value: bson.A{"$" + field, int64(0)}}}
@@ -114,7 +114,7 @@ func raise(c store.Change) bson.A {
 			{Key: fieldCount, Value: more(fieldCount)},
 			{Key: fieldRev, Value: bson.D{{Key: "$max", Value: bson.A{more(fieldRev), c.Doc.Rev}}}},
 		}}},
-		bson.D{{Key: "$unset", Value: fieldStamp}},
+		bson.D{{Key: "$unset", Value: fieldWriter}},
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *Store) settle(ctx context.Context, changes []store.Change, cause error)
 		out, holds := store.Judge(c, found[c.Doc.ID])
 		switch {
 		case holds && answered && c.IfRev == 0:
-			out = s.overNonsense(ctx, c)
+			out = s.overMalformed(ctx, c)
 		case holds:
 			out = s.unknown(1, cause)[0]
 		}

@@ -79,7 +79,7 @@ func (s *Store) applyBatch(ctx context.Context, changes []store.Change) []store.
 	if !answered {
 		return s.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
 	}
-	return s.tell(ctx, changes, res, partial.WriteErrors)
+	return s.sortOut(ctx, changes, res, partial.WriteErrors)
 }
 
 func model(c store.Change) mongo.WriteModel {
@@ -95,9 +95,9 @@ func model(c store.Change) mongo.WriteModel {
 	}
 }
 
-// tell finds the outcome of each change of a batch that was answered: from the errors of single writes, from the counts where
+// sortOut finds the outcome of each change of a batch that was answered: from the errors of single writes, from the counts where
 // they add up, and by reading the rest back.
-func (s *Store) tell(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
+func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
 	outcomes := make([]store.Outcome, len(changes))
 	open := make([]int, 0, len(changes)) // places that no error names
 	duplicates := []int{}

@@ -88,7 +88,7 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("write to hint", func(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
-		hints, err := s.Watch(ctx, "me")
+		hints, err := s.Watch(ctx, store.Interest{Session: "me"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 
 // Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the watch.
 const (
-	poolSize      = 16
-	beatsPoolSize = 4
+	poolSize          = 16
+	heartbeatPoolSize = 4
 )
 
 // Connections are made in the background, so their limit is not the operations': a TLS handshake may take longer than a
@@ -48,7 +48,7 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 	if s.client, err = mongo.Connect(s.clientOptions(opts.URI, parsed, poolSize)); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	if s.beats, err = mongo.Connect(s.clientOptions(opts.URI, parsed, beatsPoolSize)); err != nil {
+	if s.heartbeats, err = mongo.Connect(s.clientOptions(opts.URI, parsed, heartbeatPoolSize)); err != nil {
 		_ = s.client.Disconnect(ctx)
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}

@@ -1,4 +1,4 @@
-// Package mongostore keeps the documents of package elect in MongoDB: an [store.Store] for production.
+// Package mongostore keeps the documents of package elect in MongoDB: a [store.Store] for production.
 //
 // # What it needs
 //
@@ -13,9 +13,9 @@
 // One collection for each kind of document, named after the cluster: default.locks, default.sessions and so on, and
 // default.schema with the version of this layout. Documents are meant to be read by people:
 //
-//	{_id: "topics/topic-001", rev: 1790000000000, stamp: {session: "…", seq: 7}, group: "topics", session: "…", parked: false, body: "{…}"}
+//	{_id: "topics/topic-001", rev: 1790000000000, writer: {session: "…", seq: 7}, group: "topics", session: "…", suspended: false, body: "{…}"}
 //
-// A document that somebody edited into nonsense is read as far as it goes, or left out and logged when it has no usable _id
+// A document that somebody edited is read as far as it goes, or left out and logged when it has no usable _id
 // or rev; it never fails a read of the others.
 //
 // # How it keeps the promises
@@ -23,16 +23,16 @@
 // Every change is one insertOne, replaceOne, updateOne or deleteOne with {_id, rev} as its condition, acknowledged by a majority
 // and journalled. Nothing is upserted except a group's counter. Lists are majority reads from the primary, Read is linearizable.
 // Up to 200 changes go out as one unordered batch; MongoDB tells how many of them matched, not which, so when not all did they are
-// read back, linearizably, and told apart by their stamps: a refusal alone may come from a primary that was deposed and does not know.
+// read back, linearizably, and told apart by their writer IDs: a refusal alone may come from a primary that was deposed and does not know.
 //
 // An answer that was lost is first asked for again by the driver (retryable writes), then by a linearizable read of the
-// document: its stamp says whether the write happened, its revision whether it still can. What remains is Unknown.
+// document: its writer ID says whether the write happened, its revision whether it still can. What remains is Unknown.
 //
 // Sessions, and with them the heartbeats, have a client with connections of its own: claims in bulk cannot starve them.
 //
 // # Time
 //
-// Result.Now is the primary's clock in milliseconds. It is sampled when the store is opened and, at no cost, by each read of
+// Reply.Now is the primary's clock in milliseconds. It is sampled when the store is opened and, at no cost, by each read of
 // sessions, and goes on with the local monotonic clock in between: it is off by half a round trip, and by what two clocks drift apart
 // between samples. After a failover it follows the new primary's clock, which may be behind.
 package mongostore

@@ -37,8 +37,8 @@ func TestNonsenseByHand(t *testing.T) {
 		bson.M{"_id": bson.M{"a": 1}, "rev": 1}, // left out
 		bson.M{"_id": "g/int", "rev": int32(5)}, // fine
 		bson.M{"_id": "g/double", "rev": 5.0},   // fine: a shell writes all numbers so
-		bson.M{"_id": "g/null", "rev": 5, "session": nil, "body": nil, "stamp": nil},
-		bson.M{"_id": "g/odd", "rev": 5, "stamp": "x", "session": 12, "parked": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}, "more": true},
+		bson.M{"_id": "g/null", "rev": 5, "session": nil, "body": nil, "writer": nil},
+		bson.M{"_id": "g/odd", "rev": 5, "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}, "more": true},
 	})
 	must(t, err)
 
@@ -89,7 +89,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 
 	db := rawDatabase(t, uri)
 	for name, filter := range map[string]bson.D{
-		"sweep": {{Key: "session", Value: bson.M{"$in": bson.A{"s1", "s2"}}}, {Key: "parked", Value: bson.M{"$ne": true}}},
+		"sweep": {{Key: "session", Value: bson.M{"$in": bson.A{"s1", "s2"}}}, {Key: "suspended", Value: bson.M{"$ne": true}}},
 		"wake":  {{Key: "group", Value: "g"}, {Key: "rev", Value: bson.M{"$gte": 4000}}},
 		"group": {{Key: "group", Value: "h"}},
 	} {

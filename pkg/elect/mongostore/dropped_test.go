@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // A collection that somebody drops comes back with its indexes.
@@ -15,7 +16,7 @@ func TestDroppedCollectionIsMadeAgain(t *testing.T) {
 	s := open(t, mongostore.Options{URI: uri})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, err := s.Watch(ctx, "s1")
+	hints, err := s.Watch(ctx, store.Interest{Session: "s1"})
 	must(t, err)
 	<-hints
 	locks := rawDatabase(t, uri).Collection("default.locks")

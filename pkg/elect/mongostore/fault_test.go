@@ -215,7 +215,7 @@ func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
 func TestElection(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	s := open(t, mongostore.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	<-hints
 	var w writer

@@ -21,10 +21,10 @@ func FuzzDecode(f *testing.F) {
 		bson.M{},
 		bson.M{"_id": 7, "rev": 1},
 		bson.M{"_id": bson.M{"a": 1}, "rev": int64(1)},
-		bson.M{"_id": "g/k", "rev": "one", "stamp": "x", "session": 12, "parked": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}},
-		bson.M{"_id": "g/k", "rev": int64(1), "stamp": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{}, "count": 1e300},
+		bson.M{"_id": "g/k", "rev": "one", "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}},
+		bson.M{"_id": "g/k", "rev": int64(1), "writer": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{}, "count": 1e300},
 		bson.M{"_id": "g/\x00\xff", "rev": math.Inf(1)},
-		bson.M{"_id": "g/k", "rev": int64(math.MaxInt64), "parked": nil, "more": bson.Regex{Pattern: "x"}},
+		bson.M{"_id": "g/k", "rev": int64(math.MaxInt64), "suspended": nil, "more": bson.Regex{Pattern: "x"}},
 		bson.M{"_id": "g/k", "rev": 5.5, "count": int64(math.MinInt64)},
 		bson.M{"_id": "g/k", "rev": bson.NewDecimal128(1, 2)},
 	}

@@ -78,7 +78,7 @@ func TestStandaloneIsAProblem(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
 	s := open(t, mongostore.Options{URI: rs.URI()})
 	wantProblem(t, s, mongostore.ReasonStandalone)
-	if _, err := s.Watch(t.Context(), "me"); !errors.Is(err, store.ErrCannotWatch) {
+	if _, err := s.Watch(t.Context(), store.Interest{Session: "me"}); !errors.Is(err, store.ErrCannotWatch) {
 		t.Errorf("watch: %v, want ErrCannotWatch", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestDatabaseAndCluster(t *testing.T) {
 	if err != nil || len(res.Docs) != 0 {
 		t.Errorf("cluster b sees %v of cluster a (%v)", res.Docs, err)
 	}
-	n, err := rawDatabase(t, uri).Collection("a.locks").CountDocuments(t.Context(), bson.M{"_id": "g/a", "session": "", "parked": false})
+	n, err := rawDatabase(t, uri).Collection("a.locks").CountDocuments(t.Context(), bson.M{"_id": "g/a", "session": "", "suspended": false})
 	if err != nil || n != 1 {
 		t.Errorf("%d documents in a.locks of the URI's database (%v), want 1", n, err)
 	}

@@ -39,12 +39,6 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// A Problem is something about the database that an operator should know; the store works all the same.
-type Problem struct {
-	Reason  string // one word: StoreStandalone, StoreArbiter, StoreSharding
-	Message string
-}
-
 // Reasons of problems.
 const (
 	ReasonStandalone = "StoreStandalone" // no replica set: polling, and no second copy of the data

@@ -35,8 +35,14 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 		}
 		res.Docs = append(res.Docs, docs...)
 	}
-	res.Now = s.clock.now(time.Now())
-	return res, nil
+	return s.dated(res), nil
+}
+
+// dated is a reply with the server's clock.
+func (s *Store) dated(r store.Reply) store.Reply {
+	r.Now = s.clock.now(time.Now())
+	r.Floor = r.Now
+	return r
 }
 
 // readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
@@ -65,8 +71,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err != nil {
 		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
 	}
-	res.Now = s.clock.now(time.Now())
-	return res, nil
+	return s.dated(res), nil
 }
 
 func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res store.Reply, err error) {
@@ -91,7 +96,7 @@ func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res s
 func projection(kind store.Kind, noBody bool) bson.D {
 	if kind == store.KindSession || kind == store.KindGroup {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
-		for _, f := range []string{fieldRev, fieldStamp, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldParked} {
+		for _, f := range []string{fieldRev, fieldWriter, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldSuspended, fieldExpires} {
 			p = append(p, bson.E{Key: f, Value: 1})
 		}
 		if !noBody {
@@ -127,7 +132,10 @@ func filter(q store.Query) bson.D {
 		add(fieldRev, "$gte", q.MinRev)
 	}
 	if q.Unsuspended {
-		add(fieldParked, "$ne", true)
+		add(fieldSuspended, "$ne", true)
+	}
+	if q.Expired > 0 {
+		f = append(f, bson.E{Key: fieldExpires, Value: bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lte", Value: q.Expired}}})
 	}
 	bounds := bson.D{}
 	if q.From != "" {
@@ -173,10 +181,10 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, 
 	return docs, cursor.Err()
 }
 
-// maxTold bounds the memory of what was logged.
-const maxTold = 1000
+// maxLogged bounds the memory of what was logged.
+const maxLogged = 1000
 
-// decode reads a document and logs, once each, those that somebody has edited into nonsense.
+// decode reads a document and logs, once each, those that somebody has edited so that they cannot be read.
 func (s *Store) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	d, ok, err := decode(kind, raw)
 	if ok && err == nil {
@@ -184,12 +192,12 @@ func (s *Store) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	}
 	id := string(kind) + " " + raw.Lookup(fieldID).String()
 	s.mu.Lock()
-	_, told := s.told[id]
-	if !told && len(s.told) < maxTold {
-		s.told[id] = struct{}{}
+	_, before := s.logged[id]
+	if !before && len(s.logged) < maxLogged {
+		s.logged[id] = struct{}{}
 	}
 	s.mu.Unlock()
-	if !told {
+	if !before {
 		s.log.Error(err, "unreadable document in the store", "key", id)
 	}
 	return d, ok

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -12,53 +14,63 @@ import (
 
 // Names of the fields in MongoDB.
 const (
-	fieldID      = "_id"
-	fieldRev     = "rev"
-	fieldStamp   = "stamp"
-	fieldGroup   = "group"
-	fieldSession = "session"
-	fieldNext    = "next"
-	fieldParked  = "parked"
-	fieldState   = "state"
-	fieldCount   = "count"
-	fieldBody    = "body"
-	fieldNow     = "now" // computed by the server, never stored
+	fieldID        = "_id"
+	fieldRev       = "rev"
+	fieldWriter    = "writer"
+	fieldGroup     = "group"
+	fieldSession   = "session"
+	fieldNext      = "next"
+	fieldSuspended = "suspended"
+	fieldState     = "state"
+	fieldCount     = "count"
+	fieldExpires   = "expires"
+	fieldBody      = "body"
+	fieldNow       = "now" // computed by the server, never stored
 )
 
 type record struct {
-	ID      string  `bson:"_id"`
-	Rev     int64   `bson:"rev"`
-	Stamp   stamp   `bson:"stamp"`
-	Group   string  `bson:"group,omitempty"`
-	Session *string `bson:"session,omitempty"` // of a lock always, so that the unowned ones are found by index
-	Next    string  `bson:"next,omitempty"`
-	Parked  *bool   `bson:"parked,omitempty"` // of a lock always, likewise
-	State   string  `bson:"state,omitempty"`
-	Count   int64   `bson:"count,omitempty"`
-	Body    string  `bson:"body,omitempty"`
+	ID        string  `bson:"_id"`
+	Rev       int64   `bson:"rev"`
+	Writer    writer  `bson:"writer"`
+	Group     string  `bson:"group,omitempty"`
+	Session   *string `bson:"session,omitempty"` // where it is indexed always, so that the unowned ones are found
+	Next      string  `bson:"next,omitempty"`
+	Suspended *bool   `bson:"suspended,omitempty"` // likewise
+	State     string  `bson:"state,omitempty"`
+	Count     int64   `bson:"count,omitempty"`
+	Expires   int64   `bson:"expires,omitempty"`
+	Body      any     `bson:"body,omitempty"` // text where it is one, for people who look; else binary
 }
 
-type stamp struct {
+type writer struct {
 	Session string `bson:"session"`
 	Seq     int64  `bson:"seq"`
 }
 
 func encode(d store.Doc) record {
 	r := record{
-		ID: d.ID, Rev: d.Rev, Stamp: stamp(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
-		Count: d.Count, Body: string(d.Body),
+		ID: d.ID, Rev: d.Rev, Writer: writer(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
+		Count: d.Count, Expires: d.Expires,
 	}
-	if d.Kind == store.KindLock || d.Session != "" {
+	switch {
+	case len(d.Body) == 0:
+	case utf8.Valid(d.Body):
+		r.Body = string(d.Body)
+	default:
+		r.Body = d.Body
+	}
+	owned := d.Kind.Info().Indexed(store.FieldSession)
+	if owned || d.Session != "" {
 		r.Session = &d.Session
 	}
-	if d.Kind == store.KindLock || d.Suspended {
-		r.Parked = &d.Suspended
+	if owned || d.Suspended {
+		r.Suspended = &d.Suspended
 	}
 	return r
 }
 
-// decode reads what can be read of a document. Nonsense in a field counts as its absence and is an error beside the document; without a usable
-// _id or rev there is no document (ok is false): see [store.CheckFound].
+// decode reads what can be read of a document. A malformed field counts as absent and is an error beside the document; without a
+// usable _id or rev there is no document (ok is false): see [store.CheckFound].
 func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
 		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
@@ -66,12 +78,9 @@ func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	f := fields{raw: raw}
 	d = store.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
-		WriterID: store.WriterID{Session: f.text(fieldStamp, "session"), Seq: f.number(fieldStamp, "seq")},
-		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Suspended: f.truth(fieldParked),
-		State: f.text(fieldState), Count: f.number(fieldCount),
-	}
-	if body := f.text(fieldBody); body != "" {
-		d.Body = []byte(body)
+		WriterID: store.WriterID{Session: f.text(fieldWriter, "session"), Seq: f.number(fieldWriter, "seq")},
+		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Suspended: f.truth(fieldSuspended),
+		State: f.text(fieldState), Count: f.number(fieldCount), Expires: f.number(fieldExpires), Body: f.bytes(fieldBody),
 	}
 	if err := store.CheckFound(d); err != nil {
 		f.bad = append(f.bad, err)
@@ -94,6 +103,23 @@ func (f *fields) text(path ...string) string {
 	s, ok := v.StringValueOK()
 	f.check(ok, path, v)
 	return s
+}
+
+// bytes reads text or binary; nothing is nil.
+func (f *fields) bytes(path ...string) []byte {
+	v, err := f.raw.LookupErr(path...)
+	if err != nil || v.Type == bson.TypeNull {
+		return nil
+	}
+	if _, data, ok := v.BinaryOK(); ok {
+		return slices.Clone(data)
+	}
+	text, ok := v.StringValueOK()
+	f.check(ok, path, v)
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
 }
 
 func (f *fields) number(path ...string) int64 {

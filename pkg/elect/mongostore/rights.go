@@ -38,16 +38,15 @@ func (s *Store) rights() []right {
 		database = append(database, actionFind, actionChangeStream) // a stream of the database is granted for all of it
 	}
 	all := []right{{actions: database}, {s.schemaName(), []string{actionFind}}}
-	for _, kind := range store.Kinds() {
+	for _, info := range store.Table() {
 		actions := []string{actionFind, actionInsert, actionUpdate}
-		switch kind {
-		case store.KindSession, store.KindMember, store.KindEvent:
+		switch {
+		case info.Retention > 0:
 			actions = append(actions, actionRemove)
-		case store.KindOverride:
+		case info.Kind == store.KindOverride:
 			actions = []string{actionFind} // nobody writes them yet
-		case store.KindLock, store.KindValue, store.KindGroup:
 		}
-		all = append(all, right{collectionName(s.cluster, kind), actions})
+		all = append(all, right{collectionName(s.cluster, info.Kind), actions})
 	}
 	return all
 }

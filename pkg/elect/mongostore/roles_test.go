@@ -109,18 +109,18 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 }
 
-// testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes wishes, which replicas do not.
+// testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes overrides, which replicas do not.
 func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	suites := slices.Concat(both, []privilege{
-		{"default.locks", "remove"}, {"default.wishes", "insert"}, {"default.wishes", "update"}, {"default.wishes", "remove"},
+		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"}, {"default.overrides", "remove"},
 	})
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		d := g.tenant(t, suites)
 		db := database(t, d.uri)
-		db.RaiseSchema = func(ctx context.Context) error {
-			_, err := d.root.Collection("default.schema").UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": 1}})
+		db.ShiftSchema = func(ctx context.Context, by int) error {
+			_, err := d.root.Collection("default.schema").UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}})
 			return err
 		}
 		return db
@@ -267,7 +267,7 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 			return err
 		}, "find on " + d.name + ".default.locks"},
 		{privilege{"", "changeStream"}, func(ctx context.Context) error {
-			_, err := s.Watch(ctx, "me")
+			_, err := s.Watch(ctx, store.Interest{Session: "me"})
 			return err
 		}, "find and changeStream on database " + d.name},
 	} {

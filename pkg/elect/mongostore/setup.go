@@ -15,7 +15,7 @@ import (
 )
 
 // schemaVersion is the version of the layout that this program writes.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // setUp reaches the database, looks at what it is, and makes what is missing, unless it may only read.
 func (s *Store) setUp(ctx context.Context, readOnly bool) error {
@@ -34,8 +34,8 @@ func (s *Store) setUp(ctx context.Context, readOnly bool) error {
 	if err := s.makeIndexes(ctx); err != nil {
 		return err
 	}
-	// The beats' client makes its first connection now, not when a lease hangs on it.
-	if err := s.beats.Ping(ctx, nil); err != nil {
+	// The heartbeats' client makes its first connection now, not when a lease hangs on it.
+	if err := s.heartbeats.Ping(ctx, nil); err != nil {
 		return fmt.Errorf("reach the primary for heartbeats: %w", err)
 	}
 	return nil
@@ -59,13 +59,13 @@ func (s *Store) inspect(ctx context.Context) error {
 	sharded := h.Msg == "isdbgrid"
 	s.standalone = h.SetName == "" && !sharded
 	if s.standalone {
-		s.problems = append(s.problems, Problem{
-			ReasonStandalone, "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. Use a replica set.",
+		s.problems = append(s.problems, store.Problem{
+			Reason: ReasonStandalone, Message: "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. Use a replica set.",
 		})
 	}
 	if len(h.Arbiters) > 0 {
-		s.problems = append(s.problems, Problem{
-			ReasonArbiter, "the replica set has arbiters (" + strings.Join(h.Arbiters, ", ") +
+		s.problems = append(s.problems, store.Problem{
+			Reason: ReasonArbiter, Message: "the replica set has arbiters (" + strings.Join(h.Arbiters, ", ") +
 				"): with one data-bearing member down no majority may hold a write. Use members with data.",
 		})
 	}
@@ -87,8 +87,8 @@ func (s *Store) inspectSharding(ctx context.Context) error {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil // not sharded
 	case hasCode(err, invalidCodes):
-		s.problems = append(s.problems, Problem{
-			ReasonSharding, "cannot see how " + ns + " is sharded (no right to read config.collections): it must be unsharded or sharded by _id",
+		s.problems = append(s.problems, store.Problem{
+			Reason: ReasonSharding, Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be unsharded or sharded by _id",
 		})
 		return nil
 	case err != nil:
@@ -105,7 +105,7 @@ func keyedByID(key bson.D) bool { return len(key) == 1 && key[0].Key == fieldID 
 // schemaName is the collection that holds the version of the layout.
 func (s *Store) schemaName() string { return s.cluster + ".schema" }
 
-// checkSchema writes the version of the layout where there is none, and refuses a newer one before anything else is touched.
+// checkSchema writes the version of the layout where there is none, and refuses another one before anything else is touched.
 func (s *Store) checkSchema(ctx context.Context) error {
 	err := s.readSchema(ctx)
 	if !errors.Is(err, mongo.ErrNoDocuments) {
@@ -122,7 +122,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// readSchema refuses a newer layout; without any the error is [mongo.ErrNoDocuments].
+// readSchema refuses another layout; without any the error is [mongo.ErrNoDocuments].
 func (s *Store) readSchema(ctx context.Context) error {
 	var found struct {
 		Version int `bson:"version"`
@@ -131,10 +131,7 @@ func (s *Store) readSchema(ctx context.Context) error {
 	if err := schema.FindOne(ctx, bson.D{{Key: fieldID, Value: "schema"}}).Decode(&found); err != nil {
 		return fmt.Errorf("read the schema's version from %s: %w", s.schemaName(), err)
 	}
-	if found.Version > schemaVersion {
-		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", store.ErrSchema, s.schemaName(), found.Version, schemaVersion)
-	}
-	return nil
+	return store.CheckSchema(s.schemaName(), found.Version, schemaVersion)
 }
 
 // lookAtSchema is for those who only read: what is not there they do not make.
@@ -146,20 +143,23 @@ func (s *Store) lookAtSchema(ctx context.Context) error {
 	return err
 }
 
-// indexes of each kind beside _id. Locks: whose session is dead (sweeps), what changed since (wakes), a group in order of ID (lists).
-func indexes() map[store.Kind][]mongo.IndexModel {
-	on := func(fields ...string) mongo.IndexModel {
+// fieldOf is where a document has a field.
+var fieldOf = map[store.Field]string{
+	store.FieldID: fieldID, store.FieldRev: fieldRev, store.FieldGroup: fieldGroup, store.FieldSession: fieldSession,
+	store.FieldSuspended: fieldSuspended, store.FieldExpires: fieldExpires,
+}
+
+// indexes of a kind beside _id.
+func indexes(info store.KindInfo) []mongo.IndexModel {
+	var all []mongo.IndexModel
+	for _, fields := range info.Indexes {
 		keys := bson.D{}
 		for _, f := range fields {
-			keys = append(keys, bson.E{Key: f, Value: 1})
+			keys = append(keys, bson.E{Key: fieldOf[f], Value: 1})
 		}
-		return mongo.IndexModel{Keys: keys}
+		all = append(all, mongo.IndexModel{Keys: keys})
 	}
-	return map[store.Kind][]mongo.IndexModel{
-		store.KindLock:  {on(fieldSession, fieldParked), on(fieldGroup, fieldRev), on(fieldGroup, fieldID)},
-		store.KindEvent: {on(fieldGroup, fieldID)},
-		store.KindValue: {on(fieldGroup, fieldID)},
-	}
+	return all
 }
 
 // Codes of createIndexes when others do the same at once.
@@ -177,15 +177,14 @@ const (
 
 // makeIndexes makes the collections and indexes that are missing. Collections are made before a change stream is opened on them.
 func (s *Store) makeIndexes(ctx context.Context) error {
-	wanted := indexes()
 	db := s.client.Database(s.database)
 	there, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}})
 	if err != nil {
 		return fmt.Errorf("list collections: %w", err)
 	}
-	for _, kind := range store.Kinds() {
-		name := collectionName(s.cluster, kind)
-		missing := wanted[kind]
+	for _, info := range store.Table() {
+		name := collectionName(s.cluster, info.Kind)
+		missing := indexes(info)
 		var err error
 		if slices.Contains(there, name) {
 			missing, err = s.missingIndexes(ctx, db.Collection(name), missing)

@@ -22,12 +22,12 @@ type Store struct {
 	secrets  []string // of the URI, kept out of errors
 	database string
 
-	// Beats and all else of sessions go over a client of their own, so that a batch of claims which holds every
+	// Heartbeats and all else of sessions go over a client of their own, so that a batch of claims which holds every
 	// connection cannot delay them.
-	client, beats *mongo.Client
-	clock         clock
-	standalone    bool
-	problems      []Problem
+	client, heartbeats *mongo.Client
+	clock              clock
+	standalone         bool
+	problems           []store.Problem
 
 	life     context.Context // ended by Close: calls under way fail
 	end      context.CancelCauseFunc
@@ -35,7 +35,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	told   map[string]struct{} // unreadable documents that were logged
+	logged map[string]struct{} // unreadable documents that were logged
 }
 
 var _ store.Store = (*Store)(nil)
@@ -46,8 +46,8 @@ var errClosed = errors.New("the store is closed")
 // Open connects to the database, checks that the user may do what will be needed, and makes what is missing: collections,
 // indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no longer than the operation time-out, or the context.
 //
-// Errors wrap [store.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are sharded), [store.ErrSchema] (set up by a newer version), or
-// [elect.ErrUnavailable] (not reached: try again). They never hold the password.
+// Errors wrap [store.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are sharded),
+// [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not reached: try again). They never hold the password.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -56,7 +56,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	s := &Store{
 		log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secrets(opts.URI),
-		life: life, end: end, told: map[string]struct{}{},
+		life: life, end: end, logged: map[string]struct{}{},
 	}
 	what := "open MongoDB store " + Redact(opts.URI)
 	ctx, cancel := s.bound(ctx)
@@ -73,7 +73,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 }
 
 // Problems tells what an operator should know about this database: no replica set, arbiters. It was found out by Open.
-func (s *Store) Problems() []Problem { return slices.Clone(s.problems) }
+func (s *Store) Problems() []store.Problem { return slices.Clone(s.problems) }
 
 // Close ends watches and calls under way and closes all connections. Closing twice does nothing.
 func (s *Store) Close(ctx context.Context) error {
@@ -86,7 +86,7 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 	s.end(errClosed)
 	s.watchers.Wait()
-	err := errors.Join(s.client.Disconnect(ctx), s.beats.Disconnect(ctx))
+	err := errors.Join(s.client.Disconnect(ctx), s.heartbeats.Disconnect(ctx))
 	return s.translate("close MongoDB store", err)
 }
 
@@ -115,15 +115,12 @@ func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 func (s *Store) collection(kind store.Kind) *mongo.Collection {
 	client := s.client
 	if kind == store.KindSession {
-		client = s.beats
+		client = s.heartbeats
 	}
 	return client.Database(s.database).Collection(collectionName(s.cluster, kind))
 }
 
 // collectionName is CLUSTER.KIND in the plural.
 func collectionName(cluster string, kind store.Kind) string {
-	if kind == store.KindOverride {
-		return cluster + ".wishes"
-	}
-	return cluster + "." + string(kind) + "s"
+	return cluster + "." + kind.Info().Plural
 }

@@ -61,10 +61,18 @@ func database(t *testing.T, uri string) storetest.Database {
 			}
 			return s, nil
 		},
-		RaiseSchema: func(ctx context.Context) error {
+		ShiftSchema: func(ctx context.Context, by int) error {
 			_, err := rawDatabase(t, uri).Collection("default.schema"). //nolint:contextcheck // its clean-up comes after the test
-											UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": 1}})
+											UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}})
 			return err
+		},
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
+			if err != nil {
+				return 0, err
+			}
+			defer func() { _ = s.Close(ctx) }()
+			return s.Examined(ctx, kind, q)
 		},
 	}
 }

@@ -10,27 +10,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-const (
-	// hintBuffer is how many hints wait for a slow reader before they are dropped and a Resync takes their place.
-	hintBuffer = 256
-	// awaitEvents is how long the server holds a request for events when there are none.
-	awaitEvents = 5 * time.Second
-)
+// awaitEvents is how long the server holds a request for events when there are none.
+const awaitEvents = 5 * time.Second
 
-// Watch opens one change stream on the database. The server filters it: heartbeats, and locks that are not reserved for this session, never come
-// over the network. A stream that breaks is resumed by the driver without loss where it can be; else the channel is closed.
-func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notification, error) {
+// Watch opens one change stream on the database. The server filters it: heartbeats, and locks that do not concern this watcher,
+// never come over the network. A stream that breaks is resumed by the driver without loss where it can be; else the channel is closed.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	if s.standalone {
 		return nil, fmt.Errorf("watch: %w: MongoDB is a standalone server", store.ErrCannotWatch)
+	}
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
 	}
 	opening, cancel := s.bound(ctx)
 	defer cancel()
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
-	stream, err := s.client.Database(s.database).Watch(opening, s.pipeline(session), opts)
+	stream, err := s.client.Database(s.database).Watch(opening, s.pipeline(in), opts)
 	if err != nil {
 		return nil, s.translate("watch", err)
 	}
@@ -40,34 +38,73 @@ func (s *Store) Watch(ctx context.Context, session string) (<-chan store.Notific
 		_ = stream.Close(opening)
 		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, errClosed)
 	}
-	hints := make(chan store.Notification, hintBuffer)
-	hints <- store.Notification{Resync: true} // from here on nothing is missed
+	n := store.NewNotifier() // from here on nothing is missed
 	s.watchers.Go(func() {
-		defer close(hints)
-		s.follow(ctx, stream, hints)
+		defer n.Close()
+		s.follow(ctx, stream, n)
 	})
-	return hints, nil
+	return n.C(), nil
 }
 
-// pipeline filters events on the server. Only Bumps are updates, so only they are looked up; inserts and replacements
+// pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and replacements
 // carry the document.
-func (s *Store) pipeline(session string) mongo.Pipeline {
-	in := func(kind store.Kind, more ...bson.E) bson.D {
-		return append(bson.D{{Key: "ns.coll", Value: collectionName(s.cluster, kind)}}, more...)
-	}
-	states := bson.A{string(elect.Draining), string(elect.Dead)}
-	wanted := bson.A{
-		in(store.KindGroup),
-		in(store.KindOverride),
-		// A beat replaces a live session by a live one; it is what must not come.
-		in(store.KindSession, bson.E{Key: "fullDocument.state", Value: bson.D{{Key: "$in", Value: states}}}),
-		in(store.KindSession, bson.E{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "delete"}}}}),
-		bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"drop", "rename", "dropDatabase", "invalidate"}}}}},
-	}
-	if session != "" {
-		wanted = append(wanted, in(store.KindLock, bson.E{Key: "fullDocument.next", Value: session}))
+func (s *Store) pipeline(in store.Interest) mongo.Pipeline {
+	wanted := bson.A{where("operationType", "$in", "drop", "rename", "dropDatabase", "invalidate")}
+	for _, info := range store.Table() {
+		if !in.WantsKind(info.Kind) {
+			continue
+		}
+		for _, condition := range conditions(info, in) {
+			wanted = append(wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(s.cluster, info.Kind)}}, condition...))
+		}
 	}
 	return mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
+}
+
+// conditions say which events of a kind's collection a watcher wants, any of them.
+func conditions(info store.KindInfo, in store.Interest) []bson.D {
+	switch info.Told {
+	case store.ToldStates:
+		// A heartbeat replaces a live session by a live one; it is what must not come.
+		return []bson.D{where("operationType", "$in", "insert", "delete"), where("fullDocument.state", "$nin", store.StateLive, nil)}
+	case store.ToldOwners:
+		var all []bson.D
+		if in.Session != "" {
+			all = append(all, where("fullDocument.next", "$in", in.Session))
+		}
+		if len(in.Keys) > 0 {
+			keys := where("documentKey._id", "$in", anys(in.Keys)...)
+			all = append(all, append(where("fullDocument.session", "$in", ""), keys...), append(where("operationType", "$in", "delete"), keys...),
+				append(where("fullDocument.next", "$gt", ""), keys...))
+		}
+		return all
+	case store.ToldAll, store.ToldNothing:
+	}
+	switch {
+	case in.Groups == nil:
+		return []bson.D{{}}
+	case info.Kind == store.KindGroup:
+		return []bson.D{where("documentKey._id", "$in", anys(in.Groups)...)}
+	default:
+		return []bson.D{where("fullDocument.group", "$in", append(anys(in.Groups), nil)...)}
+	}
+}
+
+// where compares a field of an event: with one value, or with several where the operator takes a list.
+func where(field, op string, values ...any) bson.D {
+	var value any = bson.A(values)
+	if op == "$gt" {
+		value = values[0]
+	}
+	return bson.D{{Key: field, Value: bson.D{{Key: op, Value: value}}}}
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
 }
 
 // event is what is used of a change event.
@@ -82,8 +119,8 @@ type event struct {
 	Document bson.Raw `bson:"fullDocument"`
 }
 
-// follow turns events into hints until ctx ends, the store is closed, or the stream breaks.
-func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints chan<- store.Notification) {
+// follow turns events into notifications until ctx ends, the store is closed, or the stream breaks.
+func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.Notifier) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer s.onClose(cancel)()
@@ -109,8 +146,8 @@ func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, hints ch
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
 			s.watchers.Go(func() { s.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
 		}
-		if hint, ok := s.hint(kind, e); ours && ok && !send(ctx, hints, hint) {
-			return
+		if one, ok := s.notification(kind, e); ours && ok {
+			n.Send(one)
 		}
 	}
 }
@@ -153,35 +190,19 @@ func (s *Store) next(ctx context.Context, stream *mongo.ChangeStream) (event, er
 	}
 }
 
-// hint is an event as a hint; ok is false for events that are none.
-func (s *Store) hint(kind store.Kind, e event) (h store.Notification, ok bool) {
+// notification is an event as a notification; ok is false for events that are none.
+func (s *Store) notification(kind store.Kind, e event) (n store.Notification, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone
 		return store.Notification{Resync: true}, true
 	}
-	h.Kind = kind
-	h.ID, ok = e.Key.ID.StringValueOK()
+	n.Kind = kind
+	n.ID, ok = e.Key.ID.StringValueOK()
 	if len(e.Document) > 0 {
 		if d, readable := s.decode(kind, e.Document); readable {
-			h.Doc = &d
+			n.Doc = &d
 		}
 	}
-	return h, ok
-}
-
-// send never waits for the reader with a hint: when the buffer is full it drops the hint, and waits with a Resync instead. Meanwhile
-// events wait at the server. It returns false when ctx ended.
-func send(ctx context.Context, hints chan<- store.Notification, h store.Notification) bool {
-	select {
-	case hints <- h:
-		return true
-	default:
-	}
-	select {
-	case hints <- store.Notification{Resync: true}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return n, ok
 }

@@ -33,7 +33,7 @@ func TestWatchIsFiltered(t *testing.T) {
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
 	apply(t, s, patient, store.Applied, w.put(session, 0))
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	if h := nextHint(t, hints); !h.Resync {
 		t.Fatalf("first hint %+v, want a Resync", h)
@@ -66,7 +66,7 @@ func TestWatchIsFiltered(t *testing.T) {
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
 	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	for round := range 5 {
 		var changes []store.Change
@@ -93,10 +93,10 @@ func TestWatchSlowReader(t *testing.T) {
 func TestWatchSurvivesNoDrop(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	nextHint(t, hints)
-	must(t, rawDatabase(t, uri).Collection("default.wishes").Drop(t.Context()))
+	must(t, rawDatabase(t, uri).Collection("default.overrides").Drop(t.Context()))
 	if h := nextHint(t, hints); !h.Resync {
 		t.Errorf("hint %+v, want a Resync", h)
 	}

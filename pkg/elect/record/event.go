@@ -20,7 +20,10 @@ type Event struct {
 
 // Doc is e as a document, stamped s.
 func (e Event) Doc(s store.WriterID) store.Doc {
-	return store.Doc{Kind: store.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: e.Key.Group(), Body: mustJSON(e)}
+	return store.Doc{
+		Kind: store.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: e.Key.Group(), Body: mustJSON(e),
+		Expires: e.Time + store.KindEvent.Info().Retention.Milliseconds(),
+	}
 }
 
 // EventFrom reads an event from its document.

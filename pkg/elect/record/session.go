@@ -49,10 +49,18 @@ type sessionBody struct {
 func (s Session) Doc() store.Doc {
 	return store.Doc{
 		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
-		Body: mustJSON(sessionBody{
+		Expires: s.expires(), Body: mustJSON(sessionBody{
 			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock, Cause: s.Cause,
 		}),
 	}
+}
+
+// expires is when a dead session may be removed; 0 while it lives, or nobody has noted when it died.
+func (s Session) expires() int64 {
+	if s.State != Dead || s.Died == 0 {
+		return 0
+	}
+	return s.Died + store.KindSession.Info().Retention.Milliseconds()
 }
 
 // SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the state and heartbeat

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// hintsKept is how many lines of the log of hints stay. A watcher that is further behind gets a Resync.
-const hintsKept = 2000
+// logKept is how many lines of the log of notifications stay. A watcher that is further behind gets a Resync.
+const logKept = 2000
 
 // Apply implements [store.Store]. Up to [store.MaxBatch] changes are one transaction; longer lists are several.
 func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
@@ -61,8 +61,8 @@ func (s *Store) applyOne(ctx context.Context, w *writer, c store.Change) (store.
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	if old != nil && !s.usable(*old) {
-		old = nil // written by hand: whatever is created takes its place
+	if old != nil && !s.found.usable(*old) {
+		old = nil // edited out of band: a creation takes its place
 	}
 	out, write := store.Judge(c, old)
 	if !write {
@@ -74,58 +74,42 @@ func (s *Store) applyOne(ctx context.Context, w *writer, c store.Change) (store.
 		d = nil
 		err = w.exec(ctx, st.remove, c.Doc.ID)
 	case store.Increment:
-		d = bumped(c.Doc, old)
+		d = s.incremented(c.Doc, old)
 		err = w.exec(ctx, st.put, row(*d)...)
 	case store.Put:
 		err = w.exec(ctx, st.put, row(*d)...)
 	}
-	if err == nil && worthHint(old, d) {
-		err = s.addHint(ctx, w, c.Doc, d)
+	if err == nil && store.Notable(old, d) {
+		err = s.note(ctx, w, c.Doc, d)
 	}
 	return out, err
 }
 
-func bumped(named store.Doc, old *store.Doc) *store.Doc {
+// incremented is the counter after old; nil: the first.
+func (s *Store) incremented(named store.Doc, old *store.Doc) *store.Doc {
 	d := store.Doc{Kind: named.Kind, ID: named.ID}
 	if old != nil {
 		d = *old
 	}
 	if d.Rev == store.MaxRev || d.Count < 0 || d.Count >= store.MaxRev {
-		d.Rev, d.Count = nowMS(), nowMS() // by hand; now it is no number that anybody knows it at
+		now := s.dialect.Now() // edited out of band; from the time on it is no number that anybody knows it at
+		d.Rev, d.Count = now, now
 	}
 	d.Rev, d.Count, d.WriterID = max(d.Rev+1, named.Rev), d.Count+1, store.WriterID{}
 	return &d
 }
 
-// worthHint says whether watchers are told that old became d; nil is absent. Heartbeats and most writes of locks are not.
-func worthHint(old, d *store.Doc) bool {
-	some := d
-	if d == nil {
-		some = old
-	}
-	switch some.Kind {
-	case store.KindGroup, store.KindOverride:
-		return true
-	case store.KindSession:
-		return old == nil || d == nil || old.State != d.State
-	case store.KindLock:
-		return d != nil && d.Next != ""
-	default:
-		return false
-	}
-}
-
-// addHint writes a line of the log, in the transaction of the change that it tells of.
-func (s *Store) addHint(ctx context.Context, w *writer, named store.Doc, d *store.Doc) error {
-	next := ""
+// note writes a line of the log, in the transaction of the change that it tells of.
+func (s *Store) note(ctx context.Context, w *writer, named store.Doc, d *store.Doc) error {
+	group, next := named.Group, ""
 	if d != nil {
-		next = d.Next
+		group, next = d.Group, d.Next
 	}
-	st, err := w.prepare(ctx, s.sql.hintAdd)
+	st, err := w.prepare(ctx, s.sql.log.add)
 	if err != nil {
 		return err
 	}
-	res, err := st.ExecContext(ctx, string(named.Kind), named.ID, next)
+	res, err := st.ExecContext(ctx, string(named.Kind), named.ID, group, next)
 	if err != nil {
 		return err
 	}
@@ -133,10 +117,10 @@ func (s *Store) addHint(ctx context.Context, w *writer, named store.Doc, d *stor
 	if err != nil {
 		return err
 	}
-	if seq%(hintsKept/10) != 0 {
+	if seq%(logKept/10) != 0 {
 		return nil
 	}
-	return w.exec(ctx, s.sql.hintDrop, seq-hintsKept)
+	return w.exec(ctx, s.sql.log.drop, seq-logKept)
 }
 
 func (w *writer) get(ctx context.Context, text string, kind store.Kind, id string) (*store.Doc, error) {

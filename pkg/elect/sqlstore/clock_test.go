@@ -1,17 +1,18 @@
-package sqlstore
+package sqlstore_test
 
 import (
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // After the machine's clock was set back, the store's clock stays above the revisions that were given.
 func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s, err := Open(t.Context(), path, Options{})
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Open(t.Context(), path, Options{})
+	again, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,9 @@
-// Package sqlstore keeps the documents of package elect in one SQLite file, for several processes of one machine.
+// Package sqlstore keeps the documents of package elect in a SQL database. It imports no driver: package sqlite beside it opens SQLite files, and
+// what differs from one database to the next is a [Dialect].
 //
-// The file is in WAL mode with synchronous=FULL: a write that was acknowledged survives a power failure. A batch is one
-// transaction begun with BEGIN IMMEDIATE, in which each change is tested and has its own outcome. There is a table for each
-// kind of document; their names begin with the cluster's, so that several clusters may share a file.
+// There is a table for each kind of document; their names begin with the cluster's, so that several clusters may share a
+// database. A batch is one transaction, in which each change is tested and has its own outcome.
 //
-// Watching is polling of PRAGMA data_version, which costs a look into shared memory, and, when it changed, of a short
-// log that writers keep of what watchers care for; heartbeats are not in it.
-//
-// # What it is not for
-//
-// SQLite's locks do not work on network file systems (NFS, SMB, many shared volumes), and WAL needs memory shared by
-// all processes: never let two machines, or two virtual machines, open one file. Nothing can detect that reliably, so nothing tries.
-//
-// A process stopped while it holds the write lock stops all writers until it goes on or dies; their calls end with their contexts.
-// A file that is removed or replaced under a running process is refused from then on, since others may already be using
-// another file of that name. No code of the process may open and close the file by other means: closing any descriptor of it
-// takes away SQLite's locks (a rule of POSIX).
+// Watching is polling of a number that changes when somebody has written, and, when it did, of a short log that writers keep of
+// what watchers care for; heartbeats are not in it.
 package sqlstore

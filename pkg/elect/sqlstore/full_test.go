@@ -1,21 +1,22 @@
-package sqlstore
+package sqlstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // When there is no more room, changes are of unknown outcome, what was there stays, and writing goes on when there is room again.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s, err := Open(t.Context(), path, Options{})
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,47 +66,16 @@ func TestFull(t *testing.T) {
 }
 
 // limitPages makes SQLite treat the file as full on the writer's connection.
-func limitPages(t *testing.T, s *Store, pages int) {
+func limitPages(t *testing.T, s *sqlstore.Store, pages int) {
 	t.Helper()
-	w := <-s.writer
-	defer func() { s.writer <- w }()
-	if err := s.connect(t.Context(), w); err != nil {
+	if err := s.OnWriter(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := w.conn.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A file whose pages are rubbish gives errors that name it.
-func TestCorrupt(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store.db")
-	s, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 100; i < len(content); i++ {
-		content[i] = 0xa5
-	}
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(t.Context(), path, Options{})
-	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), path) {
-		t.Fatalf("got %v, want ErrInvalid and the path", err)
 	}
 }
 
 // A watcher that is further behind than the log of hints reaches is told to look at everything.
 func TestHintsDropped(t *testing.T) {
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), Options{})
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,63 +84,39 @@ func TestHintsDropped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w := &watch{store: s, session: "me", hints: make(chan store.Notification, watchBuffer)}
-	if err := w.open(t.Context()); err != nil {
+	w, err := s.NewWatch(t.Context(), store.Interest{Session: "me"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.disconnect()
+	defer w.Disconnect()
+	<-w.C() // the first Resync
 	var changes []store.Change
-	for i := range hintsKept + hintsKept/5 {
+	for i := range sqlstore.LogKept + sqlstore.LogKept/5 {
 		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)
 	}
-	oldest, newest, err := w.bounds(t.Context())
-	if err != nil || oldest <= 1 || newest-oldest > hintsKept+hintsKept/10 {
-		t.Fatalf("the log holds lines %d to %d (%v), want about %d", oldest, newest, err, hintsKept)
+	oldest, newest, err := w.Bounds(t.Context())
+	if err != nil || oldest <= 1 || newest-oldest > sqlstore.LogKept+sqlstore.LogKept/10 {
+		t.Fatalf("the log holds lines %d to %d (%v), want about %d", oldest, newest, err, sqlstore.LogKept)
 	}
-	if err := w.look(t.Context()); err != nil {
+	if err := w.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if h := <-w.hints; !h.Resync || len(w.hints) != 0 {
-		t.Fatalf("got %+v and %d more, want one Resync", h, len(w.hints))
+	if h := <-w.C(); !h.Resync || len(w.C()) != 0 {
+		t.Fatalf("got %+v and %d more, want one Resync", h, len(w.C()))
 	}
 	// From there on it is told exactly, and nothing twice.
 	if _, err := s.Apply(t.Context(), changes[0]); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := w.look(t.Context()); err != nil {
+		if err := w.Look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if h := <-w.hints; h.ID != "0" || h.Doc == nil || h.Doc.Count != 2 || len(w.hints) != 0 {
-		t.Fatalf("got %+v and %d more, want the group", h, len(w.hints))
-	}
-}
-
-// Heartbeats are no hints: an idle cluster costs a watcher one look into shared memory per interval.
-func TestBeatsAreNoHints(t *testing.T) {
-	session := func(state string) *store.Doc { return &store.Doc{Kind: store.KindSession, ID: "a", State: state} }
-	lock := func(next string) *store.Doc { return &store.Doc{Kind: store.KindLock, ID: "g/a", Next: next} }
-	tests := map[string]struct {
-		old, d *store.Doc
-		want   bool
-	}{
-		"beat":              {session("live"), session("live"), false},
-		"state":             {session("live"), session("dead"), true},
-		"new session":       {nil, session("live"), true},
-		"removed session":   {session("dead"), nil, true},
-		"claim":             {nil, lock(""), false},
-		"hand-over":         {lock(""), lock("b"), true},
-		"claim of the next": {lock("b"), lock(""), false},
-		"wish removed":      {&store.Doc{Kind: store.KindOverride, ID: "pause/g/a"}, nil, true},
-		"member":            {nil, &store.Doc{Kind: store.KindMember, ID: "a"}, false},
-	}
-	for name, tt := range tests {
-		if got := worthHint(tt.old, tt.d); got != tt.want {
-			t.Errorf("%s: got %t, want %t", name, got, tt.want)
-		}
+	if h := <-w.C(); h.ID != "0" || h.Doc == nil || h.Doc.Count != 2 || len(w.C()) != 0 {
+		t.Fatalf("got %+v and %d more, want the group", h, len(w.C()))
 	}
 }

@@ -1,9 +1,11 @@
-package sqlstore
+package sqlstore_test
 
 import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -14,7 +16,7 @@ func FuzzRow(f *testing.F) {
 	f.Add("", int64(0), "", int64(0), "", "", "", int64(0), "", int64(0), []byte(nil))
 	f.Add("g/\x00\xff", int64(-1), "\xff", int64(-1), "\x00", "s", "n", int64(17), "zombie", int64(-7), []byte("no JSON"))
 	f.Add("g/k", int64(1)<<62, "s", int64(3), "g", "s", "n", int64(-1), "dead", int64(1)<<62, []byte{0, 255})
-	s, err := Open(f.Context(), filepath.Join(f.TempDir(), "store.db"), Options{})
+	s, err := sqlite.Open(f.Context(), filepath.Join(f.TempDir(), "store.db"), sqlite.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -23,15 +25,15 @@ func FuzzRow(f *testing.F) {
 	if _, err := s.Apply(f.Context(), beside); err != nil {
 		f.Fatal(err)
 	}
-	const insert = `INSERT OR REPLACE INTO "default_lock" (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	f.Fuzz(func(t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, parked int64, state string, count int64, body []byte) {
+	const insert = `INSERT OR REPLACE INTO "default_locks" (` + sqlstore.Columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)`
+	f.Fuzz(func(t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, suspended int64, state string, count int64, body []byte) {
 		if id == "beside" {
 			return
 		}
-		if _, err := s.db.ExecContext(t.Context(), `DELETE FROM "default_lock" WHERE id <> 'beside'`); err != nil {
+		if _, err := s.DB().ExecContext(t.Context(), `DELETE FROM "default_locks" WHERE id <> 'beside'`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.db.ExecContext(t.Context(), insert, id, rev, stamp, seq, group, session, next, parked, state, count, string(body)); err != nil {
+		if _, err := s.DB().ExecContext(t.Context(), insert, id, rev, stamp, seq, group, session, next, suspended, state, count, string(body)); err != nil {
 			return // the table does not take it
 		}
 		res, err := s.List(t.Context(), store.KindLock, store.Query{})
@@ -44,7 +46,7 @@ func FuzzRow(f *testing.F) {
 				t.Errorf("handed on: %v", err)
 			}
 			if d.ID == id {
-				there = d.Rev == rev && d.Session == session && d.Suspended == (parked != 0) && string(d.Body) == string(body)
+				there = d.Rev == rev && d.Session == session && d.Suspended == (suspended != 0) && string(d.Body) == string(body)
 			}
 		}
 		good := store.CheckFound(store.Doc{ID: id, Rev: rev}) == nil

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -12,7 +14,7 @@ import (
 // idsPerRead is how many ids one statement asks for.
 const idsPerRead = 500
 
-// Read implements [store.Store]. SQLite's readers see every commit of every process, so each read is linearizable.
+// Read implements [store.Store]. Readers see every commit, so each read is linearizable.
 func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err
@@ -60,18 +62,19 @@ func (s *Store) reads(ctx context.Context, f func(context.Context) (store.Reply,
 		case <-ctx.Done():
 			return store.Reply{}, ctx.Err()
 		}
-		if err := s.checkFile(); err != nil {
+		if err := s.dialect.Intact(); err != nil {
 			return store.Reply{}, err
 		}
 		var res store.Reply
 		var high int64
-		err := retry(ctx, func() (err error) {
+		err := s.retry(ctx, func() (err error) {
 			if res, err = f(ctx); err == nil {
 				err = s.db.QueryRowContext(ctx, s.sql.high, store.MaxMark).Scan(&high)
 			}
 			return err
 		})
-		res.Now = max(nowMS(), high) // the machine's clock may have been set back: revisions go on above those given
+		res.Now = max(s.dialect.Now(), high) // the machine's clock may have been set back: revisions go on above those given
+		res.Floor = res.Now
 		return res, err
 	})
 }
@@ -100,7 +103,7 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 		add(`session IN (`+marks(len(q.Sessions))+`)`, anys(q.Sessions)...)
 	}
 	if len(q.Others) > 0 {
-		add(`session NOT IN (`+marks(len(q.Others))+`)`, anys(q.Others)...)
+		add(st.others(len(q.Others)), anys(q.Others)...)
 	}
 	if len(q.States) > 0 {
 		add(`state IN (`+marks(len(q.States))+`)`, anys(q.States)...)
@@ -109,7 +112,10 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 		add(`rev >= ?`, q.MinRev)
 	}
 	if q.Unsuspended {
-		add(`parked = 0`)
+		add(`suspended = 0`)
+	}
+	if q.Expired > 0 {
+		add(`expires > 0 AND expires <= ?`, q.Expired)
 	}
 	if q.From != "" {
 		add(`id >= ?`, q.From)
@@ -136,6 +142,17 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 	return b.String(), args
 }
 
+// others is a condition for sessions that are none of n. An index cannot be searched for what is not named: the sessions that
+// there are come out of it first, each by one search for the next.
+func (st kindStatements) others(n int) string {
+	if !st.owned {
+		return `session NOT IN (` + marks(n) + `)`
+	}
+	return strings.ReplaceAll(`session IN (WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
+		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) FROM owners WHERE owners.name IS NOT NULL) `+
+		`SELECT name FROM owners WHERE name IS NOT NULL AND name NOT IN (`, "$table", st.table) + marks(n) + `))`
+}
+
 func selected(q store.Query) string {
 	switch {
 	case q.CountOnly:
@@ -158,7 +175,7 @@ func (s *Store) queryDocs(ctx context.Context, from querier, kind store.Kind, te
 		if err != nil {
 			return nil, err
 		}
-		if s.usable(d) {
+		if s.found.usable(d) {
 			docs = append(docs, d)
 		}
 	}
@@ -168,21 +185,25 @@ func (s *Store) queryDocs(ctx context.Context, from querier, kind store.Kind, te
 // scan reads a row whose columns are those of the constant.
 func scan(kind store.Kind, from interface{ Scan(into ...any) error }) (store.Doc, error) {
 	d := store.Doc{Kind: kind}
-	var parked int64 // by hand it may be any number
+	var suspended int64 // edited out of band it may be any number
 	err := from.Scan(
-		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &parked, &d.State, &d.Count, &d.Body,
+		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &suspended, &d.State, &d.Count, &d.Expires, &d.Body,
 	)
-	d.Suspended = parked != 0
+	d.Suspended = suspended != 0
 	if len(d.Body) == 0 {
 		d.Body = nil
 	}
 	return d, err
 }
 
-// row is d as the values of the columns.
+// row is d as the values of the columns. A body that is text is kept as one, for people who look.
 func row(d store.Doc) []any {
+	var body any = d.Body
+	if utf8.Valid(d.Body) && bytes.IndexByte(d.Body, 0) < 0 {
+		body = string(d.Body)
+	}
 	return []any{
-		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count, string(d.Body),
+		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count, d.Expires, body,
 	}
 }
 

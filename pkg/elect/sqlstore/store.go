@@ -3,192 +3,170 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"modernc.org/sqlite"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+)
+
+// Defaults of [Options].
+const (
+	DefaultCluster      = "default"
+	DefaultPollInterval = 20 * time.Millisecond
 )
 
 // Options of a store. The zero value is ready to use.
 type Options struct {
-	// Cluster names the tables, so that several clusters may share a file: letters, digits, '.', '-' and '_', at most 63.
-	// Default: "default".
+	// Cluster names the tables, so that several clusters may share a database: letters, digits, '.', '-' and '_', at most 63.
+	// Default: DefaultCluster.
 	Cluster string
-	// PollInterval is how often a watch looks whether the file has changed. Default: 20 ms.
+	// PollInterval is how often a watch looks whether anything was written. Default: DefaultPollInterval.
 	PollInterval time.Duration
-	// Logger is told of rows that somebody has edited into nonsense. The zero value logs nothing.
+	// ReadOnly opens a store that was set up before, for reading: no table is made.
+	ReadOnly bool
+	// Logger is told of rows that somebody has edited so that they cannot be read. The zero value logs nothing.
 	Logger logr.Logger
 }
 
-// Store is one client of a SQLite file. It implements [store.Store]; its methods may be called concurrently.
+// Store is one client of a SQL database. It implements [store.Store]; its methods may be called concurrently.
 type Store struct {
-	path string
-	file fs.FileInfo // the file as it was opened
-	poll time.Duration
-	sql  statements
+	dialect Dialect
+	texts   Texts
+	sql     statements
+	poll    time.Duration
+	found   found
 
 	db      *sql.DB
 	writer  chan *writer  // holds the one writer while it is free
 	reading chan struct{} // one for each call that reads
-
-	closing context.Context // ends with Close, and the calls under way with it
-	close   context.CancelFunc
-	mu      sync.Mutex // guards closed against a call that begins
-	closed  bool
-	calls   sync.WaitGroup
-	once    sync.Once
-	ended   chan struct{} // closed when Close has let go of everything
-	endErr  error
-
-	log  logr.Logger
-	told map[string]struct{} // rows that were logged; guarded by mu
+	life    life
 }
 
 // readers is how many calls of one store read at once; more wait.
 const readers = 4
 
-// Open opens the SQLite file at path, creates it when there is none (its directory has to exist) and sets it up, all within
-// ctx. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when a newer version of the program set
-// the file up, else [elect.ErrUnavailable].
-func Open(ctx context.Context, path string, o Options) (*Store, error) {
+// Open makes a store of a database and sets its tables up, all within ctx. The database is the store's from then on: also
+// when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when another
+// version of the program set it up, else [store.ErrUnavailable].
+func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error) {
 	if o.Cluster == "" {
-		o.Cluster = "default"
-	}
-	if err := checkCluster(o.Cluster); err != nil {
-		return nil, err
+		o.Cluster = DefaultCluster
 	}
 	if o.PollInterval <= 0 {
-		o.PollInterval = 20 * time.Millisecond
+		o.PollInterval = DefaultPollInterval
 	}
-	abs, file, err := prepareFile(path)
-	if err != nil {
-		return nil, err
-	}
-	connector, err := sqlite.NewConnector(dsn(abs))
-	if err != nil {
-		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrInvalid, err)
+	if !ValidCluster(o.Cluster) {
+		_ = db.Close() // nothing was done on it
+		return nil, fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid)
 	}
 	s := &Store{
-		path: abs, file: file, poll: o.PollInterval, sql: newStatements(o.Cluster),
-		db: sql.OpenDB(connector), writer: make(chan *writer, 1), reading: make(chan struct{}, readers), ended: make(chan struct{}),
-		log: o.Logger, told: map[string]struct{}{},
+		dialect: d, texts: d.Texts(), sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval, found: found{log: o.Logger},
+		db: db, writer: make(chan *writer, 1), reading: make(chan struct{}, readers),
 	}
 	// Not limited here: the writer and each watch keep a connection, and readers must not wait for those.
 	s.db.SetMaxOpenConns(0)
 	s.db.SetMaxIdleConns(readers)
-	s.closing, s.close = context.WithCancel(context.WithoutCancel(ctx))
+	s.life.begin(ctx)
 	s.writer <- &writer{}
-	if _, err := await(ctx, s, s.setUp); err != nil {
+	setUp := s.setUp
+	if o.ReadOnly {
+		setUp = s.lookAtSchema
+	}
+	if _, err := await(ctx, s, setUp); err != nil {
 		err = s.translate("set up", err)
-		return nil, joinClose(err, s.Close(context.WithoutCancel(ctx)))
+		if closing := s.Close(context.WithoutCancel(ctx)); closing != nil {
+			err = fmt.Errorf("%w (and %w)", err, closing)
+		}
+		return nil, err
 	}
 	return s, nil
 }
 
-// joinClose is err; a failure to close after it is told only beside it.
-func joinClose(err, closing error) error {
-	if closing != nil {
-		return fmt.Errorf("%w (and %w)", err, closing)
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+
+// ValidCluster says whether a cluster may have this name.
+func ValidCluster(name string) bool { return clusterName.MatchString(name) }
+
+// Close implements [store.Store]. It waits for the calls under way to let go of the database, no longer than ctx.
+func (s *Store) Close(ctx context.Context) error {
+	ended, err := s.life.end(ctx, func() error {
+		w := <-s.writer
+		w.drop()
+		return s.translate("close", s.db.Close())
+	})
+	if !ended {
+		return s.translate("close", err)
 	}
 	return err
 }
 
-var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+var errClosed = errors.New("the store is closed")
 
-func checkCluster(name string) error {
-	if !clusterName.MatchString(name) {
-		return fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", name, store.ErrInvalid)
+// translate makes an error of the driver one of package store, and names the database and what was tried.
+func (s *Store) translate(doing string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %s: %w: %w", s.dialect, doing, s.sentinel(err), err)
 }
 
-// Close implements [store.Store]. It waits for the calls under way to let go of the file, no longer than ctx.
-func (s *Store) Close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.close()
-	s.once.Do(func() {
-		go func() {
-			defer close(s.ended)
-			s.calls.Wait()
-			w := <-s.writer
-			w.drop()
-			if err := s.db.Close(); err != nil {
-				s.endErr = s.translate("close", err)
-			}
-		}()
-	})
-	select {
-	case <-s.ended:
-		return s.endErr
-	case <-ctx.Done():
-		return s.translate("close", ctx.Err())
+func (s *Store) sentinel(err error) error {
+	switch {
+	case errors.Is(err, store.ErrSchema):
+		return store.ErrSchema
+	case errors.Is(err, store.ErrInvalid):
+		return store.ErrInvalid
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, sql.ErrConnDone):
+		return store.ErrUnavailable
 	}
+	return s.dialect.Classify(err)
 }
 
-// begin counts a call in, unless the store is closed.
-func (s *Store) begin() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errClosed
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-// await runs f and waits for it no longer than ctx: a disk that hangs holds up SQLite, but not the caller. f goes on until it
+// await runs f and waits for it no longer than ctx: a disk that hangs holds up the driver, but not the caller. f goes on until it
 // notices; what it writes then is a write of unknown outcome.
 func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	if err := s.begin(); err != nil {
-		return none, err
-	}
 	if err := ctx.Err(); err != nil {
-		s.calls.Done()
 		return none, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends it as well as the caller's context
+	ctx, done, err := s.life.enter(ctx)
+	if err != nil {
+		return none, err
+	}
 	type reply struct {
 		value T
 		err   error
 	}
-	done := make(chan reply, 1)
+	replies := make(chan reply, 1)
 	go func() {
-		defer s.calls.Done()
-		defer stop()
+		defer done()
 		value, err := f(ctx)
-		done <- reply{value, err}
+		replies <- reply{value, err}
 	}()
-	defer cancel()
 	select {
-	case r := <-done:
+	case r := <-replies:
 		return r.value, r.err
 	case <-ctx.Done():
-		if s.closing.Err() != nil {
-			return none, errClosed
-		}
-		return none, ctx.Err()
+	}
+	select {
+	case r := <-replies: // done has ended the context
+		return r.value, r.err
+	default:
+		return none, context.Cause(ctx)
 	}
 }
 
 // retry tries f until it ends otherwise than because another connection is in the way, or until ctx ends; then with the reason
 // it last met.
-func retry(ctx context.Context, f func() error) error {
+func (s *Store) retry(ctx context.Context, f func() error) error {
 	for {
 		err := f()
-		if !busy(err) {
+		if err == nil || !s.dialect.Busy(err) {
 			return err
 		}
 		// At random, so that waiting processes do not meet again.
@@ -201,15 +179,3 @@ func retry(ctx context.Context, f func() error) error {
 		}
 	}
 }
-
-// checkFile fails when the path no longer leads to the file that is open: others may be using another one by now.
-func (s *Store) checkFile() error {
-	now, err := os.Stat(s.path)
-	if err != nil || !os.SameFile(now, s.file) {
-		return errReplaced
-	}
-	return nil
-}
-
-// nowMS is the store's clock: all its clients are on one machine.
-func nowMS() int64 { return wallclock.Now().UnixMilli() }

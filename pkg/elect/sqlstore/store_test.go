@@ -3,77 +3,113 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
-	"os"
+	"fmt"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
-
-func TestMain(m *testing.M) {
-	if path := os.Getenv(childEnv); path != "" {
-		os.Exit(childMain(path))
-	}
-	goleak.VerifyTestMain(m)
-}
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "store.db")
+		open := func(ctx context.Context) (*sqlstore.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
 		return storetest.Database{
 			Open: func(ctx context.Context) (store.Store, error) {
-				s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
+				s, err := open(ctx)
 				if err != nil {
 					return nil, err
 				}
 				return s, nil
 			},
-			RaiseSchema: func(ctx context.Context) error {
-				return execute(ctx, path, `UPDATE "default_schema" SET version = version + 1`)
+			ShiftSchema: func(ctx context.Context, by int) error {
+				db, err := sql.Open("sqlite", path) // no store opens it any more
+				if err != nil {
+					return err
+				}
+				defer func() { _ = db.Close() }()
+				_, err = db.ExecContext(ctx, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
+				return err
+			},
+			Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+				s, err := open(ctx)
+				if err != nil {
+					return 0, err
+				}
+				defer func() { _ = s.Close(ctx) }()
+				return examined(ctx, s, kind, q)
 			},
 		}
 	})
 }
 
-// execute runs SQL on the file beside the store.
-func execute(ctx context.Context, path, text string) error {
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(ctx, text)
-	return err
-}
+var search = regexp.MustCompile(`SEARCH default_\w+ USING (?:COVERING )?INDEX \w+ \(([^)]*)\)`)
 
-func open(t *testing.T, path string, o sqlstore.Options) *sqlstore.Store {
-	t.Helper()
-	s, err := sqlstore.Open(t.Context(), path, o)
+// examined is how many rows the plan of a List looks at: those that meet what it searches an index for, up to the limit where
+// they come in order and nothing else is asked of them.
+func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (int64, error) {
+	plan, err := plan(ctx, s, kind, q)
 	if err != nil {
-		t.Fatalf("open: %v", err)
+		return 0, err
 	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
+	looked := store.Query{CountOnly: true}
+	rest := q
+	if found := search.FindStringSubmatch(strings.ReplaceAll(plan, `"`, "")); found != nil {
+		for _, term := range strings.Split(found[1], " AND ") {
+			switch strings.Trim(term, "<>=?") {
+			case "grp":
+				looked.Group, rest.Group = q.Group, ""
+			case "rev":
+				looked.MinRev, rest.MinRev = q.MinRev, 0
+			case "session":
+				looked.Sessions, looked.Others, rest.Sessions, rest.Others = q.Sessions, q.Others, nil, nil
+			case "suspended":
+				looked.Unsuspended, rest.Unsuspended = q.Unsuspended, false
+			case "expires":
+				looked.Expired, rest.Expired = q.Expired, 0
+			case "id":
+				looked.From, looked.To, rest.From, rest.To = q.From, q.To, "", ""
+			default:
+				return 0, fmt.Errorf("unknown term %q in plan:\n%s", term, plan)
+			}
 		}
-	})
-	return s
-}
-
-func create(id string) store.Change {
-	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
-}
-
-func apply(ctx context.Context, t *testing.T, s store.Store, changes ...store.Change) store.Outcome {
-	t.Helper()
-	outs, err := s.Apply(ctx, changes...)
-	if err != nil {
-		t.Fatalf("apply: %v", err)
 	}
-	return outs[0]
+	res, err := s.List(ctx, kind, looked)
+	if err != nil {
+		return 0, err
+	}
+	rest.Limit, rest.Reverse, rest.CountOnly, rest.NoBody = 0, false, false, false
+	unconditional := fmt.Sprint(rest) == fmt.Sprint(store.Query{})
+	if q.Limit > 0 && unconditional && !strings.Contains(plan, "TEMP B-TREE") {
+		return min(res.Total, int64(q.Limit)), nil
+	}
+	return res.Total, nil
+}
+
+func plan(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (string, error) {
+	text, args := s.Query(kind, q)
+	rows, err := s.DB().QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }()
+	var lines []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			return "", err
+		}
+		if !slices.Contains(lines, detail) {
+			lines = append(lines, detail)
+		}
+	}
+	return strings.Join(lines, "\n"), rows.Err()
 }

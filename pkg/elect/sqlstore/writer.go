@@ -8,13 +8,13 @@ import (
 	"fmt"
 )
 
-// writer is the one connection that a store writes on, with its prepared statements. Whoever took it from Store.writer has it alone.
+// writer is the one connection that a store writes on, with its prepared statements. Who took it from Store.writer has it alone.
 type writer struct {
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 }
 
-// transaction runs f between BEGIN IMMEDIATE and COMMIT, and waits for other writers as long as ctx lasts. Once it has begun
+// transaction runs f between the dialect's BEGIN and COMMIT, and waits for other writers as long as ctx lasts. Once it has begun
 // it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes; so f gets a context
 // that does not end. With an error nothing was written, unless the COMMIT itself failed: then nobody knows.
 func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Context) error) error {
@@ -22,8 +22,8 @@ func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Conte
 		return err
 	}
 	lasting := context.WithoutCancel(ctx)
-	if err := retry(ctx, func() error { return w.exec(lasting, `BEGIN IMMEDIATE`) }); err != nil {
-		w.dropUnlessBusy(err)
+	if err := s.retry(ctx, func() error { return w.exec(lasting, s.texts.Begin) }); err != nil {
+		s.dropUnlessBusy(w, err)
 		return err
 	}
 	err := ctx.Err()
@@ -31,7 +31,7 @@ func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Conte
 		err = f(lasting)
 	}
 	if err == nil {
-		err = s.checkFile()
+		err = s.dialect.Intact()
 	}
 	if err == nil {
 		err = w.exec(lasting, `COMMIT`)
@@ -39,7 +39,7 @@ func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Conte
 	if err == nil {
 		return nil
 	}
-	// SQLite rolls back by itself after some errors. A connection in doubt is not used again.
+	// Databases roll back by themselves after some errors. A connection in doubt is not used again.
 	if rollback := w.exec(lasting, `ROLLBACK`); rollback != nil {
 		w.drop()
 	}
@@ -58,9 +58,9 @@ func (s *Store) connect(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// newConn opens a connection. It reads the file, and so may meet another that is just changing the file to WAL mode.
+// newConn opens a connection. It may meet another that is just preparing the database.
 func (s *Store) newConn(ctx context.Context) (conn *sql.Conn, err error) {
-	err = retry(ctx, func() error {
+	err = s.retry(ctx, func() error {
 		conn, err = s.db.Conn(ctx)
 		return err
 	})
@@ -89,8 +89,8 @@ func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 }
 
 // dropUnlessBusy keeps the connection when the only trouble was that others were writing.
-func (w *writer) dropUnlessBusy(err error) {
-	if !busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+func (s *Store) dropUnlessBusy(w *writer, err error) {
+	if !s.dialect.Busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		w.drop()
 	}
 }

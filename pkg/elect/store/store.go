@@ -5,25 +5,6 @@ import (
 	"errors"
 )
 
-// Kind is the kind of a document. Together with an ID it names one document.
-type Kind string
-
-// The kinds of documents. A store keeps each kind in a collection or table of its own.
-const (
-	KindSession  Kind = "session" // one process's membership: a heartbeat and a state
-	KindMember   Kind = "member"  // what a session says of itself: caps, zone, labels, version
-	KindLock     Kind = "lock"    // who owns a key
-	KindValue    Kind = "value"   // a checkpoint stored with a lock
-	KindGroup    Kind = "group"   // a counter raised after ownership changed
-	KindOverride Kind = "wish"    // what an operator asked for: drains, pauses, pins
-	KindEvent    Kind = "event"   // what happened
-)
-
-// Kinds lists every kind, for stores that set up one table each.
-func Kinds() []Kind {
-	return []Kind{KindSession, KindMember, KindLock, KindValue, KindGroup, KindOverride, KindEvent}
-}
-
 // Limits on what a store accepts. Larger documents are refused with [ErrTooLarge], never cut.
 const (
 	MaxBody  = 64 << 10 // bytes of Doc.Body
@@ -35,8 +16,8 @@ const (
 var (
 	// ErrUnavailable says the database could not be reached or did not answer in time.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrSchema says the database was set up by a newer version of this program.
-	ErrSchema = errors.New("store has a newer schema")
+	// ErrSchema says the database was set up by another version of this program, whose layout this one does not know.
+	ErrSchema = errors.New("store has another schema")
 	// ErrTooLarge says a document passes the limits above.
 	ErrTooLarge = errors.New("document too large")
 	// ErrCannotWatch says this store has no notifications: poll it.
@@ -53,7 +34,7 @@ type WriterID struct {
 }
 
 // Doc is one small versioned document. The fields beside Body are those that stores index, filter and
-// watch; Body is a JSON object that stores keep and return as it is.
+// watch; Body is bytes that stores keep and return as they are.
 type Doc struct {
 	Kind     Kind
 	ID       string   // session and member: uuid; lock and value: group/key; group: its name; override: kind/name; event: an ordered id
@@ -65,8 +46,9 @@ type Doc struct {
 	Next      string // lock: the session it is reserved for, else empty
 	Suspended bool   // lock: left out of sweeps (paused, done or undeclared)
 	State     string // session: live, draining or dead; override: its kind; else empty
-	Count     int64  // session: the heartbeat; group: the counter; else zero
-	Body      []byte // a JSON object, or empty
+	Count     int64  // session: the heartbeat; group: the counter; value: the token that wrote it; else zero
+	Expires   int64  // store's clock, Unix ms, from when on it may be deleted; 0: never
+	Body      []byte // at most MaxBody bytes; nil when empty
 }
 
 // Op is what a Change does.
@@ -110,9 +92,11 @@ type Outcome struct {
 	Status Status
 	Doc    *Doc  // Refused and Overtaken: the document as found, nil when absent
 	Err    error // Unknown: why; wraps ErrUnavailable when the store was not reached
+	// History is as in Reply.
+	History string
 }
 
-// Result is a store's reply to a read.
+// Reply is a store's reply to a read.
 type Reply struct {
 	Docs []Doc
 	// Total is the number of matching documents when Query.CountOnly is set.
@@ -120,6 +104,12 @@ type Reply struct {
 	// Now is the store's clock in Unix milliseconds, as near as the store can tell it. For tokens, display,
 	// order of age and cleaning up only: no promise hangs on it.
 	Now int64
+	// Floor is a number that every revision written from now on must exceed, so that a document deleted out of band never comes
+	// back at an old one. It is the store's clock, or a counter that the store keeps.
+	Floor int64
+	// History names the course of writes that the store follows, as an opaque text. When it changes, acknowledged writes may be
+	// lost. A store that loses none always says the same.
+	History string
 }
 
 // Query selects documents of one kind. Conditions add up; the zero Query selects all. Results are in order of
@@ -131,6 +121,7 @@ type Query struct {
 	States      []string // only documents whose State is one of these
 	MinRev      int64    // only documents with Rev >= MinRev
 	Unsuspended bool     // only documents that are not suspended
+	Expired     int64    // only documents with 0 < Expires <= Expired; 0: any
 	From        string   // only IDs >= From
 	To          string   // only IDs < To; empty: no bound
 	Limit       int      // at most so many documents, the first by ID; 0: all
@@ -171,11 +162,10 @@ type Store interface {
 	// database gives outcomes Unknown.
 	Apply(ctx context.Context, changes ...Change) ([]Outcome, error)
 
-	// Watch sends notifications until ctx ends or the watch breaks; then it closes the channel. It delivers at least
-	// changes to groups, overrides, sessions' states and locks whose Next is the given session, and may deliver more.
-	// The first notification is a Resync, sent once watching has begun. A slow reader makes it drop notifications and send a
-	// Resync. A store without notifications returns ErrCannotWatch.
-	Watch(ctx context.Context, session string) (<-chan Notification, error)
+	// Watch sends notifications until ctx ends or the watch breaks; then it closes the channel. It delivers at least the changes
+	// that the watcher is interested in, and may deliver more. The first notification is a Resync, sent once watching has begun. A
+	// slow reader makes it drop notifications and send a Resync. A store without notifications returns ErrCannotWatch.
+	Watch(ctx context.Context, in Interest) (<-chan Notification, error)
 
 	// Close frees the store's resources. Calls under way fail.
 	Close(ctx context.Context) error

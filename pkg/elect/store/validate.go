@@ -1,34 +1,14 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // ErrMalformed says a change or a read makes no sense in itself: an unknown kind, an empty ID, a revision that does not rise.
 var ErrMalformed = errors.New("malformed")
-
-// Valid says whether k is one of [Kinds].
-func (k Kind) Valid() bool {
-	switch k {
-	case KindSession, KindMember, KindLock, KindValue, KindGroup, KindOverride, KindEvent:
-		return true
-	}
-	return false
-}
-
-// ValidateKind is nil for a kind of [Kinds]; else the error wraps [ErrMalformed]. Stores call it before a read.
-func ValidateKind(k Kind) error {
-	if !k.Valid() {
-		return fmt.Errorf("kind %q: %w: want one of %v", k, ErrMalformed, Kinds())
-	}
-	return nil
-}
 
 // MaxMark is the largest revision that an Increment may carry: the end of the year 9999 in Unix ms. Larger ones were written out of
 // band, and soon nothing could be created above them.
@@ -37,8 +17,8 @@ const MaxMark = 253_402_300_799_999
 // ValidateChanges is what every store checks before it sends anything, so that all of them refuse the same changes. The error
 // names the first bad change and wraps [ErrMalformed] or [ErrTooLarge].
 //
-// Texts are valid UTF-8 without NUL bytes and at most [MaxText] bytes; a body is a JSON object of at most [MaxBody] bytes, or
-// empty; no document is named twice.
+// Texts are valid UTF-8 without NUL bytes and at most [MaxText] bytes; a body has at most [MaxBody] bytes; no
+// document is named twice.
 func ValidateChanges(changes []Change) error {
 	type name struct {
 		kind Kind
@@ -101,21 +81,14 @@ func validatePut(c Change) error {
 		return fmt.Errorf("%w: IfRev %d, want 0 or above", ErrMalformed, c.IfRev)
 	case c.Doc.Rev <= c.IfRev:
 		return fmt.Errorf("%w: Rev %d, want above IfRev %d", ErrMalformed, c.Doc.Rev, c.IfRev)
+	case c.Doc.Expires < 0:
+		return fmt.Errorf("%w: Expires %d, want 0 or above", ErrMalformed, c.Doc.Expires)
 	case c.Doc.WriterID.Session == "":
 		// Without a writer ID the writer could not know its write again after a lost answer.
 		return fmt.Errorf("%w: Put without a writer ID", ErrMalformed)
 	}
-	return validateBody(c.Doc.Body)
-}
-
-func validateBody(body []byte) error {
-	switch {
-	case len(body) == 0:
-		return nil
-	case len(body) > MaxBody:
-		return fmt.Errorf("%w: body of %d bytes, at most %d", ErrTooLarge, len(body), MaxBody)
-	case !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) || !json.Valid(body):
-		return fmt.Errorf("%w: body is not a JSON object", ErrMalformed)
+	if size := len(c.Doc.Body); size > MaxBody {
+		return fmt.Errorf("%w: body of %d bytes, at most %d", ErrTooLarge, size, MaxBody)
 	}
 	return nil
 }
@@ -134,34 +107,15 @@ func ValidateTexts(d Doc) error {
 	return nil
 }
 
-// Judge tells how a Put or Delete ends that was tested against the document as found (nil: absent), from what the document
-// alone can tell. Applied is true of found as it is: either the change's own write, or, with apply true, the condition holds and the caller is to write now.
-//
-// A store keeps no history, so a change that was sent before, written, and written over is not told from one that came
-// too late the first time: both are Overtaken, unless the revision proves that it cannot have been written. Revisions
-// only rise while a document exists; had a Put been written, the document could not be at or below its revision under
-// another writer ID. A document above the revision that a Delete names may have been created again since. So Refused is a proof, up to
-// a document that was deleted and created again at a lower revision, and Overtaken is not.
-func Judge(c Change, found *Doc) (out Outcome, apply bool) {
+// CheckSchema is nil when a database was set up by the version of the layout that the program knows, else it wraps [ErrSchema]
+// and says what to do. where names what holds the version.
+func CheckSchema(where string, found, known int) error {
 	switch {
-	case c.Op == Put && found != nil && found.WriterID == c.Doc.WriterID && found.Rev == c.Doc.Rev:
-		return Outcome{Status: Applied}, false
-	case c.Op == Increment, found == nil && c.IfRev == 0, found != nil && found.Rev == c.IfRev:
-		return Outcome{Status: Applied}, true
-	case found == nil:
-		return Outcome{Status: Overtaken}, false
-	case c.Op == Put && found.Rev > c.Doc.Rev, c.Op == Delete && found.Rev > c.IfRev:
-		return Outcome{Status: Overtaken, Doc: found}, false
-	default:
-		return Outcome{Status: Refused, Doc: found}, false
+	case found == known:
+		return nil
+	case found > known:
+		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", ErrSchema, where, found, known)
 	}
-}
-
-// AllUnknown is the outcomes of n changes that were sent, or were to be sent, when err happened. Err is made to wrap
-// [ErrUnavailable].
-func AllUnknown(n int, err error) []Outcome {
-	if !errors.Is(err, ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return slices.Repeat([]Outcome{{Status: Unknown, Err: err}}, n)
+	return fmt.Errorf("%w: %s says version %d, which no released program wrote, this one needs %d: "+
+		"name another cluster, or drop this one's tables or collections while nothing runs", ErrSchema, where, found, known)
 }

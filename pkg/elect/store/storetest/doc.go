@@ -7,7 +7,7 @@
 //		storetest.Run(t, func(t *testing.T) storetest.Database {
 //			path := filepath.Join(t.TempDir(), "store.db")
 //			return storetest.Database{
-//				Open: func(ctx context.Context) (store.Store, error) { return sqlstore.Open(ctx, path) },
+//				Open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) },
 //			}
 //		})
 //	}

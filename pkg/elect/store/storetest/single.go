@@ -4,12 +4,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func lock(id string) store.Doc {
-	return store.Doc{Kind: store.KindLock, ID: id, Group: elect.Key(id).Group()}
+	group, _, _ := strings.Cut(id, "/")
+	return store.Doc{Kind: store.KindLock, ID: id, Group: group}
 }
 
 func testCreate(b *bench) {
@@ -86,7 +86,7 @@ func testFields(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)
 	full := store.Doc{
-		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40,
+		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40, Expires: 1 << 41,
 		Body: []byte(`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`),
 	}
 	for _, kind := range store.Kinds() {
@@ -108,7 +108,14 @@ func testFields(b *bench) {
 func testBody(b *bench) {
 	t := b.t
 	s := b.open(t)
-	for id, body := range map[string][]byte{"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n")} {
+	random := make([]byte, store.MaxBody)
+	for i := range random {
+		random[i] = byte(i * i / 7)
+	}
+	for id, body := range map[string][]byte{
+		"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n"), "no JSON": []byte("plain"),
+		"NUL": {0}, "a NUL in a text": []byte("a\x00b"), "no UTF-8": {0xff, 0xfe, 0}, "largest": random,
+	} {
 		d := store.Doc{Kind: store.KindValue, ID: id, Body: body}
 		change := b.put(d, 0)
 		must(t, s, change)
@@ -190,6 +197,9 @@ func testNow(b *bench) {
 		listed, err := s.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if res.Floor <= 0 || listed.Floor <= 0 {
+			t.Fatalf("floors %d and %d, want above 0", res.Floor, listed.Floor)
 		}
 		for _, now := range []int64{res.Now, listed.Now} {
 			if off := now - time.Now().UnixMilli(); off > hour || off < -hour {

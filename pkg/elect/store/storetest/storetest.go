@@ -15,8 +15,11 @@ type Database struct {
 	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines at
 	// once, also on the database that nobody has set up yet. The suite closes the store.
 	Open func(ctx context.Context) (store.Store, error)
-	// RaiseSchema makes the database look as if a newer version of the program had set it up. Nil: the store has no schema.
-	RaiseSchema func(ctx context.Context) error
+	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil: the
+	// store has no schema.
+	ShiftSchema func(ctx context.Context, by int) error
+	// Examined tells how many documents, or entries of an index, the database looks at for a List. Nil: it cannot be told.
+	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
 	// Patience is how long a List may be stale and a hint late. Zero means 10 s.
@@ -57,10 +60,15 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"watch", testWatch},
 		{"watch many", testWatchMany},
 		{"watch ends", testWatchEnds},
+		{"interests", testInterests},
+		{"keys of interest", testKeysOfInterest},
+		{"expiry", testExpiry},
+		{"history", testHistory},
+		{"cost", testCost},
 		{"too large", testTooLarge},
 		{"malformed", testMalformed},
 		{"set-up at once", testSetUpAtOnce},
-		{"newer schema", testNewerSchema},
+		{"other schema", testOtherSchema},
 		{"closed", testClosed},
 	}
 	for _, tt := range tests {

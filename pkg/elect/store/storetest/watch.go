@@ -13,7 +13,13 @@ import (
 // watch begins to watch as the session "me" and takes the first hint, which is a Resync. False: this store cannot.
 func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan store.Notification, bool) {
 	t.Helper()
-	hints, err := s.Watch(ctx, "me")
+	return b.watchFor(ctx, t, s, store.Interest{Session: "me"})
+}
+
+// watchFor is watch with another interest.
+func (b *bench) watchFor(ctx context.Context, t *testing.T, s store.Store, in store.Interest) (<-chan store.Notification, bool) {
+	t.Helper()
+	hints, err := s.Watch(ctx, in)
 	if b.db.CannotWatch {
 		if !errors.Is(err, store.ErrCannotWatch) || hints != nil {
 			t.Fatalf("watch: %v, want ErrCannotWatch", err)
@@ -195,7 +201,7 @@ func testWatchEnds(b *bench) {
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if hints, err := s.Watch(ended, "me"); err == nil {
+	if hints, err := s.Watch(ended, store.Interest{Session: "me"}); err == nil {
 		b.wantClosed(t, hints)
 	}
 }

@@ -27,7 +27,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -58,13 +59,13 @@ func status() int {
 }
 
 func run(ctx context.Context, s settings, log logr.Logger) error {
-	store, err := open(ctx, s.file)
+	db, err := open(ctx, s.file)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
-	defer func() { _ = store.Close(context.WithoutCancel(ctx)) }()
+	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
 	elector, err := elect.New(elect.Config{
-		Store: store, Member: elect.Member{Instance: s.instance, ListHashes: map[string]string{group: "1"}}, LeaseDuration: s.lease,
+		Store: db, Member: elect.Member{Instance: s.instance, ListHashes: map[string]string{group: "1"}}, LeaseDuration: s.lease,
 		Logger: log, // OnStuck is left out: this is about the default
 	})
 	if err != nil {
@@ -103,11 +104,11 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 }
 
 // open waits for a store that is not available: copies that start together set one file up, and SQLite lets some of them wait in vain.
-func open(ctx context.Context, file string) (*sqlstore.Store, error) {
+func open(ctx context.Context, file string) (store.Store, error) {
 	for {
-		store, err := sqlstore.Open(ctx, file, sqlstore.Options{})
+		db, err := sqlite.Open(ctx, file, sqlite.Options{})
 		if !errors.Is(err, elect.ErrUnavailable) || ctx.Err() != nil {
-			return store, err
+			return db, err
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -1,27 +1,27 @@
-package sqlstore_test
+package sqlite_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 )
 
 func TestHoldsWriteLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	holds := func(pid int) bool {
 		t.Helper()
-		held, err := sqlstore.HoldsWriteLock(path, pid)
+		held, err := sqlite.HoldsWriteLock(path, pid)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return held
 	}
-	if _, err := sqlstore.HoldsWriteLock(path, os.Getpid()); err == nil {
+	if _, err := sqlite.HoldsWriteLock(path, os.Getpid()); err == nil {
 		t.Error("no error without a file")
 	}
-	open(t, path, sqlstore.Options{})
+	open(t, path, sqlite.Options{})
 	if holds(os.Getpid()) {
 		t.Error("held by nobody")
 	}

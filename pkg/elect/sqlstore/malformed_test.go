@@ -1,4 +1,4 @@
-package sqlstore
+package sqlstore_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -15,7 +17,7 @@ import (
 func TestNonsenseByHand(t *testing.T) {
 	var log []string
 	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), Options{Logger: logger})
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +42,13 @@ func TestNonsenseByHand(t *testing.T) {
 	apply(store.Applied, put("g/good", 0))
 	for i, edit := range []string{
 		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
-		"parked = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'nobody'", // odd, and readable
+		"suspended = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'nobody'", // odd, and readable
 	} {
 		id := fmt.Sprint("g/", i)
 		apply(store.Applied, put(id, 0))
-		exec(t, s, `UPDATE "default_lock" SET `+edit+` WHERE id = '`+id+`'`)
+		exec(t, s, `UPDATE "default_locks" SET `+edit+` WHERE id = '`+id+`'`)
 	}
-	exec(t, s, `INSERT INTO "default_lock" SELECT '', 1, '', 0, grp, session, next, parked, state, count, body FROM "default_lock" WHERE id = 'g/good'`)
+	exec(t, s, `INSERT INTO "default_locks" SELECT '', 1, '', 0, grp, session, next, suspended, state, count, expires, body FROM "default_locks" WHERE id = 'g/good'`)
 	for range 2 {
 		res, err := s.List(t.Context(), store.KindLock, store.Query{})
 		var ids []string
@@ -67,7 +69,7 @@ func TestNonsenseByHand(t *testing.T) {
 	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for _, edit := range []string{"count = -7", "count = 9223372036854775807", "rev = 9007199254740992", "rev = -1"} {
 		apply(store.Applied, bump)
-		exec(t, s, `UPDATE "default_group" SET `+edit)
+		exec(t, s, `UPDATE "default_groups" SET `+edit)
 		apply(store.Applied, bump)
 		if res, err := s.Read(t.Context(), store.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
 			t.Errorf("after %s: %+v, %v", edit, res, err)
@@ -75,9 +77,9 @@ func TestNonsenseByHand(t *testing.T) {
 	}
 }
 
-func exec(t *testing.T, s *Store, text string) {
+func exec(t *testing.T, s *sqlstore.Store, text string) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), text); err != nil {
+	if _, err := s.DB().ExecContext(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// overNonsense puts the document of a creation in the place of one that is there and is none, which somebody wrote by hand:
+// overMalformed puts the document of a creation in the place of one that is there and is none, which somebody wrote out of band:
 // nobody could ever change or create it otherwise. The server tells that something is there; nothing of the change is on its way.
-func (s *Store) overNonsense(ctx context.Context, c store.Change) store.Outcome {
+func (s *Store) overMalformed(ctx context.Context, c store.Change) store.Outcome {
 	coll := s.collection(c.Doc.Kind)
 	raw, err := coll.FindOne(ctx, bson.D{{Key: fieldID, Value: c.Doc.ID}}).Raw()
 	switch {
@@ -32,7 +32,7 @@ func (s *Store) overNonsense(ctx context.Context, c store.Change) store.Outcome 
 	res, err := coll.ReplaceOne(ctx, asFound(c.Doc.ID, raw), encode(c.Doc))
 	switch {
 	case err != nil:
-		return s.unknown(1, fmt.Errorf("write %s in the place of nonsense: %w", c.Doc.Kind, err))[0]
+		return s.unknown(1, fmt.Errorf("write %s in the place of a malformed document: %w", c.Doc.Kind, err))[0]
 	case res.MatchedCount == 0:
 		return store.Outcome{Status: store.Overtaken} // somebody was faster
 	}

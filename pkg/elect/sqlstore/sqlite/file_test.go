@@ -1,4 +1,4 @@
-package sqlstore_test
+package sqlite_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -30,7 +30,7 @@ func TestParseURI(t *testing.T) {
 		{"store.db", ""},
 	}
 	for _, tt := range tests {
-		got, err := sqlstore.ParseURI(tt.uri)
+		got, err := sqlite.ParseURI(tt.uri)
 		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%q: got %q, %v; want %q", tt.uri, got, err, tt.want)
 		}
@@ -45,7 +45,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	tests := map[string]struct {
 		path    string
-		options sqlstore.Options
+		options sqlite.Options
 		says    string
 	}{
 		"memory":            {path: ":memory:", says: "in memory"},
@@ -53,11 +53,11 @@ func TestOpenRefuses(t *testing.T) {
 		"missing directory": {path: filepath.Join(dir, "missing", "store.db"), says: "missing\" does not exist"},
 		"directory":         {path: dir, says: "not a regular file"},
 		"no database":       {path: text, says: "text.db"},
-		"cluster":           {path: filepath.Join(dir, "a.db"), options: sqlstore.Options{Cluster: `a"b`}, says: "cluster"},
+		"cluster":           {path: filepath.Join(dir, "a.db"), options: sqlite.Options{Cluster: `a"b`}, says: "cluster"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := sqlstore.Open(t.Context(), tt.path, tt.options)
+			_, err := sqlite.Open(t.Context(), tt.path, tt.options)
 			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Fatalf("got %v, want ErrInvalid that says %q", err, tt.says)
 			}
@@ -67,7 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestFileMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?#%41 ü.db")
-	s := open(t, path, sqlstore.Options{})
+	s := open(t, path, sqlite.Options{})
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatal(out)
 	}
@@ -86,7 +86,7 @@ func TestFileMode(t *testing.T) {
 func TestClusters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	for _, cluster := range []string{"", "blue", "Blue", "a-b.c_d"} {
-		s := open(t, path, sqlstore.Options{Cluster: cluster})
+		s := open(t, path, sqlite.Options{Cluster: cluster})
 		if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 			t.Fatalf("cluster %q: %+v", cluster, out)
 		}
@@ -97,7 +97,7 @@ func TestClusters(t *testing.T) {
 // unknown and is answered when it is repeated.
 func TestLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s := open(t, path, sqlstore.Options{})
+	s := open(t, path, sqlite.Options{})
 	unlock := lockFile(t, path)
 
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
@@ -118,17 +118,17 @@ func TestLocked(t *testing.T) {
 // A set-up that finds the file locked waits for it, no longer than its context.
 func TestOpenLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	open(t, path, sqlstore.Options{})
+	open(t, path, sqlite.Options{})
 	unlock := lockFile(t, path)
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
-	if _, err := sqlstore.Open(brief, path, sqlstore.Options{Cluster: "new"}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := sqlite.Open(brief, path, sqlite.Options{Cluster: "new"}); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
 	// Nothing is to be set up for a cluster that is there.
-	open(t, path, sqlstore.Options{})
+	open(t, path, sqlite.Options{})
 	unlock()
-	open(t, path, sqlstore.Options{Cluster: "new"})
+	open(t, path, sqlite.Options{Cluster: "new"})
 }
 
 // lockFile takes the write lock on a connection of its own.
@@ -157,11 +157,11 @@ func lockFile(t *testing.T, path string) (unlock func()) {
 // A file that was removed or replaced is not written any more: others may be using its successor.
 func TestReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s := open(t, path, sqlstore.Options{})
+	s := open(t, path, sqlite.Options{})
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatal(out)
 	}
-	hints, err := s.Watch(t.Context(), "me")
+	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,5 +186,31 @@ func TestReplaced(t *testing.T) {
 		case <-timeout:
 			t.Fatal("the watch goes on")
 		}
+	}
+}
+
+// A file whose pages are rubbish gives errors that name it.
+func TestCorrupt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(content); i++ {
+		content[i] = 0xa5
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = sqlite.Open(t.Context(), path, sqlite.Options{})
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v, want ErrInvalid and the path", err)
 	}
 }

@@ -1,4 +1,4 @@
-package sqlstore_test
+package sqlite_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -67,7 +67,7 @@ func TestProcesses(t *testing.T) {
 			t.Fatalf("revisions %v: want each from 1 to %d once", all, children*wins)
 		}
 	}
-	res, err := open(t, path, sqlstore.Options{}).Read(t.Context(), store.KindLock, "g/a")
+	res, err := open(t, path, sqlite.Options{}).Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != children*wins {
 		t.Fatalf("left: %+v, %v; want count %d", res.Docs, err, children*wins)
 	}
@@ -89,7 +89,7 @@ func childMain(path string) int {
 }
 
 func childRevisions(ctx context.Context, path string) ([]int64, error) {
-	s, err := sqlstore.Open(ctx, path, sqlstore.Options{})
+	s, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package sqlstore_test
+package sqlite_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -19,13 +19,13 @@ func ExampleOpen() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	path, err := sqlstore.ParseURI("sqlite:" + filepath.Join(dir, "shardctl.db"))
+	path, err := sqlite.ParseURI("sqlite:" + filepath.Join(dir, "shardctl.db"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	db, err := sqlstore.Open(ctx, path, sqlstore.Options{Cluster: "default"})
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Cluster: "default"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sqlstore
+package sqlite
 
 // HoldsWriteLock is known on Linux only.
 func HoldsWriteLock(string, int) (bool, error) { return false, nil }

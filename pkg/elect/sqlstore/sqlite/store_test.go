@@ -1,0 +1,59 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		os.Exit(childMain(path))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// execute runs SQL on the file beside the store.
+func execute(ctx context.Context, path, text string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(ctx, text)
+	return err
+}
+
+func open(t *testing.T, path string, o sqlite.Options) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func create(id string) store.Change {
+	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
+}
+
+func apply(ctx context.Context, t *testing.T, s store.Store, changes ...store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, changes...)
+	if err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return outs[0]
+}

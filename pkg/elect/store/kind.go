@@ -1,0 +1,111 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kind is the kind of a document. Together with an ID it names one document.
+type Kind string
+
+// The kinds of documents.
+const (
+	KindSession  Kind = "session"  // one process's membership: a heartbeat and a state
+	KindMember   Kind = "member"   // what a session says of itself: caps, zone, labels, version
+	KindLock     Kind = "lock"     // who owns a key
+	KindValue    Kind = "value"    // a checkpoint stored with a lock
+	KindGroup    Kind = "group"    // a counter raised after ownership changed
+	KindOverride Kind = "override" // what an operator asked for: drains, pauses, pins
+	KindEvent    Kind = "event"    // what happened
+)
+
+// Field is a field of a document that an index can be on.
+type Field string
+
+// The fields that indexes are on.
+const (
+	FieldID        Field = "id"
+	FieldRev       Field = "rev"
+	FieldGroup     Field = "group"
+	FieldSession   Field = "session"
+	FieldSuspended Field = "suspended"
+	FieldExpires   Field = "expires" // only documents that expire are in it
+)
+
+// Told says which changes of a kind watchers are told of.
+type Told uint8
+
+// What watchers are told of.
+const (
+	ToldNothing Told = iota
+	ToldAll          // every change
+	ToldStates       // creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
+	ToldOwners       // documents that nobody owns any more, that are reserved for a session, or that are deleted
+)
+
+// KindInfo is what stores need to know of a kind. A new kind is one line of the table.
+type KindInfo struct {
+	Kind   Kind
+	Plural string // names its collection or table
+	// Retention is how long a document is kept after its end, when its writer sets Doc.Expires; 0: for ever. Only kinds
+	// with a retention are ever deleted by those who clean up.
+	Retention time.Duration
+	Indexes   [][]Field // beside the one on ID; each costs a write, so only for what List is asked
+	Told      Told
+}
+
+// StateLive is the State of a session whose heartbeats are told to nobody.
+const StateLive = "live"
+
+var table = []KindInfo{
+	{Kind: KindSession, Plural: "sessions", Retention: time.Hour, Told: ToldStates, Indexes: [][]Field{{FieldExpires}}},
+	{Kind: KindMember, Plural: "members", Retention: time.Hour},
+	{Kind: KindLock, Plural: "locks", Told: ToldOwners, Indexes: [][]Field{
+		{FieldSession, FieldSuspended}, // owned by me, or by nobody who lives
+		{FieldGroup, FieldRev},         // what changed in a group since
+		{FieldGroup, FieldID},          // a group in order
+	}},
+	{Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}}},
+	{Kind: KindGroup, Plural: "groups", Told: ToldAll},
+	{Kind: KindOverride, Plural: "overrides", Told: ToldAll},
+	{Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour, Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}}},
+}
+
+// Table is every kind, for stores that set up one table or collection each. The result is the caller's.
+func Table() []KindInfo { return slices.Clone(table) }
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	all := make([]Kind, len(table))
+	for i, info := range table {
+		all[i] = info.Kind
+	}
+	return all
+}
+
+// Info is the kind's line of the table; the zero KindInfo when there is none.
+func (k Kind) Info() KindInfo {
+	for _, info := range table {
+		if info.Kind == k {
+			return info
+		}
+	}
+	return KindInfo{}
+}
+
+// Valid says whether k is one of [Kinds].
+func (k Kind) Valid() bool { return k != "" && k.Info().Kind == k }
+
+// Indexed says whether one of the kind's indexes begins with f.
+func (i KindInfo) Indexed(f Field) bool {
+	return slices.ContainsFunc(i.Indexes, func(fields []Field) bool { return fields[0] == f })
+}
+
+// ValidateKind is nil for a kind of [Kinds]; else the error wraps [ErrMalformed]. Stores call it before a read.
+func ValidateKind(k Kind) error {
+	if !k.Valid() {
+		return fmt.Errorf("kind %q: %w: want one of %v", k, ErrMalformed, Kinds())
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// Config is what settings say of a store. Which database it is, the scheme of its URI says.
+type Config struct {
+	// URI is SCHEME:…; it may hold a password. Required.
+	URI string
+	// Database is for stores that keep several on one server. Default: the URI's, else the driver's own.
+	Database string
+	// Cluster keeps those apart who share a database. Default: "default".
+	Cluster string
+	// Timeout bounds calls whose context has no deadline. Give it a sixth of the lease's duration. Default: the driver's own.
+	Timeout time.Duration
+	// ReadOnly opens what was set up before, and makes nothing; the right to read is enough.
+	ReadOnly bool
+	// Logger is told what no caller is told: broken watches, unreadable documents. The zero value logs nothing.
+	Logger logr.Logger
+}
+
+// Driver opens the stores of one kind of database. Its methods may be called concurrently.
+type Driver interface {
+	// Name is one lower-case word for people and programs: mongodb, sqlite.
+	Name() string
+	// Form shows how URIs of a scheme look: sqlite:PATH.
+	Form(scheme string) string
+	// Parse fills in what was left out, and refuses what Open would refuse, without asking the network or the disk. Errors are
+	// [FieldError] and never hold a secret.
+	Parse(c Config) (Config, error)
+	// Redact is a URI without its secrets. It takes wrong ones as well, and then rather hides too much.
+	Redact(uri string) string
+	// Open connects and, unless Config.ReadOnly, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when it
+	// is no use to try again, [ErrSchema], or [ErrUnavailable]. They never hold a secret.
+	Open(ctx context.Context, c Config) (Store, error)
+	// Obstructs says whether a process of this machine keeps all others from writing, as one may that was stopped within a
+	// transaction. False where none can.
+	Obstructs(c Config, pid int) (bool, error)
+	// Limits is what its stores cannot do.
+	Limits() Limits
+}
+
+// Limits is what the stores of a driver cannot do.
+type Limits struct {
+	// OneMachine says that all clients must run on one machine. Then URI makes one from the path of a file.
+	OneMachine bool
+	URI        func(path string) string
+}
+
+// Problem is something about a database that an operator should know; the store works all the same.
+type Problem struct {
+	Reason  string // one word, such as StoreStandalone
+	Message string
+}
+
+// Problems are those that a store found out when it was opened; none when it looks for none.
+func Problems(s Store) []Problem {
+	if p, ok := s.(interface{ Problems() []Problem }); ok {
+		return p.Problems()
+	}
+	return nil
+}
+
+// FieldError says what is wrong with a field of a [Config]. It wraps [ErrInvalid].
+type FieldError struct {
+	Field string // uri, database or cluster
+	Text  string // goes on after the field's name, such as: names no host, must be mongodb://HOST
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return "store." + e.Field + ": " + e.Text }
+
+// Unwrap makes it an [ErrInvalid].
+func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+type registration struct {
+	scheme string
+	driver Driver
+}
+
+var registry struct {
+	sync.RWMutex
+	all []registration
+}
+
+// Register makes a driver known for URIs that begin with scheme and a colon. Packages of stores call it when they are imported.
+// It panics when the scheme is empty or taken, since two packages then claim one.
+func Register(scheme string, d Driver) {
+	registry.Lock()
+	defer registry.Unlock()
+	if scheme == "" || strings.Contains(scheme, ":") || find(scheme) != nil {
+		panic(fmt.Sprintf("store: cannot register scheme %q: empty, with a colon, or registered twice", scheme))
+	}
+	registry.all = append(registry.all, registration{scheme, d})
+	slices.SortFunc(registry.all, func(a, b registration) int { return strings.Compare(a.scheme, b.scheme) })
+}
+
+// find wants the registry locked.
+func find(scheme string) Driver {
+	for _, r := range registry.all {
+		if r.scheme == scheme {
+			return r.driver
+		}
+	}
+	return nil
+}
+
+// Lookup is the driver of a URI. The error is a [FieldError] that lists what is registered, and does not quote the URI.
+func Lookup(uri string) (Driver, error) {
+	scheme, _, _ := strings.Cut(uri, ":")
+	registry.RLock()
+	defer registry.RUnlock()
+	if d := find(scheme); d != nil {
+		return d, nil
+	}
+	if uri == "" {
+		return nil, &FieldError{"uri", "is required: " + forms()}
+	}
+	return nil, &FieldError{"uri", "does not begin with a known scheme, must be " + forms()}
+}
+
+// Forms lists how URIs of the registered schemes look, for people.
+func Forms() string {
+	registry.RLock()
+	defer registry.RUnlock()
+	return forms()
+}
+
+// forms wants the registry locked.
+func forms() string {
+	all := make([]string, len(registry.all))
+	for i, r := range registry.all {
+		all[i] = r.driver.Form(r.scheme)
+	}
+	if len(all) == 0 {
+		return "a URI of a store, of which none is built in"
+	}
+	last := len(all) - 1
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
+
+// Parse completes a Config by the driver of its URI.
+func Parse(c Config) (Config, error) {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return c, err
+	}
+	return d.Parse(c)
+}
+
+// Open opens a store by the driver of its URI.
+func Open(ctx context.Context, c Config) (Store, error) {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return nil, err
+	}
+	c, err = d.Parse(c)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", d.Redact(c.URI), err)
+	}
+	return d.Open(ctx, c)
+}
+
+// ErrNoLocal says that no registered store keeps its documents in a file of this machine.
+var ErrNoLocal = errors.New("no store for one machine is built in")
+
+// LocalURI is the URI of a store in a file of this machine, by the first registered driver that has such.
+func LocalURI(path string) (string, error) {
+	registry.RLock()
+	defer registry.RUnlock()
+	for _, r := range registry.all {
+		if l := r.driver.Limits(); l.OneMachine && l.URI != nil {
+			return l.URI(path), nil
+		}
+	}
+	return "", ErrNoLocal
+}
