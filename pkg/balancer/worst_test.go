@@ -10,13 +10,17 @@ import (
 func fullOfWeights(members, keys int, weight func(i int) int) Input {
 	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
 	for i := range members {
-		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: fmt.Sprintf("m-%03d", i), Caps: map[string]int{"g": keys / members}})
+		in.Members = append(in.Members, capped(i, fmt.Sprintf("m-%03d", i), keys/members))
 	}
 	for i := range in.Groups[0].Keys {
 		k := &in.Groups[0].Keys[i]
 		k.Owner, k.Weight = in.Members[i*members/keys].ID, weight(i)
 	}
 	return in
+}
+
+func capped(i int, name string, limit int) Member {
+	return Member{ID: fmt.Sprintf("id-%03d", i), Name: name, Caps: map[string]int{"g": limit}}
 }
 
 // worstWeights are weights by index, all of them heavier on the members that come first.
@@ -36,7 +40,7 @@ func hopelessPins(members, patterns int) Input {
 	const keys = 10_000
 	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
 	for i := range members {
-		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: fmt.Sprintf("m-%03d", i), Caps: map[string]int{"g": keys / 2 / members}})
+		in.Members = append(in.Members, capped(i, fmt.Sprintf("m-%03d", i), keys/2/members))
 	}
 	for i := range in.Groups[0].Keys {
 		k := &in.Groups[0].Keys[i]
@@ -52,7 +56,7 @@ func chainsOfPins(members, keys int) Input {
 	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
 	each := keys / members
 	for i := range members {
-		in.Members = append(in.Members, Member{ID: fmt.Sprintf("id-%03d", i), Name: string(rune('0' + i)), Caps: map[string]int{"g": each}})
+		in.Members = append(in.Members, capped(i, string(rune('0'+i)), each))
 	}
 	for i := range in.Groups[0].Keys {
 		k, at := &in.Groups[0].Keys[i], i/each

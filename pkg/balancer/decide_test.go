@@ -1,0 +1,126 @@
+package balancer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+func TestDecideTakesItsPart(t *testing.T) {
+	now := time.Unix(1_000, 0)
+	calm := Calm{Quiet: time.Minute, Up: time.Minute, Outage: -1}
+	policy := Policy{Settle: 10 * time.Second, FirstQuiet: time.Second}
+	for _, tc := range []struct {
+		name    string
+		key     KeyState
+		change  func(*Snapshot)
+		claim   bool
+		release *elect.HandOver
+		again   time.Duration
+	}{
+		{name: "shall own", key: KeyState{Planned: "me"}, claim: true},
+		{name: "another's", key: KeyState{Planned: "b"}},
+		{name: "its owner lives", key: KeyState{Planned: "me", Taken: true}},
+		{name: "runs where it shall", key: KeyState{Planned: "me", Hold: Running}},
+		{name: "fresh", key: KeyState{Planned: "me", Fresh: true}, claim: true},
+		{
+			name: "fresh, membership just changed", key: KeyState{Planned: "me", Fresh: true},
+			again:  900 * time.Millisecond,
+			change: func(s *Snapshot) { s.Calm.Quiet, s.Calm.Up = 100*time.Millisecond, 100*time.Millisecond },
+		},
+		{
+			name: "fresh, membership never at rest", key: KeyState{Planned: "me", Fresh: true},
+			claim: true, again: 9900 * time.Millisecond,
+			change: func(s *Snapshot) { s.Calm.Quiet = 100 * time.Millisecond; s.Calm.Up = maxFirstWait },
+		},
+		{
+			name: "moves", key: KeyState{Planned: "b", Hold: Running, Reason: elect.ReasonBalance},
+			release: &elect.HandOver{Key: "g/1", Next: "b", Reason: elect.ReasonBalance},
+		},
+		{name: "moves, not running yet", key: KeyState{Planned: "b", Hold: Starting}},
+		{name: "moves already", key: KeyState{Planned: "b", Hold: Releasing}},
+		{
+			name: "paused", key: KeyState{Hold: Running, Suspend: true, Reason: elect.ReasonPaused},
+			release: &elect.HandOver{Key: "g/1", Park: true, Reason: elect.ReasonPaused},
+		},
+		{
+			name: "removed", key: KeyState{Planned: "me", Hold: Starting, Removed: true},
+			release: &elect.HandOver{Key: "g/1", Park: true, Reason: elect.ReasonRemoved},
+		},
+		{
+			name: "drain", key: KeyState{Planned: "b", Hold: Running}, change: func(s *Snapshot) { s.Draining = true },
+			release: &elect.HandOver{Key: "g/1", Next: "b", Reason: elect.ReasonShutdown},
+		},
+		{
+			name: "drain with a grace", key: KeyState{Planned: "b", Hold: Starting},
+			change:  func(s *Snapshot) { s.Draining, s.Policy.RestartGrace = true, time.Minute },
+			release: &elect.HandOver{Key: "g/1", Reason: elect.ReasonShutdown},
+		},
+		{
+			name: "drain of what is not held", key: KeyState{Planned: "me"},
+			change: func(s *Snapshot) { s.Draining = true },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.key.Key = "g/1"
+			s := Snapshot{Session: "me", Policy: policy, Calm: calm, Keys: []KeyState{tc.key}}
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			d := Decide(s, now)
+			if got := len(d.Claim) == 1; got != tc.claim {
+				t.Errorf("claims %v", d.Claim)
+			}
+			var want []elect.HandOver
+			if tc.release != nil {
+				want = []elect.HandOver{*tc.release}
+			}
+			if !slices.Equal(d.Release, want) {
+				t.Errorf("releases %+v, want %+v", d.Release, want)
+			}
+			if d.Again != tc.again {
+				t.Errorf("again in %v, want %v", d.Again, tc.again)
+			}
+		})
+	}
+}
+
+func TestMaxMovesCountsHandOversUnderWay(t *testing.T) {
+	s := Snapshot{Session: "me", Policy: Policy{MaxMoves: 2}, Calm: Calm{Outage: -1}, Keys: []KeyState{
+		{Key: "g/1", Planned: "b", Hold: Releasing},
+		{Key: "g/2", Planned: "b", Hold: Running},
+		{Key: "g/3", Planned: "b", Hold: Running},
+		{Key: "g/4", Hold: Running, Suspend: true},
+		{Key: "h/1", Planned: "b", Hold: Running},
+	}}
+	var keys []elect.Key
+	for _, m := range Decide(s, time.Unix(0, 0)).Release {
+		keys = append(keys, m.Key)
+	}
+	if want := []elect.Key{"g/2", "g/4", "h/1"}; !slices.Equal(keys, want) {
+		t.Errorf("releases %v, want %v: one more of g, what is paused, and one of h", keys, want)
+	}
+}
+
+func TestDrainGoesInWaves(t *testing.T) {
+	s := Snapshot{Session: "me", Draining: true}
+	for i := range 50 {
+		s.Keys = append(s.Keys, KeyState{Key: elect.NewKey("g", fmt.Sprintf("%02d", i)), Planned: "b", Hold: Running})
+	}
+	now := time.Unix(1_000, 0)
+	for wave := range 10 {
+		d := Decide(s, now)
+		if len(d.Release) != 5 || d.Release[0].Key != s.Keys[0].Key {
+			t.Fatalf("wave %d: %v", wave, d.Release)
+		}
+		s.Wave, s.Keys = d.Wave, s.Keys[5:]
+		early := Decide(s, now.Add(wavePause/2))
+		if len(early.Release) > 0 || len(s.Keys) > 0 && early.Again != wavePause/2 {
+			t.Fatalf("wave %d is followed at once by %v, again in %v", wave, early.Release, early.Again)
+		}
+		now = now.Add(wavePause)
+	}
+}
