@@ -72,7 +72,7 @@ var others = []string{
 var (
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*##`)
-	makeName   = regexp.MustCompile(`(?m)^([A-Z_]+)\s*[?:]?=`)
+	makeName   = regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]*)\s*[?:]?=`)
 	ours       = regexp.MustCompile(`^(\./)?(cmd|config|docs|examples|helm|image|internal|pkg|test|bench)(/[\w.*/-]*)?$`)
 )
 
