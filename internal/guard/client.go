@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// envGuard tells a worker where its guard is: descriptor and the guard's process id, joined by a colon.
+// envGuard says to a worker where its guard is: descriptor and the guard's process id, joined by a colon.
 const envGuard = "SHARDCTL_GUARD"
 
 var (
@@ -32,8 +32,8 @@ const startsAtOnce = 64
 // Present says whether this process was started by a guard as its worker.
 func Present() bool { return os.Getenv(envGuard) != "" }
 
-// Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and tells the guard what it
-// has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
+// Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and informs the guard of what
+// it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
 type Client struct {
 	conn *conn
 	pid  int // the guard's
@@ -92,43 +92,43 @@ func newClient(conn *conn, pid int) *Client {
 	return c
 }
 
-// Hello tells the guard the lease's duration T and how long a shutdown may take. Say it once they are known and before
+// Hello gives the guard the lease's duration T and how long a shutdown may take. Say it once they are known and before
 // anything else; saying it again changes them.
 func (c *Client) Hello(lease, shutdown time.Duration) error {
 	c.pace.set(lease)
-	return c.told("say hello", c.conn.send(&hello{Lease: lease, Shutdown: shutdown}))
+	return c.failed("say hello", c.conn.send(&hello{Lease: lease, Shutdown: shutdown}))
 }
 
-// SessionOpening tells the guard a session's uuid. It returns once that is written, and only then may the session be
+// SessionOpening gives the guard a session's uuid. It returns once that is written, and only then may the session be
 // inserted: should this process die, the guard marks it dead.
 func (c *Client) SessionOpening(ctx context.Context, uuid string) error {
 	c.mu.Lock()
 	c.known[uuid] = true
 	c.mu.Unlock()
-	return c.written(ctx, "tell of a session", &opening{uuid})
+	return c.written(ctx, "announce a session", &opening{uuid})
 }
 
-// SessionClosed tells the guard that a session is marked dead and all of its work is gone: nothing is left to do for
+// SessionClosed informs the guard that a session is marked dead and all of its work is gone: nothing is left to do for
 // it.
 func (c *Client) SessionClosed(uuid string) error {
-	return c.told("close a session", c.conn.send(&closed{uuid}))
+	return c.failed("close a session", c.conn.send(&closed{uuid}))
 }
 
-// Deadline tells the guard a session's moments after an acknowledged heartbeat. It never blocks: of those that wait to
+// Deadline gives the guard a session's moments after an acknowledged heartbeat. It never blocks: of those that wait to
 // be sent only the newest is.
 func (c *Client) Deadline(session string, d Deadlines) error {
-	return c.told("tell a deadline", c.conn.send(&renewed{session, d}))
+	return c.failed("move a deadline", c.conn.send(&renewed{session, d}))
 }
 
-// RemoteLease tells the guard until when an HTTP endpoint may work on a key. It returns once that is written, and only
-// then may the endpoint be told.
+// RemoteLease informs the guard until when an HTTP endpoint may work on a key. It returns once that is written, and
+// only then may the endpoint be informed.
 func (c *Client) RemoteLease(ctx context.Context, key elect.Key, session string, until protocol.Instant) error {
-	return c.written(ctx, "tell of a remote lease", &remote{session, key, &until})
+	return c.written(ctx, "announce a remote lease", &remote{session, key, &until})
 }
 
-// RemoteLeaseOver tells the guard that the HTTP endpoint has acknowledged its stop.
+// RemoteLeaseOver informs the guard that the HTTP endpoint has acknowledged its stop.
 func (c *Client) RemoteLeaseOver(key elect.Key, session string) error {
-	return c.told("end a remote lease", c.conn.send(&remote{Session: session, Key: key}))
+	return c.failed("end a remote lease", c.conn.send(&remote{Session: session, Key: key}))
 }
 
 // Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
@@ -158,14 +158,14 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) written(ctx context.Context, what string, b body, files ...*os.File) error {
 	select {
 	case err := <-c.conn.sendWait(b, files...):
-		return c.told(what, err)
+		return c.failed(what, err)
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 	}
 }
 
-// told wraps a failure to queue or write.
-func (c *Client) told(what string, err error) error {
+// failed wraps a failure to queue or write.
+func (c *Client) failed(what string, err error) error {
 	if err == nil {
 		return nil
 	}

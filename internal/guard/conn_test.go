@@ -206,7 +206,8 @@ func TestEveryBodyTravels(t *testing.T) {
 		{fromWorker, []body{
 			&hello{time.Second, time.Minute},
 			&start{
-				ID: 1, Key: "g/a", Session: "s", Token: 2, Path: []byte("/x"), Args: [][]byte{{0xff}}, Env: [][]byte{{'A'}},
+				ID: 1, Key: "g/a", Session: "s", Token: 2, Path: []byte("/x"), Args: [][]byte{{0xff}},
+				Env: [][]byte{{'A'}},
 				Dir: []byte("/"),
 			},
 			&stop{1, 15, time.Second}, &renewed{"s", DeadlinesFrom(until, time.Second, 1)}, &opening{"s"},

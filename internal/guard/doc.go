@@ -12,13 +12,18 @@
 //     descendants, and orphans that carry SHARDCTL_KEY and SHARDCTL_SESSION in their environment.
 //   - At a session's deadline everything of it is killed, whether the worker can still say so or not.
 //   - When the worker dies, all tasks are killed at once, and once they are gone its sessions are marked dead, so that
-//     nobody waits for the lease to run out.
+//     no other replica waits for the lease to run out.
 //   - When the guard dies, the worker kills what it can find and exits without marking anything.
 //
 // What it cannot hold: a process that hid its environment (env -i) and left its group and parent is found only at a
 // deadline or when the worker dies, when everything goes. Where there is no subreaper (everywhere but on Linux) a task
 // is its process group and nothing else. When guard and worker are killed together outside a container, direct
 // children die by a death signal (Linux), grandchildren may live.
+//
+// Three pure machines decide, each on its own state: leases (how far each session's lease has run out), table (what
+// runs, and what of it is left) and shutdown (signals, time limits, the worker's end). They take what happened and the
+// time, and return effects. The loop carries events to them and does the effects; survey attributes processes to
+// commands. The worker's side is Client, and Place is the memory of a container across its restarts.
 //
 // Nothing here blocks on the other process: what is to be sent is queued, deadlines in the queue are replaced by newer
 // ones, and a guard that is silent for a quarter of the lease counts as gone.

@@ -89,7 +89,7 @@ func (m message) checkFiles() error {
 	case *place:
 		least, most = 1, 1
 	case *start:
-		most = bits.OnesCount(uint(b.Files)) //nolint:gosec // G115: checked to be small
+		most = bits.OnesCount(uint(b.Files))
 		least = most
 		if both := passedStdout | passedStderr; b.Files&both == both {
 			least-- // one file may serve for both

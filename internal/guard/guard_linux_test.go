@@ -79,7 +79,7 @@ func TestStartAfterTheDeadlineIsRefused(t *testing.T) {
 		e := r.expectThat("an answer", func(e event) bool { return e.Event == "refused" || e.Event == "gone" })
 		return e.Event == "refused"
 	})
-	r.beat()
+	r.heartbeat()
 	r.do(deed{Do: "sync"})
 	r.expect("synced", "")
 	r.do(deed{Do: "start", Session: r.session, Name: "again", Script: "true"})
@@ -151,7 +151,7 @@ func TestStopReachesWhatLeftTheGroup(t *testing.T) {
 
 func TestStopFindsHiddenDescendants(t *testing.T) {
 	r := newReplica(t, long)
-	// The trap comes first: were the shell to end before a survey, nothing would tell whose process that is.
+	// The trap comes first: were the shell to end before a survey, nothing would show whose process that is.
 	r.start("a", `trap "" TERM; env -i /usr/bin/setsid sh -c 'echo $$; exec sleep 1000' & wait; sleep 1000`)
 	hidden := r.pidLine("a")
 	r.stop("a", syscall.SIGTERM, 50*time.Millisecond)
@@ -305,7 +305,7 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "b" })
 	before := Now() // the heartbeat is sent after this, so X is no earlier than this and 0.9 T
-	r.beat()
+	r.heartbeat()
 	r.do(deed{Do: "sync"})
 	r.expect("synced", "")
 	lateness := busyness(t)
@@ -330,7 +330,7 @@ func TestFrozenPastX(t *testing.T) {
 	r := newReplica(t, lease)
 	r.start("a", leaver)
 	r.expectText("line", "ready")
-	r.beat()
+	r.heartbeat()
 	r.do(deed{Do: "sync"})
 	r.expect("synced", "")
 	r.kill(r.cmd.Process.Pid, syscall.SIGSTOP)
@@ -338,7 +338,7 @@ func TestFrozenPastX(t *testing.T) {
 	frozen := Now()
 	until(t, "X has passed", func() bool { return Now().HolderElapsed(frozen) > lease })
 	if len(marked(r.session)) == 0 {
-		t.Fatal("the tasks ended while nobody could end them")
+		t.Fatal("the tasks ended while nothing could end them")
 	}
 	r.kill(r.worker, syscall.SIGCONT)
 	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
@@ -391,11 +391,11 @@ func TestShutdownTakesTooLong(t *testing.T) {
 	r.lease = long
 	r.do(deed{Do: "hello", For: long, Limit: 200 * time.Millisecond})
 	r.do(deed{Do: "open", Session: r.session})
-	r.beat()
+	r.heartbeat()
 	r.start("a", `trap "" TERM; echo ready; while :; do sleep 1; done`)
 	r.expectText("line", "ready")
 	r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
-	r.expect("gone", "a") // though nobody stopped it
+	r.expect("gone", "a") // though it was not stopped
 	if code := r.ended(); code != 128+9 {
 		t.Errorf("status %d, want 137: the worker did not exit and is killed", code)
 	}

@@ -36,7 +36,7 @@ func (w *lookout) soon(at protocol.Instant) {
 	w.gap = leastGap
 }
 
-// sight is what the guard sees of its own children at a moment since which it reaped nobody.
+// sight is what the guard sees of its own children at a moment since which it reaped none.
 type sight struct {
 	strangers []process.Proc // children that are neither the worker nor a command's own process
 	full      map[int]bool   // groups that have a process still

@@ -25,7 +25,7 @@ import (
 )
 
 // The test binary plays all parts: the test starts it again as a guard, and that starts it again as the worker. The
-// worker does what it is told on its standard input and tells on its standard output what happens, and so does the
+// worker obeys its standard input and reports on its standard output what happens, and so does the
 // guard when it marks sessions.
 
 const envRole = "GUARD_TEST_ROLE"
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// deed is what the worker is told to do.
+// deed is what the worker is to do.
 type deed struct {
 	Do      string        `json:"do"`
 	Session string        `json:"session,omitempty"`
@@ -71,13 +71,13 @@ type event struct {
 	Alive    int                                    `json:"alive,omitempty"`
 }
 
-// teller writes one event as one line, in one write.
-type teller struct {
+// reporter writes one event as one line, in one write.
+type reporter struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func (t *teller) tell(e event) {
+func (t *reporter) report(e event) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
@@ -88,11 +88,11 @@ func (t *teller) tell(e event) {
 }
 
 func playGuard() int {
-	says := &teller{out: os.Stdout}
+	says := &reporter{out: os.Stdout}
 	failures := 2
 	code, err := Run(context.Background(), Config{
 		Prepare: func(context.Context) error {
-			says.tell(event{Event: "prepared"})
+			says.report(event{Event: "prepared"})
 			return nil
 		},
 		MarkDead: func(_ context.Context, sessions []Session) error {
@@ -104,12 +104,12 @@ func playGuard() int {
 				e.Marked[s.UUID] = s.Remote
 				e.Alive += len(marked(s.UUID))
 			}
-			says.tell(e)
+			says.report(e)
 			return nil
 		},
 		Log: funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, "guard:", prefix, args) }, funcr.Options{}),
 	})
-	says.tell(event{Event: "ended", Code: code, Error: errText(err)})
+	says.report(event{Event: "ended", Code: code, Error: errText(err)})
 	return code
 }
 
@@ -137,7 +137,7 @@ func marked(session string) []process.Proc {
 
 // player is the worker.
 type player struct {
-	*teller
+	*reporter
 	client *Client
 	mu     sync.Mutex
 	runs   map[string]tasks.Process
@@ -146,24 +146,24 @@ type player struct {
 
 func playWorker() int {
 	signal.Ignore(syscall.SIGPIPE)
-	p := &player{teller: &teller{out: os.Stdout}, runs: map[string]tasks.Process{}}
+	p := &player{reporter: &reporter{out: os.Stdout}, runs: map[string]tasks.Process{}}
 	client, err := Connect()
 	if err != nil {
-		p.tell(event{Event: "failed", Error: err.Error()})
+		p.report(event{Event: "failed", Error: err.Error()})
 		return 1
 	}
 	p.client = client
-	p.tell(event{Event: "connected", PID: os.Getpid(), Text: os.Getenv(envGuard)})
+	p.report(event{Event: "connected", PID: os.Getpid(), Text: os.Getenv(envGuard)})
 	exit := make(chan int, 1)
 	go p.read(exit)
 	for {
 		select {
 		case o := <-client.Orders():
-			p.tell(event{Event: "order", Text: o.String()})
+			p.report(event{Event: "order", Text: o.String()})
 		case a := <-client.Alarms():
-			p.tell(event{Event: "alarm", Name: a.Key.Name(), Text: fmt.Sprint(a.PIDs)})
+			p.report(event{Event: "alarm", Name: a.Key.Name(), Text: fmt.Sprint(a.PIDs)})
 		case <-client.Lost():
-			p.tell(event{Event: "lost"})
+			p.report(event{Event: "lost"})
 			return 9
 		case code := <-exit:
 			return code
@@ -177,7 +177,7 @@ func (p *player) read(exit chan<- int) {
 	for lines.Scan() {
 		var d deed
 		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
-			p.tell(event{Event: "failed", Error: err.Error()})
+			p.report(event{Event: "failed", Error: err.Error()})
 			continue
 		}
 		switch d.Do {
@@ -185,14 +185,14 @@ func (p *player) read(exit chan<- int) {
 			exit <- d.Code
 		case "goodbye":
 			if err := p.client.Close(context.Background()); err != nil {
-				p.tell(event{Event: "failed", Error: err.Error()})
+				p.report(event{Event: "failed", Error: err.Error()})
 			}
 			exit <- d.Code
 		case "start":
 			go p.start(d)
 		default:
 			if err := p.do(d); err != nil {
-				p.tell(event{Event: "failed", Name: d.Do, Error: err.Error()})
+				p.report(event{Event: "failed", Name: d.Do, Error: err.Error()})
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (p *player) do(d deed) error {
 		return p.client.share(ctx, place)
 	case "close":
 		return p.client.SessionClosed(d.Session)
-	case "beat":
+	case "heartbeat":
 		return p.client.Deadline(d.Session, DeadlinesFrom(Now(), d.For, d.For*3/4))
 	case "remote":
 		return p.client.RemoteLease(ctx, key, d.Session, Now().Add(d.For))
@@ -226,7 +226,7 @@ func (p *player) do(d deed) error {
 		run.Stop(syscall.Signal(d.Signal), d.For)
 		return nil
 	case "sync":
-		p.tell(event{Event: "synced"})
+		p.report(event{Event: "synced"})
 		return nil
 	default:
 		return fmt.Errorf("unknown deed %q", d.Do)
@@ -258,13 +258,13 @@ func (p *player) start(d deed) {
 	began := time.Now()
 	run, err := p.client.Start(ctx, cmd)
 	if err != nil {
-		p.tell(event{Event: "refused", Name: d.Name, Error: err.Error(), NotExist: errors.Is(err, fs.ErrNotExist)})
+		p.report(event{Event: "refused", Name: d.Name, Error: err.Error(), NotExist: errors.Is(err, fs.ErrNotExist)})
 		return
 	}
 	p.mu.Lock()
 	p.runs[d.Name] = run
 	p.mu.Unlock()
-	p.tell(event{Event: "started", Name: d.Name, PID: run.PID(), Took: time.Since(began)})
+	p.report(event{Event: "started", Name: d.Name, PID: run.PID(), Took: time.Since(began)})
 	if !d.Mute {
 		go p.output(d.Name, r)
 	}
@@ -273,20 +273,20 @@ func (p *player) start(d deed) {
 	if s, ok := run.Exit().Signal.(syscall.Signal); ok {
 		e.Signal = int(s)
 	}
-	p.tell(e)
+	p.report(e)
 	<-run.Gone()
 	gone := event{Event: "gone", Name: d.Name}
 	if d.Script != "" {
 		gone.Alive = len(marked(d.Session))
 	}
-	p.tell(gone)
+	p.report(gone)
 }
 
-// output tells the lines of a run, and at last that nobody holds the pipe any more.
+// output reports the lines of a run, and at last that the pipe has no writer any more.
 func (p *player) output(name string, r *os.File) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		p.tell(event{Event: "line", Name: name, Text: lines.Text()})
+		p.report(event{Event: "line", Name: name, Text: lines.Text()})
 	}
-	p.tell(event{Event: "eof", Name: name})
+	p.report(event{Event: "eof", Name: name})
 }

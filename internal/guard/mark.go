@@ -70,8 +70,8 @@ func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration)
 	return k.cfg.MarkDead(ctx, dead)
 }
 
-// mark writes down as dead every session that the worker told of and did not close, again and again until it succeeds
-// or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
+// mark writes down as dead every session that the worker announced and did not close, again and again until it
+// succeeds or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
 func (l *loop) mark(ctx context.Context, signals <-chan os.Signal) error {
 	l.marking.ready()
 	if len(l.leases.sessions) == 0 || l.cfg.MarkDead == nil {
@@ -104,10 +104,11 @@ func (l *loop) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
 	case <-time.After(pause):
 		return false
 	case s := <-signals:
-		if l.shutdown.hard != 0 && s != syscall.SIGHUP {
-			return true
+		if s == syscall.SIGHUP {
+			return false
 		}
+		before := l.shutdown.hard
 		l.shutdown.hard = syscall.SIGTERM
-		return false
+		return before != 0
 	}
 }

@@ -116,8 +116,8 @@ func (p *Place) Opening(uuid string) error {
 const maxRemote = 48 << 10
 
 // RemoteLease notes that an HTTP endpoint is about to hear that it may work on a key, for at most a lease at a time.
-// It returns once that is written, and only then may the endpoint be told. A key that is noted already costs nothing.
-// A session with very many remote leases is forgotten: it cannot be marked without them.
+// It returns once that is written, and only then may the endpoint be informed. A key that is noted already costs
+// nothing. A session with very many remote leases is forgotten: it cannot be marked without them.
 func (p *Place) RemoteLease(key elect.Key, uuid string, lease time.Duration) error {
 	return p.note(func(r record) bool {
 		keys := r.Sessions[uuid]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// While the guard ends the tasks of a worker that died, nobody else may take their place.
+// While the guard ends the tasks of a worker that died, no other process may take their place.
 func TestPlaceIsHeldByTheGuardAsWell(t *testing.T) {
 	dir := t.TempDir()
 	r := newReplica(t, long)

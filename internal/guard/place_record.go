@@ -92,7 +92,7 @@ func forget(file string) error {
 func bootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("tell this start of the machine from others: %w", err)
+		return "", fmt.Errorf("find out which start of the machine this is: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

@@ -71,7 +71,8 @@ func TestPlaceRemembersWhatWasLeft(t *testing.T) {
 }
 
 func TestPlaceOfAnotherProvesNothing(t *testing.T) {
-	for _, other := range []Identity{{PodUID: "another", Container: here.Container}, {PodUID: here.PodUID, Container: "another"}} {
+	others := []Identity{{PodUID: "another", Container: here.Container}, {PodUID: here.PodUID, Container: "another"}}
+	for _, other := range others {
 		dir := t.TempDir()
 		first, _ := take(t, dir, here)
 		must(t, first.Opening(a))
@@ -152,7 +153,8 @@ func TestPlaceWithABrokenFile(t *testing.T) {
 func TestPlaceThatCannotNoteForgets(t *testing.T) {
 	dir := t.TempDir()
 	p, _ := take(t, dir, here)
-	must(t, p.Opening(a), os.Mkdir(filepath.Join(dir, "place.json.new"), 0o700), os.WriteFile(filepath.Join(dir, "place.json.new", "x"), nil, 0o600))
+	must(t, p.Opening(a), os.Mkdir(filepath.Join(dir, "place.json.new"), 0o700),
+		os.WriteFile(filepath.Join(dir, "place.json.new", "x"), nil, 0o600))
 	if err := p.RemoteLease("g/k", a, time.Second); !errors.Is(err, ErrForgotten) {
 		t.Fatalf("a remote lease that was not noted: %v", err)
 	}

@@ -202,7 +202,7 @@ func (p *proc) Exited() <-chan struct{} { return p.exited }
 // Gone is closed when nothing of the command is left. It stays open when the guard is lost: see [Client.Lost].
 func (p *proc) Gone() <-chan struct{} { return p.gone }
 
-// Exit tells how the command ended; valid once Exited is closed.
+// Exit is how the command ended; valid once Exited is closed.
 func (p *proc) Exit() tasks.Exit { return p.exit }
 
 // bytesOf turns strings into what travels.

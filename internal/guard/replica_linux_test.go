@@ -35,14 +35,14 @@ type replica struct {
 	exited  chan struct{} // closed when the guard has been waited for
 }
 
-// newReplica starts a guard and a worker with an open session that has just had a beat acknowledged.
+// newReplica starts a guard and a worker with an open session that has just had a heartbeat acknowledged.
 func newReplica(t *testing.T, lease time.Duration) *replica {
 	t.Helper()
 	r := launch(t)
 	r.lease = lease
 	r.do(deed{Do: "hello", For: lease, Limit: 30 * time.Second})
 	r.do(deed{Do: "open", Session: r.session})
-	r.beat()
+	r.heartbeat()
 	return r
 }
 
@@ -72,7 +72,7 @@ func launch(t *testing.T) *replica {
 	return r
 }
 
-// read passes events on until nobody can write any.
+// read passes events on until none can be written any more.
 func (r *replica) read(out io.Reader) {
 	defer close(r.exited)
 	defer close(r.events)
@@ -112,7 +112,7 @@ func (r *replica) do(d deed) {
 	}
 }
 
-func (r *replica) beat() { r.do(deed{Do: "beat", Session: r.session, For: r.lease}) }
+func (r *replica) heartbeat() { r.do(deed{Do: "heartbeat", Session: r.session, For: r.lease}) }
 
 // start has a script run, and returns its process id.
 func (r *replica) start(name, script string) int {

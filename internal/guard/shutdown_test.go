@@ -165,7 +165,9 @@ func TestShutdownWakesForItsLimits(t *testing.T) {
 		t.Error("something is due from the beginning")
 	}
 	s.signalled(syscall.SIGTERM, at(0))
-	limits := map[time.Duration]time.Duration{0: 25 * second, 24 * second: second, 25 * second: 3 * second, 30 * second: 0}
+	limits := map[time.Duration]time.Duration{
+		0: 25 * second, 24 * second: second, 25 * second: 3 * second, 30 * second: 0,
+	}
 	for now, want := range limits {
 		if left, ok := s.next(at(now)); left != want || ok != (want > 0) {
 			t.Errorf("at %v: %v, %v; want %v", now, left, ok, want)

@@ -29,7 +29,7 @@ type suspects struct {
 	groups        map[int]uint64        // a command's process group
 	seen          map[process.ID]uint64 // processes that an earlier survey found to be a command's
 	marks         map[marks]uint64      // what its processes carry
-	sessions      map[string]bool       // those the worker told of
+	sessions      map[string]bool       // those the worker announced
 }
 
 // survey is to whom the guard's children and all below them belong.
@@ -43,9 +43,9 @@ type survey struct {
 
 // look surveys all processes. Reading another process's memory can hang, so this must not hold up the guard's loop.
 //
-// It is sound for "nothing is left" when the guard reaped nobody meanwhile: a child of the guard that was there at the
-// beginning is then there at the end, if only as a zombie, and a process that was forked meanwhile has such a child
-// above it, or had one that was reaped.
+// It is sound for "nothing is left" when the guard reaped no child meanwhile: a child of the guard that was there at
+// the beginning is then there at the end, if only as a zombie, and a process that was forked meanwhile has such a
+// child above it, or had one that was reaped.
 func (s suspects) look() survey {
 	if !process.CanFind {
 		return s.lookAtGroups()
@@ -105,7 +105,7 @@ func (s suspects) ownerOf(root process.Proc, marksOf func(pid int) (marks, bool)
 	return s.marks[found], s.sessions[found.session]
 }
 
-// kinOf is ownerOf without the environment: what a look at the process alone tells.
+// kinOf is ownerOf without the environment: what a look at the process alone shows.
 func (s suspects) kinOf(root process.Proc) uint64 {
 	if id, ok := s.leaders[root.PID]; ok {
 		return id

@@ -20,7 +20,7 @@ func TestSort(t *testing.T) {
 	procs := []process.Proc{
 		{PID: 1, Parent: 0, Group: 1},
 		{PID: 2, Parent: 1, Group: 2},                 // the worker
-		{PID: 3, Parent: 2, Group: 2},                 // its own child is nobody's
+		{PID: 3, Parent: 2, Group: 2},                 // its own child belongs to no task
 		{PID: 10, Parent: 1, Group: 10},               // a command
 		{PID: 11, Parent: 10, Group: 11},              // below it, in a group of its own
 		{PID: 12, Parent: 11, Group: 11},              // and below that

@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// table is what runs on the worker's orders, and what is left of it. It is a pure machine: it is told what was
+// table is what runs on the worker's orders, and what is left of it. It is a pure machine: it hears what was
 // started, reaped and seen, and returns what is to be done.
 type table struct {
 	lease    time.Duration
@@ -77,7 +77,7 @@ func (t *table) stop(id uint64, sig unix.Signal, grace time.Duration, now protoc
 }
 
 // kill ends a command by force. Unless it is urgent, the group is spared until a survey has seen what is below it: a
-// process that hides its environment can be told only while its parent lives.
+// process that hides its environment can be recognised only while its parent lives.
 func (t *table) kill(c *command, urgent bool, now protocol.Instant) []effect {
 	if !c.end.killing {
 		c.end.killing, c.end.killedAt = true, now
@@ -187,7 +187,7 @@ func (t *table) probed(id uint64, alive []int, pastX bool) []effect {
 	values := []any{"key", c.key, "session", c.session, "token", c.token}
 	if len(alive) == 0 {
 		if pastX || c.end.pending {
-			return nil // where nothing is known yet, the next survey or advance tells
+			return nil // where nothing is known yet, the next survey or advance shows
 		}
 		c.end.pending = true
 		text := "Looking whether anything of a task is left takes long: its key stays held meanwhile"

@@ -41,7 +41,8 @@ func want(t *testing.T, what, got, want string) {
 	}
 }
 
-// On the normal path nothing walks through the processes: the guard's own children and one signal 0 to the group tell.
+// On the normal path nothing walks through the processes: the guard's own children and one signal 0 to the group are
+// enough.
 func TestGoneIsKnownWithoutASurvey(t *testing.T) {
 	tab := tableOf(2)
 	want(t, "stop", drawn(tab.stop(1, unix.SIGTERM, 10*second, at(0))), "SIGTERM to group 10")
@@ -204,7 +205,7 @@ func TestAlarm(t *testing.T) {
 		want(t, c.name+" at first", drawn(tab.advance(at(killed+tab.lease/50))), "")
 		want(t, c.name, drawn(tab.advance(at(killed+2*time.Second+1))), c.want)
 		want(t, c.name+", the answer", drawn(tab.probed(1, c.alive, false)), c.first)
-		want(t, c.name+", told once", drawn(tab.probed(1, c.alive, false)), c.then)
+		want(t, c.name+", only once", drawn(tab.probed(1, c.alive, false)), c.then)
 	}
 }
 

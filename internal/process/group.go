@@ -9,7 +9,7 @@ import (
 // SignalGroup signals a process group. The number must be known to be the group's still: while its leader is not
 // reaped.
 func SignalGroup(group int, sig unix.Signal) {
-	_ = unix.Kill(-group, sig) // fails when nobody of it is left
+	_ = unix.Kill(-group, sig) // fails when none of it is left
 }
 
 // GroupEmpty says whether a group has no process at all, zombies included: one signal 0. While it is not empty its

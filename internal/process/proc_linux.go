@@ -31,8 +31,8 @@ func BecomeSubreaper() error {
 }
 
 // Children are the numbers of this process's own children, zombies included. The list is exact when the caller is the
-// only one that reaps them and does not do so meanwhile. The error wraps [errors.ErrUnsupported] where the kernel
-// keeps no such list (CONFIG_PROC_CHILDREN).
+// only one that reaps them and does not do so meanwhile: the kernel can omit children only while others are removed.
+// There is an error when a part could not be read, as where the kernel keeps no such list (CONFIG_PROC_CHILDREN).
 func Children() ([]int, error) {
 	const tasks = "/proc/self/task"
 	threads, err := names(tasks)
@@ -40,13 +40,11 @@ func Children() ([]int, error) {
 		return nil, fmt.Errorf("list own children: %w", err)
 	}
 	var out []int
-	listed := false
 	for _, thread := range threads {
 		text, err := os.ReadFile(tasks + "/" + thread + "/children") //nolint:gosec // G304: below /proc
-		if err != nil {
-			continue // the thread has ended: its children went to another before
+		if err != nil {                                              // also of a thread that has ended: its children may have gone to one that was read before
+			return nil, fmt.Errorf("list own children: %w", err)
 		}
-		listed = true
 		for field := range bytes.FieldsSeq(text) {
 			pid, err := strconv.Atoi(string(field))
 			if err != nil {
@@ -54,9 +52,6 @@ func Children() ([]int, error) {
 			}
 			out = append(out, pid)
 		}
-	}
-	if !listed {
-		return nil, fmt.Errorf("list own children: %w", errors.ErrUnsupported)
 	}
 	return out, nil
 }

@@ -96,7 +96,7 @@ func probe(path, dir string) {
 	}
 }
 
-// beginning is what the kernel reads of a program to tell its format.
+// beginning is what the kernel reads of a program to find its format.
 func beginning(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

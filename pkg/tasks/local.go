@@ -142,7 +142,7 @@ func (p *localProcess) watch() {
 	}
 }
 
-// act sends what is due, and tells how long it is to the kill; 0: no kill is planned.
+// act sends what is due, and returns how long it is to the kill; 0: no kill is planned.
 func (p *localProcess) act(now time.Time) (killed bool, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,8 @@ type Command struct {
 	Args    []string
 	Env     []string // NAME=value, complete
 	Dir     string
-	// Stdin is what the command reads; nil: nothing. The starter passes it on and closes its own copy before Start returns.
+	// Stdin is what the command reads; nil: nothing. The starter passes it on and closes its own copy before Start
+	// returns.
 	Stdin *os.File
 	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before
 	// Start returns; the caller keeps the reading ends.
@@ -43,7 +44,7 @@ type Process interface {
 	Exited() <-chan struct{}
 	// Gone is closed when nothing of the command is left: its group, its descendants. Only then may the key go on.
 	Gone() <-chan struct{}
-	// Exit tells how the command ended; valid once Exited is closed.
+	// Exit is how the command ended; valid once Exited is closed.
 	Exit() Exit
 }
 

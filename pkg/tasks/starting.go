@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-var errStartStuck = errors.New("command does not start: a file system does not answer for its program or its directory")
+var errStartStuck = errors.New("command does not start: the file system of its program or directory does not answer")
 
-// slowStart is how long a start keeps one of the places for simultaneous starts. One that takes longer hangs, on a dead file
-// server as a rule, and must not hold up the others.
+// slowStart is how long a start keeps one of the places for simultaneous starts. One that takes longer hangs, on a
+// dead file server as a rule, and must not hold up the others.
 const slowStart = time.Second
 
 // startAlarm watches one start of a command.
