@@ -101,8 +101,12 @@ func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
 
 // start lets a member take part.
 func (c *crowd) start(ctx context.Context, m *member) {
+	if err := m.elector.Start(ctx); err != nil {
+		c.runs.fault("%s: %v", m.name, err)
+		return
+	}
 	c.done.Go(func() {
-		if err := m.elector.Run(ctx); err != nil {
+		if err := m.elector.Wait(); err != nil {
 			c.runs.fault("%s: %v", m.name, err)
 		}
 	})

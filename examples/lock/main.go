@@ -44,7 +44,8 @@ func run(ctx context.Context, path, instance string, lease time.Duration, out io
 		return err
 	}
 	defer func() { _ = store.Close(context.WithoutCancel(ctx)) }()
-	elector, err := elect.New(elect.Config{
+	g, ctx := errgroup.WithContext(ctx)
+	elector, err := elect.Start(ctx, elect.Config{
 		Store:         store,
 		Member:        elect.Member{Instance: instance},
 		LeaseDuration: lease,
@@ -52,8 +53,7 @@ func run(ctx context.Context, path, instance string, lease time.Duration, out io
 	if err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return elector.Run(ctx) }) // when ctx ends it releases the lock, in order
+	g.Go(elector.Wait) // when ctx ends it releases the lock, in order
 	g.Go(func() error {
 		key := elect.NewKey("reports", "monthly")
 		_, err := elector.LockWith(ctx, key, elect.LockOptions{Wait: 24 * time.Hour}, func(ctx context.Context, lease *elect.Lease) error {

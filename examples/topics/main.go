@@ -101,7 +101,10 @@ func (s service) run(ctx context.Context, path string) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return elector.Run(ctx) })                     // at the end it hands everything over
+	if err := elector.Start(ctx); err != nil {
+		return err
+	}
+	g.Go(elector.Wait)                                                 // at the end it hands everything over
 	g.Go(func() error { return loop.Run(context.WithoutCancel(ctx)) }) // it ends after the elector
 	if err := loop.Declare(ctx, balancer.Declared{Groups: []balancer.DeclaredGroup{list}}); err != nil {
 		return err

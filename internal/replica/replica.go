@@ -91,9 +91,12 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	group, ctx := errgroup.WithContext(ctx)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
+	if err := n.elector.Start(ctx); err != nil {
+		return err
+	}
 	group.Go(func() error {
 		defer stopPublishing()
-		return n.elector.Run(ctx)
+		return n.elector.Wait()
 	})
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	group.Go(func() error { keepPublishing(publishing, n.elector.Changed, r.publish); return nil })

@@ -78,7 +78,10 @@ func (c *cluster) start(name string, limit, keys int) *replica {
 	r.elector, r.loop = e, loop
 	ctx, cancel := context.WithCancel(c.t.Context())
 	r.cancel = cancel
-	r.done.Go(func() { _ = e.Run(ctx) })
+	if err := e.Start(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+	r.done.Go(func() { _ = e.Wait() })
 	r.done.Go(func() {
 		if err := loop.Run(context.WithoutCancel(ctx)); err != nil {
 			c.t.Errorf("%s: %v", name, err)

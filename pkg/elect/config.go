@@ -64,6 +64,7 @@ type Hooks struct {
 }
 
 func (c *Config) setDefaults() {
+	c.Member = c.Member.Clone()
 	if c.LeaseDuration == 0 {
 		c.LeaseDuration = protocol.DefaultLease
 	}

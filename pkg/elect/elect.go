@@ -29,13 +29,15 @@ type Elect interface {
 	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has started
 	// (true), or when the key is held by another (false). The error says why it could not be tried or told.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
-	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held here.
+	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held here, ErrInsideRun
+	// from inside the key's own run, ErrLeaseLost when the lock was lost before its release was acknowledged.
 	Unlock(ctx context.Context, key Key) error
 	// HoldingKeys lists the keys whose run goes on here, in order.
 	HoldingKeys() []Key
 	// LockedKeys lists the keys that anybody in the cluster owns, in order.
 	LockedKeys(ctx context.Context) ([]Key, error)
-	// Close gives up all keys, ends the session and waits until both are acknowledged or ctx ends.
+	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. ErrNotRunning before Run; ErrInsideRun
+	// from inside a run; store.ErrUnavailable when the store did not acknowledge.
 	Close(ctx context.Context) error
 }
 
@@ -43,8 +45,10 @@ var _ Elect = (*Elector)(nil)
 
 // LockOptions are what [Elector.LockWith] can do beside Lock. The zero value is Lock.
 type LockOptions struct {
-	// Wait is how long to wait for a key that another holds; 0: not at all; negative: until ctx ends.
+	// Wait is how long to wait for a key that another holds; 0: not at all. It must not be negative.
 	Wait time.Duration
+	// WaitForever waits until ctx ends. Wait does not count then.
+	WaitForever bool
 	// Reentrant lets a key that this elector already holds be locked again: run then shares the lease, and the
 	// key is released when the last of them has returned.
 	Reentrant bool
@@ -62,8 +66,6 @@ type LockOptions struct {
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.
 	adopt bool
-	// floor is what the token must exceed although the lock is not there.
-	floor int64
 }
 
 // Holder is who holds a key.

@@ -42,17 +42,17 @@ func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*el
 	for _, c := range change {
 		c(&cfg)
 	}
-	e, err := elect.New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.cancel = cancel
+	e, err := elect.Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Elector = e
-	ctx, cancel := context.WithCancel(t.Context())
-	n.cancel = cancel
 	go func() {
 		defer close(n.done)
-		if err := e.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
+		if err := e.Wait(); err != nil {
+			t.Errorf("Wait: %v", err)
 		}
 	}()
 	return n
@@ -185,7 +185,7 @@ func TestCrashIsTakenOverWithinTheLease(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		a.cut()
 		begin := time.Now()
-		ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{Wait: -1}, rec.hold("b"))
+		ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{WaitForever: true}, rec.hold("b"))
 		if !ok || err != nil {
 			t.Fatalf("Lock = %v, %v", ok, err)
 		}

@@ -21,7 +21,7 @@ const MaxText = store.MaxText
 var (
 	// ErrLeaseLost says the lease could not be renewed in time, or somebody else owns the key now.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrReleased says the key is given up in order: by Unlock, a hand-over or a drain.
+	// ErrReleased says the key is released in order: by Unlock, a hand-over or a drain.
 	ErrReleased = errors.New("lease given up")
 	// ErrMaxHold says the longest holding time is over.
 	ErrMaxHold = errors.New("longest holding time is over")
@@ -29,6 +29,10 @@ var (
 	ErrClosed = errors.New("elector closed")
 	// ErrCapReached says the instance owns as many keys as its cap allows.
 	ErrCapReached = errors.New("cap reached")
+	// ErrNotRunning says the elector has not been started: call Run, or make it with Start.
+	ErrNotRunning = errors.New("elector not running")
+	// ErrInsideRun says that a method would wait for the very run that calls it. Return from the run instead.
+	ErrInsideRun = errors.New("called from inside the run that it would wait for")
 	// ErrNotHeld says this elector does not hold the key.
 	ErrNotHeld = errors.New("key not held")
 )

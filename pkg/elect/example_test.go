@@ -29,14 +29,14 @@ func (s *sink) write(token int64, text string) error {
 
 // startExample runs an elector, as a service would for as long as it lives.
 func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
-	e, err := elect.New(elect.Config{Store: db, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
+	ctx, cancel := context.WithCancel(context.Background())
+	e, err := elect.Start(ctx, elect.Config{Store: db, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := e.Run(ctx); err != nil {
+		if err := e.Wait(); err != nil {
 			panic(err)
 		}
 	})
@@ -46,9 +46,11 @@ func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
 	}
 }
 
-func ExampleNew() {
+func ExampleStart() {
 	db := memstore.New() // mongostore or sqlstore in earnest
-	e, err := elect.New(elect.Config{
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	e, err := elect.Start(ctx, elect.Config{
 		Store:  db,
 		Member: elect.Member{Instance: "pod-1"},
 		// By default the process EXITS when a run ignores its context until the lease is over. Whoever wants something else says so here.
@@ -58,9 +60,6 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- e.Run(ctx) }()
 
 	ok, err := e.Lock(ctx, "jobs/report", func(ctx context.Context, _ *elect.Lease) error {
 		<-ctx.Done() // work until the key is to be given up; then leave nothing of the work behind
@@ -69,7 +68,7 @@ func ExampleNew() {
 	fmt.Println(ok, err, e.HoldingKeys())
 
 	stop() // gives everything up, in order
-	fmt.Println(<-ended)
+	fmt.Println(e.Wait())
 	// Output:
 	// true <nil> [jobs/report]
 	// <nil>

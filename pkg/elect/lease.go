@@ -6,26 +6,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	e       *Elector
-	h       *holding // touched by the loop only
+	n       *node
 	key     Key
 	session string
 	token   atomic.Int64
 	lost    atomic.Bool
-	park    atomic.Bool
+	suspend atomic.Bool
 
 	mu     sync.Mutex
 	status TaskStatus
 }
 
-func newLease(e *Elector, h *holding, token int64) *Lease {
-	l := &Lease{e: e, h: h, key: h.key, session: e.loop.session.id, status: h.status}
+func newLease(n *node, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{n: n, key: key, session: n.session.ID(), status: status}
 	l.token.Store(token)
 	return l
 }
@@ -42,18 +39,18 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	v := l.e.lease.Load()
-	return !l.lost.Load() && v.open && v.session == l.session && !l.e.clock.Now().Reached(v.acked, l.e.p.Renew)
+	v := l.n.lease.Load()
+	return !l.lost.Load() && v.open && v.session == l.session && !l.n.clock.Now().Reached(v.acked, l.n.p.Renew)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
-// renewed before. It moves on with each acknowledged beat. The zero time says the lease is lost.
+// renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	v := l.e.lease.Load()
+	v := l.n.lease.Load()
 	if l.lost.Load() || v.session != l.session {
 		return time.Time{}
 	}
-	return time.Now().Add(l.e.p.Hard - l.e.clock.Now().HolderElapsed(v.acked))
+	return time.Now().Add(l.n.p.Hard - l.n.clock.Now().HolderElapsed(v.acked))
 }
 
 // Status is what the lock says of the work, as this holder last reported it or an earlier one left it.
@@ -67,16 +64,13 @@ func (l *Lease) Status() TaskStatus {
 // before the run ended, in the same write. It does not wait. A status with a text beyond MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.e.log.Error(err, "A status is not noted", "key", l.key)
+		l.n.log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.e.postSoon(func() {
+	l.n.box.postSoon(func() {
 		if l.current() {
-			l.h.status = l.Status()
-			if !l.h.report {
-				l.h.report, l.h.reportAt = true, l.e.clock.Now()
-			}
+			l.n.leases.Report(l.key, l.Status(), l.n.clock.Now())
 		}
 	})
 }
@@ -88,39 +82,39 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	asked := l.e.post(func() {
-		h := l.h
-		switch {
-		case !l.current() || h.m.Lost || h.m.Expired:
-			done <- advanceResult{err: ErrLeaseLost}
-		case h.m.Phase != protocol.Running:
-			done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
-		case h.advance != nil:
-			done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
-		default:
-			h.advance = &advanceRequest{status: status, done: done}
-			l.e.stepKey(h, protocol.KeyEvent{Kind: protocol.KeyAdvance})
-		}
-	})
-	if !asked {
+	if !l.n.box.post(func() { l.advance(status, done) }) {
 		return 0, ErrClosed
 	}
 	select {
 	case res := <-done:
-		if res.err == nil {
-			l.setStatus(status)
-		}
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.e.over:
+	case <-l.n.box.over:
 		return 0, ErrClosed
+	}
+}
+
+// advance is Advance in the loop.
+func (l *Lease) advance(status TaskStatus, done chan<- advanceResult) {
+	n := l.n
+	switch {
+	case !l.current() || l.lost.Load() || !n.leases.Keeps(l.key):
+		done <- advanceResult{err: ErrLeaseLost}
+	case n.leases.Advancing(l.key):
+		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
+	case !n.leases.Running(l.key):
+		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
+	default:
+		l.setStatus(status)
+		n.runs.get(l.key).advance = done
+		n.leases.Advance(l.key, status, n.moment())
 	}
 }
 
 // Park makes the lock stay aside once it is released: sweeps leave it out until somebody claims it on purpose. A run
 // that is done for good says so before it returns.
-func (l *Lease) Park() { l.park.Store(true) }
+func (l *Lease) Park() { l.suspend.Store(true) }
 
 func (l *Lease) setStatus(status TaskStatus) {
 	l.mu.Lock()
@@ -129,4 +123,7 @@ func (l *Lease) setStatus(status TaskStatus) {
 }
 
 // current says whether the lease is still the one its key is held by.
-func (l *Lease) current() bool { return l.e.loop.keys[l.key] == l.h && l.h.lease == l }
+func (l *Lease) current() bool {
+	r := l.n.runs.get(l.key)
+	return r != nil && r.lease == l
+}

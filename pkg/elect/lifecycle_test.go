@@ -33,7 +33,10 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 				}
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
-				go func() { ended <- e.Run(ctx) }()
+				if err := e.Start(ctx); err != nil {
+					t.Fatal(err)
+				}
+				go func() { ended <- e.Wait() }()
 				if before > 0 {
 					if ok, err := e.Lock(ctx, "g/k", rec.hold("a")); !ok || err != nil {
 						t.Fatal(ok, err)

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -29,26 +32,30 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
 		defer cancel()
 	}
-	pause := 50 * time.Millisecond
-	var room *waitRoom
-	if opts.Wait != 0 {
-		if err := e.ask(ctx, func() { room = e.enter(key.Group()) }); err != nil {
+	wait := opts.Wait > 0 || opts.WaitForever
+	var group *waiters.Group
+	if wait {
+		if err := e.box.ask(ctx, func() { group = e.node.waiters.Enter(cache.CounterOf(key)) }); err != nil {
 			return false, err
 		}
-		defer e.post(func() { e.leave(room) })
+		defer e.box.post(func() { e.node.waiters.Leave(group) })
 	}
+	pause := 50 * time.Millisecond
 	for tried, last := false, error(nil); ; tried = true {
-		woken := room.woken()
+		var woken <-chan struct{}
+		if wait {
+			woken = group.Woken()
+		}
 		ok, err := e.tryLock(ctx, key, opts, run)
-		again := err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrCapReached)
+		again := err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrCapReached)
 		switch {
 		case ok:
 			return true, nil
 		case outer.Err() != nil:
 			return false, fmt.Errorf("lock %s: %w", key, context.Cause(outer))
 		case ctx.Err() != nil && tried:
-			return false, last // the wait ended in the middle of a try: the one before tells why
-		case !again, opts.Wait == 0, ctx.Err() != nil:
+			return false, last // the wait ended in the middle of a try: the one before says why
+		case !again, !wait, ctx.Err() != nil:
 			return false, err
 		}
 		last = err
@@ -61,42 +68,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			if outer.Err() == nil {
 				return false, last
 			}
-		case <-e.over:
+		case <-e.box.over:
 		}
 		timer.Stop()
 		pause = min(2*pause, time.Second)
-	}
-}
-
-// waitRoom is where those wait who want a key of one group. It is there for as long as somebody waits.
-type waitRoom struct {
-	group string
-	wake  broadcast
-	n     int // touched by the loop only
-}
-
-// woken returns a channel that is closed when something of the group changes.
-func (r *waitRoom) woken() <-chan struct{} {
-	if r == nil {
-		return nil
-	}
-	return r.wake.wait()
-}
-
-func (e *Elector) enter(group string) *waitRoom {
-	room := e.loop.waiting[group]
-	if room == nil {
-		room = &waitRoom{group: group}
-		room.wake.init()
-		e.loop.waiting[group] = room
-	}
-	room.n++
-	return room
-}
-
-func (e *Elector) leave(room *waitRoom) {
-	if room.n--; room.n == 0 {
-		delete(e.loop.waiting, room.group)
 	}
 }
 
@@ -113,7 +88,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	if err := e.ask(ctx, func() { e.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
+	if err := e.box.ask(ctx, func() { e.node.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
 		return false, err
 	}
 	gone := ctx.Done()
@@ -121,25 +96,13 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		select {
 		case res := <-started:
 			return res.ok, res.err
-		case <-e.over:
+		case <-e.box.over:
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
-			e.post(func() { e.abandon(key, started) })
+			e.box.post(func() { e.node.runs.abandon(key, started) })
 		}
 	}
-}
-
-// abandon gives up a claim that nobody waits for any more. One that has been sent is still seen through: its answer decides
-// whether there is something to release.
-func (e *Elector) abandon(key Key, started chan<- lockResult) {
-	h := e.loop.keys[key]
-	if h == nil || h.started != started {
-		return // answered
-	}
-	h.started = nil
-	started <- lockResult{}
-	e.giveUp(h, "", false, "")
 }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
@@ -156,23 +119,19 @@ func checkClaim(key Key, opts LockOptions) error {
 func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
-	res, err := e.store.Read(ctx, store.KindLock, string(key))
+	reply, err := e.store.Read(ctx, store.KindLock, string(key))
 	if err != nil {
 		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
-	if len(res.Docs) == 0 {
+	if len(reply.Docs) == 0 {
 		return Lock{Key: key}, nil
 	}
-	lock, err := LockFrom(res.Docs[0])
-	if err != nil { // written by hand to nonsense: who owns it still counts, and the next claim mends the rest
-		e.post(func() { e.nonsense(res.Docs[0], err) })
-	}
-	return lock, nil
+	return e.decodeLock(reply.Docs[0]), nil // also a malformed one: who owns it still counts, and the next claim writes the rest
 }
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	return e.waitFor(ctx, func() bool { return e.loop.closing || e.loop.session.m.Valid(e.p, e.clock.Now()) })
+	return e.waitFor(ctx, func() bool { return e.node.session.Closing() || e.node.session.Valid(e.clock.Now()) })
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -181,7 +140,7 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 		return nil
 	}
 	return e.waitFor(ctx, func() bool {
-		return session == e.loop.session.id || e.wantPeer(session).m.Known
+		return session == e.node.session.ID() || e.node.peers.Known(session, e.node.moment())
 	})
 }
 
@@ -190,14 +149,14 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 	for {
 		changed := e.Changed()
 		var yes bool
-		if err := e.ask(ctx, func() { yes = ready() }); err != nil || yes {
+		if err := e.box.ask(ctx, func() { yes = ready() }); err != nil || yes {
 			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		case <-e.over:
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		case <-e.box.over:
 			return ErrClosed
 		}
 	}
@@ -205,13 +164,16 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 
 // Unlock implements [Elect].
 func (e *Elector) Unlock(ctx context.Context, key Key) error {
-	done := make(chan struct{})
+	if own, inside := runKey(ctx, e.core); inside && own == key {
+		return fmt.Errorf("unlock %s: %w", key, ErrInsideRun)
+	}
+	freed := make(chan error, 1)
 	held := false
-	err := e.ask(ctx, func() {
-		h := e.loop.keys[key]
-		if held = h != nil; held {
-			h.stops = append(h.stops, done)
-			e.giveUp(h, "", false, "")
+	err := e.box.ask(ctx, func() {
+		if held = e.node.leases.Holds(key); held {
+			r := e.node.runs.get(key)
+			r.freed = append(r.freed, freed)
+			e.node.leases.Release(key, leases.Release{}, e.node.moment())
 		}
 	})
 	switch {
@@ -221,34 +183,30 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 		return fmt.Errorf("unlock %s: %w", key, ErrNotHeld)
 	}
 	select {
-	case <-done:
-		return nil
+	case err := <-freed:
+		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-e.over:
-		return nil
+	case <-e.box.over:
+	}
+	select {
+	case err := <-freed:
+		return err
+	default:
+		return fmt.Errorf("unlock %s: %w", key, ErrClosed)
 	}
 }
 
 // HoldingKeys implements [Elect].
 func (e *Elector) HoldingKeys() []Key {
-	if !e.started.Load() {
-		return nil
-	}
 	var keys []Key
-	_ = e.ask(context.Background(), func() { // after the end nothing is held
-		for key, h := range e.loop.keys {
-			if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
-				keys = append(keys, key)
-			}
-		}
-	})
-	return sortKeys(keys)
+	_ = e.box.ask(context.Background(), func() { keys = e.node.leases.Started() }) // before Run and after its end nothing is held
+	return keys
 }
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.listAll(ctx, store.Query{NoBody: true})
+	docs, err := e.listLocks(ctx, store.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}
@@ -261,7 +219,7 @@ func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
 	return sortKeys(keys), nil
 }
 
-// Holder tells who holds a key. ok is false when nobody does.
+// Holder says who holds a key. ok is false when nobody does.
 func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
 	lock, err := e.readLock(ctx, key)
 	if err != nil || lock.Session == "" {
@@ -271,46 +229,13 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 		return Holder{}, false, err
 	}
 	holder = Holder{Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since)}
-	err = e.ask(ctx, func() { holder.Alive = lock.Session == e.loop.session.id || !e.freed(lock.Session, key) })
+	err = e.box.ask(ctx, func() {
+		holder.Alive = lock.Session == e.node.session.ID() || !e.node.peers.Freed(lock.Session, key, e.node.moment())
+	})
 	return holder, true, err
 }
 
-// Close implements [Elect].
-func (e *Elector) Close(ctx context.Context) error {
-	if !e.started.Load() {
-		return nil
-	}
-	e.post(e.close)
-	select {
-	case <-e.over:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close: keys are still held: %w", context.Cause(ctx))
-	}
-}
-
-// close begins to give everything up. The keys that are not handed over by somebody who knows better are released for
-// whoever comes.
-func (e *Elector) close() {
-	l := &e.loop
-	if l.closing {
-		return
-	}
-	l.closing, l.closeAt, l.viewDirty = true, e.clock.Now(), true
-	e.stepSession(protocol.SessionEvent{Kind: protocol.SessionDrain}, e.clock.Now())
-	for _, h := range l.keys {
-		e.giveUp(h, "", false, ReasonShutdown)
-	}
-}
-
-// Drain says draining in the session's document, so that others take no notice of this instance when they spread keys,
-// and takes no new keys. What is held stays held until it is given up, one by one or by Close. The View says Draining once
-// the document does, or after T/40 when the store does not answer.
-func (e *Elector) Drain(ctx context.Context) error {
-	return e.ask(ctx, func() {
-		if l := &e.loop; !l.drain {
-			l.drain, l.drainAt = true, e.clock.Now()
-		}
-		e.stepSession(protocol.SessionEvent{Kind: protocol.SessionSayDraining}, e.clock.Now())
-	})
+func sortKeys(keys []Key) []Key {
+	slices.Sort(keys)
+	return keys
 }

@@ -42,7 +42,7 @@ func TestOutagesAreWaitedOut(t *testing.T) {
 		var waiters sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		for _, key := range []elect.Key{"g/other", "g/new"} {
-			waiters.Go(func() { _, _ = a.LockWith(ctx, key, elect.LockOptions{Wait: -1}, rec.hold("a")) })
+			waiters.Go(func() { _, _ = a.LockWith(ctx, key, elect.LockOptions{WaitForever: true}, rec.hold("a")) })
 		}
 		time.Sleep(2 * lease) // the own lease is lost by now, and the other's age has passed T
 		reads.Store(0)

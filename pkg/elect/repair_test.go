@@ -102,7 +102,7 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
-		busy.Go(func() { _, _ = a.LockWith(ctx, "g/busy", elect.LockOptions{Wait: -1}, rec.hold("a")) })
+		busy.Go(func() { _, _ = a.LockWith(ctx, "g/busy", elect.LockOptions{WaitForever: true}, rec.hold("a")) })
 		time.Sleep(lease)
 		deleteLock(t, db, "g/k")
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })

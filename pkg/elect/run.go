@@ -23,11 +23,12 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	ctx, cancel := context.WithCancelCause(lease.e.loop.ctx)
+	n := lease.n
+	ctx, cancel := context.WithCancelCause(context.WithValue(n.calls.ctx, insideRun{n.core}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
-	lease.e.work.Go(func() {
+	n.calls.work.Go(func() {
 		err := errGoexit
 		defer func() {
 			r.mu.Lock()
@@ -38,7 +39,7 @@ func (r *goRun) Start(lease *Lease, ended func(error)) {
 		}()
 		limited, stop := withMaxHold(ctx, r.limit)
 		defer stop()
-		err = lease.e.guarded(limited, lease, r.run)
+		err = n.guarded(limited, lease, r.run)
 	})
 }
 
@@ -62,11 +63,11 @@ func withMaxHold(ctx context.Context, limit time.Duration) (context.Context, con
 }
 
 // guarded calls run and turns a panic into an error: one task never takes the replica down.
-func (e *Elector) guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
+func (c *core) guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			e.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			c.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)

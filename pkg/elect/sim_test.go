@@ -140,8 +140,11 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	n.elector, n.loop = e, loop
 	ctx, cancel := context.WithCancel(s.t.Context())
 	n.cancel = cancel
+	if err := e.Start(ctx); err != nil {
+		s.t.Fatal(err)
+	}
 	n.done.Go(func() {
-		switch err := e.Run(ctx); {
+		switch err := e.Wait(); {
 		case errors.Is(err, elect.ErrUnavailable): // stopped while it was cut off
 			s.unended.Store(true)
 		case err != nil:

@@ -18,7 +18,7 @@ type watchdog struct {
 
 	mu   sync.Mutex
 	runs map[*watchedRun]struct{}
-	hard protocol.Instant // the acknowledgement whose hard deadline was told
+	hard protocol.Instant // the acknowledgement whose hard deadline was reported
 }
 
 // watchedRun is one run that has not ended. Its address tells it from others, of which one key may have several.
@@ -95,8 +95,8 @@ func (w *watchdog) stop(r *watchedRun) {
 	}
 }
 
-// watchDeadlines is the watchdog's goroutine. A run whose Stop blocks holds up no other, and neither does OnStuck.
-func (e *Elector) watchDeadlines(ctx context.Context) {
+// watch ends runs at their deadlines until ctx ends. A run whose Stop blocks holds up no other, and neither does onStuck.
+func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]Key)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,12 +105,12 @@ func (e *Elector) watchDeadlines(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		stop, stuck, wait := e.dog.due(e.clock.Now())
+		stop, stuck, wait := w.due(w.clock.Now())
 		for _, r := range stop {
-			e.work.Go(func() { e.dog.stop(r) })
+			work.Go(func() { w.stop(r) })
 		}
 		if len(stuck) > 0 {
-			e.cfg.OnStuck(stuck)
+			onStuck(stuck)
 		}
 		timer.Reset(wait)
 	}

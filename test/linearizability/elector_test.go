@@ -52,7 +52,10 @@ func newElector(n int, db *unreliable, clock elect.Clock) (*elector, error) {
 	}
 	x.e = e
 	x.life, x.stop = context.WithCancel(context.Background())
-	go func() { x.ended <- e.Run(x.life) }()
+	if err := e.Start(x.life); err != nil {
+		return nil, err
+	}
+	go func() { x.ended <- e.Wait() }()
 	return x, nil
 }
 

@@ -28,3 +28,11 @@ func (i Instant) Add(d time.Duration) Instant {
 
 // Reached says whether a holder must count the moment at, d after since, as come.
 func (i Instant) Reached(since Instant, d time.Duration) bool { return i.HolderElapsed(since) >= d }
+
+// Moment is one look at all clocks, and at the lease, for a decision.
+type Moment struct {
+	Now   Instant
+	Clock int64 // the store's, Unix ms, carried on locally: for display and the order of age
+	Rev   int64 // the largest time that the store has told, Unix ms: for revisions; 0 before the first reply
+	Valid bool  // whether the own lease is valid
+}

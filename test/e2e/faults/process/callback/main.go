@@ -95,7 +95,10 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	}
 	go tellGoroutines(ctx, log)
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return elector.Run(ctx) })
+	if err := elector.Start(ctx); err != nil {
+		return err
+	}
+	both.Go(elector.Wait)
 	both.Go(func() error { return loop.Run(context.WithoutCancel(ctx)) })
 	if err := loop.Declare(ctx, declaration(declared)); err != nil && !errors.Is(err, elect.ErrClosed) {
 		return fmt.Errorf("declare the tasks: %w", err)

@@ -1,0 +1,229 @@
+// Package audit is the one periodic check of what this process believes against what the store holds.
+//
+// Every T/4 the number of locks that name the own session is compared with the keys held here; where they differ twice in a row those locks
+// are listed. Every T the locks whose owner is not alive are listed, together with the own member. What looks wrong in any of these lists is
+// suspected, read linearizably, and judged by [Judge]. So a write that was lost, a document that was edited, deleted or restored manually, and
+// a notification that never came are all found by the same few reads, whatever the number of keys.
+//
+// [Audit] starts no goroutine and does no I/O. Its methods take events; what is to be done gathers in a [Ready].
+package audit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// cleanEvery is how often what has expired is removed from the store.
+const cleanEvery = 5 * time.Minute
+
+// Audit is not safe for concurrent use.
+type Audit struct {
+	p       protocol.Params
+	count   count
+	sweep   sweep
+	cleaned protocol.Instant
+	deleted map[record.Key]record.Lock // locks that were deleted and are to be created again
+	reading map[record.Key]bool
+	out     Ready
+}
+
+// count is the comparison of numbers.
+type count struct {
+	busy   bool
+	last   protocol.Instant
+	before map[record.Key]bool // keys that were not free when the locks were counted, and whether their locks were sure to name this session
+	missed int                 // times in a row that the numbers differed
+}
+
+// sweep is the list of locks whose owner is not alive.
+type sweep struct {
+	busy  bool
+	due   bool
+	last  protocol.Instant
+	alive map[string]bool
+}
+
+// Ready is what is to be done. Its zero value asks for nothing.
+type Ready struct {
+	Count    bool         // count the locks that name the own session: the answer goes to Audit.Counted
+	List     bool         // list them: the answer goes to Audit.Listed
+	Sweep    []string     // list the locks, not suspended, whose owner is none of these: the answer goes to Audit.Swept
+	Suspects []record.Key // read these locks: the answers go to Judge
+	Clean    bool         // remove what has expired
+}
+
+// Ready returns what is to be done since the last call.
+func (a *Audit) Ready() Ready {
+	r := a.out
+	a.out = Ready{}
+	slices.Sort(r.Suspects)
+	return r
+}
+
+// New is an audit that begins its first round at now.
+func New(p protocol.Params, now protocol.Instant) *Audit {
+	return &Audit{
+		p: p, count: count{last: now}, sweep: sweep{last: now.Add(-p.T)}, cleaned: now,
+		deleted: map[record.Key]record.Lock{}, reading: map[record.Key]bool{},
+	}
+}
+
+// Begin says that the own session is another one: what was counted of the one before means nothing.
+func (a *Audit) Begin() { a.count.busy, a.count.missed, a.count.before = false, 0, nil }
+
+// Turn is what a round begins with.
+type Turn struct {
+	Open  bool                       // the own session is open
+	Valid bool                       // and its lease valid
+	Alive func() []string            // sessions that live, the own one included
+	Named func() map[record.Key]bool // keys that are not free, and whether their locks are sure to name the own session
+}
+
+// Tick begins what is due. It reports whether a sweep began.
+func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
+	if t.Valid {
+		for key := range a.deleted {
+			a.suspect(key)
+		}
+	}
+	if !t.Open {
+		return false
+	}
+	if !a.count.busy && now.Reached(a.count.last, a.p.T/4) {
+		a.count.busy, a.count.last, a.count.before = true, now, t.Named()
+		a.out.Count = true
+	}
+	if now.Reached(a.cleaned, cleanEvery) {
+		a.cleaned, a.out.Clean = now, true
+	}
+	began := false
+	if !a.sweep.busy && (now.Reached(a.sweep.last, a.p.T) || a.sweep.due && now.Reached(a.sweep.last, a.p.Retry)) {
+		alive := t.Alive()
+		a.sweep = sweep{busy: true, last: now, alive: make(map[string]bool, len(alive))}
+		for _, id := range alive {
+			a.sweep.alive[id] = true
+		}
+		a.out.Sweep = alive
+		began = true
+	}
+	return began
+}
+
+// Counted takes the number of locks that name the own session; ok is false when it could not be read. named is as in Turn, of now.
+func (a *Audit) Counted(total int, ok bool, named map[record.Key]bool) {
+	before := a.count.before
+	a.count.busy, a.count.before = false, nil
+	if !ok || before == nil {
+		return
+	}
+	least, most := bounds(before, named)
+	if least <= total && total <= most {
+		if least == most {
+			a.count.missed = 0
+		}
+		return // where keys are changing hands it proves nothing either way
+	}
+	if a.count.missed++; a.count.missed >= 2 {
+		a.count.missed = 1 // should the list fail, the next count that differs is enough for another
+		a.out.List = true
+	}
+}
+
+// bounds is how many locks may have named the own session when they were counted: at least those that were sure to do so before and still
+// are, at most all that may have at either time. A replica is seldom without a claim or a release under way while answers are lost, and must
+// notice all the same.
+func bounds(before, after map[record.Key]bool) (least, most int) {
+	most = len(before)
+	for key, named := range after {
+		was, known := before[key]
+		switch {
+		case !known:
+			most++
+		case was && named:
+			least++
+		}
+	}
+	return least, most
+}
+
+// Listed takes the locks that name the own session. held says which keys are not free here, settled which run without a write under way.
+func (a *Audit) Listed(locks []record.Lock, held, settled map[record.Key]bool) {
+	listed := make(map[record.Key]bool, len(locks))
+	for _, lock := range locks {
+		listed[lock.Key] = true
+		if !held[lock.Key] {
+			a.suspect(lock.Key)
+		}
+	}
+	for key := range settled {
+		if !listed[key] {
+			a.suspect(key)
+		}
+	}
+}
+
+// Known is what the cache holds.
+type Known interface {
+	Lock(key record.Key) (record.Lock, bool)
+	Each(do func(record.Lock))
+}
+
+// Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed again soon. held says which
+// keys are not free here. It returns the locks that the cache may take as they are.
+//
+// A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned, or a dead session's, and
+// was not listed may have been deleted: nothing else shows that, and replicas that differ about its last owner would wait for each other.
+func (a *Audit) Swept(locks []record.Lock, ok bool, known Known, held func(record.Key) bool) []record.Lock {
+	alive := a.sweep.alive
+	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
+	if !ok {
+		return nil
+	}
+	swept := make(map[record.Key]bool, len(locks))
+	fresh := make([]record.Lock, 0, len(locks))
+	for _, lock := range locks {
+		swept[lock.Key] = true
+		if before, ok := known.Lock(lock.Key); ok && before.Rev > lock.Rev {
+			a.suspect(lock.Key)
+			continue
+		}
+		fresh = append(fresh, lock)
+	}
+	known.Each(func(lock record.Lock) {
+		if !alive[lock.Session] && !lock.Suspended && !swept[lock.Key] && !held(lock.Key) {
+			a.suspect(lock.Key)
+		}
+	})
+	return fresh
+}
+
+// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has changed, and an absent lock is no
+// change: they would leave the key for ever to an owner that no longer has it. So it is created again, once the lease is valid.
+func (a *Audit) Deleted(lock record.Lock) { a.deleted[lock.Key] = lock }
+
+// Lost is the last known state of a deleted lock.
+func (a *Audit) Lost(key record.Key) (record.Lock, bool) {
+	lock, ok := a.deleted[key]
+	return lock, ok
+}
+
+// Settled says that the deleted lock needs no further care: it is there again.
+func (a *Audit) Settled(key record.Key) { delete(a.deleted, key) }
+
+// Done says that a suspect has been read and judged, or could not be read.
+func (a *Audit) Done(key record.Key) { delete(a.reading, key) }
+
+func (a *Audit) suspect(key record.Key) {
+	if !a.reading[key] {
+		a.reading[key] = true
+		a.out.Suspects = append(a.out.Suspects, key)
+	}
+}
+
+// Empty says whether there is nothing to do.
+func (r Ready) Empty() bool {
+	return !r.Count && !r.List && r.Sweep == nil && len(r.Suspects) == 0 && !r.Clean
+}

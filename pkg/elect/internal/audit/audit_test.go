@@ -1,0 +1,155 @@
+package audit_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+func at(d time.Duration) protocol.Instant {
+	return protocol.Instant{Mono: time.Hour + d, Boot: time.Hour + d}
+}
+
+func params(t *testing.T) protocol.Params {
+	t.Helper()
+	p, err := protocol.NewParams(20*time.Second, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func turn(named map[record.Key]bool) audit.Turn {
+	return audit.Turn{
+		Open: true, Valid: true,
+		Alive: func() []string { return []string{"b", "me"} },
+		Named: func() map[record.Key]bool { return named },
+	}
+}
+
+func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
+	a := audit.New(params(t), at(0))
+	named := map[record.Key]bool{"g/1": true}
+	for round := 1; round <= 2; round++ {
+		a.Tick(turn(named), at(time.Duration(round)*5*time.Second))
+		if !a.Ready().Count {
+			t.Fatalf("round %d: no count after T/4", round)
+		}
+		a.Counted(2, true, named)
+		if got := a.Ready().List; got != (round == 2) {
+			t.Errorf("round %d: list = %v", round, got)
+		}
+	}
+	a.Listed([]record.Lock{{Key: "g/1"}, {Key: "g/2"}}, named, named)
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/2"}) {
+		t.Errorf("suspects %v, want the lock that is not held", got)
+	}
+}
+
+func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
+	a := audit.New(params(t), at(0))
+	for round := 1; round <= 4; round++ {
+		a.Tick(turn(map[record.Key]bool{"g/1": true, "g/2": false}), at(time.Duration(round)*5*time.Second))
+		a.Counted(1+round%2, true, map[record.Key]bool{"g/1": true, "g/2": false})
+		if a.Ready().List {
+			t.Fatalf("round %d: a list, where one key may or may not name the session", round)
+		}
+	}
+}
+
+type known map[record.Key]record.Lock
+
+func (k known) Lock(key record.Key) (record.Lock, bool) { l, ok := k[key]; return l, ok }
+func (k known) Each(do func(record.Lock)) {
+	for _, l := range k {
+		do(l)
+	}
+}
+
+func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
+	a := audit.New(params(t), at(0))
+	if !a.Tick(turn(nil), at(0)) {
+		t.Fatal("no sweep at the start")
+	}
+	if got := a.Ready().Sweep; !slices.Equal(got, []string{"b", "me"}) {
+		t.Fatalf("sweeps all but those of %v", got)
+	}
+	cached := known{
+		"g/lower":     {Key: "g/lower", Rev: 9},
+		"g/gone":      {Key: "g/gone", Rev: 5},
+		"g/held":      {Key: "g/held", Rev: 5},
+		"g/suspended": {Key: "g/suspended", Rev: 5, Suspended: true},
+		"g/alive":     {Key: "g/alive", Rev: 5, Session: "b"},
+	}
+	held := func(key record.Key) bool { return key == "g/held" }
+	fresh := a.Swept([]record.Lock{{Key: "g/lower", Rev: 3}, {Key: "g/new", Rev: 4}}, true, cached, held)
+	if len(fresh) != 1 || fresh[0].Key != "g/new" {
+		t.Errorf("fresh: %v", fresh)
+	}
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/gone", "g/lower"}) {
+		t.Errorf("suspects %v", got)
+	}
+	a.Swept(nil, true, cached, held)
+	if got := a.Ready().Suspects; slices.Contains(got, "g/gone") {
+		t.Error("a suspect that is being read is asked for again")
+	}
+}
+
+// A sweep that failed is not put off for a whole T.
+func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
+	p := params(t)
+	a := audit.New(p, at(0))
+	a.Tick(turn(nil), at(0))
+	a.Swept(nil, false, known{}, nil)
+	a.Ready()
+	if a.Tick(turn(nil), at(p.Retry/2)) {
+		t.Error("at once, while the store fails")
+	}
+	if !a.Tick(turn(nil), at(p.Retry)) {
+		t.Error("not after the pause of a failure")
+	}
+}
+
+func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
+	a := audit.New(params(t), at(0))
+	a.Deleted(record.Lock{Key: "g/1", Rev: 7})
+	cut := turn(nil)
+	cut.Valid = false
+	a.Tick(cut, at(0))
+	if got := a.Ready().Suspects; len(got) > 0 {
+		t.Errorf("suspects %v without a lease", got)
+	}
+	a.Tick(turn(nil), at(1))
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/1"}) {
+		t.Errorf("suspects %v", got)
+	}
+	if lock, ok := a.Lost("g/1"); !ok || lock.Rev != 7 {
+		t.Errorf("lost: %v, %v", lock, ok)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	mine, others := &record.Lock{Session: "me"}, &record.Lock{Session: "b"}
+	for name, c := range map[string]struct {
+		found         *record.Lock
+		held, settled bool
+		want          audit.Verdict
+	}{
+		"runs and is mine":             {mine, true, true, audit.Fine},
+		"runs and is another's":        {others, true, true, audit.Lose},
+		"runs and was deleted":         {nil, true, true, audit.Lose},
+		"a write of it is under way":   {others, true, false, audit.Fine},
+		"mine and not held":            {mine, false, false, audit.Free},
+		"another's and not held":       {others, false, false, audit.Correct},
+		"deleted and held by no one":   {nil, false, false, audit.Restore},
+		"unowned, at a lower revision": {&record.Lock{}, false, false, audit.Correct},
+	} {
+		if got := audit.Judge(c.found, "me", c.held, c.settled); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

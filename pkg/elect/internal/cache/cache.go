@@ -1,0 +1,236 @@
+package cache
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// Counters of what belongs to no group. Their names cannot be a group's.
+const (
+	CounterMembers   = "~members"
+	CounterOverrides = "~overrides"
+	CounterUngrouped = "~ungrouped" // all keys without a group share one
+)
+
+// CounterOf is the counter that tells of changes to the key's lock.
+func CounterOf(key record.Key) string {
+	if key.Name() == "" {
+		return CounterUngrouped
+	}
+	return key.Group()
+}
+
+// Cache is not safe for concurrent use.
+type Cache struct {
+	p       protocol.Params
+	session string
+
+	groups    map[string]*group // those tracked
+	tracked   int               // counts the calls of Track that added a group
+	counts    map[string]int64  // of every counter, as last read
+	members   map[string]record.Member
+	overrides []record.Override
+
+	want     want
+	schedule schedule
+	skew     skew
+	known    known
+	out      Ready
+}
+
+// known says what has been read at least once.
+type known struct {
+	locks   bool // members and the locks of all tracked groups
+	members bool
+}
+
+// group is one tracked group.
+type group struct {
+	since   int // the call of Track that added it
+	locks   map[record.Key]record.Lock
+	maxRev  int64
+	read    int64 // the store's clock at the last reading of its locks
+	count   int64 // as of then
+	loaded  bool
+	touched bool // something says that what is known is not the newest
+}
+
+// Ready is what others are to hear of.
+type Ready struct {
+	Sessions []string     // named by locks: whether they live must be known
+	Reserved []record.Key // handed over to this session
+	Moved    []string     // counters that have moved
+	Locks    bool         // some lock is another than before
+	Changed  bool         // something of the view is
+}
+
+// Ready returns what has come up since the last call.
+func (c *Cache) Ready() Ready {
+	r := c.out
+	c.out = Ready{}
+	return r
+}
+
+// New is a cache that knows nothing and wants to read everything.
+func New(p protocol.Params, now protocol.Instant) *Cache {
+	return &Cache{
+		p: p, groups: map[string]*group{}, counts: map[string]int64{}, members: map[string]record.Member{},
+		want:     want{counters: true, members: true, overrides: true},
+		schedule: schedule{polled: now.Add(-p.T)},
+	}
+}
+
+// Begin says which session is this process's own.
+func (c *Cache) Begin(session string) { c.session = session }
+
+// Track sets the groups whose locks are kept. Others can be locked all the same.
+func (c *Cache) Track(names ...string) {
+	before := c.groups
+	c.groups = make(map[string]*group, len(names))
+	c.tracked++
+	for _, name := range names {
+		if g := before[name]; g != nil {
+			c.groups[name] = g
+			continue
+		}
+		c.groups[name] = &group{since: c.tracked, locks: map[record.Key]record.Lock{}}
+		c.want.counters = true
+		c.known.locks = false
+	}
+	c.changedLocks()
+}
+
+// Groups lists the tracked groups, in no order.
+func (c *Cache) Groups() []string {
+	names := make([]string, 0, len(c.groups))
+	for name := range c.groups {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Loaded says whether members and the locks of all tracked groups have been read at least once.
+func (c *Cache) Loaded() bool { return c.known.locks }
+
+// Lock is a key's lock as known; ok is false when it is not known.
+func (c *Cache) Lock(key record.Key) (lock record.Lock, ok bool) {
+	if g := c.groups[key.Group()]; g != nil {
+		lock, ok = g.locks[key]
+	}
+	return lock, ok
+}
+
+// Tracks says whether locks of the group are kept.
+func (c *Cache) Tracks(group string) bool { return c.groups[group] != nil }
+
+// MaxRev is the largest revision of a lock known in the group; 0 where it is not tracked.
+func (c *Cache) MaxRev(group string) int64 {
+	if g := c.groups[group]; g != nil {
+		return g.maxRev
+	}
+	return 0
+}
+
+// Size is how many locks are kept.
+func (c *Cache) Size() int {
+	n := 0
+	for _, g := range c.groups {
+		n += len(g.locks)
+	}
+	return n
+}
+
+// Locks is a copy of all locks kept.
+func (c *Cache) Locks() map[record.Key]record.Lock {
+	if len(c.groups) == 1 {
+		for _, g := range c.groups {
+			return maps.Clone(g.locks)
+		}
+	}
+	all := make(map[record.Key]record.Lock, c.Size())
+	for _, g := range c.groups {
+		maps.Copy(all, g.locks)
+	}
+	return all
+}
+
+// Each calls do for every lock kept.
+func (c *Cache) Each(do func(record.Lock)) {
+	for _, g := range c.groups {
+		for _, lock := range g.locks {
+			do(lock)
+		}
+	}
+}
+
+// Overrides is what operators asked for. The caller must not change it.
+func (c *Cache) Overrides() []record.Override { return c.overrides }
+
+// Member is what a session says of itself.
+func (c *Cache) Member(session string) (record.Member, bool) {
+	m, ok := c.members[session]
+	return m, ok
+}
+
+// ForgetMembers forgets what these sessions said of themselves.
+func (c *Cache) ForgetMembers(sessions ...string) {
+	for _, id := range sessions {
+		delete(c.members, id)
+	}
+}
+
+// LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one that was never seen
+// here: as long as the members have not been read it may be of any length.
+func (c *Cache) LongestLease() time.Duration {
+	if !c.known.members {
+		return math.MaxInt64
+	}
+	var longest time.Duration
+	for _, m := range c.members {
+		longest = max(longest, time.Duration(m.LeaseMS)*time.Millisecond)
+	}
+	return longest
+}
+
+// Put takes a lock as read or written. A lower revision than known is an older reply.
+func (c *Cache) Put(lock record.Lock) {
+	g := c.groups[lock.Key.Group()]
+	if g == nil {
+		return
+	}
+	if known, ok := g.locks[lock.Key]; ok && known.Rev > lock.Rev {
+		return
+	}
+	g.locks[lock.Key] = lock
+	g.maxRev = max(g.maxRev, lock.Rev)
+	c.changedLocks()
+	switch {
+	case lock.Session != "" && lock.Session != c.session:
+		c.out.Sessions = append(c.out.Sessions, lock.Session)
+	case lock.Session == "" && lock.Next == c.session && lock.Next != "":
+		c.out.Reserved = append(c.out.Reserved, lock.Key)
+	}
+}
+
+// Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision (a backup restored) or
+// nothing at all (deleted manually).
+func (c *Cache) Correct(key record.Key, found *record.Lock) {
+	if g := c.groups[key.Group()]; g != nil {
+		delete(g.locks, key)
+		c.changedLocks()
+	}
+	if found != nil {
+		c.Put(*found)
+	}
+}
+
+func (c *Cache) changedLocks() { c.out.Locks, c.out.Changed = true, true }
+
+// Empty says whether there is nothing to hear of.
+func (r Ready) Empty() bool {
+	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
+}

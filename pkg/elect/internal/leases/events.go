@@ -1,0 +1,279 @@
+package leases
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.
+func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
+	for _, h := range t.keys {
+		t.step(h, protocol.KeyEvent{Kind: kind}, m)
+	}
+}
+
+// Tick repeats what was not answered, and notes statuses that have waited long enough.
+func (t *Table) Tick(m protocol.Moment) {
+	t.findStuck(m.Now)
+	for _, h := range t.keys {
+		if h.report.due && m.Now.Reached(h.report.at, reportDelay) {
+			h.report.due = false
+			t.step(h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
+		}
+		if t.pending(h) && m.Now.HolderElapsed(h.after) >= 0 {
+			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
+		}
+	}
+}
+
+// pending says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
+func (t *Table) pending(h *holding) bool {
+	return h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
+}
+
+// findStuck finds runs that go on although their key is another's. A key that was taken away alone, by an edited lock, meets no deadline
+// of the session. T/4 is enough for any command to be killed.
+func (t *Table) findStuck(now protocol.Instant) {
+	for _, h := range t.keys {
+		if h.m.Lost && !h.stuck && now.Reached(h.lostAt, t.p.T/4) {
+			h.stuck = true
+			t.out.Stuck = append(t.out.Stuck, h.key)
+		}
+	}
+	slices.Sort(t.out.Stuck)
+}
+
+// Release asks for a key's release. A key that is being released already keeps its first reservation.
+func (t *Table) Release(key record.Key, r Release, m protocol.Moment) {
+	h := t.keys[key]
+	if h == nil || h.m.GiveUp {
+		return
+	}
+	r.Suspend = r.Suspend || h.release.Suspend
+	h.release = r
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
+}
+
+// ReleaseAll asks for the release of every key.
+func (t *Table) ReleaseAll(reason record.Reason, m protocol.Moment) {
+	for key := range t.keys {
+		t.Release(key, Release{Reason: reason}, m)
+	}
+}
+
+// Returned says that a key's run has returned and nothing of it is left. The release carries status. Suspend leaves the lock out of the
+// sweeps.
+func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool, m protocol.Moment) {
+	h := t.keys[key]
+	if h == nil {
+		return
+	}
+	h.status, h.fresh = status, true
+	h.release.Suspend = h.release.Suspend || suspend
+	if h.m.Expired && !h.claim.Adopt {
+		t.Release(key, Release{}, m)
+	}
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyReturned}, m)
+}
+
+// Advance asks for a new token under a new status. The answer is an Advanced. It reports false when the key does not run, was asked to
+// stop, or another advance of it is under way.
+func (t *Table) Advance(key record.Key, status record.TaskStatus, m protocol.Moment) bool {
+	h := t.keys[key]
+	if h == nil || h.advance != nil || h.m.Phase != protocol.Running {
+		return false
+	}
+	h.advance, h.fresh = &status, false
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAdvance}, m)
+	return true
+}
+
+// Advancing says whether an advance of the key is under way.
+func (t *Table) Advancing(key record.Key) bool {
+	h := t.keys[key]
+	return h != nil && h.advance != nil
+}
+
+// Report notes a status in the lock: soon, and at most the newest one.
+func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.Instant) {
+	h := t.keys[key]
+	if h == nil {
+		return
+	}
+	h.status, h.fresh = status, true
+	if !h.report.due {
+		h.report = report{due: true, at: now}
+	}
+}
+
+// Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the lock is absent.
+func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment) {
+	h := t.keys[key]
+	if h == nil || !h.m.Sent || h.write.change.Doc.WriterID != id {
+		return
+	}
+	switch status {
+	case protocol.Applied:
+		t.acknowledged(h)
+	case protocol.Refused:
+		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
+	case protocol.Unknown:
+		h.after = m.Now.Add(t.p.Retry)
+	}
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status}, m)
+}
+
+// Found is the answer to a Read.
+type Found struct {
+	Key  record.Key
+	Lock *record.Lock // nil: absent
+	Mark int64        // of a Read with Create: the group's high-water mark
+	OK   bool         // the read succeeded
+}
+
+// Found takes the answer to a Read.
+func (t *Table) Found(f Found, m protocol.Moment) {
+	h := t.keys[f.Key]
+	if h == nil || !h.m.Reading {
+		return
+	}
+	lock := f.Lock
+	h.after = m.Now.Add(t.p.Retry)
+	ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: f.OK}
+	switch {
+	case !f.OK:
+	case h.m.Seeking() && lock == nil:
+		h.claim.Floor = max(h.claim.Floor, f.Mark+1)
+	case h.m.Seeking():
+		ev.Rev = lock.Rev
+		t.out.Corrected = append(t.out.Corrected, Corrected{f.Key, lock})
+	case lock == nil:
+		h.deleted = h.m.Token > 0
+		t.out.Corrected = append(t.out.Corrected, Corrected{Key: f.Key})
+	default:
+		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
+		ev.Ours = h.write.made && lock.WriterID == h.write.change.Doc.WriterID
+		if ev.Mine {
+			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
+				t.acknowledged(h)
+			}
+			h.lock = *lock
+		}
+	}
+	t.step(h, ev, m)
+}
+
+// Expire says that the key's run was stopped at D.
+func (t *Table) Expire(key record.Key, m protocol.Moment) {
+	if h := t.keys[key]; h != nil {
+		t.step(h, protocol.KeyEvent{Kind: protocol.KeyDeadline}, m)
+	}
+}
+
+// Lose lets go of a key whose lock was found to name another, or to be absent.
+func (t *Table) Lose(key record.Key, absent bool, m protocol.Moment) {
+	h := t.keys[key]
+	if h == nil {
+		return
+	}
+	h.deleted = absent && h.m.Token > 0
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyLose}, m)
+}
+
+// acknowledged takes note of what a write did, before the key's machine goes on.
+func (t *Table) acknowledged(h *holding) {
+	was := h.lock
+	h.lock = h.write.after
+	if h.m.Op == protocol.Advance && !h.fresh {
+		h.status = h.lock.Status // the release keeps it: an outcome, the last tick
+	}
+	h.noted = h.m.Op == protocol.Release
+	t.out.Acked = append(t.out.Acked, Acked{Op: h.m.Op, Was: was, Is: h.lock})
+}
+
+// step feeds one key's machine and notes what it wants done.
+func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
+	ev.Valid = m.Valid
+	ev.Clock = max(m.Rev, h.claim.Floor)
+	before := h.m
+	var acts []protocol.KeyAction
+	h.m, acts = h.m.Step(ev)
+	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase
+	for _, a := range acts {
+		t.act(h, a, before, m)
+	}
+}
+
+func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
+	switch a.Kind {
+	case protocol.WriteKey:
+		t.queue(h, a)
+	case protocol.ReadKey:
+		t.out.Reads = append(t.out.Reads, Read{Key: h.key, Create: h.m.Seeking()})
+	case protocol.StartKey:
+		t.out.Starts = append(t.out.Starts, t.start(h, a.Token))
+	case protocol.StopKey:
+		cause := Released
+		if h.m.Expired {
+			cause = Expired
+		}
+		t.stop(h, before.Token, cause)
+	case protocol.KillKey:
+		h.lostAt = m.Now
+		t.stop(h, before.Token, Lost)
+	case protocol.Advanced:
+		t.advanced(h, a.Token, m.Valid)
+	case protocol.KeyOff:
+		t.off(h, a.Refused, before)
+	}
+}
+
+func (t *Table) start(h *holding, token int64) Start {
+	s := Start{Key: h.key, Token: token}
+	switch owner := h.claim.Lock.Session; {
+	case owner != "" && owner != t.self.IDs.Session:
+		s.Died = &h.claim.Died
+	case h.claim.Lock.Next == t.self.IDs.Session:
+		s.HandedOver = h.claim.Lock.Since
+	}
+	return s
+}
+
+func (t *Table) stop(h *holding, token int64, cause Cause) {
+	if h.advance != nil {
+		t.out.Advanced = append(t.out.Advanced, Advanced{Key: h.key, Cause: cause})
+		h.advance = nil
+	}
+	t.out.Stops = append(t.out.Stops, Stop{Key: h.key, Token: token, Cause: cause})
+}
+
+func (t *Table) advanced(h *holding, token int64, valid bool) {
+	a := Advanced{Key: h.key, Token: token}
+	if !valid { // D has come: nothing may be started
+		a = Advanced{Key: h.key, Cause: Expired}
+	}
+	t.out.Advanced = append(t.out.Advanced, a)
+	h.advance = nil
+}
+
+// off forgets a key that is free here.
+func (t *Table) off(h *holding, refused bool, before protocol.Key) {
+	delete(t.keys, h.key)
+	group := h.key.Group()
+	if t.owned[group]--; t.owned[group] == 0 {
+		delete(t.owned, group)
+	}
+	t.out.Changed = true
+	if h.advance != nil {
+		t.out.Advanced = append(t.out.Advanced, Advanced{Key: h.key, Cause: Lost})
+	}
+	f := Freed{Key: h.key, Refused: refused, Unnoted: before.Token > 0 && !h.noted}
+	if h.deleted {
+		lock := h.lock
+		f.Deleted = &lock
+	}
+	t.out.Freed = append(t.out.Freed, f)
+}

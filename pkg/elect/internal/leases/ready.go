@@ -1,0 +1,103 @@
+package leases
+
+import (
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// Ready is what is to be done. Its zero value asks for nothing.
+type Ready struct {
+	Writes    []Write // to be prepared and sent, in this order within a lane
+	Reads     []Read  // to be read, linearizably: the answers go to Table.Found
+	Starts    []Start
+	Stops     []Stop
+	Advanced  []Advanced
+	Freed     []Freed
+	Acked     []Acked     // writes that are known to have happened
+	Corrected []Corrected // what refused writes and reads found
+	Stuck     []record.Key
+	Changed   bool // the phase of some key
+}
+
+// Write asks for the write that a key has under way.
+type Write struct {
+	Key    record.Key
+	Report bool // only a status: everything else goes first
+}
+
+// Read asks for a lock. With Create the lock may be absent and is to be created: the group's high-water mark is wanted as well, since the
+// new token must exceed all that were given before.
+type Read struct {
+	Key    record.Key
+	Create bool
+}
+
+// Start asks for the run of a key that has just been claimed.
+type Start struct {
+	Key   record.Key
+	Token int64
+	// Died is set for a key of a dead owner: when its last heartbeat was first seen here.
+	Died *protocol.Instant
+	// HandedOver is the store's time in Unix ms at which the key was handed to this session; 0: it was not.
+	HandedOver int64
+}
+
+// Stop asks for the end of a key's run.
+type Stop struct {
+	Key   record.Key
+	Token int64
+	Cause Cause
+}
+
+// Cause is why a run is to end.
+type Cause uint8
+
+// The causes of a stop.
+const (
+	Released Cause = iota // it is given away in order
+	Expired               // the lease could not be renewed in time
+	Lost                  // the key is another's, or the session was ended: by force
+)
+
+// Advanced answers a Table.Advance.
+type Advanced struct {
+	Key   record.Key
+	Token int64 // 0: the write did not happen, or came too late
+	Cause Cause // with token 0
+}
+
+// Freed says that a key is free here again.
+type Freed struct {
+	Key record.Key
+	// Refused says that a claim ended because the store refused it: another was first.
+	Refused bool
+	// Unnoted says that the release of a claimed key was not acknowledged: the session was lost.
+	Unnoted bool
+	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
+	Deleted *record.Lock
+}
+
+// Acked is a write that is known to have happened.
+type Acked struct {
+	Op      protocol.KeyOp
+	Was, Is record.Lock
+}
+
+// Corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
+type Corrected struct {
+	Key  record.Key
+	Lock *record.Lock
+}
+
+// Ready returns what is to be done since the last call.
+func (t *Table) Ready() Ready {
+	r := t.out
+	t.out = Ready{}
+	return r
+}
+
+// Empty says whether there is nothing to do.
+func (r Ready) Empty() bool {
+	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 && len(r.Freed) == 0 &&
+		len(r.Acked) == 0 && len(r.Corrected) == 0 && len(r.Stuck) == 0 && !r.Changed
+}

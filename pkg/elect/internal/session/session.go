@@ -1,0 +1,215 @@
+package session
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Own is this process's session, and after its end the next one. It is not safe for concurrent use.
+type Own struct {
+	p        protocol.Params
+	m        protocol.Session
+	ids      *record.WriterIDs
+	write    store.Change          // the write under way: a repeat is the very same
+	written  protocol.SessionWrite // what write was made for
+	member   member
+	drain    drain
+	wasValid bool
+	out      Ready
+}
+
+// drain is what was asked of the session.
+type drain struct {
+	asked   bool             // say draining, and take no more keys
+	askedAt protocol.Instant // when that was
+	closing bool             // end once nothing runs
+	closeAt protocol.Instant // when that was asked for
+}
+
+// New is a process that is about to open its first session.
+func New(p protocol.Params, m record.Member) *Own {
+	o := &Own{p: p, member: member{record: m.Clone()}}
+	o.begin()
+	return o
+}
+
+// begin begins a session with a fresh name. Everything of the one before is gone.
+func (o *Own) begin() {
+	id := uuid.NewString()
+	o.ids = &record.WriterIDs{Session: id}
+	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
+	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false
+	o.member.begin(id, o.p.T)
+	o.out.Opening = id
+}
+
+// ID is the session's name.
+func (o *Own) ID() string { return o.ids.Session }
+
+// IDs gives the session's writer IDs.
+func (o *Own) IDs() *record.WriterIDs { return o.ids }
+
+// Machine is the session's state.
+func (o *Own) Machine() protocol.Session { return o.m }
+
+// Member is what the instance says of itself.
+func (o *Own) Member() record.Member { return o.member.record }
+
+// Announced says whether the lease is valid and others can read what the instance says of itself.
+func (o *Own) Announced() bool { return o.wasValid && o.member.record.Rev > 0 }
+
+// Valid says whether the lease is valid.
+func (o *Own) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
+
+// Closing says whether everything is being given up.
+func (o *Own) Closing() bool { return o.drain.closing }
+
+// ClosingFor says whether Close was called at least d ago.
+func (o *Own) ClosingFor(d time.Duration, now protocol.Instant) bool {
+	return o.drain.closing && now.Reached(o.drain.closeAt, d)
+}
+
+// Leaving says whether no more keys are taken.
+func (o *Own) Leaving() bool { return o.drain.closing || o.drain.asked }
+
+// Draining says whether keys may be given away for a drain. Others must know of it first: to one that sees a key leave and does not know
+// why, the giver looks as if it had free capacity. A store that does not take the document in time is not waited for.
+func (o *Own) Draining(now protocol.Instant) bool {
+	return o.drain.closing || o.drain.asked && (o.m.SaysDrn || now.Reached(o.drain.askedAt, o.p.Retry))
+}
+
+// Drain says draining in the session's document. Keys that are held stay.
+func (o *Own) Drain(m protocol.Moment) {
+	if !o.drain.asked {
+		o.drain.asked, o.drain.askedAt = true, m.Now
+	}
+	o.step(protocol.SessionEvent{Kind: protocol.SessionSayDraining}, m)
+}
+
+// Close ends the session once nothing runs. It reports false when it was called before.
+func (o *Own) Close(m protocol.Moment) bool {
+	if o.drain.closing {
+		return false
+	}
+	o.drain.closing, o.drain.closeAt = true, m.Now
+	o.out.Changed = true
+	o.step(protocol.SessionEvent{Kind: protocol.SessionDrain}, m)
+	return true
+}
+
+// Tick lets time pass.
+func (o *Own) Tick(m protocol.Moment) { o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m) }
+
+// Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is to.
+func (o *Own) Idle(running, held int, m protocol.Moment) {
+	if o.m.TasksOff(running, held) {
+		o.step(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, m)
+	}
+}
+
+// Announce brings the member's document up to date, when it has changed since.
+func (o *Own) Announce(m protocol.Moment) {
+	if o.m.Phase == protocol.Open {
+		o.out.Member = o.member.due(o.ids, m)
+	}
+}
+
+// Wait is how long the loop may sleep before the next heartbeat is due.
+func (o *Own) Wait(now protocol.Instant) (time.Duration, bool) {
+	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.NotTill) < 0 {
+		return 0, false
+	}
+	return o.p.Beat - now.HolderElapsed(o.m.Acked), true
+}
+
+// Answered takes the outcome of a Write of this session.
+func (o *Own) Answered(session string, status protocol.Status, m protocol.Moment) {
+	if session == o.ids.Session {
+		o.step(protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status}, m)
+	}
+}
+
+// Found takes the answer to a read of the session's document: doc is nil when it is absent, ok is false when the read failed.
+func (o *Own) Found(session string, doc *store.Doc, ok bool, m protocol.Moment) {
+	if session != o.ids.Session {
+		return
+	}
+	ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok}
+	if doc != nil {
+		ev.Rev, ev.Beat, ev.State = doc.Rev, doc.Count, record.StateOf(doc.State)
+		ev.Mine = doc.WriterID.Session == session
+	}
+	o.step(ev, m)
+}
+
+// step feeds the session's machine and notes what it wants done.
+func (o *Own) step(ev protocol.SessionEvent, m protocol.Moment) {
+	ev.Clock = m.Rev
+	was := o.m
+	var acts []protocol.SessionAction
+	o.m, acts = o.m.Step(o.p, ev, m.Now)
+	for _, a := range acts {
+		o.act(a, m)
+	}
+	o.out.Forgot = o.out.Forgot || o.m.Forgot && !was.Forgot
+	valid := o.m.Valid(o.p, m.Now)
+	o.out.Changed = o.out.Changed || was.Phase != o.m.Phase || valid != o.wasValid
+	if valid && !o.wasValid {
+		o.out.Keys = append(o.out.Keys, protocol.KeyResume)
+	}
+	o.wasValid = valid
+	if o.m.Phase == protocol.Ended && was.Phase != protocol.Ended && !o.drain.closing {
+		o.begin()
+	}
+}
+
+func (o *Own) act(a protocol.SessionAction, m protocol.Moment) {
+	switch a.Kind {
+	case protocol.SendBeat, protocol.MarkDead:
+		o.send(a, m)
+	case protocol.ReadSession:
+		o.out.Read = true
+	case protocol.Renewed:
+		o.out.Renewed = &a.Acked
+	case protocol.CancelTasks:
+		o.out.Cancelled = true
+	case protocol.KillTasks:
+		o.out.Lost = o.m.Phase == protocol.Lost
+	case protocol.HardStop: // the watchdog reports it, whatever holds up the loop
+	case protocol.SessionOver:
+		o.out.Over = &Over{Session: o.ids.Session, Instance: o.member.record.Instance, Acked: o.m.Acked}
+	}
+	if kind, ok := o.m.ForKeys(a.Kind); ok {
+		o.out.Keys = append(o.out.Keys, kind)
+	}
+}
+
+// send asks for the session's document to be written. A repeat is the very same write.
+func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
+	if same := withoutCopies(o.m.Write); o.written != same {
+		o.written = same
+		doc := record.Session{
+			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: o.p.T,
+			Instance: o.member.record.Instance, Clock: m.Rev,
+		}
+		if a.State == protocol.Dead {
+			doc.Died, doc.Cause = m.Clock, "it ended its session itself"
+		}
+		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
+	}
+	o.out.Write = &Write{Change: o.write}
+	if a.IfRev == 0 && a.Kind == protocol.SendBeat {
+		o.out.Write.Member = o.member.due(o.ids, m)
+	}
+}
+
+// withoutCopies is w without what changes between two copies of one write.
+func withoutCopies(w protocol.SessionWrite) protocol.SessionWrite {
+	w.Sent, w.Under = false, true
+	return w
+}

@@ -1,0 +1,87 @@
+package elect
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// mailbox is how everything else reaches the loop.
+type mailbox struct {
+	inbox   chan func()
+	ready   chan struct{} // closed once the loop has something to work on
+	over    chan struct{} // closed when the loop has ended
+	gone    chan struct{} // closed when nothing of it is left
+	started atomic.Bool
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{inbox: make(chan func(), 256), ready: make(chan struct{}), over: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// post hands do to the loop. It reports false when the loop is over: do is then never run.
+func (b *mailbox) post(do func()) bool {
+	select {
+	case b.inbox <- do:
+		return true
+	case <-b.over:
+		return false
+	}
+}
+
+// postSoon is post for callers that must not wait, the loop itself among them.
+func (b *mailbox) postSoon(do func()) {
+	select {
+	case b.inbox <- do:
+	default:
+		go b.post(do)
+	}
+}
+
+// ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the loop has ended.
+func (b *mailbox) ask(ctx context.Context, do func()) error {
+	if !b.started.Load() {
+		return ErrNotRunning
+	}
+	<-b.ready
+	done := make(chan struct{})
+	var taken atomic.Bool // by the loop, or by a caller who waits no longer
+	wrapped := func() {
+		if taken.CompareAndSwap(false, true) {
+			do()
+			close(done)
+		}
+	}
+	select {
+	case b.inbox <- wrapped:
+	case <-b.over:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	gone := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-b.over:
+			return ErrClosed
+		case <-gone:
+			if taken.CompareAndSwap(false, true) {
+				return context.Cause(ctx)
+			}
+			gone = nil
+		}
+	}
+}
+
+// drain runs what else has come in, but not without end: however busy the callers are, deadlines are looked at.
+func (b *mailbox) drain() {
+	for range cap(b.inbox) {
+		select {
+		case do := <-b.inbox:
+			do()
+		default:
+			return
+		}
+	}
+}

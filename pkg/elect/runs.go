@@ -1,0 +1,210 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop touches them.
+type runs struct {
+	n      *node
+	dog    *watchdog
+	keys   map[Key]*run
+	active int // runs that have not returned
+}
+
+// run is the work of one key.
+type run struct {
+	key     Key
+	first   Runnable
+	lease   *Lease // nil until it starts
+	active  []*watchedRun
+	started chan<- lockResult // the caller of Lock; nil: none, or answered
+	freed   []chan<- error    // callers of Unlock
+	advance chan<- advanceResult
+}
+
+type lockResult struct {
+	ok  bool
+	err error
+}
+
+type advanceResult struct {
+	token int64
+	err   error
+}
+
+func newRuns(n *node) *runs {
+	return &runs{n: n, dog: newWatchdog(n.p, n.clock, &n.lease), keys: map[Key]*run{}}
+}
+
+// count is how many runs have not returned.
+func (rs *runs) count() int { return rs.active }
+
+func (rs *runs) get(key Key) *run { return rs.keys[key] }
+
+// expect takes note of a claim under way.
+func (rs *runs) expect(key Key, first Runnable, started chan<- lockResult) {
+	rs.keys[key] = &run{key: key, first: first, started: started}
+}
+
+// start starts the run of a key that has just been claimed.
+func (rs *runs) start(key Key, token int64, status TaskStatus) {
+	r := rs.get(key)
+	r.lease = newLease(rs.n, key, token, status)
+	rs.begin(r, r.first)
+	r.answer(true, nil)
+}
+
+// again starts another run under the lease of a key that runs.
+func (rs *runs) again(key Key, next Runnable) { rs.begin(rs.get(key), next) }
+
+func (rs *runs) begin(r *run, next Runnable) {
+	a := &watchedRun{Runnable: next, key: r.key, session: r.lease.session}
+	r.active = append(r.active, a)
+	rs.active++
+	rs.dog.add(a)
+	next.Start(r.lease, func(err error) {
+		rs.dog.remove(a)
+		rs.n.box.postSoon(func() {
+			if err != nil {
+				rs.n.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+			}
+			rs.returned(r, a)
+		})
+	})
+	rs.dog.begun(a)
+}
+
+// expire lets the keys know whose runs the watchdog has stopped at D.
+func (rs *runs) expire() {
+	for _, r := range rs.keys {
+		rs.expireOne(r)
+	}
+}
+
+func (rs *runs) expireOne(r *run) {
+	for _, a := range r.active {
+		if a.expired.Load() && rs.n.leases.Running(r.key) {
+			rs.n.leases.Expire(r.key, rs.n.moment())
+			return
+		}
+	}
+}
+
+// returned takes note of the end of a run. When the last of a key has ended the key goes on.
+func (rs *runs) returned(r *run, a *watchedRun) {
+	i := slices.Index(r.active, a)
+	if i < 0 {
+		return // it has said so before, which must not pass for the end of another run
+	}
+	rs.expireOne(r)
+	rs.active--
+	if r.active = slices.Delete(r.active, i, i+1); len(r.active) > 0 {
+		return
+	}
+	l := r.lease
+	l.lost.Store(true) // nobody who kept it may take it for valid when another has the key
+	rs.n.leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.n.moment())
+}
+
+// causes are the errors of the causes of a stop.
+var causes = map[leases.Cause]error{leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost}
+
+// stop asks the runs of a key to end.
+func (rs *runs) stop(key Key, cause leases.Cause) {
+	r := rs.get(key)
+	if cause == leases.Lost {
+		r.lease.lost.Store(true)
+	}
+	for _, a := range slices.Clone(r.active) { // a run may end while it is asked to
+		a.Stop(causes[cause])
+	}
+}
+
+// stuck reports runs that outlived their lease.
+func (rs *runs) stuck(keys []Key) {
+	if len(keys) > 0 {
+		rs.n.cfg.OnStuck(keys)
+	}
+}
+
+// advanced answers an Advance.
+func (rs *runs) advanced(a leases.Advanced) {
+	r := rs.get(a.Key)
+	if a.Token > 0 {
+		r.lease.token.Store(a.Token)
+	}
+	if r.advance == nil {
+		return
+	}
+	res := advanceResult{token: a.Token}
+	if a.Token == 0 {
+		res.err = causes[a.Cause]
+	}
+	r.advance <- res
+	r.advance = nil
+}
+
+// freed forgets a key that is free here, and answers those who wait for that.
+func (rs *runs) freed(f leases.Freed, sessionLost, leaving bool) {
+	r := rs.keys[f.Key]
+	delete(rs.keys, f.Key)
+	if r == nil {
+		return
+	}
+	r.answer(false, whyFreed(f.Refused, sessionLost, leaving))
+	var err error
+	if f.Unnoted {
+		err = fmt.Errorf("release %s: the lock was lost before its release was acknowledged: %w", f.Key, ErrLeaseLost)
+	}
+	for _, freed := range r.freed {
+		freed <- err
+	}
+}
+
+// whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started: nil, another
+// has it, only where the store said so.
+func whyFreed(refused, sessionLost, leaving bool) error {
+	switch {
+	case sessionLost:
+		return fmt.Errorf("the session was lost during the claim: %w", store.ErrUnavailable)
+	case refused:
+		return nil
+	case leaving:
+		return ErrClosed
+	}
+	return ErrReleased
+}
+
+// answer answers the caller of Lock, once.
+func (r *run) answer(ok bool, err error) {
+	if r.started != nil {
+		r.started <- lockResult{ok, err}
+		r.started = nil
+	}
+}
+
+// abandon releases a claim that nobody waits for any more. One that has been sent is still seen through: its answer decides
+// whether there is something to release.
+func (rs *runs) abandon(key Key, started chan<- lockResult) {
+	r := rs.get(key)
+	if r == nil || r.started != started {
+		return // answered
+	}
+	r.answer(false, nil)
+	rs.n.leases.Release(key, leases.Release{}, rs.n.moment())
+}
+
+// insideRun marks the contexts of runs.
+type insideRun struct{ c *core }
+
+// runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
+func runKey(ctx context.Context, c *core) (Key, bool) {
+	key, ok := ctx.Value(insideRun{c}).(Key)
+	return key, ok
+}

@@ -1,0 +1,71 @@
+package elect
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+)
+
+// storeClock is the store's clock as its replies show it. It may be read concurrently.
+type storeClock struct {
+	local  Clock
+	offset atomic.Int64 // the store's clock in ms less the local steady clock in ms
+	rev    atomic.Int64
+}
+
+// now is the store's clock in Unix ms, as the last reply showed it and the local clock carried it on. Before the first reply it is the
+// local wall clock. It is for display and the order of age; revisions follow revisions().
+func (c *storeClock) now() int64 {
+	offset := c.offset.Load()
+	if offset == 0 {
+		return wallclock.Now().UnixMilli()
+	}
+	return offset + c.local.Now().Boot.Milliseconds()
+}
+
+// revisions is the clock of new revisions: the largest time that a reply has shown, in Unix ms. It is never carried on locally, so no
+// revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
+func (c *storeClock) revisions() int64 { return c.rev.Load() }
+
+// learn takes a reply's clock.
+func (c *storeClock) learn(now int64) {
+	if now > 0 {
+		c.offset.Store(now - c.local.Now().Boot.Milliseconds())
+	}
+	for {
+		known := c.rev.Load()
+		if now <= known || c.rev.CompareAndSwap(known, now) {
+			return
+		}
+	}
+}
+
+// moment is one look at all clocks.
+func (c *storeClock) moment() protocol.Moment {
+	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.revisions()}
+}
+
+// timedStore is a store whose replies set a clock.
+type timedStore struct {
+	store.Store
+	clock *storeClock
+}
+
+func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	reply, err := s.Store.Read(ctx, kind, ids...)
+	if err == nil {
+		s.clock.learn(reply.Now)
+	}
+	return reply, err
+}
+
+func (s timedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	reply, err := s.Store.List(ctx, kind, q)
+	if err == nil {
+		s.clock.learn(reply.Now)
+	}
+	return reply, err
+}
