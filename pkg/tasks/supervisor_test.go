@@ -40,10 +40,13 @@ func startNode(t *testing.T, s *Supervisor, tasks ...*Task) *node {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	if err := n.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := n.Run(ctx); err != nil {
+		if err := n.Wait(); err != nil {
 			t.Error(err)
 		}
 	}()
