@@ -61,7 +61,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run --config " + missing, missing + `: cannot be read: no such file or directory`},
 		{"validate", `error: requires at least 1 arg(s), only received 0; see shardctl validate --help`},
 		{"validate " + missing, missing + `: cannot be read: no such file or directory`},
-		{"plan " + good, `error: --replicas 0: required, at least 1`},
+		{"plan " + good, `error: --replicas 0: required, 1 to 10000`},
 		{"plan " + good + " --replicas 3 --lose 4", `error: --lose 4: want 0 to 3, the number of replicas`},
 		{"plan " + good + " --replicas 3 -o xml", `error: --output "xml": want table or json`},
 		{"version x", `error: unknown command "x" for "shardctl version"; see shardctl version --help`},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -17,8 +16,6 @@ func offline(ctx context.Context, paths []string) (*status.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	// An empty store looks as if no task had ever run: nothing is made.
 	c := replica.StoreConfig(s, logr.Discard())
 	c.ReadOnly = true

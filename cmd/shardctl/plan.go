@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,17 +17,23 @@ import (
 
 type planOptions struct {
 	replicas, lose int
+	labels         []string
 	output         string
 }
+
+// maxReplicas bounds what plan computes: who owns what of each group is kept for each replica, before and after.
+const maxReplicas = 10000
 
 func planCommand() *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan PATH... --replicas N",
-		Short: "Tell who would own what, and what happens when replicas are lost",
-		Long: "Tell who would own what with so many replicas, how much room is left, and what moves when some of them are lost. Needs\n" +
-			"neither a store nor replicas. Exit code 1 when tasks would be left over.",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Short: "Show who would own what, and what happens when replicas are lost",
+		Long: "Show who would own what with so many replicas, how much capacity is free, and what moves when some of them are lost.\n" +
+			"Needs neither a store nor replicas. Replicas have the labels of the configuration; --labels gives others to some\n" +
+			"of them. Exit code 1 when tasks would be left over.",
+		Example: "  shardctl plan tasks.yaml --replicas 10 --lose 5\n  shardctl plan tasks.yaml --replicas 10 --labels pool=gpu:4",
+		Args:    arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -37,7 +45,8 @@ func planCommand() *cobra.Command {
 			return o.plan(cmd.OutOrStdout(), s)
 		},
 	}
-	cmd.Flags().IntVar(&o.replicas, "replicas", 0, "how many replicas; required")
+	cmd.Flags().IntVar(&o.replicas, "replicas", 0, "how many replicas, 1 to 10000; required")
+	cmd.Flags().StringArrayVar(&o.labels, "labels", nil, "K=V,...:N: N of the replicas have these labels; may be given several times")
 	cmd.Flags().IntVar(&o.lose, "lose", 0, "how many of them are lost")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
@@ -45,8 +54,8 @@ func planCommand() *cobra.Command {
 
 func (o planOptions) check() error {
 	switch {
-	case o.replicas < 1:
-		return usage("--replicas %d: required, at least 1", o.replicas)
+	case o.replicas < 1 || o.replicas > maxReplicas:
+		return usage("--replicas %d: required, 1 to %d", o.replicas, maxReplicas)
 	case o.lose < 0 || o.lose > o.replicas:
 		return usage("--lose %d: want 0 to %d, the number of replicas", o.lose, o.replicas)
 	case o.output != "table" && o.output != "json":
@@ -56,14 +65,18 @@ func (o planOptions) check() error {
 }
 
 func (o planOptions) plan(w io.Writer, s *config.Settings) error {
-	f := balancer.Simulate(planGroups(s), o.replicas, planMember(s), o.lose)
+	members := balancer.Replicas(o.replicas, planMember(s))
+	if err := o.relabel(members); err != nil {
+		return err
+	}
+	f := balancer.Simulate(planGroups(s), members, o.lose)
 	if o.output == "json" {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(f); err != nil {
 			return err
 		}
-	} else if _, err := io.WriteString(w, o.table(f)); err != nil {
+	} else if _, err := io.WriteString(w, o.table(f, s)); err != nil {
 		return err
 	}
 	if f.LeftOver > 0 {
@@ -94,18 +107,56 @@ func planMember(s *config.Settings) balancer.Member {
 	return m
 }
 
-// table says it at one glance: a verdict for each group first, then who owns how many.
-func (o planOptions) table(f balancer.Forecast) string {
+// relabel gives the replicas the labels of --labels, the first ones first.
+func (o planOptions) relabel(members []balancer.Member) error {
+	for _, text := range o.labels {
+		list, number, _ := cutLast(text, ":")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return usage("--labels %q: want K=V,...:N, for N of the replicas", text)
+		}
+		if n > len(members) {
+			return usage("--labels %q: only %s left of --replicas %d", text, count(len(members), "replica"), o.replicas)
+		}
+		labels := map[string]string{}
+		for pair := range strings.SplitSeq(list, ",") {
+			name, value, ok := strings.Cut(pair, "=")
+			if !ok || name == "" {
+				return usage("--labels %q: %q is not K=V", text, pair)
+			}
+			labels[name] = value
+		}
+		for i := range n {
+			members[i].Labels = labels
+		}
+		members = members[n:]
+	}
+	return nil
+}
+
+func cutLast(text, at string) (before, after string, found bool) {
+	i := strings.LastIndex(text, at)
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+len(at):], true
+}
+
+// table shows it at one glance: a verdict for each group first, then who owns how many.
+func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 	if len(f.Groups) == 0 {
 		return "no tasks: the configuration has no groups\n"
 	}
 	var b strings.Builder
+	if f.MaxTasks > 0 {
+		b.WriteString(o.maxTasks(f))
+	}
 	for i := range f.Groups {
 		g := &f.Groups[i]
-		fmt.Fprintf(&b, "%s: %s, %s, %s\n", g.Name, count(g.Tasks, "task"), count(o.replicas, "replica"), capText(g.Cap))
-		fmt.Fprintf(&b, "  with %-3d %s\n", o.replicas, verdict(g.Before, o.replicas, g.Cap, g.Tasks))
+		fmt.Fprintf(&b, "%s: %s, %s, %s\n", g.Name, count(g.Tasks, "task"), o.owners(g.Before, s.Groups[i].Selector), capText(g.Cap))
+		fmt.Fprintf(&b, "  with %-3d %s\n", o.replicas, verdict(g.Before, g.Tasks, f.MaxTasks))
 		if o.lose > 0 {
-			fmt.Fprintf(&b, "  less %-3d %s; %s\n", o.lose, verdict(g.After, o.replicas-o.lose, g.Cap, g.Tasks), moved(g.Moves))
+			fmt.Fprintf(&b, "  less %-3d %s; %s\n", o.lose, verdict(g.After, g.Tasks, f.MaxTasks), moved(g.Moves))
 		}
 		shares(&b, g.Before, g.After, o.lose > 0)
 		if i < len(f.Groups)-1 {
@@ -113,6 +164,40 @@ func (o planOptions) table(f balancer.Forecast) string {
 		}
 	}
 	return b.String()
+}
+
+// maxTasks is what the limit over all groups allows.
+func (o planOptions) maxTasks(f balancer.Forecast) string {
+	tasks := 0
+	for _, g := range f.Groups {
+		tasks += g.Tasks
+	}
+	line := func(replicas int) string {
+		verdict := "ok"
+		if replicas*f.MaxTasks < tasks {
+			verdict = "TOO FEW"
+		}
+		return fmt.Sprintf("%s: %d × %d = %s for %s of all groups",
+			verdict, replicas, f.MaxTasks, count(replicas*f.MaxTasks, "place"), count(tasks, "task"))
+	}
+	text := fmt.Sprintf("maxTasks: %d on each replica\n  with %-3d %s\n", f.MaxTasks, o.replicas, line(o.replicas))
+	if o.lose > 0 {
+		text += fmt.Sprintf("  less %-3d %s\n", o.lose, line(o.replicas-o.lose))
+	}
+	return text + "\n"
+}
+
+// owners says how many replicas may own tasks of a group.
+func (o planOptions) owners(s balancer.Share, selector map[string]string) string {
+	if len(selector) == 0 {
+		return count(o.replicas, "replica")
+	}
+	labels := make([]string, 0, len(selector))
+	for name, value := range selector {
+		labels = append(labels, name+"="+value)
+	}
+	slices.Sort(labels)
+	return fmt.Sprintf("%d of %s with %s", len(s.Instances), count(o.replicas, "replica"), strings.Join(labels, ","))
 }
 
 func moved(n int) string {
@@ -130,27 +215,31 @@ func capText(limit *int) string {
 }
 
 // verdict is one line on a share: does it fit, and what if one more is lost.
-func verdict(s balancer.Share, replicas int, limit *int, tasks int) string {
+func verdict(s balancer.Share, tasks, maxTasks int) string {
+	replicas := len(s.Instances)
+	if replicas == 0 {
+		if tasks == 0 {
+			return "ok: no tasks"
+		}
+		return fmt.Sprintf("LEFT OVER: %s, no replica may own them", count(s.LeftOver, "task"))
+	}
 	most, fewest := 0, tasks
 	for _, in := range s.Instances {
 		most, fewest = max(most, in.Tasks), min(fewest, in.Tasks)
 	}
 	each := fmt.Sprintf("%d each", most)
-	switch {
-	case len(s.Instances) == 0:
-		each = "nobody is left"
-	case most != fewest:
+	if most != fewest {
 		each = fmt.Sprintf("%d to %d each", fewest, most)
 	}
-	if s.Capacity == nil || limit == nil {
+	if s.Capacity == nil {
 		if s.LeftOver > 0 {
 			return fmt.Sprintf("LEFT OVER: %s (%s)", count(s.LeftOver, "task"), each)
 		}
 		return "ok: " + each + ", no limit"
 	}
-	sum := fmt.Sprintf("%d × %d = %s", replicas, *limit, count(*s.Capacity, "place"))
+	sum := fmt.Sprintf("%d × %d = %s", replicas, *s.Capacity/replicas, count(*s.Capacity, "place"))
 	switch {
-	case s.LeftOver > 0 && tasks-s.LeftOver < *s.Capacity:
+	case s.LeftOver > 0 && tasks-s.LeftOver < *s.Capacity && maxTasks > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", count(s.LeftOver, "task"), sum, each)
 	case s.LeftOver > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", count(s.LeftOver, "task"), sum, tasks, each)
@@ -171,6 +260,9 @@ func shares(b *strings.Builder, before, after balancer.Share, lost bool) {
 	width := len("INSTANCE")
 	for _, in := range before.Instances {
 		width = max(width, len(in.Instance))
+	}
+	if len(before.Instances) == 0 {
+		return
 	}
 	fmt.Fprintf(b, "\n  %-*s  TASKS", width, "INSTANCE")
 	if lost {

@@ -28,6 +28,8 @@ func TestPlanTables(t *testing.T) {
 		"one-short":  {"plan ../../config/topics.yaml --replicas 4", cli.CodeNo},
 		"no-cap":     {"plan ../../config/schedules.yaml --replicas 3 --lose 1", 0},
 		"max-tasks":  {"plan testdata/max-tasks.yaml --replicas 2 --lose 1", cli.CodeNo},
+		"selectors":  {"plan testdata/selectors.yaml --replicas 5 --labels pool=gpu,zone=a:2 --labels pool=cpu:1 --lose 1", cli.CodeNo},
+		"no-pool":    {"plan testdata/selectors.yaml --replicas 5", cli.CodeNo},
 		"two-groups": {"plan ../../config/jobs.yaml --replicas 3 --lose 1", cli.CodeNo},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,5 +66,21 @@ func TestPlanJSON(t *testing.T) {
 	}
 	if f.LeftOver != 20 || len(f.Groups) != 1 || f.Groups[0].Tasks != 100 || len(f.Groups[0].Before.Instances) != 10 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestPlanRefuses holds what plan refuses before it computes anything.
+func TestPlanRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--replicas 1000000000":                                "--replicas 1000000000: required, 1 to 10000",
+		"--replicas 0":                                         "--replicas 0: required, 1 to 10000",
+		"--replicas 3 --labels pool=gpu":                       "want K=V,...:N",
+		"--replicas 3 --labels pool:2":                         `"pool" is not K=V`,
+		"--replicas 3 --labels pool=gpu:2 --labels pool=cpu:2": "only 1 replica left of --replicas 3",
+	} {
+		_, stderr, code := execute(t, append([]string{"plan", "../../config/topics.yaml"}, strings.Fields(args)...)...)
+		if code != cli.CodeUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %s; want %d, %s", args, code, stderr, cli.CodeUsage, want)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -34,7 +34,11 @@ type Globals struct {
 
 	server, tokenFile, caFile string
 	config                    []string
+	requestTimeout            time.Duration
 }
+
+// defaultRequestTimeout is how long one request may take unless --request-timeout says otherwise.
+const defaultRequestTimeout = 10 * time.Second
 
 // Commands are those that only read, each with its own flags.
 func Commands(g *Globals) []*cobra.Command {
@@ -47,6 +51,7 @@ func (g *Globals) AddFlags(cmd *cobra.Command) {
 	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+DefaultServer+")")
 	fs.StringVar(&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)")
 	fs.StringVar(&g.caFile, "ca-file", "", "certificates to trust for https, PEM")
+	fs.DurationVar(&g.requestTimeout, "request-timeout", defaultRequestTimeout, "how long one request may take; 0: no limit")
 }
 
 // addConfig adds --config to the commands that a store alone can answer.
@@ -58,6 +63,9 @@ func (g *Globals) addConfig(cmd *cobra.Command) {
 
 // Client is how commands ask: a replica, or with --config the store itself.
 func (g *Globals) Client(ctx context.Context) (*status.Client, error) {
+	if g.requestTimeout < 0 {
+		return nil, usage("--request-timeout %s: want 0 or more", g.requestTimeout)
+	}
 	if len(g.config) > 0 {
 		return g.offline(ctx)
 	}
@@ -73,7 +81,7 @@ func (g *Globals) Client(ctx context.Context) (*status.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &status.Client{BaseURL: base, Token: token, HTTP: client}, nil
+	return &status.Client{BaseURL: base, Token: token, HTTP: client, Timeout: g.requestTimeout}, nil
 }
 
 func (g *Globals) address() (string, error) {
@@ -125,7 +133,7 @@ func (g *Globals) explain(cmd *cobra.Command, c *status.Client, err error) error
 	case errors.As(err, &api):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not answer in time; try again, or another replica with --server", c.BaseURL)
+		return fmt.Errorf("%s did not answer in time; try again, with a longer --request-timeout, or another replica with --server", c.BaseURL)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &unreached):
 		advice := "start a replica, or name one with --server"
 		if cmd.Flags().Lookup("config") != nil {

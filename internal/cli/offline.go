@@ -13,6 +13,11 @@ import (
 // offline answers from the store itself, through the very handler that a replica would answer with: what is selected and
 // how it is paged cannot differ.
 func (g *Globals) offline(ctx context.Context) (*status.Client, error) {
+	if g.requestTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.requestTimeout)
+		defer cancel()
+	}
 	snapshot, err := g.Offline(ctx, g.config)
 	if err != nil {
 		return nil, err

@@ -73,11 +73,13 @@ func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), max(o.timeout, time.Millisecond))
 	defer cancel()
+	// The last look is given its time, also when the whole is over meanwhile.
+	looking, stop := context.WithTimeout(cmd.Context(), o.timeout+lookTimeout)
+	defer stop()
 	progress := progress{w: cmd.ErrOrStderr()}
 	defer progress.end()
 	for {
-		// The last look is given its time, also when the whole is over meanwhile.
-		missing, err := o.look(cmd.Context(), client, args)
+		missing, err := o.look(looking, client, args)
 		var never neverError
 		var api *status.Error
 		switch {
@@ -98,13 +100,11 @@ func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
 	}
 }
 
-// lookTimeout bounds one question, so that a replica that hangs does not hold the whole wait.
+// lookTimeout is how long the last look may take after the time is over.
 const lookTimeout = 5 * time.Second
 
 // look says what is still missing, empty when nothing is.
 func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
 	if len(args) > 0 {
 		return o.lookAtTasks(ctx, c, args)
 	}
@@ -169,7 +169,7 @@ func lacks(aim string, g *status.Group) (string, error) {
 		return lacksBalance(g), nil
 	}
 	if g.Failed > 0 {
-		return "", neverError{fmt.Errorf("%s: %d failed; see `shardctl get tasks`, then rerun them", g.Name, g.Failed)}
+		return "", neverError{fmt.Errorf("%s: %d failed; `shardctl get tasks` shows which, and why", g.Name, g.Failed)}
 	}
 	if aim == "running" {
 		return others(g, status.Running, status.Waiting, status.Done), nil

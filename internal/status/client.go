@@ -19,8 +19,10 @@ import (
 // Errors of the API are *[Error]; everything else says that the replica was not reached, and is a *url.Error inside.
 type Client struct {
 	BaseURL string       // as http://127.0.0.1:8081, with or without a slash at its end
-	HTTP    *http.Client // nil: one without a time limit; contexts bound each call
+	HTTP    *http.Client // nil: [http.DefaultClient]
 	Token   string       // sent as a bearer token; empty: none
+	// Timeout bounds each request: all of it, or, of a watch, the time until it begins. 0: no limit but the context's.
+	Timeout time.Duration
 }
 
 // Filter selects items of a list. Conditions add up; which of them a list takes is said in openapi.json.
@@ -90,6 +92,8 @@ func (c *Client) Events(ctx context.Context, f Filter) ([]Event, error) {
 
 // Livez asks whether the process behind BaseURL answers.
 func (c *Client) Livez(ctx context.Context) error {
+	ctx, answered := c.limit(ctx)
+	defer answered()
 	resp, err := c.do(ctx, "/livez", nil, "text/plain", "")
 	if err != nil {
 		return err
@@ -129,15 +133,35 @@ func readPages[T any](ctx context.Context, c *Client, path string, f Filter) ([]
 }
 
 func (c *Client) get(ctx context.Context, path string, values url.Values, into any) error {
+	ctx, answered := c.limit(ctx)
+	defer answered()
 	resp, err := c.do(ctx, path, values, "application/json", "")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // read to the end or given up
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		return fmt.Errorf("read %s of %s: %w", path, c.BaseURL, err)
+		return fmt.Errorf("read %s of %s: %w", path, c.BaseURL, cause(ctx, err))
 	}
 	return nil
+}
+
+// limit is ctx, ended after the timeout unless answered is called before.
+func (c *Client) limit(ctx context.Context) (limited context.Context, answered func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	if c.Timeout <= 0 {
+		return limited, func() { cancel(nil) }
+	}
+	timer := time.AfterFunc(c.Timeout, func() { cancel(context.DeadlineExceeded) })
+	return limited, func() { timer.Stop(); cancel(nil) }
+}
+
+// cause is why ctx has ended, else err.
+func cause(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return err
 }
 
 // do asks and returns an answer with status 200, or an error.
@@ -163,7 +187,7 @@ func (c *Client) do(ctx context.Context, path string, values url.Values, accept,
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", c.BaseURL, err)
+		return nil, fmt.Errorf("ask %s: %w", c.BaseURL, cause(ctx, err))
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer func() { _ = resp.Body.Close() }() // only the beginning is of interest

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // ChangeKind is what a message of a watch says.
@@ -89,7 +90,14 @@ func watchItems[T any](ctx context.Context, c *Client, path string, f Filter, af
 func (c *Client) watch(ctx context.Context, path string, f Filter, after string, handle func(kind, id string, data []byte) error) error {
 	values := f.values()
 	values.Set("watch", "true")
-	resp, err := c.do(ctx, path, values, "text/event-stream", after)
+	watching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	begun := func() bool { return true }
+	if c.Timeout > 0 {
+		begun = time.AfterFunc(c.Timeout, func() { stop(context.DeadlineExceeded) }).Stop
+	}
+	resp, err := c.do(watching, path, values, "text/event-stream", after)
+	begun()
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ func ExampleSimulate() {
 		keys[i].Key = elect.NewKey("topics", fmt.Sprintf("topic-%03d", i+1))
 	}
 	f := balancer.Simulate(
-		[]balancer.Group{{Name: "topics", Keys: keys}}, 10,
-		balancer.Member{Caps: map[string]int{"topics": 20}}, 6,
+		[]balancer.Group{{Name: "topics", Keys: keys}},
+		balancer.Replicas(10, balancer.Member{Caps: map[string]int{"topics": 20}}), 6,
 	)
 	topics := f.Groups[0]
 	fmt.Println("before: each owns", topics.Before.Instances[0].Tasks, "and", *topics.Before.Free, "places are free")

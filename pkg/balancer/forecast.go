@@ -12,10 +12,12 @@ import (
 // Forecast says who would own what in a cluster that need not exist, before and after it loses members. Its fields are
 // ready for JSON; lists are never null.
 type Forecast struct {
-	Replicas int             `json:"replicas"`
-	Lost     []string        `json:"lost"` // names of the members lost: those with the most keys
+	Replicas int      `json:"replicas"`
+	Lost     []string `json:"lost"` // names of the members lost: those with the most keys
+	// MaxTasks is the most keys that each member may own over all groups, as the first one says; 0: no limit.
+	MaxTasks int             `json:"maxTasks"`
 	Groups   []GroupForecast `json:"groups"`
-	// LeftOver counts the keys that no member has free capacity for in the end, over all groups.
+	// LeftOver counts the keys without an owner in the end, over all groups.
 	LeftOver int `json:"leftOver"`
 	// Moves counts the keys that change their owner when the members are lost, over all groups.
 	Moves int `json:"moves"`
@@ -25,7 +27,7 @@ type Forecast struct {
 type GroupForecast struct {
 	Name   string `json:"name"`
 	Tasks  int    `json:"tasks"` // keys that are not paused
-	Cap    *int   `json:"cap"`   // null: none
+	Cap    *int   `json:"cap"`   // of the first member; null: none
 	Before Share  `json:"before"`
 	After  Share  `json:"after"` // the same as Before when none is lost
 	Moves  int    `json:"moves"`
@@ -33,9 +35,9 @@ type GroupForecast struct {
 
 // Share is how a group's keys are shared out at one moment.
 type Share struct {
-	Instances []InstanceShare `json:"instances"` // in order of names
-	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and
-	// Headroom what would be free if the largest of these members were lost as well. Null: no limit.
+	Instances []InstanceShare `json:"instances"` // those that may own keys of the group, in order of names
+	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and Headroom
+	// what would be free if the largest of these members were lost as well. Null: no limit.
 	Capacity *int `json:"capacity"`
 	Free     *int `json:"free"`
 	Headroom *int `json:"headroom"`
@@ -57,12 +59,11 @@ type UnassignedTask struct {
 	Reason string    `json:"reason"`
 }
 
-// Simulate says who would own what with so many replicas (below 0 counts as 0), and what happens when lose of them,
-// those with the most keys, are lost at once. Each replica is like the given member, whose caps, limit, labels, zone
-// and revision it has; names and IDs are replica-1 and on. Owners in groups are left out of account: the forecast
-// begins with an empty cluster.
-func Simulate(groups []Group, replicas int, like Member, lose int) Forecast {
-	in := Input{Groups: make([]Group, len(groups)), Members: makeReplicas(max(replicas, 0), like)}
+// Simulate says who would own what with these members, and what happens when lose of them, those with the most keys, are
+// lost at once. Owners in groups are left out of account: the forecast begins with an empty cluster. Members that are
+// alike are made by [Replicas].
+func Simulate(groups []Group, members []Member, lose int) Forecast {
+	in := Input{Groups: make([]Group, len(groups)), Members: members}
 	for i, g := range groups {
 		g.Keys = slices.Clone(g.Keys)
 		for j := range g.Keys {
@@ -70,12 +71,17 @@ func Simulate(groups []Group, replicas int, like Member, lose int) Forecast {
 		}
 		in.Groups[i] = g
 	}
-	f := Forecast{Replicas: len(in.Members), Lost: []string{}, Groups: make([]GroupForecast, len(groups))}
+	f := Forecast{Replicas: len(members), Lost: []string{}, Groups: make([]GroupForecast, len(groups))}
 	before := Balance(in)
 	for i, g := range in.Groups {
 		share := shareOf(in, before, i)
-		tasks := before.Groups[i].Stats.Tasks
-		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: tasks, Cap: capOf(like, g.Name), Before: share, After: share}
+		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: before.Groups[i].Stats.Tasks, Before: share, After: share}
+	}
+	if len(members) > 0 {
+		f.MaxTasks = members[0].MaxTasks
+		for i := range f.Groups {
+			f.Groups[i].Cap = capOf(members[0], f.Groups[i].Name)
+		}
 	}
 	after := before
 	if lose > 0 && len(in.Members) > 0 {
@@ -100,9 +106,11 @@ func (f *Forecast) countMoves(in Input, after Plan) {
 	}
 }
 
-func makeReplicas(n int, like Member) []Member {
+// Replicas are so many members (below 0 counts as 0) like the given one, whose caps, limit, labels, zone and revision
+// they have. Names and IDs are replica-1 and on.
+func Replicas(n int, like Member) []Member {
 	digits := len(fmt.Sprint(n)) // names of one length, so that their order is that of their numbers
-	members := make([]Member, n)
+	members := make([]Member, max(n, 0))
 	for i := range members {
 		m := like
 		m.Name = fmt.Sprintf("replica-%0*d", digits, i+1)
@@ -160,7 +168,7 @@ func shareOf(in Input, p Plan, group int) Share {
 		free := *stats.Capacity - stats.Tasks
 		s.Free = &free
 	}
-	members := slices.Clone(in.Members)
+	members := slices.DeleteFunc(slices.Clone(in.Members), func(m Member) bool { return !g.mayOwn(&m) })
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	at := make(map[string]int, len(members))
 	for i := range members {

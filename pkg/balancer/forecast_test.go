@@ -29,7 +29,7 @@ func TestSimulate(t *testing.T) {
 		{"maxTasks", 10, 6, Member{MaxTasks: 20}, 20, 40, -20, -40},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := Simulate(topics(100), tc.replicas, tc.like, tc.lose)
+			f := Simulate(topics(100), Replicas(tc.replicas, tc.like), tc.lose)
 			g := f.Groups[0]
 			if f.LeftOver != tc.leftOver || g.After.LeftOver != tc.leftOver || len(g.After.Unassigned) != tc.leftOver {
 				t.Errorf("left over %d, %d, %d", f.LeftOver, g.After.LeftOver, len(g.After.Unassigned))
@@ -55,7 +55,7 @@ func TestSimulateForgetsOwnersAndLosesTheFullest(t *testing.T) {
 	groups[0].Keys[7].Pin = "replica-2"
 	groups[0].Keys[6].Pin = "replica-2"
 	groups[0].Keys[5].Pin = "replica-2"
-	f := Simulate(groups, 3, Member{}, 1)
+	f := Simulate(groups, Replicas(3, Member{}), 1)
 	if !slices.Equal(f.Lost, []string{"replica-2"}) {
 		t.Errorf("lost %v, of which replica-2 had the most", f.Lost)
 	}
@@ -65,7 +65,7 @@ func TestSimulateForgetsOwnersAndLosesTheFullest(t *testing.T) {
 }
 
 func TestForecastIsReadyForJSON(t *testing.T) {
-	text, err := json.Marshal(Simulate(topics(2), 1, Member{Caps: map[string]int{"topics": 1}}, 0))
+	text, err := json.Marshal(Simulate(topics(2), Replicas(1, Member{Caps: map[string]int{"topics": 1}}), 0))
 	if err != nil {
 		t.Fatal(err)
 	}
