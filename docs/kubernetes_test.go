@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
 )
 
 const exampleValues = root + "/examples/kubernetes/values.yaml"
@@ -38,7 +39,9 @@ func TestExampleValuesAreAConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := write(t, string(text)+"store: {uri: \"mongodb://db/shardctl\"}\n")
-	s, err := config.Load([]string{path}, func(string) (string, bool) { return "", false })
+	s, err := config.Load([]string{path}, config.Options{
+		Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

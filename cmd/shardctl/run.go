@@ -15,9 +15,11 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 type runOptions struct {
@@ -53,9 +55,14 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
+// configOptions are what configurations are read with. This program has no callbacks.
+func configOptions() config.Options {
+	return config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Callbacks: &tasks.Registry{}}
+}
+
 // load reads the configuration. Every error is told here, one a line as compilers do, and the exit code is 2.
 func load(paths []string) (*config.Settings, error) {
-	s, err := config.Load(paths, os.LookupEnv)
+	s, err := config.Load(paths, configOptions())
 	if err == nil {
 		return s, nil
 	}

@@ -57,7 +57,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	}
 	w := &worker{opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr), metrics: status.NewMetrics(s.Metrics.PerTask)}
 	defer w.out.close()
-	w.watcher = config.NewWatcher(o.paths, os.LookupEnv)
+	w.watcher = config.NewWatcher(o.paths, configOptions())
 	w.log = w.out.own.WithValues("instance", s.Instance)
 	if err := client.Hello(s.Lease.Duration, s.Shutdown.Timeout); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // maxNames bounds the tasks of a group.
@@ -75,7 +77,7 @@ func nextBraces(text string) (literal, inside, after string, err error) {
 }
 
 func badBraces(inside string) error {
-	return fmt.Errorf("has the braces {%s}, allowed are {a,b}, {1..9} and {01..99}", clipped(inside))
+	return fmt.Errorf("has the braces {%s}, allowed are {a,b}, {1..9} and {01..99}", decode.Clipped(inside))
 }
 
 func tooMany(limit int) error {

@@ -9,45 +9,40 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // settings builds everything, from what the files say together, and their groups.
-func (l *loader) settings(root *node, files []*node) *Settings {
+func (l *loader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	s := &Settings{
-		Cluster:  l.cluster(root),
-		Instance: l.dns(root.get("instance"), hostName()),
-		Zone:     l.label(root.get("zone")),
-		Labels:   l.labels(root.get("labels")),
-		Revision: l.number(root.get("revision")),
-		MaxTasks: l.count(root.get("maxTasks")),
-		Rollout:  l.label(root.get("rollout")),
+		Cluster:  l.matching(clusterName, root.Get("cluster"), "default"),
+		Instance: l.matching(dnsName, root.Get("instance"), hostName()),
+		Zone:     l.matching(labelValue, root.Get("zone"), ""),
+		Labels:   l.labels(root.Get("labels")),
+		Revision: l.Number(root.Get("revision")),
+		MaxTasks: l.Count(root.Get("maxTasks")),
+		Rollout:  l.matching(labelValue, root.Get("rollout"), ""),
 		Store:    l.store(root),
-		Lease:    l.lease(root.get("lease")),
-		Shutdown: Shutdown{Timeout: l.positive(root.at("shutdown", "timeout"), 25*time.Second, "")},
-		Metrics:  Metrics{PerTask: l.truth(root.at("metrics", "perTask"))},
+		Lease:    l.lease(root.Get("lease")),
+		Shutdown: Shutdown{Timeout: l.Positive(root.At("shutdown", "timeout"), 25*time.Second, "")},
+		Metrics:  Metrics{PerTask: l.Truth(root.At("metrics", "perTask"))},
 		Log: Log{
-			Level:  l.text(root.at("log", "level"), "info"),
-			Format: l.text(root.at("log", "format"), "json"),
+			Level:  l.Text(root.At("log", "level"), "info"),
+			Format: l.Text(root.At("log", "format"), "json"),
 		},
 	}
-	s.Pod = l.pod(root.get("pod"))
-	s.Rebalance = l.rebalance(root.get("rebalance"))
-	s.Server = l.server(root.get("server"))
-	s.Admin = l.admin(root.get("admin"), s.Server.Listen)
+	s.Pod = l.pod(root.Get("pod"))
+	s.Rebalance = l.rebalance(root.Get("rebalance"))
+	s.Server = l.server(root.Get("server"))
+	s.Admin = l.admin(root.Get("admin"), s.Server.Listen)
+	s.written = written{}
+	s.written.note("", root)
 	s.Groups = l.groups(files, s)
 	return s
 }
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
-
-func (l *loader) cluster(root *node) string {
-	n := root.get("cluster")
-	name := l.text(n, "default")
-	if !clusterName.MatchString(name) {
-		l.refuse(n, allowed(n.schema))
-	}
-	return name
-}
 
 var noDNS = regexp.MustCompile(`[^a-z0-9.-]+`)
 
@@ -69,62 +64,62 @@ const (
 	maxLease = 24 * time.Hour
 )
 
-func (l *loader) lease(n *node) Lease {
-	duration := n.get("duration")
-	lease := Lease{Duration: l.duration(duration, 20*time.Second)}
+func (l *loader) lease(n *decode.Node) Lease {
+	duration := n.Get("duration")
+	lease := Lease{Duration: l.Duration(duration, 20*time.Second)}
 	if lease.Duration < minLease || lease.Duration > maxLease {
-		l.refuse(duration, "from 1s to 24h")
+		l.Refuse(duration, "from 1s to 24h")
 		lease.Duration = 20 * time.Second
 	}
 	most := lease.Duration * 3 / 4
-	deadline := n.get("renewDeadline")
-	lease.RenewDeadline = l.duration(deadline, most)
+	deadline := n.Get("renewDeadline")
+	lease.RenewDeadline = l.Duration(deadline, most)
 	if lease.RenewDeadline > most || lease.RenewDeadline <= 0 {
-		l.refuse(deadline, "more than 0s and at most "+short(most)+", three quarters of lease.duration "+short(lease.Duration))
+		l.Refuse(deadline, "more than 0s and at most "+decode.Short(most)+", three quarters of lease.duration "+decode.Short(lease.Duration))
 		lease.RenewDeadline = most
 	}
 	return lease
 }
 
-func (l *loader) rebalance(n *node) Rebalance {
+func (l *loader) rebalance(n *decode.Node) Rebalance {
 	r := Rebalance{
-		Settle:       l.duration(n.get("settle"), 10*time.Second),
-		MaxMoves:     l.count(n.get("maxMoves")),
-		OnRestart:    OnRestart(l.text(n.get("onRestart"), string(OnRestartMove))),
-		RestartGrace: l.duration(n.get("restartGrace"), 0),
+		Settle:       l.Duration(n.Get("settle"), 10*time.Second),
+		MaxMoves:     l.Count(n.Get("maxMoves")),
+		OnRestart:    OnRestart(l.Text(n.Get("onRestart"), string(OnRestartMove))),
+		RestartGrace: l.Duration(n.Get("restartGrace"), 0),
 	}
 	if r.OnRestart == OnRestartWait && r.RestartGrace <= 0 {
-		l.addAt(n.get("onRestart"), "rebalance.restartGrace", "must be more than 0s with onRestart: wait, it says how long to wait")
+		l.AddAt(n.Get("onRestart").Place, "rebalance.restartGrace", "must be more than 0s with onRestart: wait, it says how long to wait")
 	}
 	return r
 }
 
-func (l *loader) server(n *node) Server {
-	s := Server{Listen: l.listen(n.get("listen"), ":8080"), TLS: l.tls(n.get("tls"))}
-	s.Advertise = l.advertise(n.get("advertise"), s.Listen)
-	ca := n.get("tls").get("caFile")
-	s.TLS.CAFile = l.text(ca, "")
+func (l *loader) server(n *decode.Node) Server {
+	s := Server{Listen: l.listen(n.Get("listen"), ":8080"), TLS: l.tls(n.Get("tls"))}
+	s.Advertise = l.advertise(n.Get("advertise"), s.Listen)
+	ca := n.Get("tls").Get("caFile")
+	s.TLS.CAFile = l.Text(ca, "")
 	if s.TLS.CAFile != "" && !s.TLS.Enabled() {
-		l.addAt(ca, "server.tls.caFile", "needs certFile and keyFile: replicas trust each other by it when they serve TLS")
+		l.AddAt(ca.Place, "server.tls.caFile", "needs certFile and keyFile: replicas trust each other by it when they serve TLS")
 	}
 	return s
 }
 
-func (l *loader) admin(n *node, server string) Admin {
+func (l *loader) admin(n *decode.Node, server string) Admin {
 	a := Admin{
-		Listen:     l.listen(n.get("listen"), "127.0.0.1:8081"),
-		TokensFile: l.text(n.get("tokensFile"), ""),
-		TLS:        l.tls(n.get("tls")),
+		Listen:     l.listen(n.Get("listen"), "127.0.0.1:8081"),
+		TokensFile: l.Text(n.Get("tokensFile"), ""),
+		TLS:        l.tls(n.Get("tls")),
 	}
-	listen := n.get("listen")
-	if listen == nil || listen.bad {
+	listen := n.Get("listen")
+	if listen == nil || listen.Bad {
 		return a
 	}
 	if a.TokensFile == "" && !onLoopback(a.Listen) {
-		l.addAt(listen, "admin.tokensFile", "is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"", listen.quoted())
+		l.AddAt(listen.Place, "admin.tokensFile", "is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"", listen.Quoted())
 	}
 	if a.Listen == server && !strings.HasSuffix(server, ":0") {
-		l.refuse(listen, "another address than server.listen")
+		l.Refuse(listen, "another address than server.listen")
 	}
 	return a
 }
@@ -140,13 +135,13 @@ func onLoopback(listen string) bool {
 	return host == "localhost"
 }
 
-func (l *loader) listen(n *node, unset string) string {
-	listen := l.text(n, unset)
-	if n == nil || n.bad {
+func (l *loader) listen(n *decode.Node, unset string) string {
+	listen := l.Text(n, unset)
+	if n == nil || n.Bad {
 		return unset
 	}
 	if !isAddress(listen) {
-		l.refuse(n, allowed(n.schema))
+		l.Refuse(n, n.Rule.Allowed())
 		return unset
 	}
 	return listen
@@ -172,16 +167,16 @@ func isAddress(text string) bool {
 
 // advertise is where others reach the server: what is written, with the port of listen when it has none; else the host of
 // listen, $(POD_IP) or the machine's address.
-func (l *loader) advertise(n *node, listen string) string {
+func (l *loader) advertise(n *decode.Node, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		host, port = "", "0"
 	}
-	written := l.text(n, "")
+	written := l.Text(n, "")
 	switch {
 	case written == "":
 		if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
-			podIP, _ := l.env("POD_IP")
+			podIP, _ := l.opts.Env("POD_IP")
 			host = cmp.Or(podIP, machineAddress())
 		}
 		return net.JoinHostPort(host, port)
@@ -190,7 +185,7 @@ func (l *loader) advertise(n *node, listen string) string {
 	case isAddress(net.JoinHostPort(strings.Trim(written, "[]"), port)):
 		return net.JoinHostPort(strings.Trim(written, "[]"), port)
 	}
-	l.refuse(n, "HOST:PORT or HOST")
+	l.Refuse(n, "HOST:PORT or HOST")
 	return listen
 }
 
@@ -214,14 +209,14 @@ func machineAddress() string {
 	return cmp.Or(found, "127.0.0.1")
 }
 
-func (l *loader) tls(n *node) TLS {
-	cert, key := n.get("certFile"), n.get("keyFile")
-	t := TLS{CertFile: l.text(cert, ""), KeyFile: l.text(key, "")}
+func (l *loader) tls(n *decode.Node) TLS {
+	cert, key := n.Get("certFile"), n.Get("keyFile")
+	t := TLS{CertFile: l.Text(cert, ""), KeyFile: l.Text(key, "")}
 	switch {
-	case t.CertFile != "" && t.KeyFile == "" && (key == nil || !key.bad):
-		l.addAt(cert, under(n.field(), "keyFile"), "is required beside certFile")
-	case t.KeyFile != "" && t.CertFile == "" && (cert == nil || !cert.bad):
-		l.addAt(key, under(n.field(), "certFile"), "is required beside keyFile")
+	case t.CertFile != "" && t.KeyFile == "" && (key == nil || !key.Bad):
+		l.AddAt(cert.Place, decode.Under(n.Field(), "keyFile"), "is required beside certFile")
+	case t.KeyFile != "" && t.CertFile == "" && (cert == nil || !cert.Bad):
+		l.AddAt(key.Place, decode.Under(n.Field(), "certFile"), "is required beside keyFile")
 	}
 	return t
 }

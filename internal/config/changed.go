@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
 
 // Changed lists the fields, as lease.duration, outside the task lists in which two configurations differ: what a running
 // replica takes up only when it is restarted. Of the task lists are groups, with all that is in them, and revision.
@@ -8,43 +12,43 @@ func Changed(before, after *Settings) []string {
 	var names []string
 	old, now := before.fixed(), after.fixed()
 	for i := range old {
-		if !reflect.DeepEqual(old[i].value, now[i].value) {
-			names = append(names, old[i].name)
+		if !reflect.DeepEqual(old[i].Value, now[i].Value) {
+			names = append(names, old[i].Name)
 		}
 	}
 	return names
 }
 
 // fixed are the fields that do not change while a replica runs.
-func (s *Settings) fixed() fields {
-	return fields{
-		{"cluster", s.Cluster},
-		{"instance", s.Instance},
-		{"zone", s.Zone},
-		{"labels", some(s.Labels)},
-		{"maxTasks", s.MaxTasks},
-		{"rollout", s.Rollout},
-		{"pod.uid", s.Pod.UID},
-		{"pod.container", s.Pod.Container},
-		{"pod.dir", s.Pod.Dir},
-		{"store.uri", s.Store.URI},
-		{"store.database", s.Store.Database},
-		{"lease.duration", s.Lease.Duration},
-		{"lease.renewDeadline", s.Lease.RenewDeadline},
-		{"rebalance.settle", s.Rebalance.Settle},
-		{"rebalance.maxMoves", s.Rebalance.MaxMoves},
-		{"rebalance.onRestart", s.Rebalance.OnRestart},
-		{"rebalance.restartGrace", s.Rebalance.RestartGrace},
-		{"shutdown.timeout", s.Shutdown.Timeout},
-		{"server.listen", s.Server.Listen},
-		{"server.advertise", s.Server.Advertise},
-		{"server.tls", s.Server.TLS},
-		{"admin.listen", s.Admin.Listen},
-		{"admin.tokensFile", s.Admin.TokensFile},
-		{"admin.tls", s.Admin.TLS},
-		{"metrics.perTask", s.Metrics.PerTask},
-		{"log.level", s.Log.Level},
-		{"log.format", s.Log.Format},
+func (s *Settings) fixed() decode.Fields {
+	return decode.Fields{
+		{Name: "cluster", Value: s.Cluster},
+		{Name: "instance", Value: s.Instance},
+		{Name: "zone", Value: s.Zone},
+		{Name: "labels", Value: decode.Map(s.Labels)},
+		{Name: "maxTasks", Value: s.MaxTasks},
+		{Name: "rollout", Value: s.Rollout},
+		{Name: "pod.uid", Value: s.Pod.UID},
+		{Name: "pod.container", Value: s.Pod.Container},
+		{Name: "pod.dir", Value: s.Pod.Dir},
+		{Name: "store.uri", Value: s.Store.URI},
+		{Name: "store.database", Value: s.Store.Database},
+		{Name: "lease.duration", Value: s.Lease.Duration},
+		{Name: "lease.renewDeadline", Value: s.Lease.RenewDeadline},
+		{Name: "rebalance.settle", Value: s.Rebalance.Settle},
+		{Name: "rebalance.maxMoves", Value: s.Rebalance.MaxMoves},
+		{Name: "rebalance.onRestart", Value: s.Rebalance.OnRestart},
+		{Name: "rebalance.restartGrace", Value: s.Rebalance.RestartGrace},
+		{Name: "shutdown.timeout", Value: s.Shutdown.Timeout},
+		{Name: "server.listen", Value: s.Server.Listen},
+		{Name: "server.advertise", Value: s.Server.Advertise},
+		{Name: "server.tls", Value: s.Server.TLS},
+		{Name: "admin.listen", Value: s.Admin.Listen},
+		{Name: "admin.tokensFile", Value: s.Admin.TokensFile},
+		{Name: "admin.tls", Value: s.Admin.TLS},
+		{Name: "metrics.perTask", Value: s.Metrics.PerTask},
+		{Name: "log.level", Value: s.Log.Level},
+		{Name: "log.format", Value: s.Log.Format},
 	}
 }
 

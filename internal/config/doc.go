@@ -20,5 +20,5 @@
 //
 // SHARDCTL_INDEX is the place of a name among those that its braces make, counted from 0; the last braces change fastest.
 //
-// Errors never quote what a variable holds, the store's URI, or texts of exec and http; [Settings.Print] masks secrets.
+// Errors never quote what a variable holds, the store's URI, or texts of what tasks run; [Settings.Print] shows what comes from outside the files as it is written.
 package config

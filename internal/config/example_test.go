@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func ExampleLoad() {
-	settings, err := config.Load([]string{"../../config/topics.yaml"}, os.LookupEnv)
+	settings, err := config.Load([]string{"../../config/topics.yaml"}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return
@@ -29,8 +31,8 @@ func ExampleLoad_errors() {
 	if err := os.WriteFile(path, []byte("store: {uri: 'sqlite:a.db'}\nmaxTask: 3\nlease: {duration: 20}\n"), 0o600); err != nil {
 		return
 	}
-	_, err = config.Load([]string{path}, os.LookupEnv)
-	for _, one := range err.(config.Errors) { //nolint:errorlint // Load's errors are of this type, not wrapped
+	_, err = config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
+	for _, one := range err.(decode.Errors) { //nolint:errorlint // Load's errors are of this type, not wrapped
 		fmt.Fprintf(os.Stdout, "line %d, column %d: %s: %.40s…\n", one.Line, one.Col, one.Field, one.Message)
 	}
 	// Output:

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // FuzzLoad: whatever a file holds, Load takes it or says where it is wrong; and what it prints it takes again.
@@ -38,12 +40,12 @@ func FuzzLoad(f *testing.F) {
 		}
 		path := filepath.Join(t.TempDir(), "a.yaml")
 		write(t, path, text)
-		s, err := Load([]string{path}, testEnv)
+		s, err := Load([]string{path}, testOptions)
 		if err == nil {
 			printAgain(t, s)
 			return
 		}
-		var errs Errors
+		var errs decode.Errors
 		if !errors.As(err, &errs) || len(errs) == 0 {
 			t.Fatalf("error %v of type %T", err, err)
 		}
@@ -71,7 +73,7 @@ func printAgain(t *testing.T, s *Settings) {
 	}
 	path := filepath.Join(t.TempDir(), "printed.yaml")
 	write(t, path, b.String())
-	if _, err := Load([]string{path}, testEnv); err != nil {
+	if _, err := Load([]string{path}, testOptions); err != nil {
 		t.Errorf("Load of what Print wrote: %v\n%s", err, b.String())
 	}
 }
@@ -93,9 +95,9 @@ func FuzzVariables(f *testing.F) {
 		path := filepath.Join(t.TempDir(), "a.yaml")
 		write(t, path, "version: 1\nstore: {uri: 'sqlite:a.db'}\nzone: '"+text+"'\ngroups:\n  - name: g\n    tasks:\n"+
 			"      - {name: 'a-{1..2}', exec: {command: [x, '"+text+"']}, labels: {l: '"+text+"'}}\n")
-		s, err := Load([]string{path}, func(name string) (string, bool) { return value, name == "X" })
+		s, err := Load([]string{path}, optionsOf(func(name string) (string, bool) { return value, name == "X" }))
 		if err != nil {
-			var errs Errors
+			var errs decode.Errors
 			if !errors.As(err, &errs) || len(errs) == 0 {
 				t.Fatalf("error %v of type %T", err, err)
 			}

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 var update = flag.Bool("update", false, "write what Load says into testdata")
@@ -75,10 +78,14 @@ func (s scenario) compare(t *testing.T, path, got string) {
 	}
 }
 
+var testOptions = optionsOf(testEnv)
+
+func optionsOf(env decode.Lookup) Options { return Options{Env: env, Kinds: kinds.All()} }
+
 func testEnv(name string) (string, bool) {
 	value, ok := map[string]string{
 		"TWENTY": "20", "WORD": "twenty", "EMPTY": "", "YES": "true", "LONG": "1h", "PASSWORD": "hunter2", "POD_IP": "10.1.2.3",
-		"LAST": "3", "DOLLAR": "$(WORD)", "BAD_URI": "mongodb://u:hunter2@",
+		"LAST": "3", "A": "s3cret", "DOLLAR": "$(WORD)", "BAD_URI": "mongodb://u:hunter2@",
 	}[name]
 	return value, ok
 }
@@ -100,7 +107,7 @@ func TestBadFiles(t *testing.T) {
 			if args, ok := s.text["args"]; ok {
 				from = strings.Fields(args)
 			}
-			_, err := Load(from, testEnv)
+			_, err := Load(from, testOptions)
 			if err == nil {
 				t.Fatal("Load took it")
 			}

@@ -8,34 +8,36 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // parts is a group as it stands in the files: joined when it is named in several.
 type parts struct {
 	name     string
-	node     *node // where it is named first
-	cap      *node
-	selector *node
-	defaults *node
-	tasks    []*node
+	node     *decode.Node // where it is named first
+	cap      *decode.Node
+	selector *decode.Node
+	defaults *decode.Node
+	tasks    []*decode.Node
 }
 
 // groups builds the groups of all files, in the order in which they are first named.
-func (l *loader) groups(files []*node, s *Settings) []Group {
+func (l *loader) groups(files []*decode.Node, s *Settings) []Group {
 	var all []*parts
 	for _, file := range files {
-		here := map[string]*node{}
-		for _, n := range file.get("groups").list() {
-			name := n.get("name")
-			text := l.dns(name, "")
-			if text == "" || name.bad {
+		here := map[string]*decode.Node{}
+		for _, n := range file.Get("groups").List() {
+			name := n.Get("name")
+			text := l.matching(dnsName, name, "")
+			if text == "" || name.Bad {
 				// Its tasks are checked all the same, as a group of their own.
 				all = append(all, &parts{node: n})
 				l.fill(all[len(all)-1], n)
 				continue
 			}
 			if first := here[text]; first != nil {
-				l.add(name, "group %q is named in line %d as well: a group stands once in a file", clipped(text), first.line)
+				l.Add(name, "group %q is named in line %d as well: a group stands once in a file", decode.Clipped(text), first.Line)
 			}
 			here[text] = name
 			i := slices.IndexFunc(all, func(p *parts) bool { return p.name == text })
@@ -53,57 +55,72 @@ func (l *loader) groups(files []*node, s *Settings) []Group {
 	return groups
 }
 
-func (n *node) list() []*node {
-	if n == nil {
-		return nil
-	}
-	return n.items
-}
-
 // fill adds what one file says of a group. Its cap, instances and defaults stand in one file.
-func (l *loader) fill(p *parts, n *node) {
-	once := func(into **node, name string, value *node) {
+func (l *loader) fill(p *parts, n *decode.Node) {
+	once := func(into **decode.Node, name string, value *decode.Node) {
 		if value == nil {
 			return
 		}
 		if *into != nil {
-			l.add(value, "group %q has %s in %s as well: it may stand in one file", p.name, name, (*into).place())
+			l.Add(value, "group %q has %s in %s as well: it may stand in one file", p.name, name, (*into).Place)
 			return
 		}
 		*into = value
 	}
-	once(&p.cap, "cap", n.get("cap"))
-	once(&p.selector, "instances", n.at("instances", "selector"))
-	once(&p.defaults, "defaults", n.get("defaults"))
-	p.tasks = append(p.tasks, n.get("tasks").list()...)
+	once(&p.cap, "cap", n.Get("cap"))
+	once(&p.selector, "instances", n.At("instances", "selector"))
+	once(&p.defaults, "defaults", n.Get("defaults"))
+	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
 func (l *loader) group(p *parts, s *Settings) Group {
-	g := Group{Name: p.name, Selector: l.labels(p.selector)}
+	g := Group{Name: p.name, Selector: l.labels(p.selector), written: written{}}
+	g.written.note("cap", p.cap)
+	g.written.note("instances.selector", p.selector)
 	if n := p.cap; n != nil {
-		limit := l.count(n)
+		limit := l.Count(n)
 		g.Cap = &limit
 	}
-	var written []string
+	var lines []string
 	for _, n := range p.tasks {
-		if n.kind != mapping {
+		if n.Shape != decode.Mapping {
 			continue // the schema's check has told
 		}
-		merged := withDefaults(n, p.defaults)
+		merged := l.withDefaults(n, p.defaults)
 		names := l.taskNames(n, maxNames-len(g.Tasks))
 		if p.name != "" {
 			l.once(p.name, names)
 		}
-		g.Tasks = append(g.Tasks, l.tasks(merged, names, p.name, s)...)
-		written = append(written, canonical(merged))
+		built := l.tasks(merged, names, p.name, s)
+		g.Tasks = append(g.Tasks, built...)
+		g.tasksWritten = append(g.tasksWritten, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
+		lines = append(lines, canonical(merged))
 	}
-	g.Hash = listHash(p.selector, written)
+	g.Hash = listHash(p.selector, lines)
 	return g
+}
+
+// taskWritten is what of a task came from outside; what it runs stays as it is written anyway.
+func (l *loader) taskWritten(n *decode.Node) written {
+	var w written
+	for _, e := range n.Entries {
+		if _, runs := l.opts.Kinds.Lookup(e.Name); e.Name == "name" || runs && e.Value.Shape != decode.Scalar {
+			continue
+		}
+		if w == nil {
+			w = written{}
+		}
+		w.note(e.Name, e.Value)
+	}
+	if len(w) == 0 {
+		return nil
+	}
+	return w
 }
 
 // names are those that one task's node makes.
 type names struct {
-	node   *node
+	node   *decode.Node
 	all    []string
 	braces bool
 }
@@ -111,18 +128,18 @@ type names struct {
 var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
 
 // taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
-func (l *loader) taskNames(task *node, limit int) names {
-	n := task.get("name")
-	if n == nil || n.kind != scalar || n.bad {
+func (l *loader) taskNames(task *decode.Node, limit int) names {
+	n := task.Get("name")
+	if n == nil || n.Shape != decode.Scalar || n.Bad {
 		return names{node: task}
 	}
-	if !n.settled {
-		l.add(n, "%s holds one of the task's own variables, which depend on its name", n.quoted())
+	if !n.Settled {
+		l.Add(n, "%s holds one of the task's own variables, which depend on its name", n.Quoted())
 		return names{node: task}
 	}
-	made, err := braceNames(n.text, max(limit, 0))
+	made, err := braceNames(n.Text, max(limit, 0))
 	if err != nil {
-		l.add(n, "%s %v", n.quoted(), err)
+		l.Add(n, "%s %v", n.Quoted(), err)
 		return names{node: n}
 	}
 	for _, name := range made {
@@ -131,24 +148,24 @@ func (l *loader) taskNames(task *node, limit int) names {
 			return names{node: n}
 		}
 	}
-	return names{node: n, all: made, braces: hasBraces(n.text)}
+	return names{node: n, all: made, braces: hasBraces(n.Text)}
 }
 
-func (l *loader) tellName(n *node, name string) {
+func (l *loader) tellName(n *decode.Node, name string) {
 	const allowed = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 	switch {
-	case strings.Contains(n.raw, "$(") || name == n.text:
-		l.refuse(n, allowed)
+	case strings.Contains(n.Raw, "$(") || name == n.Text:
+		l.Refuse(n, allowed)
 	default:
-		l.add(n, "%s makes the name %q, must be %s", n.quoted(), clipped(name), allowed)
+		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), decode.Clipped(name), allowed)
 	}
 }
 
 // once tells about tasks that are named twice, one error for each pair of places.
 func (l *loader) once(group string, made names) {
-	count := map[*node]int{}
-	example := map[*node]string{}
-	var order []*node
+	count := map[*decode.Node]int{}
+	example := map[*decode.Node]string{}
+	var order []*decode.Node
 	for _, name := range made.all {
 		key := group + "/" + name
 		first, twice := l.names[key]
@@ -161,34 +178,34 @@ func (l *loader) once(group string, made names) {
 		}
 	}
 	for _, first := range order {
-		also := "at " + first.place() + " as well"
+		also := "at " + first.Place.String() + " as well"
 		if first == made.node {
 			also = "twice by these braces"
 		}
 		if n := count[first] - 1; n > 0 {
 			also += fmt.Sprintf(" (and %d more)", n)
 		}
-		l.add(made.node, "task %q is named %s: a task stands once in a group", example[first], also)
+		l.Add(made.node, "task %q is named %s: a task stands once in a group", example[first], also)
 	}
 }
 
 // canonical is a task as it is written, its defaults included, and the names it makes but for their braces: what the order of
 // fields, comments and files does not change.
-func canonical(task *node) string {
-	name := task.get("name")
+func canonical(task *decode.Node) string {
+	name := task.Get("name")
 	text := ""
 	if name != nil {
-		text = name.text
+		text = name.Text
 	}
-	return jsonText(map[string]any{"name": text, "task": task.written()})
+	return jsonText(map[string]any{"name": text, "task": task.Written()})
 }
 
 // listHash is the same for the same tasks in any order.
-func listHash(selector *node, written []string) string {
+func listHash(selector *decode.Node, written []string) string {
 	slices.Sort(written)
 	var who any
 	if selector != nil {
-		who = selector.written()
+		who = selector.Written()
 	}
 	sum := sha256.Sum256([]byte(jsonText(map[string]any{"selector": who, "tasks": written})))
 	return hex.EncodeToString(sum[:8])

@@ -44,7 +44,7 @@ func TestHashIgnoresWhatVariablesHold(t *testing.T) {
 	write(t, path, group("      - {name: a, weight: $(N), labels: {l: $(N)}, exec: {command: [a, $(N)]}}\n"))
 	var hashes []string
 	for _, value := range []string{"1", "2"} {
-		s, err := Load([]string{path}, func(name string) (string, bool) { return value, name == "N" })
+		s, err := Load([]string{path}, optionsOf(func(name string) (string, bool) { return value, name == "N" }))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,106 +1,95 @@
 package config
 
-import "github.com/santhosh-tekuri/jsonschema/v6"
+import (
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
-// Load reads a configuration from files and directories, in that order, with variables from env. The error is of type
-// [Errors] and tells everything that is wrong at once. It never quotes a password or what a variable holds.
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// Options are what a configuration is read with.
+type Options struct {
+	// Env finds variables, as [os.LookupEnv] does.
+	Env decode.Lookup
+	// Kinds are what tasks may run.
+	Kinds *tasks.Kinds
+	// Callbacks are those that tasks may name; nil: it is not checked.
+	Callbacks *tasks.Registry
+}
+
+// Load reads a configuration from files and directories, in that order. The error is of type [decode.Errors] and has everything that is
+// wrong at once. It never quotes a password or what a variable holds.
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
-func Load(paths []string, env func(name string) (value string, ok bool)) (*Settings, error) {
-	l := &loader{env: env, names: map[string]*node{}, sum: newSum()}
+func Load(paths []string, opts Options) (*Settings, error) {
+	l := &loader{opts: opts, schema: compiled(opts.Kinds), names: map[string]*decode.Node{}, sum: newSum()}
 	files, errs := findFiles(paths)
-	l.errs, l.partial = errs, len(errs) > 0
-	var roots []*node
+	l.Errs, l.partial = errs, len(errs) > 0
+	var roots []*decode.Node
 	for _, file := range files {
 		if root := l.read(file); root != nil {
 			roots = append(roots, root)
 		}
 	}
-	if len(roots) == 0 && len(l.errs) == 0 {
-		l.errs = append(l.errs, Error{File: files[0], Line: 1, Col: 1, Message: "is empty, store.uri is required"})
+	if len(roots) == 0 && len(l.Errs) == 0 {
+		l.Errs = append(l.Errs, decode.Error{File: files[0], Line: 1, Col: 1, Message: "is empty, store.uri is required"})
 	}
 	var s *Settings
 	if len(roots) > 0 {
-		s = l.settings(join(roots, &l.problems), roots)
+		s = l.settings(join(roots, &l.Problems), roots)
 		s.Files, s.seen = files, l.sum.sum()
 	}
-	if len(l.errs) > 0 {
-		return nil, l.errs.ordered(files)
+	if len(l.Errs) > 0 {
+		return nil, l.Errs.Ordered(files)
 	}
 	return s, nil
 }
 
 // loader builds settings out of nodes.
 type loader struct {
-	problems
-	env   Lookup
-	scope Lookup           // what a task's own variables hold, while one is built
-	names map[string]*node // where each key GROUP/NAME is written
-	sum   sum              // of what was read
+	decode.Reader
+	opts   Options
+	schema *jsonschema.Schema
+	names  map[string]*decode.Node // where each key GROUP/NAME is written
+	sum    sum                     // of what was read
 	// partial says that a file could not be read: what is missing may stand there.
 	partial bool
 }
 
-func (l *loader) read(file string) *node {
+func (l *loader) read(file string) *decode.Node {
 	content, err := readFile(file)
 	l.sum.add(file, content, err)
 	if err != nil {
-		l.errs, l.partial = append(l.errs, Error{File: file, Message: err.Error()}), true
+		l.Errs, l.partial = append(l.Errs, decode.Error{File: file, Message: err.Error()}), true
 		return nil
 	}
-	before := len(l.errs)
-	root := parse(file, content, &l.problems)
+	before := len(l.Errs)
+	root := parse(file, content, l.schema, &l.Problems)
 	if root == nil {
-		l.partial = l.partial || len(l.errs) > before
+		l.partial = l.partial || len(l.Errs) > before
 		return nil
 	}
-	expandAll(root, l.env, &l.problems)
-	check(root, &l.problems)
+	l.expandAll(root)
+	l.check(root)
 	return root
 }
 
 // join makes one mapping of several files, less their groups. Everything in it stands once, but version, which is of each file.
-func join(roots []*node, p *problems) *node {
-	joined := &node{kind: mapping, index: -1, file: roots[0].file, line: 1, col: 1}
+func join(roots []*decode.Node, p *decode.Problems) *decode.Node {
+	joined := &decode.Node{Shape: decode.Mapping, Index: -1, Place: decode.Place{File: roots[0].File, Line: 1, Col: 1}}
 	for _, root := range roots {
-		for _, e := range root.entries {
-			if e.name == "groups" || e.value.kind == void {
+		for _, e := range root.Entries {
+			if e.Name == "groups" || e.Value.Shape == decode.Void {
 				continue
 			}
-			if first := joined.get(e.name); first != nil {
-				if e.name != "version" {
-					p.addAt(&node{file: root.file, line: e.line, col: e.col}, e.name,
-						"stands in %s as well: it may stand in one file", first.place())
+			if first := joined.Get(e.Name); first != nil {
+				if e.Name != "version" {
+					p.AddAt(e.Place, e.Name, "stands in %s as well: it may stand in one file", first.Place)
 				}
 				continue
 			}
-			joined.entries = append(joined.entries, e)
+			joined.Entries = append(joined.Entries, e)
 		}
 	}
 	return joined
 }
-
-// value is the final text of a scalar; false when it is left out, or wrong, which is then told.
-func (l *loader) value(n *node) (string, bool) {
-	switch {
-	case n == nil || n.kind != scalar || n.bad:
-		return "", false
-	case n.settled:
-		return n.text, true
-	}
-	// It holds a task's own variables: it could not be checked before.
-	own := *n
-	own.settled = false
-	expandOne(&own, l.scope, &l.problems)
-	if own.bad || own.kind == void {
-		n.bad = own.bad
-		return "", false
-	}
-	if !valid(n.schema, own.value()) {
-		l.refuse(n, allowed(n.schema))
-		return "", false
-	}
-	return own.text, true
-}
-
-func valid(s *jsonschema.Schema, value any) bool { return s == nil || s.Validate(value) == nil }

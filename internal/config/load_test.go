@@ -32,7 +32,7 @@ func tryLoad(t *testing.T, texts ...string) (*Settings, error) {
 	for i, text := range texts {
 		write(t, filepath.Join(dir, string(rune('a'+i))+".yaml"), text)
 	}
-	return Load([]string{dir}, testEnv)
+	return Load([]string{dir}, testOptions)
 }
 
 func write(t *testing.T, path, text string) {
@@ -283,7 +283,7 @@ func TestFilesAreTakenOnce(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "d.yaml"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load([]string{filepath.Join(dir, "b.yml"), dir, dir + "/./a.yaml"}, testEnv)
+	s, err := Load([]string{filepath.Join(dir, "b.yml"), dir, dir + "/./a.yaml"}, testOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestPod(t *testing.T) {
 		env = c.env
 		path := filepath.Join(t.TempDir(), "a.yaml")
 		write(t, path, minimal+"pod: "+c.pod+"\n")
-		s, err := Load([]string{path}, lookup)
+		s, err := Load([]string{path}, optionsOf(lookup))
 		if err != nil {
 			t.Errorf("%s: %v", c.pod, err)
 			continue
@@ -433,7 +433,7 @@ func TestLimitOfNames(t *testing.T) {
 }
 
 func TestNoPath(t *testing.T) {
-	if _, err := Load(nil, testEnv); err == nil || !strings.Contains(err.Error(), "--config") {
+	if _, err := Load(nil, testOptions); err == nil || !strings.Contains(err.Error(), "--config") {
 		t.Errorf("error %v, want one that names --config", err)
 	}
 }

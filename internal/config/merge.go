@@ -1,67 +1,92 @@
 package config
 
-import "slices"
+import (
+	"slices"
 
-var (
-	runners  = []string{"exec", "http", "callback"}
-	triggers = []string{"schedule", "every"}
-	// Fields of a task without ticks, and of one with; timeZone goes with schedule alone.
-	restartFields = []string{"restart", "backoff", "maxRestarts"}
-	tickFields    = []string{"overlap", "catchUp", "catchUpWindow", "timeout", "retry"}
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
+
+var triggers = []string{"schedule", "every"}
+
+// kindOf is the kind that a task's field names; nil when it has none or several.
+func (l *loader) kindOf(task *decode.Node) tasks.Kind {
+	var found []tasks.Kind
+	for _, kind := range l.opts.Kinds.All() {
+		if task.Get(kind.Name()) != nil {
+			found = append(found, kind)
+		}
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// misplaced are the fields that only some tasks have and that do not go with a task of the kind.
+func (l *loader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
+	goes := tasks.FieldsOfWork()
+	all := slices.Concat(goes.Owned, goes.Ticked)
+	for _, k := range l.opts.Kinds.All() {
+		all = append(append(all, k.Fields().Owned...), k.Fields().Ticked...)
+	}
+	if kind != nil {
+		goes = kind.Fields()
+	}
+	going := goes.Owned
+	if ticks {
+		going = goes.Ticked
+	}
+	wrong := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(going, name) })
+	if !schedule {
+		wrong = append(wrong, "timeZone")
+	}
+	if kind != nil && goes.Ticked == nil {
+		wrong = append(wrong, triggers...)
+	}
+	slices.Sort(wrong)
+	return slices.Compact(wrong)
+}
 
 // withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A default that
 // does not go with the task, as restart with a schedule, is left out: one group may hold tasks of all kinds.
-func withDefaults(task, defaults *node) *node {
-	if defaults == nil || task.kind != mapping {
+func (l *loader) withDefaults(task, defaults *decode.Node) *decode.Node {
+	if defaults == nil || task.Shape != decode.Mapping {
 		return task
 	}
-	skip := alternatives(task, runners)
+	skip := alternatives(task, l.opts.Kinds.Names())
 	skip = append(skip, alternatives(task, triggers)...)
-	has := func(name string) bool {
-		return task.get(name) != nil || defaults.get(name) != nil && !slices.Contains(skip, name)
-	}
-	if has("schedule") || has("every") {
-		skip = append(skip, restartFields...)
-	} else {
-		skip = append(skip, tickFields...)
-	}
-	if !has("schedule") {
-		skip = append(skip, "timeZone")
-	}
-	return overlay(task, defaults, skip)
+	merged := overlay(task, defaults, skip)
+	schedule := merged.Get("schedule") != nil
+	wrong := l.misplaced(l.kindOf(merged), schedule || merged.Get("every") != nil, schedule)
+	return overlay(task, defaults, append(skip, wrong...))
 }
 
 // alternatives are the others of names when the task has one of them itself.
-func alternatives(task *node, names []string) []string {
-	var own []string
-	for _, name := range names {
-		if task.get(name) != nil {
-			own = append(own, name)
-		}
-	}
-	if len(own) == 0 {
+func alternatives(task *decode.Node, names []string) []string {
+	isOwn := func(name string) bool { return task.Get(name) != nil }
+	if !slices.ContainsFunc(names, isOwn) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(own, name) })
+	return slices.DeleteFunc(slices.Clone(names), isOwn)
 }
 
 // overlay is a copy of top with the fields of below that it has not. What it shares with them is not changed.
-func overlay(top, below *node, skip []string) *node {
+func overlay(top, below *decode.Node, skip []string) *decode.Node {
 	merged := *top
-	merged.entries = slices.Clone(top.entries)
-	for _, e := range below.entries {
-		if e.value.kind == void || slices.Contains(skip, e.name) {
+	merged.Entries = slices.Clone(top.Entries)
+	for _, e := range below.Entries {
+		if e.Value.Shape == decode.Void || slices.Contains(skip, e.Name) {
 			continue
 		}
-		i := slices.IndexFunc(merged.entries, func(own entry) bool { return own.name == e.name })
+		i := slices.IndexFunc(merged.Entries, func(own decode.Entry) bool { return own.Name == e.Name })
 		switch {
 		case i < 0:
-			merged.entries = append(merged.entries, e)
-		case merged.entries[i].value.kind == void:
-			merged.entries[i] = e
-		case merged.entries[i].value.kind == mapping && e.value.kind == mapping:
-			merged.entries[i].value = overlay(merged.entries[i].value, e.value, nil)
+			merged.Entries = append(merged.Entries, e)
+		case merged.Entries[i].Value.Shape == decode.Void:
+			merged.Entries[i] = e
+		case merged.Entries[i].Value.Shape == decode.Mapping && e.Value.Shape == decode.Mapping:
+			merged.Entries[i].Value = overlay(merged.Entries[i].Value, e.Value, nil)
 		}
 	}
 	return &merged

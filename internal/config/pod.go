@@ -1,5 +1,7 @@
 package config
 
+import "github.com/shardctl/shardctl/pkg/tasks/decode"
+
 // Pod says which container of which pod this is, so that a restarted one takes its own keys back at once: restart in
 // place. Without it they wait for the lease, as after any death.
 type Pod struct {
@@ -12,20 +14,20 @@ type Pod struct {
 func (p Pod) InPlace() bool { return p.UID != "" && p.Container != "" && p.Dir != "" }
 
 // pod reads both container and dir or neither; the UID is $(POD_UID) where none is written.
-func (l *loader) pod(n *node) Pod {
-	uid, container, dir := n.get("uid"), n.get("container"), n.get("dir")
-	p := Pod{UID: l.text(uid, ""), Container: l.text(container, ""), Dir: l.text(dir, "")}
-	written := func(n *node, text string) bool { return text != "" || n != nil && n.bad }
+func (l *loader) pod(n *decode.Node) Pod {
+	uid, container, dir := n.Get("uid"), n.Get("container"), n.Get("dir")
+	p := Pod{UID: l.Text(uid, ""), Container: l.Text(container, ""), Dir: l.Text(dir, "")}
+	written := func(n *decode.Node, text string) bool { return text != "" || n != nil && n.Bad }
 	hasContainer, hasDir := written(container, p.Container), written(dir, p.Dir)
 	switch {
 	case hasContainer && !hasDir:
-		l.addAt(container, "pod.dir", "is required beside container: a directory that outlives the container and no more, such as an emptyDir")
+		l.AddAt(container.Place, "pod.dir", "is required beside container: a directory that outlives the container and no more, such as an emptyDir")
 	case hasDir && !hasContainer:
-		l.addAt(dir, "pod.container", "is required beside dir: the container's name in its pod")
+		l.AddAt(dir.Place, "pod.container", "is required beside dir: the container's name in its pod")
 	case !hasContainer && p.UID != "":
-		l.addAt(uid, "pod", "needs container and dir beside uid: all three, or none")
+		l.AddAt(uid.Place, "pod", "needs container and dir beside uid: all three, or none")
 	case hasContainer && p.UID == "":
-		p.UID, _ = l.env("POD_UID")
+		p.UID, _ = l.opts.Env("POD_UID")
 	}
 	return p
 }

@@ -1,26 +1,21 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
-	"github.com/shardctl/shardctl/pkg/tasks/httptask"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// Print writes the effective configuration as YAML: every default, braces expanded, fields of exec and http as they are
-// written, and secrets masked.
+// Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside the files stand as they
+// are written, $(NAME) or $(file:PATH), and passwords of URIs are hidden.
 func (s *Settings) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(s.shown()); err != nil {
+	if err := encoder.Encode(mappingOf(s.written.over("", s.fields()))); err != nil {
 		return fmt.Errorf("print configuration: %w", err)
 	}
 	if err := encoder.Close(); err != nil {
@@ -29,24 +24,19 @@ func (s *Settings) Print(w io.Writer) error {
 	return nil
 }
 
-// fields is a mapping that keeps its order.
-type fields []field
+// mapping is printed in the order of its fields, without what is nil.
+type mapping decode.Fields
 
-type field struct {
-	name  string
-	value any
-}
-
-// MarshalYAML gives a mapping without what is nil.
-func (f fields) MarshalYAML() (any, error) {
+// MarshalYAML makes a node.
+func (m mapping) MarshalYAML() (any, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, one := range f {
-		if one.value == nil {
+	for _, f := range m {
+		if f.Value == nil {
 			continue
 		}
 		var name, value yaml.Node
-		name.SetString(one.name)
-		if err := value.Encode(one.value); err != nil {
+		name.SetString(f.Name)
+		if err := value.Encode(mappingOf(f.Value)); err != nil {
 			return nil, err
 		}
 		n.Content = append(n.Content, &name, &value)
@@ -54,146 +44,119 @@ func (f fields) MarshalYAML() (any, error) {
 	return n, nil
 }
 
-func (s *Settings) shown() fields {
-	groups := make([]fields, len(s.Groups))
-	for i, g := range s.Groups {
-		groups[i] = g.shown(s.Lease.Duration)
-	}
-	return fields{
-		{"version", 1},
-		{"cluster", s.Cluster},
-		{"instance", s.Instance},
-		{"zone", s.Zone},
-		{"labels", some(s.Labels)},
-		{"revision", s.Revision},
-		{"maxTasks", s.MaxTasks},
-		{"rollout", s.Rollout},
-		{"pod", fields{{"uid", s.Pod.UID}, {"container", s.Pod.Container}, {"dir", s.Pod.Dir}}},
-		{"store", fields{{"uri", s.Store.Masked()}, {"database", set(s.Store.Database)}}},
-		{"lease", fields{{"duration", short(s.Lease.Duration)}, {"renewDeadline", short(s.Lease.RenewDeadline)}}},
-		{"rebalance", fields{
-			{"settle", short(s.Rebalance.Settle)},
-			{"maxMoves", s.Rebalance.MaxMoves},
-			{"onRestart", string(s.Rebalance.OnRestart)},
-			{"restartGrace", short(s.Rebalance.RestartGrace)},
-		}},
-		{"shutdown", fields{{"timeout", short(s.Shutdown.Timeout)}}},
-		{"server", fields{{"listen", s.Server.Listen}, {"advertise", s.Server.Advertise}, {"tls", append(s.Server.TLS.shown(), field{"caFile", s.Server.TLS.CAFile})}}},
-		{"admin", fields{{"listen", s.Admin.Listen}, {"tokensFile", s.Admin.TokensFile}, {"tls", s.Admin.TLS.shown()}}},
-		{"metrics", fields{{"perTask", s.Metrics.PerTask}}},
-		{"log", fields{{"level", s.Log.Level}, {"format", s.Log.Format}}},
-		{"groups", groups},
+// mappingOf is value for the encoder.
+func mappingOf(value any) any {
+	switch v := value.(type) {
+	case decode.Fields:
+		return mapping(v)
+	case []decode.Fields:
+		all := make([]mapping, len(v))
+		for i, fields := range v {
+			all[i] = mapping(fields)
+		}
+		return all
+	default:
+		return value
 	}
 }
 
-func (t TLS) shown() fields { return fields{{"certFile", t.CertFile}, {"keyFile", t.KeyFile}} }
-
-func (g Group) shown(lease time.Duration) fields {
-	all := make([]fields, len(g.Tasks))
-	for i, t := range g.Tasks {
-		all[i] = shownTask(t, lease)
+func (s *Settings) fields() decode.Fields {
+	groups := make([]decode.Fields, len(s.Groups))
+	for i, g := range s.Groups {
+		groups[i] = g.fields(s)
 	}
-	shown := fields{{"name", g.Name}}
+	database := decode.TextOrNil(s.Store.Database)
+	if _, outside := s.written["store.uri"]; outside && !s.Store.named {
+		database = nil // it is the URI's
+	}
+	return decode.Fields{
+		{Name: "version", Value: 1},
+		{Name: "cluster", Value: s.Cluster},
+		{Name: "instance", Value: s.Instance},
+		{Name: "zone", Value: s.Zone},
+		{Name: "labels", Value: decode.Map(s.Labels)},
+		{Name: "revision", Value: s.Revision},
+		{Name: "maxTasks", Value: s.MaxTasks},
+		{Name: "rollout", Value: s.Rollout},
+		{Name: "pod", Value: decode.Fields{
+			{Name: "uid", Value: s.Pod.UID}, {Name: "container", Value: s.Pod.Container}, {Name: "dir", Value: s.Pod.Dir},
+		}},
+		{Name: "store", Value: decode.Fields{{Name: "uri", Value: s.Store.Masked()}, {Name: "database", Value: database}}},
+		{Name: "lease", Value: decode.Fields{
+			{Name: "duration", Value: decode.Short(s.Lease.Duration)}, {Name: "renewDeadline", Value: decode.Short(s.Lease.RenewDeadline)},
+		}},
+		{Name: "rebalance", Value: decode.Fields{
+			{Name: "settle", Value: decode.Short(s.Rebalance.Settle)},
+			{Name: "maxMoves", Value: s.Rebalance.MaxMoves},
+			{Name: "onRestart", Value: string(s.Rebalance.OnRestart)},
+			{Name: "restartGrace", Value: decode.Short(s.Rebalance.RestartGrace)},
+		}},
+		{Name: "shutdown", Value: decode.Fields{{Name: "timeout", Value: decode.Short(s.Shutdown.Timeout)}}},
+		{Name: "server", Value: decode.Fields{
+			{Name: "listen", Value: s.Server.Listen}, {Name: "advertise", Value: s.Server.Advertise},
+			{Name: "tls", Value: append(s.Server.TLS.fields(), decode.Field{Name: "caFile", Value: s.Server.TLS.CAFile})},
+		}},
+		{Name: "admin", Value: decode.Fields{
+			{Name: "listen", Value: s.Admin.Listen}, {Name: "tokensFile", Value: s.Admin.TokensFile}, {Name: "tls", Value: s.Admin.TLS.fields()},
+		}},
+		{Name: "metrics", Value: decode.Fields{{Name: "perTask", Value: s.Metrics.PerTask}}},
+		{Name: "log", Value: decode.Fields{{Name: "level", Value: s.Log.Level}, {Name: "format", Value: s.Log.Format}}},
+		{Name: "groups", Value: groups},
+	}
+}
+
+func (t TLS) fields() decode.Fields {
+	return decode.Fields{{Name: "certFile", Value: t.CertFile}, {Name: "keyFile", Value: t.KeyFile}}
+}
+
+func (g Group) fields(s *Settings) decode.Fields {
+	all := make([]decode.Fields, len(g.Tasks))
+	for i, t := range g.Tasks {
+		all[i] = fieldsOf(t, tasks.Use{Ticks: t.Ticks(), Lease: s.Lease.Duration})
+		if i < len(g.tasksWritten) {
+			all[i] = g.tasksWritten[i].over("", all[i])
+		}
+	}
+	shown := decode.Fields{{Name: "name", Value: g.Name}}
 	if g.Cap != nil {
-		shown = append(shown, field{"cap", *g.Cap})
+		shown = append(shown, decode.Field{Name: "cap", Value: *g.Cap})
 	}
 	if len(g.Selector) > 0 {
-		shown = append(shown, field{"instances", fields{{"selector", g.Selector}}})
+		shown = append(shown, decode.Field{Name: "instances", Value: decode.Fields{{Name: "selector", Value: decode.Map(g.Selector)}}})
 	}
-	return append(shown, field{"tasks", all})
+	return append(g.written.over("", shown), decode.Field{Name: "tasks", Value: all})
 }
 
-// shownTask shows the fields that go with the task, so that what is printed is a configuration as well.
-func shownTask(t tasks.Task, lease time.Duration) fields {
-	shown := fields{
-		{"name", t.Name},
-		{"labels", some(t.Labels)},
-		{"weight", t.Weight},
+// fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.
+func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
+	shown := decode.Fields{
+		{Name: "name", Value: t.Name},
+		{Name: "labels", Value: decode.Map(t.Labels)},
+		{Name: "weight", Value: t.Weight},
+		{Name: t.Kind(), Value: t.Runner.Print(use)},
+		{Name: "stop", Value: decode.Fields{{Name: "signal", Value: t.Stop.Signal}, {Name: "timeout", Value: decode.Short(t.Stop.Timeout)}}},
 	}
-	switch r := t.Runner.(type) {
-	case callback.Runner:
-		shown = append(shown, field{"callback", string(r)})
-	case exec.Runner:
-		shown = append(shown, field{"exec", shownExec(r)})
-	case httptask.Runner:
-		shown = append(shown, field{"http", shownHTTP(r, cmp.Or(r.Timeout, min(httptask.DefaultTimeout, lease/4)))})
-	}
-	shown = append(shown, field{"stop", fields{{"signal", t.Stop.Signal}, {"timeout", short(t.Stop.Timeout)}}})
 	if !t.Ticks() {
 		return append(shown,
-			field{"restart", string(t.Restart)},
-			field{"backoff", append(shownBackoff(t.Backoff), field{"resetAfter", short(t.Backoff.ResetAfter)})},
-			field{"maxRestarts", t.MaxRestarts},
+			decode.Field{Name: "restart", Value: string(t.Restart)},
+			decode.Field{Name: "backoff", Value: append(backoffFields(t.Backoff), decode.Field{Name: "resetAfter", Value: decode.Short(t.Backoff.ResetAfter)})},
+			decode.Field{Name: "maxRestarts", Value: t.MaxRestarts},
 		)
 	}
 	if t.Schedule != "" {
-		shown = append(shown, field{"schedule", t.Schedule}, field{"timeZone", t.TimeZone})
+		shown = append(shown, decode.Field{Name: "schedule", Value: t.Schedule}, decode.Field{Name: "timeZone", Value: t.TimeZone})
 	} else {
-		shown = append(shown, field{"every", short(t.Every)})
+		shown = append(shown, decode.Field{Name: "every", Value: decode.Short(t.Every)})
 	}
 	return append(shown,
-		field{"overlap", string(t.Overlap)},
-		field{"catchUp", string(t.CatchUp)},
-		field{"catchUpWindow", short(t.CatchUpWindow)},
-		field{"timeout", short(t.Timeout)},
-		field{"retry", fields{{"attempts", t.Retry.Attempts}, {"backoff", shownBackoff(t.Retry.Backoff)}}},
+		decode.Field{Name: "overlap", Value: string(t.Overlap)},
+		decode.Field{Name: "catchUp", Value: string(t.CatchUp)},
+		decode.Field{Name: "catchUpWindow", Value: decode.Short(t.CatchUpWindow)},
+		decode.Field{Name: "timeout", Value: decode.Short(t.Timeout)},
+		decode.Field{Name: "retry", Value: decode.Fields{{Name: "attempts", Value: t.Retry.Attempts}, {Name: "backoff", Value: backoffFields(t.Retry.Backoff)}}},
 	)
 }
 
-func shownExec(e exec.Runner) fields {
-	shown := fields{{"command", maskArgs(e.Command)}, {"env", some(maskNamedAll(e.Env))}, {"dir", set(e.Dir)}}
-	if e.Ready.Notify {
-		return append(shown, field{"ready", fields{{"notify", true}}})
-	}
-	return append(shown, field{"ready", fields{{"delay", short(e.Ready.Delay)}}})
-}
-
-func shownHTTP(h httptask.Runner, timeout time.Duration) fields {
-	shown := fields{
-		{"url", maskText(h.URL)},
-		{"method", h.Method},
-		{"headers", some(maskNamedAll(h.Headers))},
-		{"body", set(maskText(h.Body))},
-		{"timeout", short(timeout)},
-		{"tokenFile", set(h.TokenFile)},
-	}
-	if h.CAFile != "" {
-		shown = append(shown, field{"tls", fields{{"caFile", h.CAFile}}})
-	}
-	return shown
-}
-
-func shownBackoff(b tasks.Backoff) fields {
-	return slices.Clip(fields{{"initial", short(b.Initial)}, {"max", short(b.Max)}})
-}
-
-// set is nil for an empty text, which is then left out.
-func set(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
-func some(m map[string]string) any {
-	if len(m) == 0 {
-		return nil
-	}
-	return m
-}
-
-// short prints a duration without the zero units that time.Duration adds: 5m, not 5m0s.
-func short(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "0s"
-	case d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d%time.Minute == 0 && d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return d.String()
-	}
+func backoffFields(b tasks.Backoff) decode.Fields {
+	return decode.Fields{{Name: "initial", Value: decode.Short(b.Initial)}, {Name: "max", Value: decode.Short(b.Max)}}
 }

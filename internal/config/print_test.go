@@ -25,25 +25,55 @@ func TestPrintGolden(t *testing.T) {
 	}
 	s := readScenario(t, abs)
 	s.chdir(t)
-	loaded, err := Load([]string{"."}, testEnv)
+	loaded, err := Load([]string{"."}, testOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := printed(t, loaded)
 	s.compare(t, abs, got)
-	if strings.Contains(got, "hunter2") {
-		t.Errorf("a password is printed:\n%s", got)
+	for _, secret := range []string{"hunter2", "twenty", "orders\n"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%q is printed, which came from outside the file or is a password:\n%s", secret, got)
+		}
+	}
+}
+
+// What a variable or a file holds is never printed, whatever its name and wherever it comes in.
+func TestPrintShowsNothingFromOutside(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "s3cret.from-file:1")
+	s := load(t, `
+cluster: $(A)
+instance: $(A)
+zone: $(A)
+rollout: $(A)
+labels: {x: $(A)}
+pod: {uid: $(A), container: $(A), dir: $(A)}
+store: {uri: "sqlite:$(A).db"}
+server: {advertise: "$(A)", tls: {certFile: "$(A)", keyFile: "$(A)"}}
+admin: {tokensFile: "$(file:`+secret+`)"}
+groups:
+  - name: $(A)
+    tasks: [{name: $(A), labels: {x: $(A)}, exec: {command: [$(A)], env: {X: $(A)}, dir: $(A)}}]
+`)
+	got := printed(t, s)
+	got = strings.ReplaceAll(got, "name: s3cret", "name: A") // groups and tasks are known by their names, here and everywhere
+	if strings.Contains(got, "s3cret") {
+		t.Errorf("printed:\n%s", got)
+	}
+	if !strings.Contains(got, "certFile: $(A)") || !strings.Contains(got, "tokensFile: $(file:"+secret+")") {
+		t.Errorf("not shown as it is written:\n%s", got)
 	}
 }
 
 func TestPrintIsAConfiguration(t *testing.T) {
-	first, err := Load([]string{"../../config/full.yaml"}, os.LookupEnv)
+	first, err := Load([]string{"../../config/full.yaml"}, optionsOf(os.LookupEnv))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write(t, path, printed(t, first))
-	second, err := Load([]string{path}, os.LookupEnv)
+	second, err := Load([]string{path}, optionsOf(os.LookupEnv))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,21 +91,22 @@ func TestPrintIsAConfiguration(t *testing.T) {
 	}
 }
 
-func TestMaskText(t *testing.T) {
+func TestMaskURI(t *testing.T) {
 	for text, want := range map[string]string{
 		"mongodb://u:p@h/d":                        "mongodb://u:xxxxx@h/d",
 		"mongodb://u:p@h@h/d":                      "mongodb://u:xxxxx@h/d",
 		"mongodb://u:p/q?r@h/d":                    "mongodb://u:xxxxx@h/d",
 		"mongodb://u@h/d":                          "mongodb://u@h/d",
-		"mongodb://u:$(P)@h/d":                     "mongodb://u:$(P)@h/d",
+		"mongodb://u:$(P)@h/d":                     "mongodb://u:xxxxx@h/d",
+		"https://u:$(P)@h/d":                       "https://u:$(P)@h/d",
 		"mongodb://h/d?a=b&proxyPassword=p&c=d":    "mongodb://h/d?a=b&proxyPassword=xxxxx&c=d",
 		"mongodb://h/?authMechanismProperties=A:b": "mongodb://h/?authMechanismProperties=xxxxx",
-		"https://svc/x?token=abc#f":                "https://svc/x?token=xxxxx#f",
+		"https://u:p@svc/x":                        "https://u:xxxxx@svc/x",
 		"psql postgres://u:p@h/d -c 'select 1'":    "psql postgres://u:xxxxx@h/d -c 'select 1'",
 		"sqlite:a.db":                              "sqlite:a.db",
 		"":                                         "",
 	} {
-		if got := maskText(text); got != want {
+		if got := masked(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}

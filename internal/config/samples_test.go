@@ -9,7 +9,11 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/pkg/tasks"
 	exectask "github.com/shardctl/shardctl/pkg/tasks/exec"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func TestSamples(t *testing.T) {
@@ -20,7 +24,7 @@ func TestSamples(t *testing.T) {
 	}
 	none := func(string) (string, bool) { return "", false }
 	for _, file := range files {
-		s, err := Load([]string{file}, none)
+		s, err := Load([]string{file}, optionsOf(none))
 		if err != nil {
 			t.Errorf("%s:\n%v", file, err)
 			continue
@@ -55,16 +59,16 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &problems{}
-	root := parse("full.yaml", content, p)
-	if len(p.errs) > 0 {
-		t.Fatal(p.errs)
+	p := &decode.Problems{}
+	root := parse("full.yaml", content, compiled(kinds.All()), p)
+	if len(p.Errs) > 0 {
+		t.Fatal(p.Errs)
 	}
 	shown := map[*jsonschema.Schema]map[string]bool{}
-	fieldsOf(root, shown)
+	fieldsIn(root, shown)
 	// In defaults not every field of a task is shown again; notify is the alternative to delay; a callback is shown as a comment,
 	// since every sample must run.
-	elsewhere := slices.Concat(runners, triggers, restartFields, tickFields, []string{"weight", "timeZone", "notify"})
+	elsewhere := slices.Concat(kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked, []string{"weight", "timeZone", "notify"})
 	for schema, names := range shown {
 		_, isTask := schema.Properties["name"]
 		for name := range schema.Properties {
@@ -75,18 +79,18 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	}
 }
 
-// fieldsOf notes for each schema of a mapping which of its fields stand somewhere in n.
-func fieldsOf(n *node, shown map[*jsonschema.Schema]map[string]bool) {
-	if n.kind == mapping && len(n.schema.Properties) > 0 && shown[n.schema] == nil {
-		shown[n.schema] = map[string]bool{}
+// fieldsIn notes for each schema of a mapping which of its fields stand somewhere in n.
+func fieldsIn(n *decode.Node, shown map[*jsonschema.Schema]map[string]bool) {
+	if n.Shape == decode.Mapping && len(schemaOf(n).Properties) > 0 && shown[schemaOf(n)] == nil {
+		shown[schemaOf(n)] = map[string]bool{}
 	}
-	for _, e := range n.entries {
-		if len(n.schema.Properties) > 0 {
-			shown[n.schema][e.name] = true
+	for _, e := range n.Entries {
+		if len(schemaOf(n).Properties) > 0 {
+			shown[schemaOf(n)][e.Name] = true
 		}
-		fieldsOf(e.value, shown)
+		fieldsIn(e.Value, shown)
 	}
-	for _, item := range n.items {
-		fieldsOf(item, shown)
+	for _, item := range n.Items {
+		fieldsIn(item, shown)
 	}
 }

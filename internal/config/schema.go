@@ -1,34 +1,17 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	samples "github.com/shardctl/shardctl/config"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
-
-// compiled is the schema. It is part of the program, so what is wrong with it shows in every test.
-var compiled = sync.OnceValue(func() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(samples.Schema))
-	if err != nil {
-		panic(fmt.Sprintf("config: schema: %v", err))
-	}
-	const name = "shardctl.schema.json"
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(name, doc); err != nil {
-		panic(fmt.Sprintf("config: schema: %v", err))
-	}
-	return compiler.MustCompile(name)
-})
 
 // resolve follows references, and of alternatives the first: the second is always a variable that is not known yet.
 func resolve(s *jsonschema.Schema) *jsonschema.Schema {
@@ -64,10 +47,10 @@ func itemSchema(s *jsonschema.Schema) *jsonschema.Schema {
 }
 
 // check holds a file against the schema.
-func check(root *node, p *problems) {
+func (l *loader) check(root *decode.Node) {
 	var invalid *jsonschema.ValidationError
-	if err := compiled().Validate(root.value()); errors.As(err, &invalid) {
-		leaves(invalid, func(e *jsonschema.ValidationError) { tell(root.find(e.InstanceLocation), e, p) })
+	if err := l.schema.Validate(value(root)); errors.As(err, &invalid) {
+		leaves(invalid, func(e *jsonschema.ValidationError) { report(root.Find(e.InstanceLocation), e, &l.Problems) })
 	}
 }
 
@@ -85,57 +68,40 @@ func leaves(e *jsonschema.ValidationError, f func(*jsonschema.ValidationError)) 
 	}
 }
 
-// find is the node at a place that the validator names.
-func (n *node) find(place []string) *node {
-	for _, step := range place {
-		next := n.get(step)
-		if n.kind == list {
-			if i, err := strconv.Atoi(step); err == nil && i < len(n.items) {
-				next = n.items[i]
-			}
-		}
-		if next == nil {
-			return n
-		}
-		n = next
-	}
-	return n
-}
-
-// tell words an error of the validator.
-func tell(n *node, e *jsonschema.ValidationError, p *problems) {
+// report words an error of the validator.
+func report(n *decode.Node, e *jsonschema.ValidationError, p *decode.Problems) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			p.addAt(n, under(n.field(), name), "is required")
+			p.AddAt(n.Place, decode.Under(n.Field(), name), "is required")
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			tellUnknown(n, name, p)
+			reportUnknown(n, name, p)
 		}
 	case *kind.MinItems:
-		p.add(n, "is empty, must hold at least %d", k.Want)
+		p.Add(n, "is empty, must hold at least %d", k.Want)
 	default:
-		tellRefused(n, p)
+		reportRefused(n, p)
 	}
 }
 
-func tellRefused(n *node, p *problems) {
+func reportRefused(n *decode.Node, p *decode.Problems) {
 	switch {
-	case n.bad:
-	case n.kind == mapping:
-		p.add(n, "is a mapping, must be %s", allowed(n.schema))
-	case n.kind == list:
-		p.add(n, "is a list, must be %s", allowed(n.schema))
-	case n.kind == void:
-		p.add(n, "is empty, must be %s", allowed(n.schema))
-	case wants(n.schema, "object") || wants(n.schema, "array"):
+	case n.Bad:
+	case n.Shape == decode.Mapping:
+		p.Add(n, "is a mapping, must be %s", allowed(schemaOf(n)))
+	case n.Shape == decode.List:
+		p.Add(n, "is a list, must be %s", allowed(schemaOf(n)))
+	case n.Shape == decode.Void:
+		p.Add(n, "is empty, must be %s", allowed(schemaOf(n)))
+	case wants(schemaOf(n), "object") || wants(schemaOf(n), "array"):
 		// What stands here was meant for another field, a secret perhaps: it is not quoted.
-		p.add(n, "is text, must be %s", allowed(n.schema))
-	case !n.plain && !wants(n.schema, "string") && !variableOnly.MatchString(n.raw):
-		p.add(n, "is the text %s, must be %s, without quotes", n.quoted(), allowed(n.schema))
+		p.Add(n, "is text, must be %s", allowed(schemaOf(n)))
+	case !n.Plain && !wants(schemaOf(n), "string") && !n.VariableOnly():
+		p.Add(n, "is the text %s, must be %s, without quotes", n.Quoted(), allowed(schemaOf(n)))
 	default:
-		p.refuse(n, allowed(n.schema))
+		p.Refuse(n, allowed(schemaOf(n)))
 	}
 }
 
@@ -159,16 +125,10 @@ func fieldNames(s *jsonschema.Schema) string {
 	return strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")
 }
 
-func tellUnknown(n *node, name string, p *problems) {
-	at := *n
-	for _, e := range n.entries {
-		if e.name == name {
-			at.line, at.col = e.line, e.col
-		}
-	}
+func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
 	hint := ""
-	if near := nearest(name, slices.Sorted(maps.Keys(n.schema.Properties))); near != "" {
+	if near := nearest(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
 		hint = fmt.Sprintf("did you mean %s? ", near)
 	}
-	p.addAt(&at, under(n.field(), name), "is not a field, %sallowed are %s", hint, fieldNames(n.schema))
+	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", hint, fieldNames(schemaOf(n)))
 }

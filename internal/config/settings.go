@@ -35,7 +35,8 @@ type Settings struct {
 	// Files are the files that were read, in order; of a directory, those in it.
 	Files []string
 
-	seen [sha256.Size]byte // what the files held
+	seen    [sha256.Size]byte // what the files held
+	written written           // of all but groups
 }
 
 // Store says where locks are kept.
@@ -43,6 +44,7 @@ type Store struct {
 	// URI begins with a registered scheme (see package store). It may hold a password: show [Store.Masked] instead.
 	URI      string
 	Database string // never empty where the store keeps several on one server
+	named    bool   // the file names the database
 }
 
 // Lease is the time a replica may be silent before its tasks run elsewhere.
@@ -117,6 +119,9 @@ type Group struct {
 	// Hash says which list this is, equal on replicas with equal lists: of the tasks' names and fields as written and the
 	// selector, never of what variables hold. The cap is left out, since each replica may have its own.
 	Hash string
+
+	written      written   // of the group itself
+	tasksWritten []written // of each task; nil where nothing came from outside
 }
 
 // Tasks counts the tasks of all groups.

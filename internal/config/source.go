@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // maxFile bounds a configuration file.
@@ -18,16 +20,16 @@ const maxFile = 16 << 20
 
 // findFiles lists the files that paths mean: files as they are, of directories the *.yaml and *.yml in them, without
 // those whose names begin with a dot, in order of names. A file that is meant twice is listed once.
-func findFiles(paths []string) ([]string, Errors) {
+func findFiles(paths []string) ([]string, decode.Errors) {
 	if len(paths) == 0 {
-		return nil, Errors{{Message: "no configuration is given, name a file or directory with --config"}}
+		return nil, decode.Errors{{Message: "no configuration is given, name a file or directory with --config"}}
 	}
 	var files []string
-	var errs Errors
+	var errs decode.Errors
 	for _, path := range paths {
 		found, err := filesAt(path)
 		if err != nil {
-			errs = append(errs, Error{File: path, Message: err.Error()})
+			errs = append(errs, decode.Error{File: path, Message: err.Error()})
 		}
 		for _, file := range found {
 			if !slices.Contains(files, file) {

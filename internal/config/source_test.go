@@ -19,7 +19,7 @@ func TestFIFOIsRefused(t *testing.T) {
 	for _, path := range []string{fifo, dir} {
 		done := make(chan error, 1)
 		go func() {
-			_, err := Load([]string{path}, os.LookupEnv)
+			_, err := Load([]string{path}, optionsOf(os.LookupEnv))
 			done <- err
 		}()
 		select {
@@ -42,7 +42,7 @@ func TestServerCAFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Load([]string{path}, func(string) (string, bool) { return "", false })
+		return Load([]string{path}, optionsOf(func(string) (string, bool) { return "", false }))
 	}
 	s, err := load("{certFile: c.pem, keyFile: k.pem, caFile: ca.pem}")
 	if err != nil {

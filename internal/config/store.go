@@ -4,35 +4,33 @@ import (
 	"errors"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // store reads where locks are kept. Its errors never quote the URI: it may hold a password, also where it is wrong.
-func (l *loader) store(root *node) Store {
-	n := root.at("store", "uri")
-	uri, ok := l.value(n)
+func (l *loader) store(root *decode.Node) Store {
+	n, database := root.At("store", "uri"), root.At("store", "database")
+	uri, ok := l.Value(n)
 	if !ok {
-		if n == nil {
-			at := root
-			if section := root.get("store"); section != nil {
-				at = section
-			}
-			if at.bad || l.partial {
-				return Store{}
-			}
-			l.addAt(at, "store.uri", "is required: %s", store.Forms())
+		at := root
+		if section := root.Get("store"); section != nil {
+			at = section
+		}
+		if n == nil && !at.Bad && !l.partial {
+			l.AddAt(at.Place, "store.uri", "is required: %s", store.Forms())
 		}
 		return Store{}
 	}
-	database := root.at("store", "database")
-	c, err := store.Parse(store.Config{URI: uri, Database: l.text(database, "")})
+	named := l.Text(database, "")
+	c, err := store.Parse(store.Config{URI: uri, Database: named})
 	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
 		at := n
-		if wrong.Field == "database" {
+		if wrong.Field == "database" && database != nil {
 			at = database
 		}
-		l.add(at, "%s", wrong.Text)
+		l.Add(at, "%s", wrong.Text)
 	} else if err != nil {
-		l.add(n, "%v", err)
+		l.Add(n, "%v", err)
 	}
-	return Store{URI: uri, Database: c.Database}
+	return Store{URI: uri, Database: c.Database, named: named != ""}
 }

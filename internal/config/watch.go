@@ -2,11 +2,8 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -14,30 +11,34 @@ import (
 )
 
 const (
-	// settle is how long the files must be quiet: an editor or a ConfigMap changes them in several steps.
-	settle = 100 * time.Millisecond
-	// pollEvery is how often the files are looked at without being told: some file systems tell nothing.
+	// settle is how long the files must be quiet: an editor or a ConfigMap changes them in several steps. Where they never are, they
+	// are looked at all the same after patience; and never more often than every lookEvery.
+	settle    = 100 * time.Millisecond
+	patience  = time.Second
+	lookEvery = 500 * time.Millisecond
+	// pollEvery is how often the files are looked at without an event: some file systems have none.
 	pollEvery = 10 * time.Second
 )
 
-// Watcher loads a configuration anew when its files change, or when it is told to. Fill in the exported fields, then Run it.
+// Watcher loads a configuration again when its files change, or when Trigger asks for it. Fill in the exported fields, then Run it.
 type Watcher struct {
-	Paths []string // as for [Load]
-	Env   Lookup   // as for [Load]
+	Paths   []string // as for [Load]
+	Options Options  // as for [Load]
 	// Applied is called with the configuration to go on with: Current with new task lists. restart names the fields outside
 	// the task lists that have changed as well, and wait for a restart; see [Changed]. It is called also when a refused
 	// configuration is good again, and after each Trigger.
 	Applied func(s *Settings, restart []string)
-	// Refused is called when the configuration cannot be used, with [Errors]; the last good one stays.
+	// Refused is called when the configuration cannot be used, with [decode.Errors]; the last good one stays.
 	Refused func(err error)
 	Logger  logr.Logger
 
 	triggers chan struct{}
+	links    func(path string) (string, error) // follows symlinks
 }
 
 // NewWatcher makes a watcher of the files that paths mean. Set its hooks before Run.
-func NewWatcher(paths []string, env func(name string) (value string, ok bool)) *Watcher {
-	return &Watcher{Paths: paths, Env: env, triggers: make(chan struct{}, 1)}
+func NewWatcher(paths []string, opts Options) *Watcher {
+	return &Watcher{Paths: paths, Options: opts, triggers: make(chan struct{}, 1), links: filepath.EvalSymlinks}
 }
 
 // Trigger loads the configuration again, changed or not, as SIGHUP asks for. It may be called concurrently and never blocks;
@@ -58,33 +59,37 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.Logger.Error(err, "cannot watch the configuration, it is read every 10 s instead")
-		notify = &fsnotify.Watcher{} // its channels are nil: they never tell anything
+		notify = &fsnotify.Watcher{} // its channels are nil: they never have anything
 	} else {
 		defer func() { _ = notify.Close() }()
 	}
 	r := &reloader{w: w, start: current, seen: current.seen}
-	watched := w.watch(notify, nil)
+	at := w.watch(notify, watched{})
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
+	var p pace
 	quiet := time.NewTimer(settle) // soon: what changed between Load and now
 	defer quiet.Stop()
+	look := func() {
+		p.looked(time.Now())
+		r.look()
+		at = w.watch(notify, at)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case event := <-notify.Events:
-			if w.concerns(event.Name) {
-				quiet.Reset(settle)
+			if at.concerns(event.Name) {
+				quiet.Reset(p.event(time.Now()))
 			}
 		case err := <-notify.Errors:
 			w.Logger.V(1).Info("events about the configuration were lost", "error", err.Error())
-			quiet.Reset(settle)
+			quiet.Reset(p.event(time.Now()))
 		case <-quiet.C:
-			r.look()
-			watched = w.watch(notify, watched)
+			look()
 		case <-poll.C:
-			r.look()
-			watched = w.watch(notify, watched)
+			look()
 		case <-w.triggers:
 			r.load()
 		}
@@ -92,105 +97,38 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 }
 
 // watch adds the directories that matter now, and removes those that did not stay.
-func (w *Watcher) watch(notify *fsnotify.Watcher, watched []string) []string {
+func (w *Watcher) watch(notify *fsnotify.Watcher, before watched) watched {
 	if notify.Events == nil {
-		return nil
+		return watched{}
 	}
-	dirs := directories(w.Paths)
-	for _, dir := range dirs {
+	now := watchedBy(w.Paths, w.links)
+	for _, dir := range now.dirs {
 		// A directory put in the place of another is another one under the same name: adding it again is the way to follow.
 		if err := notify.Add(dir); err != nil {
 			w.Logger.V(1).Info("cannot watch a directory of the configuration", "directory", dir, "error", err.Error())
 		}
 	}
-	for _, dir := range watched {
-		if !slices.Contains(dirs, dir) {
+	for _, dir := range before.dirs {
+		if !slices.Contains(now.dirs, dir) {
 			_ = notify.Remove(dir) // it may be gone already
 		}
 	}
-	return dirs
+	return now
 }
 
-// directories are those in which a change of the files would show: where paths stand, and where symlinks lead.
-func directories(paths []string) []string {
-	var dirs []string
-	add := func(dir string) {
-		if abs, err := filepath.Abs(dir); err == nil && !slices.Contains(dirs, abs) {
-			dirs = append(dirs, abs)
-		}
-	}
-	for _, path := range paths {
-		add(filepath.Dir(path))
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			continue
-		}
-		if info, err := os.Stat(target); err == nil && info.IsDir() {
-			add(path)
-			add(target)
-			continue
-		}
-		add(filepath.Dir(target))
-	}
-	return dirs
+// pace says how soon after an event the files are looked at.
+type pace struct {
+	first time.Time // of the events since the last look; zero: none
+	last  time.Time // look
 }
 
-// concerns says whether an event may be about the configuration. What else is written beside it, a database perhaps, is not read about
-// all the time. ..data is what a ConfigMap swaps.
-func (w *Watcher) concerns(name string) bool {
-	base := filepath.Base(name)
-	if isConfigName(base) || strings.HasPrefix(base, "..") {
-		return true
-	}
-	for _, path := range w.Paths {
-		if filepath.Base(path) == base {
-			return true
-		}
-		if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(target) == base {
-			return true
-		}
-	}
-	return false
-}
+func (p *pace) looked(now time.Time) { p.first, p.last = time.Time{}, now }
 
-// reloader remembers what was seen and said.
-type reloader struct {
-	w     *Watcher
-	start *Settings // what the process was started with
-	seen  [sha256.Size]byte
-}
-
-// look loads the files when they hold something else than before.
-func (r *reloader) look() {
-	if now := fingerprint(r.w.Paths); now != r.seen {
-		r.load()
+// event is how long to wait from an event on.
+func (p *pace) event(now time.Time) time.Duration {
+	if p.first.IsZero() {
+		p.first = now
 	}
-}
-
-func (r *reloader) load() {
-	r.seen = fingerprint(r.w.Paths)
-	s, err := Load(r.w.Paths, r.w.Env)
-	if err != nil {
-		if r.w.Refused != nil {
-			r.w.Refused(err)
-		}
-		return
-	}
-	if r.w.Applied != nil {
-		r.w.Applied(r.start.WithLists(s), Changed(r.start, s))
-	}
-}
-
-// fingerprint tells whether the files hold what they held before.
-func fingerprint(paths []string) [sha256.Size]byte {
-	files, errs := findFiles(paths)
-	sum := newSum()
-	for _, err := range errs {
-		sum.add(err.File, nil, err)
-	}
-	for _, file := range files {
-		content, err := readFile(file)
-		sum.add(file, content, err)
-	}
-	return sum.sum()
+	wait := min(settle, p.first.Add(patience).Sub(now))
+	return max(0, wait, p.last.Add(lookEvery).Sub(now))
 }

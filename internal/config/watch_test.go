@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,11 +31,11 @@ type watching struct {
 // watchOver runs a watcher until the test ends.
 func watchOver(t *testing.T, path string) watching {
 	t.Helper()
-	start, err := Load([]string{path}, testEnv)
+	start, err := Load([]string{path}, testOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watching{NewWatcher([]string{path}, testEnv), make(chan applied, 100), make(chan error, 100)}
+	w := watching{NewWatcher([]string{path}, testOptions), make(chan applied, 100), make(chan error, 100)}
 	w.Applied = func(s *Settings, restart []string) { w.applied <- applied{s, restart} }
 	w.Refused = func(err error) { w.refused <- err }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +101,7 @@ func TestWatchFile(t *testing.T) {
 	w.expect(t, "b")
 
 	put(t, path, one("b")+"cap: 3\n")
-	var errs Errors
+	var errs decode.Errors
 	if err := next(t, w.refused); !errors.As(err, &errs) || errs[0].Field != "cap" {
 		t.Fatalf("refused with %v", err)
 	}
@@ -215,13 +217,13 @@ func TestTriggerLoadsUnchanged(t *testing.T) {
 func TestChangeBeforeRunIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
-	start, err := Load([]string{path}, testEnv)
+	start, err := Load([]string{path}, testOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, path, one("b"))
 	got := make(chan *Settings, 10)
-	w := NewWatcher([]string{path}, testEnv)
+	w := NewWatcher([]string{path}, testOptions)
 	w.Applied = func(s *Settings, _ []string) { got <- s }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -236,7 +238,7 @@ func TestChangeBeforeRunIsNoticed(t *testing.T) {
 }
 
 func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
-	w := NewWatcher([]string{"dir/app.conf"}, testEnv)
+	w := watchedBy([]string{"dir/app.conf"}, filepath.EvalSymlinks)
 	for name, want := range map[string]bool{
 		"dir/app.conf": true, "dir/other.yaml": true, "dir/..data": true, "dir/shardctl.db": false, "dir/shardctl.db-wal": false,
 	} {

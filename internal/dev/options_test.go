@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
 )
 
 func TestValidate(t *testing.T) {
@@ -58,7 +59,9 @@ func TestConfigFileLoads(t *testing.T) {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := config.Load([]string{file}, func(string) (string, bool) { return "", false })
+			s, err := config.Load([]string{file}, config.Options{
+				Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

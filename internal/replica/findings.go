@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func storeUnreachable(why string) status.Problem {
@@ -34,7 +34,7 @@ func restartRequired(instance string, fields []string) status.Problem {
 
 func configInvalid(instance string, err error) status.Problem {
 	message := err.Error()
-	var all config.Errors
+	var all decode.Errors
 	if errors.As(err, &all) && len(all) > 1 {
 		message = fmt.Sprintf("%v (and %d more)", all[0], len(all)-1)
 	}

@@ -14,10 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // sample is the configuration of these tests.
@@ -40,7 +42,7 @@ func settings(t *testing.T) *config.Settings {
 	if err := os.WriteFile(path, []byte(sample), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := config.Load([]string{path}, os.LookupEnv)
+	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +400,7 @@ func TestReloadProblems(t *testing.T) {
 			return p.Reason == reason && p.Instance == "a" && strings.Contains(p.Message, text)
 		})
 	}
-	r.Refuse(config.Errors{{File: "x.yaml", Line: 3, Message: "is bad"}, {File: "x.yaml", Line: 4, Message: "too"}})
+	r.Refuse(decode.Errors{{File: "x.yaml", Line: 3, Message: "is bad"}, {File: "x.yaml", Line: 4, Message: "too"}})
 	if !has(status.ProblemConfigInvalid, "x.yaml:3: is bad (and 1 more)") {
 		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
@@ -70,7 +71,7 @@ groups:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := config.Load([]string{path}, os.LookupEnv)
+	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Env is what one run of a task is given. A runner may hand on parts of it, but keeps nothing of it after Run returns.
@@ -100,7 +101,7 @@ func (e Env) Own() Variables {
 
 // Expand replaces the variables in text by the task's own and the replica's. What is wrong names the field.
 func (e Env) Expand(field, text string) (string, error) {
-	value, err := Expand(text, LookupIn(e.Own(), ParseEnviron(e.Environ())))
+	value, err := decode.Expand(text, LookupIn(e.Own(), ParseEnviron(e.Environ())))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", field, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 )
 
@@ -23,6 +24,9 @@ type named string
 
 func (n named) Kind() string                 { return "callback" }
 func (n named) NeedsRestart(old Runner) bool { return old != Runner(n) }
+
+func (named) Validate(Use) []decode.Fault { return nil }
+func (n named) Print(Use) any             { return string(n) }
 
 func (n named) Run(ctx context.Context, env Env) Ending {
 	call, ok := env.Callbacks.Lookup(string(n))
@@ -38,6 +42,9 @@ type shell string
 
 func (s shell) Kind() string                 { return "exec" }
 func (s shell) NeedsRestart(old Runner) bool { return old != Runner(s) }
+
+func (shell) Validate(Use) []decode.Fault { return nil }
+func (s shell) Print(Use) any             { return string(s) }
 
 func (s shell) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 var errWork = errors.New("work failed")
@@ -234,6 +235,9 @@ type finished struct{}
 
 func (finished) Kind() string             { return "finished" }
 func (finished) NeedsRestart(Runner) bool { return false }
+
+func (finished) Validate(Use) []decode.Fault { return nil }
+func (finished) Print(Use) any               { return nil }
 
 func (finished) Run(ctx context.Context, _ Env) Ending {
 	<-ctx.Done()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Runner is the work of a task: its kind with that kind's fields filled in. It is a value that nobody changes, and its methods may be
@@ -14,6 +16,10 @@ import (
 type Runner interface {
 	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
 	Kind() string
+	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are known.
+	Validate(use Use) []decode.Fault
+	// Print is what stands in a configuration for it, defaults filled in: text, a list, or [decode.Fields].
+	Print(use Use) any
 	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.
 	NeedsRestart(old Runner) bool
 	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on for as long as ctx does.
@@ -25,6 +31,13 @@ type Runner interface {
 type Leaver interface {
 	Runner
 	Leave(ctx context.Context, env Env)
+}
+
+// Use is what a runner is used for.
+type Use struct {
+	Ticks     bool          // by a task that is fired by a schedule
+	Lease     time.Duration // of the replica as configured; it may run with another until it is restarted
+	Callbacks *Registry     // nil: not known
 }
 
 // Start is one start of a task's work.

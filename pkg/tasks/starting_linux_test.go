@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // More commands than may start at once hang on a file that does not answer, as on a dead file server. A task beside them
@@ -63,6 +64,9 @@ type program string
 
 func (p program) Kind() string                 { return "exec" }
 func (p program) NeedsRestart(old Runner) bool { return old != Runner(p) }
+
+func (program) Validate(Use) []decode.Fault { return nil }
+func (p program) Print(Use) any             { return string(p) }
 
 func (p program) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{Args: []string{string(p)}, Env: env.Environ()})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // withheld says whether a variable of the replica is kept from its tasks: what opens the store or the admin API, and the socket by which
@@ -22,20 +23,20 @@ func (r Runner) command(env tasks.Env) (tasks.Command, error) {
 	base, own := tasks.ParseEnviron(env.Environ()), env.Own()
 	set := make(tasks.Variables, len(r.Env))
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		value, err := tasks.Expand(r.Env[name], tasks.LookupIn(own, base))
+		value, err := decode.Expand(r.Env[name], tasks.LookupIn(own, base))
 		if err != nil {
 			return tasks.Command{}, fmt.Errorf("exec.env.%s: %w", name, err)
 		}
 		set[name] = value
 	}
 	all := tasks.LookupIn(own, set, base)
-	dir, err := tasks.Expand(r.Dir, all)
+	dir, err := decode.Expand(r.Dir, all)
 	if err != nil {
 		return tasks.Command{}, fmt.Errorf("exec.dir: %w", err)
 	}
 	args := make([]string, len(r.Command))
 	for i, arg := range r.Command {
-		if args[i], err = tasks.Expand(arg, all); err != nil {
+		if args[i], err = decode.Expand(arg, all); err != nil {
 			return tasks.Command{}, fmt.Errorf("exec.command[%d]: %w", i, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // The events that an endpoint is told.
@@ -114,7 +115,7 @@ func (r Runner) authorize(request *http.Request, env tasks.Env) error {
 	if err != nil || path == "" {
 		return err
 	}
-	token, err := tasks.ReadFile(path)
+	token, err := decode.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("http.tokenFile: %w", err)
 	}

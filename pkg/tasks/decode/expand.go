@@ -1,4 +1,4 @@
-package tasks
+package decode
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ const maxExpandedFile = 1 << 20
 //	$(file:/path)  the file's content less its trailing line ends, at most 1 MiB, read now
 //	$$(            a plain $(
 //
-// NAME is [A-Za-z_][A-Za-z0-9_]*. Every other "$" stays as it is. Errors name the variable or file, never a value. Expand
-// may be called concurrently if lookup may.
+// NAME is [A-Za-z_][A-Za-z0-9_]*. One of these forms without its ")" is an error. Every other "$" stays as it is. Errors name the variable or
+// file, never a value. Expand may be called concurrently if lookup may.
 func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "$(") {
 		return text, nil
@@ -54,6 +54,8 @@ func expandOne(text string, lookup func(string) (string, bool)) (value, rest str
 	fallback, hasFallback := strings.CutPrefix(inner[len(name):], ":-")
 	path, isFile := strings.CutPrefix(inner, "file:")
 	switch {
+	case !closed && (name == inner && name != "" || hasFallback && name != "" || isFile):
+		return "", "", fmt.Errorf("%s has no ) after it, write $$( for a plain $(", Clipped(text))
 	case !closed || name == "":
 		return "$(", text[2:], nil
 	case hasFallback, len(name) == len(inner):
@@ -88,6 +90,9 @@ func ReadFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("$(file:%s): %w", path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("$(file:%s): is not a regular file", path)
 	}
 	if info.Size() > maxExpandedFile {
 		return "", fmt.Errorf("$(file:%s): %d bytes, at most %d are read", path, info.Size(), maxExpandedFile)

@@ -1,4 +1,4 @@
-package tasks_test
+package decode_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func TestExpand(t *testing.T) {
@@ -30,7 +30,11 @@ func TestExpand(t *testing.T) {
 		{text: "$$(A)", want: "$(A)"},
 		{text: "$$$(A)", want: "$$(A)"},
 		{text: "$$(A) $(A)", want: "$(A) one"},
-		{text: "$(A", want: "$(A"},
+		{text: "x $(A", err: "$(A has no ) after it"},
+		{text: "$(A:-b", err: "$(A:-b has no ) after it"},
+		{text: "$(file:/x", err: "$(file:/x has no ) after it"},
+		{text: "$$(A", want: "$(A"},
+		{text: "$( $(1 $(A B", want: "$( $(1 $(A B"},
 		{text: "$(1A) $(A B) $() $(A:b)", want: "$(1A) $(A B) $() $(A:b)"},
 		{text: "[$(file:" + file + ")]", want: "[s3cret]"},
 		{text: "$(file:-d)", want: "var"},
@@ -39,7 +43,7 @@ func TestExpand(t *testing.T) {
 		{text: "$(file:" + file + ".no)", err: "no such file"},
 		{text: "a $(NO) b", err: "$(NO) is not set"},
 	} {
-		got, err := tasks.Expand(c.text, lookup)
+		got, err := decode.Expand(c.text, lookup)
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("Expand(%q): error %v, want one with %q", c.text, err, c.err)
@@ -56,7 +60,7 @@ func TestExpandRefusesLargeFile(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tasks.Expand("$(file:"+file+")", nil)
+	_, err := decode.Expand("$(file:"+file+")", nil)
 	if err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Fatalf("error %v, want the limit", err)
 	}

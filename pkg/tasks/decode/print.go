@@ -1,0 +1,80 @@
+package decode
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Fields is a mapping to be printed, in order. What is nil in it is left out.
+type Fields []Field
+
+// Field is one of them. Its value is text, a number, a truth, a list of texts, or Fields.
+type Field struct {
+	Name  string
+	Value any
+}
+
+// TextOrNil is nil for an empty text.
+func TextOrNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// Map is a mapping in order of names, nil for an empty one.
+func Map(m map[string]string) any {
+	if len(m) == 0 {
+		return nil
+	}
+	fields := make(Fields, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		fields = append(fields, Field{name, m[name]})
+	}
+	return fields
+}
+
+// Short is a duration without the zero units that time.Duration adds: 5m, not 5m0s.
+func Short(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0s"
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0 && d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return d.String()
+	}
+}
+
+// userInfo is USER:PASSWORD@ in a URI; the last @ before a blank or quote ends it, so that a password with @ is hidden whole.
+var userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"':/@]*):([^\s"']*)@`)
+
+// Masked stands where a secret was.
+const Masked = "xxxxx"
+
+// WithoutPasswords hides the passwords of all URIs in a text. A reference to a variable is none.
+func WithoutPasswords(text string) string {
+	return userInfo.ReplaceAllStringFunc(text, func(match string) string {
+		part := userInfo.FindStringSubmatch(match)
+		if (&Node{Raw: part[3]}).VariableOnly() {
+			return match
+		}
+		return part[1] + part[2] + ":" + Masked + "@"
+	})
+}
+
+// WithoutPasswordsIn is WithoutPasswords of each value.
+func WithoutPasswordsIn(m map[string]string) map[string]string {
+	shown := maps.Clone(m)
+	for name, value := range shown {
+		shown[name] = WithoutPasswords(value)
+	}
+	return shown
+}

@@ -1,0 +1,116 @@
+package httptask
+
+import (
+	"cmp"
+	_ "embed"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+//go:embed schema.json
+var schema string
+
+// Kind reads runners that call endpoints from a configuration.
+type Kind struct{}
+
+// Name is "http".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with url, method, headers, body, timeout, tokenFile and tls.
+func (Kind) Schema() string { return schema }
+
+// Fields are those of work.
+func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
+
+// Parse reads a Runner.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
+	r.CheckStart(n, nil)
+	return Runner{
+		URL:       r.Text(n.Get("url"), ""),
+		Method:    r.Text(n.Get("method"), DefaultMethod),
+		Headers:   r.Texts(n.Get("headers")),
+		Body:      r.Text(n.Get("body"), ""),
+		Timeout:   r.Positive(n.Get("timeout"), 0, ""),
+		TokenFile: r.Text(n.Get("tokenFile"), ""),
+		CAFile:    r.Text(n.At("tls", "caFile"), ""),
+	}
+}
+
+var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: a method, the name of a header
+
+// Validate checks the URL, the method, the headers and the time-out.
+func (r Runner) Validate(use tasks.Use) []decode.Fault {
+	var faults []decode.Fault
+	variable := func(text string) bool { return strings.Contains(text, "$(") }
+	switch {
+	case r.URL == "":
+		faults = append(faults, decode.Fault{Path: []string{"url"}, Message: "is required"})
+	case !variable(r.URL) && !isWebURL(r.URL):
+		// Not quoted: it may hold a password.
+		faults = append(faults, decode.Fault{Path: []string{"url"}, Message: "is not a URL to call, must be http://HOST… or https://HOST…"})
+	}
+	if r.Method != "" && !variable(r.Method) && !token.MatchString(r.Method) {
+		faults = append(faults, decode.Fault{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
+	}
+	if !use.Ticks && 3*r.Timeout >= use.Lease && r.Timeout > 0 {
+		// An endpoint that holds the task is asked every third of the lease, so it has to answer within that.
+		faults = append(faults, decode.Fault{Path: []string{"timeout"}, Must: "less than a third of lease.duration " + decode.Short(use.Lease)})
+	}
+	return append(faults, r.validateHeaders()...)
+}
+
+// isWebURL says whether text is a URL with a host, and a port that there is.
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0
+}
+
+func (r Runner) validateHeaders() []decode.Fault {
+	var faults []decode.Fault
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		path, lower := []string{"headers", name}, strings.ToLower(name)
+		switch {
+		case !token.MatchString(name):
+			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "is not the name of a header"})
+		case strings.HasPrefix(lower, "shardctl-") || lower == "idempotency-key":
+			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "is set by shardctl for every request: choose another name"})
+		case lower == "authorization" && r.TokenFile != "":
+			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "stands beside tokenFile, which sets it: use one of them"})
+		}
+		if strings.ContainsAny(r.Headers[name], "\r\n\x00") {
+			faults = append(faults, decode.Fault{Path: path, Message: "holds more than one line, a header has one"})
+		}
+	}
+	return faults
+}
+
+// Print shows the fields as they are written.
+func (r Runner) Print(use tasks.Use) any {
+	timeout := r.sessionTimeout(use.Lease)
+	if use.Ticks {
+		timeout = cmp.Or(r.Timeout, DefaultTimeout)
+	}
+	fields := decode.Fields{
+		{Name: "url", Value: decode.WithoutPasswords(r.URL)},
+		{Name: "method", Value: cmp.Or(r.Method, DefaultMethod)},
+		{Name: "headers", Value: decode.Map(decode.WithoutPasswordsIn(r.Headers))},
+		{Name: "body", Value: decode.TextOrNil(decode.WithoutPasswords(r.Body))},
+		{Name: "timeout", Value: decode.Short(timeout)},
+		{Name: "tokenFile", Value: decode.TextOrNil(r.TokenFile)},
+	}
+	if r.CAFile != "" {
+		fields = append(fields, decode.Field{Name: "tls", Value: decode.Fields{{Name: "caFile", Value: r.CAFile}}})
+	}
+	return fields
+}
