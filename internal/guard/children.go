@@ -28,7 +28,7 @@ func (l *loop) reap() {
 	if !wanted {
 		return
 	}
-	children, err := process.Children()
+	children, err := l.cfg.children()
 	if err != nil {
 		return // there is no such list here: the survey that is due finds out
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	MarkDead func(ctx context.Context, sessions []Session) error
 	// Log takes what the guard does. Lines are dropped when it does not keep up.
 	Log logr.Logger
+
+	children func() ([]int, error) // process.Children, but for tests
 }
 
 // Run starts the worker and does the guard's work until it has ended and nothing of its tasks is left. It returns the

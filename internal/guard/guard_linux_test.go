@@ -140,6 +140,25 @@ func TestStopEndsEverything(t *testing.T) {
 	}
 }
 
+// Without a list of its own children (CONFIG_PROC_CHILDREN) the guard walks through all processes.
+func TestGoneWithoutAListOfChildren(t *testing.T) {
+	t.Setenv(envNoList, "1")
+	r := newReplica(t, long)
+	r.start("a", leaver)
+	r.expectText("line", "ready")
+	r.stop("a", syscall.SIGTERM, 100*time.Millisecond)
+	if e := r.expect("gone", "a"); e.Alive != 0 {
+		t.Errorf("%d processes are left", e.Alive)
+	}
+	r.start("b", "exit 0")
+	r.expect("gone", "b")
+	r.start("c", leaver)
+	r.kill(r.worker, syscall.SIGKILL)
+	if e := r.expect("marked", ""); e.Alive != 0 {
+		t.Errorf("marked with %d processes alive", e.Alive)
+	}
+}
+
 func TestStopReachesWhatLeftTheGroup(t *testing.T) {
 	r := newReplica(t, long)
 	r.start("a", `setsid sh -c 'trap "echo polite; exit 0" TERM; echo ready; while :; do sleep 0.01; done' & wait`)

@@ -81,6 +81,7 @@ func TestWhatASightDecides(t *testing.T) {
 		tab := tableOf(2)
 		tab.reaped(10, exit(0), at(0))
 		want(t, c.name, see(tab, c.full, c.strangers...), c.want)
+		want(t, c.name+", and nothing was reaped since", see(tab, c.full, c.strangers...), "unwanted")
 		if due := tab.surveyDue(at(leastGap)); due != (c.want == "") {
 			t.Errorf("%s: survey due %v", c.name, due)
 		}

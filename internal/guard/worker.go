@@ -72,6 +72,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
+	if cfg.children == nil {
+		cfg.children = process.Children
+	}
 	if Present() {
 		return cfg, errors.New("this process is a worker already")
 	}
