@@ -110,6 +110,9 @@ func checkClaim(key Key, opts LockOptions) error {
 	if key == "" {
 		return errors.New("key: must not be empty")
 	}
+	if opts.Wait < 0 {
+		return fmt.Errorf("wait: %v: must not be negative; use WaitForever to wait until ctx ends", opts.Wait)
+	}
 	if len(opts.Message) > MaxText {
 		return fmt.Errorf("message: %d bytes: at most %d are allowed: %w", len(opts.Message), MaxText, ErrTooLarge)
 	}

@@ -1,0 +1,170 @@
+package cache_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+func at(d time.Duration) protocol.Instant {
+	return protocol.Instant{Mono: time.Hour + d, Boot: time.Hour + d}
+}
+
+func newCache(t *testing.T, groups ...string) *cache.Cache {
+	t.Helper()
+	p, err := protocol.NewParams(20*time.Second, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cache.New(p, at(0))
+	c.Begin("me")
+	c.Track(groups...)
+	return c
+}
+
+func none(record.Key) bool { return false }
+
+// refresh reads what the cache wants, as if the store held these counters and locks.
+func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]int64, locks ...record.Lock) {
+	t.Helper()
+	p, ok := c.Plan(at(now))
+	if !ok {
+		t.Fatalf("nothing to read after %v", now)
+	}
+	r := cache.Reading{Counts: counts, Locks: map[string][]record.Lock{}, Clock: 100_000, Members: map[string]record.Member{}, Overrode: true}
+	for _, name := range p.Groups() {
+		if from, ok := p.From(name, counts[name], r.Clock); ok {
+			r.Locks[name] = []record.Lock{}
+			for _, l := range locks {
+				if l.Key.Group() == name && l.Rev >= from {
+					r.Locks[name] = append(r.Locks[name], l)
+				}
+			}
+		}
+	}
+	c.Refreshed(p, r, none, at(now+time.Millisecond))
+}
+
+func TestKeysWithoutAGroupShareOneCounter(t *testing.T) {
+	for key, want := range map[record.Key]string{"g/k": "g", "a": cache.CounterUngrouped, "b": cache.CounterUngrouped} {
+		if got := cache.CounterOf(key); got != want {
+			t.Errorf("%s: counter %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
+	c := newCache(t, "g")
+	if c.Loaded() || c.LongestLease() != math.MaxInt64 {
+		t.Error("something is known before the first reading")
+	}
+	refresh(t, c, 0, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5, Session: "b"})
+	if !c.Loaded() {
+		t.Error("not loaded")
+	}
+	if got := c.Ready(); !slices.Equal(got.Sessions, []string{"b"}) || !slices.Contains(got.Moved, "g") {
+		t.Errorf("ready: %+v", got)
+	}
+	if lock, ok := c.Lock("g/1"); !ok || lock.Rev != 5 {
+		t.Errorf("lock: %+v, %v", lock, ok)
+	}
+}
+
+// A group that is untracked and tracked again while a refresh is under way begins empty: what is read for the one before is not taken for
+// all of its locks.
+func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
+	c := newCache(t, "g")
+	refresh(t, c, 0, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5})
+	c.Touch("g")
+	p, ok := c.Plan(at(time.Second))
+	if !ok {
+		t.Fatal("nothing to read")
+	}
+	c.Track()
+	c.Track("g")
+	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]record.Lock{"g": {}}, Clock: 100_001}, none, at(time.Second))
+	if c.Loaded() {
+		t.Error("loaded while empty")
+	}
+	refresh(t, c, 10*time.Second, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5})
+	if _, ok := c.Lock("g/1"); !ok || !c.Loaded() {
+		t.Error("not loaded by the next refresh")
+	}
+}
+
+func TestAFailedRefreshIsWantedAgainWhole(t *testing.T) {
+	c := newCache(t, "g")
+	p, _ := c.Plan(at(0))
+	c.Failed(p, time.Second, at(0))
+	if p, ok := c.Plan(at(30 * time.Second)); !ok || !p.Members || !p.Overrides {
+		t.Errorf("plan %+v, %v", p, ok)
+	}
+}
+
+func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
+	c := newCache(t, "g")
+	c.Put(record.Lock{Key: "g/1", Rev: 9})
+	c.Put(record.Lock{Key: "g/1", Rev: 4, Session: "b"})
+	if lock, _ := c.Lock("g/1"); lock.Rev != 9 {
+		t.Errorf("revision %d", lock.Rev)
+	}
+	c.Correct("g/1", &record.Lock{Key: "g/1", Rev: 4})
+	if lock, _ := c.Lock("g/1"); lock.Rev != 4 {
+		t.Errorf("revision %d after a correction", lock.Rev)
+	}
+	c.Correct("g/1", nil)
+	if _, ok := c.Lock("g/1"); ok {
+		t.Error("still there")
+	}
+	if c.MaxRev("g") != 9 {
+		t.Errorf("largest revision %d: it never falls", c.MaxRev("g"))
+	}
+}
+
+func TestAReservationIsAnnounced(t *testing.T) {
+	c := newCache(t, "g")
+	c.Put(record.Lock{Key: "g/1", Rev: 1, Next: "me"})
+	c.Put(record.Lock{Key: "g/2", Rev: 1, Next: "b"})
+	if got := c.Ready().Reserved; !slices.Equal(got, []record.Key{"g/1"}) {
+		t.Errorf("reserved: %v", got)
+	}
+}
+
+func TestAnUnmovedCounterCostsNoReading(t *testing.T) {
+	c := newCache(t, "g")
+	refresh(t, c, 0, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
+	c.Look()
+	p, ok := c.Plan(at(time.Second))
+	if !ok {
+		t.Fatal("no plan")
+	}
+	if _, ok := p.From("g", 3, 100_000); ok {
+		t.Error("reads a group whose counter has not moved")
+	}
+	if from, ok := p.From("g", 4, 100_000); !ok || from >= 50_000 || from < 40_000 {
+		t.Errorf("reads from %d, %v", from, ok)
+	}
+}
+
+// A writer whose clock is behind gives lower revisions: what it wrote is looked for further down.
+func TestASkewedClockWidensWhatIsReadAgain(t *testing.T) {
+	c := newCache(t, "g")
+	refresh(t, c, 0, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
+	c.Skewed(30_000)
+	p, ok := c.Plan(at(time.Second))
+	if !ok || !p.Full {
+		t.Fatalf("plan %+v, %v: what was read so far may have missed changes", p, ok)
+	}
+	c.Failed(p, time.Millisecond, at(time.Second))
+	refresh(t, c, 10*time.Second, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
+	c.Look()
+	p, _ = c.Plan(at(20 * time.Second))
+	if from, _ := p.From("g", 4, 100_000); from > 20_000 {
+		t.Errorf("reads from %d", from)
+	}
+}

@@ -1,0 +1,294 @@
+package leases_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+const lease = 20 * time.Second
+
+// world is one process's table, and the time.
+type world struct {
+	*leases.Table
+	t   *testing.T
+	now time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	p, err := protocol.NewParams(lease, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Table: leases.New(p), t: t}
+	w.Begin(leases.Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+	return w
+}
+
+func (w *world) moment() protocol.Moment {
+	at := protocol.Instant{Mono: time.Hour + w.now, Boot: time.Hour + w.now}
+	ms := 1_000_000 + w.now.Milliseconds()
+	return protocol.Moment{Now: at, Clock: ms, Rev: ms, Valid: true}
+}
+
+// send prepares what is queued.
+func (w *world) send() []store.Change {
+	var keys []record.Key
+	for _, write := range w.Ready().Writes {
+		keys = append(keys, write.Key)
+	}
+	return w.Prepare(keys, w.moment())
+}
+
+// answer says that these changes ended so.
+func (w *world) answer(changes []store.Change, status protocol.Status) leases.Ready {
+	for _, c := range changes {
+		w.Answered(record.Key(c.Doc.ID), c.Doc.WriterID, status, nil, w.moment())
+	}
+	return w.Ready()
+}
+
+// run claims a free key and has it run.
+func (w *world) run(key record.Key) {
+	w.t.Helper()
+	if v := w.Claim(leases.Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment()); v != leases.Claiming {
+		w.t.Fatalf("claim of %s: %v", key, v)
+	}
+	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].Key != key {
+		w.t.Fatalf("starts %+v", r.Starts)
+	}
+}
+
+func lockOf(t *testing.T, c store.Change) record.Lock {
+	t.Helper()
+	lock, err := record.LockFrom(c.Doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func TestWhoMayClaim(t *testing.T) {
+	fresh := int64(1_000_000)
+	for name, c := range map[string]struct {
+		claim leases.Claim
+		want  leases.Verdict
+	}{
+		"nobody's":                      {leases.Claim{Lock: record.Lock{Rev: 5}}, leases.Claiming},
+		"a live session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}}, leases.Taken},
+		"a dead session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}, Freed: true}, leases.Claiming},
+		"reserved for another":          {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}}, leases.Taken},
+		"reserved for a dead one":       {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}, NextDead: true}, leases.Claiming},
+		"reserved for another long ago": {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh - 1000}}, leases.Claiming},
+		"reserved for me":               {leases.Claim{Lock: record.Lock{Rev: 5, Next: "me", Since: fresh}}, leases.Claiming},
+		"mine, by my own write":         {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "me"}}}, leases.Claiming},
+		"mine, by another's write":      {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}, leases.Taken},
+	} {
+		w := newWorld(t)
+		c.claim.Lock.Key = "g/k"
+		if got := w.Claim(c.claim, w.moment()); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// The store's clock may stand still, where it was set back below the revisions given. The local one ends the hold-off all the same.
+func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
+	w := newWorld(t)
+	still := w.moment().Clock
+	c := leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Next: "b", Since: still}}
+	for _, step := range []struct {
+		after time.Duration
+		want  leases.Verdict
+	}{{0, leases.Taken}, {protocol.HoldOff - 1, leases.Taken}, {protocol.HoldOff, leases.Claiming}} {
+		w.now = step.after
+		m := w.moment()
+		m.Clock = still
+		if got := w.Claim(c, m); got != step.want {
+			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
+		}
+	}
+}
+
+func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
+	w := newWorld(t)
+	c := leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}
+	w.Claim(c, w.moment())
+	w.now = lease - 1
+	if got := w.Claim(c, w.moment()); got != leases.Taken {
+		t.Errorf("before T: %v", got)
+	}
+	w.now = lease
+	if got := w.Claim(c, w.moment()); got != leases.Claiming {
+		t.Errorf("after T: %v", got)
+	}
+}
+
+func TestLimitsCountClaimsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	w.SetLimits(leases.Limits{Caps: map[string]int{"g": 1}, MaxTasks: 2})
+	claim := func(key record.Key, anyCap bool) leases.Verdict {
+		return w.Claim(leases.Claim{Lock: record.Lock{Key: key, Rev: 5}, AnyCap: anyCap}, w.moment())
+	}
+	for _, step := range []struct {
+		key    record.Key
+		anyCap bool
+		want   leases.Verdict
+	}{
+		{"g/1", false, leases.Claiming}, {"g/2", false, leases.Full}, {"h/1", false, leases.Claiming}, {"i/1", false, leases.Full},
+		{"g/3", true, leases.Claiming},
+	} {
+		if got := claim(step.key, step.anyCap); got != step.want {
+			t.Errorf("%s: %v, want %v", step.key, got, step.want)
+		}
+	}
+}
+
+func TestARepeatIsTheVerySameWrite(t *testing.T) {
+	w := newWorld(t)
+	w.Claim(leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
+	first := w.send()
+	w.answer(first, protocol.Unknown)
+	w.now += time.Second
+	w.Tick(w.moment())
+	again := w.send()
+	if len(again) != 1 || again[0].Doc.WriterID != first[0].Doc.WriterID || again[0].Doc.Rev != first[0].Doc.Rev {
+		t.Errorf("repeated as %+v, was %+v", again, first)
+	}
+}
+
+// A status that is reported while an advance is under way is newer than the advance's own.
+func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	if !w.Advance("g/k", record.TaskStatus{State: "starting"}, w.moment()) {
+		t.Fatal("cannot be advanced")
+	}
+	sent := w.send()
+	w.Report("g/k", record.TaskStatus{State: "running"}, w.moment().Now)
+	if r := w.answer(sent, protocol.Applied); len(r.Advanced) != 1 || r.Advanced[0].Token == 0 {
+		t.Fatalf("%+v", r.Advanced)
+	}
+	if got := w.Status("g/k").State; got != "running" {
+		t.Errorf("status %q after the advance, want the newer one", got)
+	}
+	w.now += time.Second
+	w.Tick(w.moment())
+	if noted := w.send(); len(noted) != 1 || lockOf(t, noted[0]).Status.State != "running" {
+		t.Errorf("noted: %+v", noted)
+	}
+}
+
+func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	w.Release("g/k", leases.Release{Next: "b", Reason: record.ReasonDrain}, w.moment())
+	w.Release("g/k", leases.Release{Next: "c"}, w.moment())
+	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Released || len(r.Writes) > 0 {
+		t.Fatalf("%+v: want a stop, and nothing written while it runs", r)
+	}
+	w.Returned("g/k", record.TaskStatus{State: "done"}, true, w.moment())
+	sent := w.send()
+	lock := lockOf(t, sent[0])
+	if lock.Session != "" || lock.Next != "b" || !lock.Suspended || lock.Status.State != "done" || lock.Reason != record.ReasonDrain {
+		t.Errorf("released as %+v", lock)
+	}
+	if r := w.answer(sent, protocol.Applied); len(r.Freed) != 1 || r.Freed[0].Unnoted {
+		t.Errorf("%+v", r.Freed)
+	}
+}
+
+func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	w.Release("g/k", leases.Release{}, w.moment())
+	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
+	w.send()
+	w.All(protocol.KeyLose, w.moment())
+	if r := w.Ready(); len(r.Freed) != 1 || !r.Freed[0].Unnoted {
+		t.Errorf("%+v, want one whose release was not acknowledged", r.Freed)
+	}
+}
+
+func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	w.Lose("g/k", false, w.moment())
+	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Lost {
+		t.Fatalf("%+v", r.Stops)
+	}
+	w.now += lease/4 - 1
+	w.Tick(w.moment())
+	if r := w.Ready(); len(r.Stuck) > 0 {
+		t.Error("too soon")
+	}
+	w.now++
+	w.Tick(w.moment())
+	w.Tick(w.moment())
+	if r := w.Ready(); !slices.Equal(r.Stuck, []record.Key{"g/k"}) {
+		t.Errorf("stuck: %v, want it once", r.Stuck)
+	}
+}
+
+func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	before := w.Held()["g/k"].Token
+	w.All(protocol.KeyDeadline, w.moment())
+	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Expired {
+		t.Fatalf("%+v", r.Stops)
+	}
+	m := w.moment()
+	m.Valid = false
+	w.Returned("g/k", record.TaskStatus{}, false, m)
+	if r := w.Ready(); len(r.Writes) > 0 || !w.Holds("g/k") {
+		t.Fatalf("%+v without a lease", r.Writes)
+	}
+	w.now += time.Second
+	w.All(protocol.KeyResume, w.moment())
+	r := w.answer(w.send(), protocol.Applied)
+	if len(r.Starts) != 1 || r.Starts[0].Token <= before {
+		t.Errorf("%+v, want a start above token %d", r.Starts, before)
+	}
+}
+
+func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
+	w := newWorld(t)
+	w.Claim(leases.Claim{Lock: record.Lock{Key: "g/k"}}, w.moment())
+	r := w.Ready()
+	if len(r.Reads) != 1 || !r.Reads[0].Create || len(r.Writes) > 0 {
+		t.Fatalf("%+v: a creation reads first", r)
+	}
+	w.Found(leases.Found{Key: "g/k", Mark: 9_000_000, OK: true}, w.moment())
+	sent := w.send()
+	if len(sent) != 1 || sent[0].IfRev != 0 || sent[0].Doc.Rev != 9_000_001 {
+		t.Errorf("%+v", sent)
+	}
+}
+
+func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
+	w := newWorld(t)
+	w.run("g/k")
+	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: store.WriterID{Session: "me"}}
+	if _, ok := w.Free(mine, w.moment()); ok {
+		t.Error("frees a key that is held")
+	}
+	if _, ok := w.Restore(mine, 0, w.moment()); ok {
+		t.Error("restores a key that is held")
+	}
+	mine.Key = "g/other"
+	change, ok := w.Free(mine, w.moment())
+	if lock := lockOf(t, change); !ok || change.IfRev != 7 || lock.Session != "" {
+		t.Errorf("%+v, %v", change, ok)
+	}
+	change, ok = w.Restore(record.Lock{Key: "g/gone", Rev: 2_000_000}, 3_000_000, w.moment())
+	if !ok || change.IfRev != 0 || change.Doc.Rev != 3_000_001 {
+		t.Errorf("%+v, %v", change, ok)
+	}
+}
