@@ -86,7 +86,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, view func() *elect.View) 
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
-		cfg.Granted = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
+		cfg.RemoteLease = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
 	}
 	return cfg
 }

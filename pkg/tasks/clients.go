@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Clients keeps one HTTP client for each set of certificates in use. Its zero value is ready; its methods may be called concurrently.
+// Clients keeps one HTTP client for each set of certificates in use. Its zero value is ready; its methods may be
+// called concurrently.
 type Clients struct {
 	ping, pong time.Duration // zero: the defaults
 	mu         sync.Mutex
@@ -24,8 +25,8 @@ type keptClient struct {
 	client *http.Client
 }
 
-// Client returns the client that trusts the PEM certificates in caFile, or the system's where that is empty. The file is read at each call, so
-// that certificates may be replaced. The client follows no redirects.
+// Client returns the client that trusts the PEM certificates in caFile, or the system's where that is empty. The
+// file is read at each call, so that certificates may be replaced. The client follows no redirects.
 func (c *Clients) Client(caFile string) (*http.Client, error) {
 	var pem []byte
 	if caFile != "" {
@@ -54,8 +55,8 @@ func (c *Clients) Client(caFile string) (*http.Client, error) {
 	return client, nil
 }
 
-// A connection that has died silently must be found out well within a lease, since a request that times out does not close one of HTTP/2:
-// after pingAfter without a frame an answer to a ping is awaited for pongWithin.
+// A connection that has died silently must be found out well within a lease, since a request that times out does not
+// close one of HTTP/2: after pingAfter without a frame an answer to a ping is awaited for pongWithin.
 const (
 	pingAfter  = 3 * time.Second
 	pongWithin = 2 * time.Second

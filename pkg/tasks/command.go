@@ -45,7 +45,7 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	answered := r.watchStart(done)
 	p, err := r.s.cfg.Starter.Start(ctx, command)
 	answered()
-	closeFiles(command.Stdin, stdout, stderr) // the starter has done so; an end left open would keep the readers for ever
+	closeFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
 	if err != nil {
 		out.end()
 		return nil, err
@@ -78,8 +78,9 @@ func (c *child) End(ctx context.Context) Ending {
 	return Ending{Err: exitError(exit), Code: exit.Code, ByItself: byItself && exit.Err == nil, Cut: !byItself}
 }
 
-// stop asks the command to end and waits until nothing of it is left. When the lease does not go on meanwhile, SIGKILL comes a
-// tenth of the lease before the deadline. The deadline is looked at often, so that it does not hang on one timer.
+// stop asks the command to end and waits until nothing of it is left. When the lease does not go on meanwhile,
+// SIGKILL comes a tenth of the lease before the deadline. The deadline is looked at often, so that it does not hang
+// on one timer.
 func (c *child) stop(ctx context.Context) {
 	select {
 	case <-c.Gone():
@@ -88,8 +89,7 @@ func (c *child) stop(ctx context.Context) {
 	}
 	signal := stopSignal(c.r.task().Stop.Signal)
 	c.Stop(signal, c.grace(ctx))
-	alarm := c.r.watchStuck()
-	defer alarm.end()
+	defer c.r.watchStop()()
 	look := time.NewTicker(max(c.r.s.cfg.Lease/50, time.Millisecond))
 	defer look.Stop()
 	ended, killed := ctx.Done(), false

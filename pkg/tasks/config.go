@@ -9,7 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Config is what a [Supervisor] needs. Only Lease is required. Hooks are called from many goroutines, must not block, and may be nil.
+// Config is what a [Supervisor] needs. Only Lease is required. Hooks are called from many goroutines, must not
+// block, and may be nil.
 type Config struct {
 	// Instance is this replica's name, for SHARDCTL_INSTANCE and the like.
 	Instance string
@@ -19,36 +20,37 @@ type Config struct {
 	Registry *Registry
 	// Starter starts commands. Nil: a [LocalStarter] of the supervisor's own.
 	Starter Starter
-	// HTTPClient makes the client for requests whose far side is checked against the certificates in caFile, or, when
+	// HTTPClient makes the client for requests whose server is checked against the certificates in caFile, or, when
 	// that is empty, the system's. It is called for every request. Nil: clients that the supervisor keeps.
 	HTTPClient func(caFile string) (*http.Client, error)
 	// Environ is the environment, NAME=value, that commands inherit and $(NAME) is looked up in. Nil: [os.Environ].
 	Environ func() []string
 	// Output gets the lines that commands write. Nil: they are only kept for Tail.
 	Output Sink
-	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight for each
-	// processor.
+	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight
+	// for each processor.
 	Starts int
 	Logger logr.Logger
-	// Metrics is told about runs and restarts.
+	// Metrics counts runs and restarts.
 	Metrics Metrics
-	// Rerun tells when an operator last asked for a task to run once more although it has ended, in Unix ms; 0: never. An outcome from
-	// before is forgotten. Nil: none is.
+	// Rerun says when an operator last asked for a task to run once more although it has ended, in Unix ms; 0:
+	// never. An outcome from before is forgotten. Nil: none is.
 	Rerun func(key elect.Key) int64
 	// OnStuck is called once when a task has not ended StuckAfter past its stop timeout. Its key stays here. OnUnstuck
 	// is called when it ends after all.
 	OnStuck   func(task Task, since time.Time)
 	OnUnstuck func(task Task)
-	// OnStartStuck is called once when a command has not started StuckAfter after it should, since the file system that holds
-	// its program or its directory does not answer. OnStartUnstuck is called when that start is over.
+	// OnStartStuck is called once when a command has not started StuckAfter after it should, since the file system
+	// that holds its program or its directory does not answer. OnStartUnstuck is called when that start is over.
 	OnStartStuck   func(task Task, since time.Time)
 	OnStartUnstuck func(task Task)
-	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck. 0: 5 s.
+	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck.
+	// 0: 5 s.
 	StuckAfter time.Duration
-	// Granted is called before a far side is told that it may work on a key, and until when. Whoever frees the key must wait until
-	// then, unless it hears by another call, with a zero time, that nothing is granted any more. With an error it may not have heard,
-	// and the far side is not told.
-	Granted func(key elect.Key, session string, until time.Time) error
+	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
+	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
+	// an error it may not know, and the endpoint learns nothing.
+	RemoteLease func(key elect.Key, session string, until time.Time) error
 }
 
 // Stream names one of the two outputs of a command.
@@ -60,13 +62,14 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one stream of a key
-// are in order. A call that does not return holds up the command, once its pipe is full, and nothing else: nothing is dropped.
+// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one
+// stream of a key are in order. A call that does not return holds up the command, once its pipe is full, and nothing
+// else: nothing is dropped.
 type Sink interface {
 	Line(key elect.Key, stream Stream, line string)
 }
 
-// Metrics is told about runs. Calls must not block.
+// Metrics counts runs. Calls must not block.
 type Metrics interface {
 	// TaskRestart counts a start of a task without ticks after an earlier one ended by itself.
 	TaskRestart(key elect.Key)
@@ -83,7 +86,7 @@ const (
 	ResultFailed    Result = "failed"
 	ResultTimeout   Result = "timeout"  // a tick's run passed Task.Timeout
 	ResultReplaced  Result = "replaced" // the next tick took its place
-	ResultStopped   Result = "stopped"  // the key was given up or lost
+	ResultStopped   Result = "stopped"  // the key was released or lost
 	ResultSkipped   Result = "skipped"  // the tick found the run before it still going
 )
 

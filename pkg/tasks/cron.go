@@ -19,9 +19,9 @@ const searchDays = 8*366 + 2
 
 // Next is the first tick after the given moment.
 //
-// With an hour field that begins with * ticks are the moments at which a clock on the wall of the time zone shows what
-// the fields ask for. With any other the fields name times of days, and each happens once: when the clock shows it first, or, when the
-// clock skips it, at the moment of the skip.
+// With an hour field that begins with * ticks are the moments at which a clock on the wall of the time zone shows
+// what the fields ask for. With any other the fields name times of days, and each happens once: when the clock shows
+// it first, or, when the clock skips it, at the moment of the skip.
 func (c *cronSchedule) Next(after time.Time) time.Time {
 	if c.realTime {
 		return c.nextReal(after)
@@ -44,7 +44,8 @@ func (c *cronSchedule) nextFixed(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// firstOfDay is the first tick of that day after the given moment. Later times of a day never come earlier, so the first found is it.
+// firstOfDay is the first tick of that day after the given moment. Later times of a day never come earlier, so the
+// first found is it.
 func (c *cronSchedule) firstOfDay(day, after time.Time) time.Time {
 	for hour := range 24 {
 		if c.hour&(1<<hour) == 0 || !c.resolve(wall(day, hour, 59)).After(after) {
@@ -82,7 +83,8 @@ func (c *cronSchedule) nextReal(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// nextOnWall is the first minute in [from, before) that matches, all of them as a wall's clock shows them, written as UTC.
+// nextOnWall is the first minute in [from, before) that matches, all of them as a wall's clock shows them, written
+// as UTC.
 func (c *cronSchedule) nextOnWall(from, before time.Time) time.Time {
 	t := from.Truncate(time.Minute)
 	if t.Before(from) {
@@ -120,8 +122,8 @@ func wall(day time.Time, hour, minute int) time.Time {
 	return time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, time.UTC)
 }
 
-// resolve is the moment at which a clock on the zone's wall first shows w, or at which it skips w. (time.Date does not say
-// which of two moments it takes, nor does it know skips.)
+// resolve is the moment at which a clock on the zone's wall first shows w, or at which it skips w. (time.Date does
+// not say which of two moments it takes, nor does it know skips.)
 func (c *cronSchedule) resolve(w time.Time) time.Time {
 	guess := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), 0, 0, c.loc)
 	start, end := guess.ZoneBounds()

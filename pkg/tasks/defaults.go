@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"cmp"
+	"reflect"
 	"time"
 )
 
@@ -35,6 +36,18 @@ func (t Task) WithDefaults() Task {
 	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, DefaultRetryAttempts)
 	t.Retry.Backoff = t.Retry.Backoff.withDefaults()
 	return t
+}
+
+// complete returns t itself when all its fields are filled in, as those of a configuration are, else a copy: tasks
+// are many.
+func (t *Task) complete() *Task {
+	all := t.WithDefaults()
+	was, is := *t, all
+	was.Labels, was.Runner, is.Labels, is.Runner = nil, nil, nil, nil // they have no defaults
+	if reflect.DeepEqual(was, is) {
+		return t
+	}
+	return &all
 }
 
 func (b Backoff) withDefaults() Backoff {

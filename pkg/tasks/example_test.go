@@ -63,7 +63,8 @@ func ExampleNewSupervisor() {
 	defer supervisor.Close()
 	supervisor.Declare([]*tasks.Task{{Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Every: time.Minute}})
 	// What holds keys starts and stops their work:
-	var _ func(elect.Key) elect.Runnable = supervisor.Runnable
+	var run func(elect.Key) elect.Runnable = supervisor.Runnable //nolint:staticcheck // QF1011: the type is what this shows
+	_ = run
 	fmt.Println(registry.Names())
 	// Output: [hello]
 }

@@ -11,13 +11,14 @@ type Hold interface {
 	Lease
 	// Token is that of the last claim or Advance.
 	Token() int64
-	// Status is what the lock says of the task now, for what carries over from an earlier owner: the last tick, an outcome.
+	// Status is what the lock says of the task now, for what carries over from an earlier owner: the last tick, an
+	// outcome.
 	Status() elect.TaskStatus
-	// Report notes a new status in the lock, soon and at most the newest. It does not wait. When the run has ended the lock is released
-	// with the newest: that keeps an outcome.
+	// Report notes a new status in the lock, soon and at most the newest. It does not wait. When the run has ended
+	// the lock is released with the newest: that keeps an outcome.
 	Report(elect.TaskStatus)
 	// Advance writes the status under the lock and returns a new, larger token, once the write is known to have
-	// happened. Every start after the first, and every tick, does so before it runs anything. It fails when the lease is
-	// lost, or the key is being given up.
+	// happened. Every start after the first, and every tick, does so before it runs anything. It fails when the
+	// lease is lost, or the key is being released.
 	Advance(ctx context.Context, status elect.TaskStatus) (token int64, err error)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// ErrDone says that a task has ended for good, done or failed: its outcome is in the lock, and the key is to be suspended.
+// ErrDone says that a task has ended for good, done or failed: its outcome is in the lock, and the key is to be
+// suspended.
 var ErrDone = errors.New("task has ended for good")
 
 // Causes, beside those of package elect, of a run being told to stop.
@@ -17,8 +18,8 @@ var (
 	errChanged  = errors.New("the task is declared with other fields now")
 )
 
-// moment is a point in time by two clocks: the wall clock, for ticks and for people, which may be set at any time; and the
-// steady one, for pauses.
+// moment is a point in time by two clocks: the wall clock, for ticks and for people, which may be set at any time;
+// and the steady one, for pauses.
 type moment struct{ wall, steady time.Time }
 
 // phase is where a job stands.
@@ -32,8 +33,8 @@ const (
 	over
 )
 
-// job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no I/O and
-// reads no clock: its methods are what has happened, and return what is to be done about it.
+// job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no
+// I/O and reads no clock: its methods are what has happened, and return what is to be done about it.
 //
 //	begin        start           ended, to be tried again
 //	──────▶ idle ─────▶ active ───────────────────────────▶ pausing
@@ -41,13 +42,12 @@ const (
 //	         └────────────┘  └─────────────────────────────────┘
 //	          ended, with ticks           its time has come
 //
-// From each of these it goes to leaving, and then is over, when it is told to stop or has ended for good. A change of the
-// task that needs a restart takes the same way, and begins again in place of being over.
+// From each of these it goes to leaving, and then is over, when it is told to stop or has ended for good. A change
+// of the task that needs a restart takes the same way, and begins again in place of being over.
 type job struct {
-	task   Task
+	task   *Task  // it is never changed
 	ticks  *ticks // nil for a task without ticks
 	status elect.TaskStatus
-	noted  elect.TaskStatus // as the lease knows it
 
 	phase    phase
 	start    Start     // of the run that goes on, or was tried last
@@ -69,7 +69,7 @@ type effects struct {
 	missed  time.Duration // so late came a tick that is not run
 	invalid error         // the task cannot run at all
 	fresh   bool          // it begins again: nothing is left of what ran before
-	note    bool          // the lease is to be told the status
+	note    bool          // the lease is to be told the status, if it knows another
 	run     bool          // the start is to be run
 	leave   bool          // the runner is to take leave
 	over    error         // nothing is left; what the task ended with
@@ -92,9 +92,7 @@ type ran struct {
 }
 
 // newJob takes up a task under the status that the lock holds. Begin it.
-func newJob(t Task, status elect.TaskStatus) *job {
-	return &job{task: t, status: status, noted: status}
-}
+func newJob(t *Task, status elect.TaskStatus) *job { return &job{task: t, status: status} }
 
 // begin starts the task, or has it wait for its ticks. The token is that of the claim, 0 once it has been used.
 func (j *job) begin(token int64, now moment) effects {
@@ -116,12 +114,7 @@ func (j *job) begin(token int64, now moment) effects {
 func (j *job) run(now moment) effects {
 	j.phase, j.ran = active, true
 	j.set(StateStarting, now)
-	fx := effects{run: true}
-	if j.start.Token == 0 {
-		j.noted = j.status
-		return fx
-	}
-	return fx.and(j.note())
+	return effects{run: true, note: j.start.Token > 0}
 }
 
 // pause waits before the next try.
@@ -186,7 +179,8 @@ func (j *job) unstarted(err error, now moment) effects {
 	switch {
 	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
 		return effects{}
-	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased), errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
+	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased),
+		errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
 		return j.leave(err, now)
 	}
 	j.refused++
@@ -197,7 +191,7 @@ func (j *job) unstarted(err error, now moment) effects {
 // advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
 var advanceBackoff = Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
 
-// stopped takes that the key is to be given up, or is lost.
+// stopped takes that the key is to be released, or is lost.
 func (j *job) stopped(cause error, now moment) effects {
 	if j.stop == nil {
 		j.stop = cause
@@ -213,15 +207,15 @@ func (j *job) stopped(cause error, now moment) effects {
 }
 
 // changed takes the task as it is declared now. What needs no restart takes effect while the run goes on.
-func (j *job) changed(t Task, now moment) effects {
+func (j *job) changed(t *Task, now moment) effects {
 	switch {
 	case j.phase == over:
 		return effects{}
-	case j.next == nil && !NeedsRestart(j.task, t):
+	case j.next == nil && !NeedsRestart(*j.task, *t):
 		j.task = t
 		return effects{}
 	}
-	j.next = &t
+	j.next = t
 	switch j.phase {
 	case idle, pausing:
 		return j.leave(errChanged, now)
@@ -244,7 +238,7 @@ func (j *job) leave(why error, now moment) effects {
 // left takes that nothing of the task is left.
 func (j *job) left(now moment) effects {
 	if j.stop == nil && errors.Is(j.result, errChanged) {
-		j.task, j.next, j.result = *j.next, nil, nil
+		j.task, j.next, j.result = j.next, nil, nil
 		return effects{fresh: true}.and(j.begin(0, now))
 	}
 	j.phase = over
@@ -259,7 +253,8 @@ func (j *job) left(now moment) effects {
 	return fx
 }
 
-// times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one; the zero time is never.
+// times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one; the
+// zero time is never.
 func (j *job) times() (tick, retry time.Time) {
 	if j.ticks != nil && j.phase < leaving {
 		tick = j.ticks.next
@@ -276,7 +271,7 @@ func (j *job) said(state string, change []func(*elect.TaskStatus), now moment) e
 		return effects{} // too late
 	}
 	j.set(state, now, change...)
-	return j.note()
+	return effects{note: true}
 }
 
 // and is both effects, as one.

@@ -86,7 +86,7 @@ func (m *jobModel) drawEnding(t *rapid.T) ran {
 	return r
 }
 
-func drawTask(t *rapid.T) Task {
+func drawTask(t *rapid.T) *Task {
 	task := Task{Group: "g", Name: "n", Runner: finished{}, Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index")}
 	if rapid.Bool().Draw(t, "leaves") {
 		task.Runner = leaver{}
@@ -95,11 +95,11 @@ func drawTask(t *rapid.T) Task {
 		task.Schedule = rapid.SampledFrom([]string{"*/10 * * * *", "@hourly", "nonsense"}).Draw(t, "schedule")
 		task.Overlap = rapid.SampledFrom([]Overlap{OverlapSkip, OverlapReplace}).Draw(t, "overlap")
 		task.Retry.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
-		return task.WithDefaults()
+		return task.complete()
 	}
 	task.Restart = rapid.SampledFrom([]RestartPolicy{RestartAlways, RestartOnFailure, RestartNever}).Draw(t, "restart")
 	task.MaxRestarts = rapid.IntRange(0, 3).Draw(t, "maxRestarts")
-	return task.WithDefaults()
+	return task.complete()
 }
 
 // Whatever happens, and in whatever order, there is one run at a time, none after a stop, no tick twice, and one end.

@@ -25,21 +25,23 @@ func (j *job) returned(r ran, now moment) effects {
 	delay := j.task.Backoff.delay(j.failures - 1)
 	j.pause(delay, now)
 	j.set(StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
-	return fx.and(j.note())
+	fx.note = true
+	return fx
 }
 
 // endsForGood says whether what has ended stays ended.
 func (j *job) endsForGood(end Ending) bool {
 	switch {
-	case end.ByItself && j.task.Restart == RestartNever, end.ByItself && j.task.Restart == RestartOnFailure && end.Err == nil:
+	case end.ByItself && j.task.Restart == RestartNever,
+		end.ByItself && j.task.Restart == RestartOnFailure && end.Err == nil:
 		return true
 	default:
 		return j.task.MaxRestarts > 0 && j.failures > j.task.MaxRestarts
 	}
 }
 
-// finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key is given up at
-// this moment; if the lease is lost before, the work starts again elsewhere.
+// finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key
+// is released at this moment; if the lease is lost before, the work starts again elsewhere.
 func (j *job) finish(r ran, now moment) effects {
 	end, done := r.ending, ErrDone
 	succeeded := end.Err == nil && j.task.Restart != RestartAlways
@@ -64,14 +66,15 @@ func (j *job) showOutcome(now moment) effects {
 		state = StateDone
 	}
 	j.set(state, now)
-	return j.note()
+	return effects{note: true}
 }
 
-// done says, as an error, that the lock holds an outcome that still counts. One under another restart policy than the task has
-// now may not, and one that an operator wants to be forgotten does not.
+// done says, as an error, that the lock holds an outcome that still counts. One under another restart policy than
+// the task has now may not, and one that an operator wants to be forgotten does not.
 func (j *job) done(outcome *elect.RunOutcome) error {
 	switch {
-	case outcome == nil, outcome.At < j.rerun, j.task.Restart == RestartAlways && (outcome.Succeeded || j.task.MaxRestarts == 0):
+	case outcome == nil, outcome.At < j.rerun,
+		j.task.Restart == RestartAlways && (outcome.Succeeded || j.task.MaxRestarts == 0):
 		return nil
 	case outcome.Succeeded:
 		return ErrDone

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// loop runs the tasks that are held: it passes what happens to their jobs, and does what those say. One goroutine does so for all of them, and
-// never waits for the work.
+// loop runs the tasks that are held: it passes what happens to their jobs, and does what those say. One goroutine
+// does so for all of them, and never waits for the work.
 type loop struct {
 	means *means
 
@@ -27,7 +27,10 @@ type loop struct {
 }
 
 func newLoop(m *means) *loop {
-	return &loop{means: m, wake: make(chan struct{}, 1), closed: make(chan struct{}), over: make(chan struct{}), held: map[elect.Key]*held{}}
+	return &loop{
+		means: m, wake: make(chan struct{}, 1), closed: make(chan struct{}), over: make(chan struct{}),
+		held: map[elect.Key]*held{},
+	}
 }
 
 // post hands do to the goroutine. It does not wait.
@@ -78,8 +81,8 @@ func (l *loop) close() {
 // begin takes up a task that is held from now on.
 func (l *loop) begin(h *held) {
 	l.post(func() {
-		task, ok := l.taskOf(h)
-		if !ok {
+		task := l.taskOf(h)
+		if task == nil {
 			h.ended(fmt.Errorf("task %s is not declared", h.key))
 			return
 		}
@@ -93,7 +96,7 @@ func (l *loop) begin(h *held) {
 	})
 }
 
-// stop has the task end. What runs is told at once, also while the goroutine is busy.
+// stop has the task end. What runs is stopped at once, also while the goroutine is busy.
 func (l *loop) stop(h *held, cause error) {
 	l.post(func() {
 		if h.job != nil {
@@ -107,7 +110,7 @@ func (l *loop) stop(h *held, cause error) {
 func (l *loop) declare(tasks []*Task) (gone []elect.Key) {
 	next := make(map[elect.Key]*Task, len(tasks))
 	for _, t := range tasks {
-		next[t.Key()] = t
+		next[t.Key()] = t.complete()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,27 +128,23 @@ func (l *loop) declare(tasks []*Task) (gone []elect.Key) {
 	return gone
 }
 
-// redeclare tells the jobs what their tasks are now. One that is gone goes on: its key is given up by who declared it gone.
+// redeclare gives the jobs their tasks as declared now. One that is gone goes on until its key is released.
 func (l *loop) redeclare() {
 	for _, h := range l.held {
-		if task, ok := l.taskOf(h); ok {
+		if task := l.taskOf(h); task != nil {
 			l.apply(h, h.job.changed(task, now()))
 		}
 	}
 }
 
-// taskOf is the held key's task as it is declared now.
-func (l *loop) taskOf(h *held) (Task, bool) {
-	task := h.given
-	if task == nil {
-		l.mu.Lock()
-		task = l.declared[h.key]
-		l.mu.Unlock()
+// taskOf is the held key's task as it is declared now; nil: it is not.
+func (l *loop) taskOf(h *held) *Task {
+	if h.given != nil {
+		return h.given
 	}
-	if task == nil {
-		return Task{}, false
-	}
-	return task.WithDefaults(), true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.declared[h.key]
 }
 
 // apply does what a job says.
@@ -160,8 +159,8 @@ func (l *loop) apply(h *held, fx effects) {
 	if h.run != nil {
 		h.run.declare(h.job.task)
 	}
-	if fx.note {
-		h.hold.Report(h.job.status)
+	if fx.note && h.hold.Status() != h.job.status {
+		h.hold.Report(h.job.status) // a task that waits should cost no writes
 	}
 	switch {
 	case fx.over != nil:

@@ -13,15 +13,15 @@ import (
 // maxLine is the longest line passed on in one piece, in bytes.
 const maxLine = 64 << 10
 
-// How long output is waited for once nothing of its command is left: by the key, which waits for no log, and then in the
-// background, for a sink that takes nothing and for ends of the pipes that another process still has.
+// How long output is waited for once nothing of its command is left: by the key, which waits for no log, and then in
+// the background, for a sink that takes nothing and for ends of the pipes that another process still has.
 const (
 	outputWait = 250 * time.Millisecond
 	outputEnd  = 5 * time.Second
 )
 
-// output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills them,
-// and that holds up the command.
+// output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills
+// them, and that holds up the command.
 type output struct {
 	reads    []*os.File
 	readers  atomic.Int32
@@ -42,7 +42,8 @@ func (r *running) pipes() (out *output, stdout, stderr *os.File, err error) {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
 	out = &output{
-		reads: []*os.File{outRead, errRead}, done: make(chan struct{}), left: make(chan struct{}), patience: r.s.outputEnd,
+		reads: []*os.File{outRead, errRead}, patience: r.s.outputEnd,
+		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
 	r.s.readers.Go(func() { r.read(out, outRead, Stdout) })
@@ -50,8 +51,9 @@ func (r *running) pipes() (out *output, stdout, stderr *os.File, err error) {
 	return out, stdout, stderr, nil
 }
 
-// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds no longer. A call of
-// the sink that does not return keeps its goroutine, and nothing else of the run: the next one waits for the same stream in its place.
+// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds
+// no longer. A call of the sink that does not return keeps its goroutine, and nothing else of the run: the next one
+// waits for the same stream in its place.
 func (o *output) end() {
 	timer := time.NewTimer(outputWait)
 	defer timer.Stop()
@@ -134,7 +136,8 @@ func splitLines(from io.Reader, line func(string)) error {
 	}
 }
 
-// emitFull passes on full pieces of a line that is too long, and returns the rest: what is exactly full may be all of it.
+// emitFull passes on full pieces of a line that is too long, and returns the rest: what is exactly full may be all
+// of it.
 func emitFull(part []byte, line func(string)) []byte {
 	for len(part) > maxLine {
 		line(string(part[:maxLine]))

@@ -144,7 +144,7 @@ func heapInUse() int {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // G115: far less
+	return int(m.HeapAlloc)
 }
 
 func TestLevel(t *testing.T) {

@@ -2,17 +2,17 @@ package tasks
 
 import "time"
 
-// RemoteLease is the time that an endpoint elsewhere was promised for a key: it may work on it until then, whatever becomes of this
-// replica. The key stays here until that time is over, or the endpoint has acknowledged that it stopped. It belongs to one hold and outlives
-// failed starts under it. Its methods are called by one run at a time.
+// RemoteLease is the time that an endpoint elsewhere was promised for a key: it may work on it until then, whatever
+// becomes of this replica. The key stays here until that time is over, or the endpoint has acknowledged that it
+// stopped. It belongs to one hold and outlives failed starts under it. Its methods are called by one run at a time.
 type RemoteLease struct {
-	note  func(until time.Time) error // tells whoever frees the key; nil: nobody
+	note  func(until time.Time) error // informs what frees the key; nil: there is nothing to inform
 	until time.Time
 	start Start
 	seq   int
 }
 
-// NewRemoteLease makes one under which nothing is promised. note is [Config.Granted] for one hold; nil: nobody is told.
+// NewRemoteLease makes one under which nothing is promised. note is [Config.RemoteLease] for one hold; nil: none.
 func NewRemoteLease(note func(until time.Time) error) *RemoteLease { return &RemoteLease{note: note} }
 
 // Until is when the promise is over; the zero time when nothing is promised.
@@ -30,8 +30,9 @@ func (l *RemoteLease) Next() int {
 	return l.seq
 }
 
-// Promise notes that the endpoint may work until the given time, before it is told; the zero time ends the promise. With an error
-// whoever frees the key may not have heard: a longer promise does not hold then, a shorter one does here.
+// Promise notes that the endpoint may work until the given time, before it learns of it; the zero time ends the
+// promise. With an error what frees the key may not know: a longer promise does not hold then, a shorter one does
+// here.
 func (l *RemoteLease) Promise(until time.Time) error {
 	before := l.until
 	l.until = until

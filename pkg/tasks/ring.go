@@ -15,7 +15,8 @@ const (
 	ringBytes = 256 << 10
 	logBudget = 64 << 20
 	keptRings = 256
-	// lineCost is what a line takes in memory beside its text: its record, what the allocator rounds up, and free room in the ring.
+	// lineCost is what a line takes in memory without its text: its record, what the allocator rounds up, and free
+	// space in the ring.
 	lineCost = 64
 )
 
@@ -29,7 +30,7 @@ type Line struct {
 
 // logs keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
 type logs struct {
-	budget int // of bytes, with what lines take beside their text
+	budget int // of bytes, with lineCost for each line
 
 	mu    sync.Mutex
 	size  int // of all rings, as the budget counts
@@ -129,7 +130,7 @@ func (l *logs) tail(key elect.Key, n int) []Line {
 	return lines
 }
 
-// sink returns what must be held while a line of one stream of the key is passed on: it has room for one.
+// sink returns what must be held while a line of one stream of the key is passed on: its capacity is one.
 func (l *logs) sink(key elect.Key, stream Stream) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +148,8 @@ func (l *logs) sink(key elect.Key, stream Stream) chan struct{} {
 	return r.sinks[i]
 }
 
-// shrink brings all rings together a sixteenth below the budget, so that it is seldom called. The largest give up their oldest lines
-// until none is larger than what can be kept of each.
+// shrink brings all rings together a sixteenth below the budget, so that it is seldom called. The largest give up
+// their oldest lines until none is larger than what can be kept of each.
 func (l *logs) shrink() {
 	sizes := make([]int, 0, len(l.rings))
 	for _, r := range l.rings {
@@ -180,11 +181,12 @@ func level(sizes []int, total int) int {
 func (r *ring) size() int { return r.text + lineCost*r.n }
 
 func (r *ring) line(i int) Line {
-	rec, stream := r.lines[(r.first+i)%len(r.lines)], Stdout
+	rec, newer := r.lines[(r.first+i)%len(r.lines)], uint64(r.n-1-i) //nolint:gosec // G115: i is less than n
+	line := Line{Seq: r.seq - newer, Time: time.Unix(0, rec.at), Stream: Stdout, Text: rec.text}
 	if rec.stderr {
-		stream = Stderr
+		line.Stream = Stderr
 	}
-	return Line{Seq: r.seq - uint64(r.n-1-i), Time: time.Unix(0, rec.at), Stream: stream, Text: rec.text} //nolint:gosec // G115: i is less than n
+	return line
 }
 
 func (r *ring) push(rec record) {
@@ -207,8 +209,8 @@ func (r *ring) drop() {
 	}
 }
 
-func (r *ring) resize(room int) {
-	lines := make([]record, min(room, ringLines+1))
+func (r *ring) resize(capacity int) {
+	lines := make([]record, min(capacity, ringLines+1))
 	for i := range r.n {
 		lines[i] = r.lines[(r.first+i)%len(r.lines)]
 	}

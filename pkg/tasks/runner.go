@@ -8,11 +8,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// Runner is the work of a task: its kind with that kind's fields filled in. It is a value that nobody changes, and its methods may be
-// called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls Go functions.
+// Runner is the work of a task: its kind with that kind's fields filled in. It is a value that is never changed, and
+// its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
+// Go functions.
 //
-// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when it is told to, and ends when
-// its context does.
+// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when it is told to, and
+// ends when its context does.
 type Runner interface {
 	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
 	Kind() string
@@ -22,12 +23,14 @@ type Runner interface {
 	Print(use Use) any
 	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.
 	NeedsRestart(old Runner) bool
-	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on for as long as ctx does.
+	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on
+	// for as long as ctx does.
 	Run(ctx context.Context, env Env) Ending
 }
 
-// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again with other fields. Leave is called
-// after the last Run, and the key goes on when it returns. What the remote lease promised bounds it.
+// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again
+// with other fields. Leave is called after the last Run, and the key goes on when it returns. What the remote lease
+// promised bounds it.
 type Leaver interface {
 	Runner
 	Leave(ctx context.Context, env Env)
@@ -63,8 +66,8 @@ func NotStarted(ctx context.Context, err error) Ending {
 	return Ending{Err: fmt.Errorf("not started: %w", err), Code: 1, Cut: ctx.Err() != nil}
 }
 
-// Ended is the ending of work that returned err by itself. What was cut off cannot be told from what had just finished:
-// after ctx has ended it counts as cut.
+// Ended is the ending of work that returned err by itself. What was cut off cannot be told from what had just
+// finished: after ctx has ended it counts as cut.
 func Ended(ctx context.Context, err error) Ending {
 	end := Ending{Err: err, ByItself: true, Cut: ctx.Err() != nil}
 	if err != nil {
@@ -73,8 +76,8 @@ func Ended(ctx context.Context, err error) Ending {
 	return end
 }
 
-// NeedsRestart says whether a run of old must start again to become next. Every other difference, such as labels, weight, stop and
-// the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
+// NeedsRestart says whether a run of old must start again to become next. Every other difference, such as labels,
+// weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func NeedsRestart(old, next Task) bool {
 	return old.Index != next.Index || old.Schedule != next.Schedule || old.Every != next.Every || old.TimeZone != next.TimeZone ||
 		old.Kind() != next.Kind() || next.Runner != nil && next.Runner.NeedsRestart(old.Runner)

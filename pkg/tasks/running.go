@@ -27,12 +27,12 @@ type running struct {
 	stuck    atomic.Bool          // an alarm was raised
 }
 
-func newRunning(m *means, t Task, hold Hold) *running {
+func newRunning(m *means, t *Task, hold Hold) *running {
 	r := &running{s: m, hold: hold, log: m.log(hold), remote: NewRemoteLease(nil)}
-	if m.cfg.Granted != nil {
-		r.remote.note = func(until time.Time) error { return m.cfg.Granted(hold.Key(), hold.Session(), until) }
+	if m.cfg.RemoteLease != nil {
+		r.remote.note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
 	}
-	r.declared.Store(&t)
+	r.declared.Store(t)
 	return r
 }
 
@@ -40,7 +40,7 @@ func newRunning(m *means, t Task, hold Hold) *running {
 func (r *running) task() Task { return *r.declared.Load() }
 
 // declare notes the task as it is declared now.
-func (r *running) declare(t Task) { r.declared.Store(&t) }
+func (r *running) declare(t *Task) { r.declared.Store(t) }
 
 // Reasons why work did not end as it should.
 var (
@@ -48,8 +48,8 @@ var (
 	errGoexit   = errors.New("the run called runtime.Goexit")
 )
 
-// attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by advancing the lock to
-// the status first.
+// attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by
+// advancing the lock to the status first.
 func (r *running) attempt(ctx context.Context, start Start, status elect.TaskStatus, ended func(ran)) {
 	result := ran{start: start}
 	defer func() { ended(result) }()
@@ -87,12 +87,12 @@ func (r *running) work(ctx context.Context, start Start, end *Ending) {
 		return
 	}
 	says := &reporter{r: r}
-	var alarm *stuckAlarm
+	var ended func()
 	watched := make(chan struct{})
 	unwatched := context.AfterFunc(ctx, func() {
 		defer close(watched)
 		says.stopping()
-		alarm = r.watchStuck()
+		ended = r.watchStop()
 	})
 	*end = Ended(ctx, errGoexit)
 	defer func() {
@@ -103,7 +103,7 @@ func (r *running) work(ctx context.Context, start Start, end *Ending) {
 		}
 		if !unwatched() {
 			<-watched
-			alarm.end()
+			ended()
 		}
 	}()
 	env := r.env(task, start)
@@ -111,7 +111,7 @@ func (r *running) work(ctx context.Context, start Start, end *Ending) {
 	*end = task.Runner.Run(ctx, env)
 }
 
-// leave lets the runner tell others that the task is theirs no more.
+// leave lets the runner end what it has begun elsewhere.
 func (r *running) leave() {
 	task := r.task()
 	leaver, ok := task.Runner.(Leaver)

@@ -9,7 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Schedule tells when a task is due. It is a value that depends on nothing but its making, so that every replica fires the same ticks.
+// Schedule says when a task is due. It is a value that depends on nothing but its making, so that every replica
+// fires the same ticks.
 type Schedule interface {
 	// Next is the first tick after the given moment; the zero time when there is none.
 	Next(after time.Time) time.Time
@@ -30,9 +31,9 @@ func (t Task) schedule() (Schedule, error) {
 // every fires at phase + k × period, in Unix milliseconds.
 type every struct{ period, phase int64 }
 
-// EverySchedule fires at epoch + hash(key) mod every + k × every, where hash is the 64-bit FNV-1a of the key's bytes, and every and the
-// remainder count in milliseconds. So tasks with one period are spread over it, and a fail-over neither shifts nor
-// doubles a tick. It fails when every is not a positive number of whole milliseconds.
+// EverySchedule fires at epoch + hash(key) mod every + k × every, where hash is the 64-bit FNV-1a of the key's
+// bytes, and every and the remainder count in milliseconds. So tasks with one period are spread over it, and a
+// fail-over neither shifts nor doubles a tick. It fails when every is not a positive number of whole milliseconds.
 func EverySchedule(key elect.Key, period time.Duration) (Schedule, error) {
 	if period < time.Millisecond || period%time.Millisecond != 0 {
 		return nil, fmt.Errorf("every: %s is not a positive number of whole milliseconds", period)

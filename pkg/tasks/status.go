@@ -33,13 +33,6 @@ func (j *job) set(state string, now moment, change ...func(*elect.TaskStatus)) {
 	j.status.Settled = j.settled()
 }
 
-// note has the lease told of the status if it does not know it: a task that waits should cost no writes.
-func (j *job) note() effects {
-	fx := effects{note: j.status != j.noted}
-	j.noted = j.status
-	return fx
-}
-
 // settled says whether the work should not be moved for balance now: it could not be picked up where it stopped.
 func (j *job) settled() bool {
 	switch j.status.State {

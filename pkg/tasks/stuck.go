@@ -6,49 +6,74 @@ import (
 	"time"
 )
 
-var errStuck = errors.New("task does not end: its key stays here until it does")
+var (
+	errStuck      = errors.New("task does not end: its key stays here until it does")
+	errStartStuck = errors.New("command does not start: the file system of its program or directory does not answer")
+)
 
-// stuckAlarm tells when a task that was told to stop has not ended in time.
-type stuckAlarm struct {
-	r     *running
-	since time.Time
-	timer *time.Timer
+// slowStart is how long a start keeps one of the places for simultaneous starts. One that takes longer hangs, on a
+// dead file server as a rule, and must not hold up the others.
+const slowStart = time.Second
 
-	mu           sync.Mutex
-	raised, over bool
+// watchStop begins when a task is told to stop; end is called when nothing of it is left.
+func (r *running) watchStop() (end func()) {
+	cfg := r.s.cfg
+	return watch(r.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
+		if !r.stuck.CompareAndSwap(false, true) {
+			return false // what is left of a command is watched as well as the run that it is of
+		}
+		r.log.Error(errStuck, "task is stuck", "duration", time.Since(since))
+		if cfg.OnStuck != nil {
+			cfg.OnStuck(r.task(), since)
+		}
+		return true
+	}, func(since time.Time) {
+		r.stuck.Store(false)
+		r.log.Info("task ended after all", "duration", time.Since(since))
+		if cfg.OnUnstuck != nil {
+			cfg.OnUnstuck(r.task())
+		}
+	})
 }
 
-// watchStuck begins when a task is told to stop; its end method is called when nothing of it is left.
-func (r *running) watchStuck() *stuckAlarm {
-	a := &stuckAlarm{r: r, since: time.Now()}
-	a.timer = time.AfterFunc(r.task().Stop.Timeout+r.s.cfg.StuckAfter, a.raise)
-	return a
+// watchStart begins when a command is about to start. leave frees its place; end is called with the starter's answer.
+func (r *running) watchStart(leave func()) (end func()) {
+	cfg := r.s.cfg
+	slow := time.AfterFunc(slowStart, leave)
+	answered := watch(cfg.StuckAfter, func(since time.Time) bool {
+		r.log.Error(errStartStuck, "task does not start", "duration", time.Since(since))
+		if cfg.OnStartStuck != nil {
+			cfg.OnStartStuck(r.task(), since)
+		}
+		return true
+	}, func(since time.Time) {
+		r.log.Info("the start is over after all", "duration", time.Since(since))
+		if cfg.OnStartUnstuck != nil {
+			cfg.OnStartUnstuck(r.task())
+		}
+	})
+	return func() {
+		slow.Stop()
+		answered()
+	}
 }
 
-func (a *stuckAlarm) raise() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over || !a.r.stuck.CompareAndSwap(false, true) {
-		return // what is left of a command may be watched beside the run that it is of
-	}
-	a.raised = true
-	a.r.log.Error(errStuck, "task is stuck", "duration", time.Since(a.since))
-	if a.r.s.cfg.OnStuck != nil {
-		a.r.s.cfg.OnStuck(a.r.task(), a.since)
-	}
-}
-
-func (a *stuckAlarm) end() {
-	a.timer.Stop()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.over = true
-	if !a.raised {
-		return
-	}
-	a.r.stuck.Store(false)
-	a.r.log.Info("task ended after all", "duration", time.Since(a.since))
-	if a.r.s.cfg.OnUnstuck != nil {
-		a.r.s.cfg.OnUnstuck(a.r.task())
+// watch calls raise when end has not been called for so long, and calm at the end if raise returned true. They get
+// the time at which the watch began.
+func watch(after time.Duration, raise func(since time.Time) bool, calm func(since time.Time)) (end func()) {
+	var mu sync.Mutex
+	raised, over, since := false, false, time.Now()
+	timer := time.AfterFunc(after, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		raised = !over && raise(since)
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; raised {
+			calm(since)
+		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Supervisor runs tasks under their leases. A task that waits, for a tick or between two tries, has no goroutine. Its methods may be called
-// concurrently.
+// Supervisor runs tasks under their leases. A task that waits, for a tick or between two tries, has no goroutine.
+// Its methods may be called concurrently.
 type Supervisor struct {
 	means *means
 	loop  *loop
@@ -60,45 +60,49 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
 	places := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
 	s.means = &means{
-		cfg: cfg, starts: make(chan struct{}, places), calls: make(chan struct{}, places), logs: newLogs(), outputEnd: outputEnd,
+		cfg: cfg, starts: make(chan struct{}, places), calls: make(chan struct{}, places),
+		logs: newLogs(), outputEnd: outputEnd,
 	}
 	s.loop = newLoop(s.means)
 	go s.loop.run()
 	return s, nil
 }
 
-// Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among them. A task that runs and has
-// changed starts again where [NeedsRestart] says so; every other change takes effect at once. What is gone goes on until its key is given up.
-// The tasks are kept, and must not be changed.
+// Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among
+// them. A task that runs and has changed starts again where [NeedsRestart] says so; every other change takes effect
+// at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.declare(tasks) }
 
 // Runnable is the work of a declared task: give it to [elect.Elector.Claim]. It ends
-//   - when it is stopped and nothing of the task is left, however long that takes, with the cause. With [elect.ErrLeaseLost] commands are killed a
-//     tenth of the lease before the deadline, without one after the task's stop timeout;
-//   - when the task has ended for good, also when an earlier owner has noted so, with an error that wraps [ErrDone]; its key is suspended then;
-//   - when the lock could not be advanced for another start, with that error, which wraps [elect.ErrLeaseLost] as a rule.
+//   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
+//     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the latest;
+//   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so; its
+//     key is suspended then;
+//   - with the error, when the lock could not be advanced for another start: [elect.ErrLeaseLost] as a rule.
 //
-// A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and what is wrong stands in
-// its status. Nothing that a task does makes the supervisor panic; but a panic in a goroutine that a callback started itself cannot be caught.
+// A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and
+// what is wrong stands in its status. Nothing that a task does makes the supervisor panic; but a panic in a
+// goroutine that a callback started itself cannot be caught.
 func (s *Supervisor) Runnable(elect.Key) elect.Runnable { return &runnable{loop: s.loop} }
 
-// Run runs a task, declared or not, for as long as ctx goes on: it is what [Supervisor.Runnable] does, for those who hold the key
-// otherwise, and returns what that ends with. The key of a task that has ended for good is not suspended.
+// Run runs a task, declared or not, for as long as ctx goes on: it is what [Supervisor.Runnable] does, for those who
+// hold the key otherwise, and returns what that ends with. The key of a task that has ended for good is not
+// suspended.
 func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 	ended := make(chan error, 1)
-	h := newHeld(hold, &t, func(err error) { ended <- err })
-	s.loop.begin(h)
-	defer context.AfterFunc(ctx, func() { s.loop.stop(h, context.Cause(ctx)) })()
+	h := newHeld(hold, t.complete(), func(err error) { ended <- err })
+	s.loop.begin(h)                                                               //nolint:contextcheck // ctx ends it by stop
+	defer context.AfterFunc(ctx, func() { s.loop.stop(h, context.Cause(ctx)) })() //nolint:contextcheck // likewise
 	return <-ended
 }
 
-// Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000 and
-// 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest give up their oldest lines
-// first.
+// Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000
+// and 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest
+// give up their oldest lines first.
 func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.means.logs.tail(key, n) }
 
-// Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor keeps. Nothing may be
-// held any more. A call of the sink that does not return is left behind.
+// Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor
+// keeps. Nothing may be held any more. A call of the sink that does not return is left behind.
 func (s *Supervisor) Close() {
 	s.close.Do(func() {
 		s.loop.close()

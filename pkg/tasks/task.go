@@ -6,9 +6,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Task is a named piece of work. With Schedule or Every it is fired at each tick; with neither it runs for as long as it is owned.
+// Task is a named piece of work. With Schedule or Every it is fired at each tick; with neither it runs for as long
+// as it is owned.
 //
-// A Task is a value: nobody changes it, or what it refers to, once it is made.
+// A Task is a value: neither it nor what it refers to is changed once it is made.
 type Task struct {
 	Group, Name string
 	Index       string // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
@@ -71,7 +72,7 @@ const (
 	OverlapReplace Overlap = "replace"
 )
 
-// CatchUp says which ticks missed while nobody owned the task are run.
+// CatchUp says which ticks missed while the task had no owner are run.
 type CatchUp string
 
 // What may be caught up.

@@ -21,7 +21,7 @@ func (j *job) beginTicks(now moment) effects {
 	schedule, err := j.task.schedule()
 	if err != nil {
 		j.set(StateFailed, now, lastError(err))
-		return effects{invalid: err}.and(j.note())
+		return effects{invalid: err, note: true}
 	}
 	j.ticks = &ticks{schedule: schedule, last: now.wall}
 	before := max(j.status.LastTick, j.status.FirstSeen)
@@ -48,7 +48,7 @@ func (j *job) proceed(now moment) effects {
 		return effects{}
 	case t.pending.IsZero():
 		j.set(StateWaiting, now)
-		return j.note()
+		return effects{note: true}
 	}
 	j.start, j.refused = Start{Attempt: 1, ScheduledAt: t.pending}, 0
 	j.status.LastTick, t.pending = t.pending.UnixMilli(), time.Time{}
@@ -61,7 +61,8 @@ func (j *job) due(now moment) effects {
 	if t.next.IsZero() || now.wall.Before(t.next) {
 		return effects{}
 	}
-	// Of several that came at once, since the clock was set or this machine slept, the newest counts, as after a fail-over.
+	// Of several that came at once, since the clock was set or this machine slept, the newest counts, as after a
+	// fail-over.
 	t.last = newest(t.schedule, t.last, now.wall, now.wall.Sub(t.next))
 	var fx effects
 	late := now.wall.Sub(t.last)
@@ -94,7 +95,8 @@ func (j *job) tried(r ran, now moment) effects {
 	}
 	j.pause(j.task.Retry.Backoff.delay(r.start.Attempt-1), now)
 	j.set(StateBackoff, now)
-	return fx.and(j.note())
+	fx.note = true
+	return fx
 }
 
 // tickResult tells how a try ended, given why it was told to stop, if it was.

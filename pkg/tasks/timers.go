@@ -13,8 +13,8 @@ func now() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }
 // maxSleep bounds each wait for a tick: the wall clock may be set meanwhile, which timers do not see.
 const maxSleep = time.Minute
 
-// timers are the next times of all tasks that wait: ticks by the wall clock, the ends of pauses by the steady one. A task that waits costs an
-// entry in one of the two heaps, and no more.
+// timers are the next times of all tasks that wait: ticks by the wall clock, the ends of pauses by the steady one. A
+// task that waits costs an entry in one of the two heaps, and no more.
 type timers struct{ ticks, retries timerHeap }
 
 // timer is one time at which a task is to be looked at.
@@ -24,7 +24,7 @@ type timer struct {
 	index int // in its heap; -1: in none
 }
 
-// set has the task looked at at these times; the zero time is never.
+// set notes when the task is to be woken, by each clock; the zero time is never.
 func (t *timers) set(task *held, tick, retry time.Time) {
 	t.ticks.set(&task.tick, tick)
 	t.retries.set(&task.retry, retry)

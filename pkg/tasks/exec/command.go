@@ -11,14 +11,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// withheld says whether a variable of the replica is kept from its tasks: what opens the store or the admin API, and the socket by which
-// the replica itself would tell its own supervisor that it is ready.
+// withheld says whether a variable of the replica is kept from its tasks: what opens the store or the admin API, and
+// the socket by which the replica itself would tell its own supervisor that it is ready.
 func withheld(name string) bool {
 	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
 }
 
-// command expands the command for one start. The task's own variables win over its env, and that over the replica's; values of
-// env see the own ones and the replica's.
+// command expands the command for one start. The task's own variables win over its env, and that over the replica's;
+// values of env see the own ones and the replica's.
 func (r Runner) command(env tasks.Env) (tasks.Command, error) {
 	base, own := tasks.ParseEnviron(env.Environ()), env.Own()
 	set := make(tasks.Variables, len(r.Env))

@@ -81,8 +81,8 @@ func (r *readiness) hear() {
 	}
 }
 
-// started is called when the command runs, and begins its delay. The returned channel is closed when it counts as running, at once when
-// there is neither a delay nor a message to wait for.
+// started is called when the command runs, and begins its delay. The returned channel is closed when it counts as
+// running, at once when there is neither a delay nor a message to wait for.
 func (r *readiness) started() (ready <-chan struct{}, stop func()) {
 	if r.rule.Delay <= 0 {
 		if !r.rule.Notify {

@@ -1,7 +1,8 @@
 // Package httptask is the kind of task that calls an HTTP endpoint.
 //
-// At a tick it sends one request. Without ticks it tells the endpoint, with start, renew and stop, what it owns and for how long: the key
-// is not handed over before the endpoint has acknowledged the stop or the time that it was told is over.
+// At a tick it sends one request. Without ticks it tells the endpoint, with start, renew and stop, what it owns and
+// for how long: the key is not handed over before the endpoint has acknowledged the stop or the time that it was
+// told is over.
 package httptask
 
 import (
@@ -31,8 +32,8 @@ type Runner struct {
 	Method  string // empty: POST
 	Headers map[string]string
 	Body    string
-	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease or more
-	// counts as 0.
+	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease
+	// or more counts as 0.
 	Timeout   time.Duration
 	TokenFile string // its content is sent as a bearer token, read anew at each request
 	CAFile    string
@@ -65,8 +66,8 @@ func (r Runner) tick(ctx context.Context, env tasks.Env) tasks.Ending {
 	return tasks.Ending{ByItself: true}
 }
 
-// sessionTimeout is the longest that one request to an endpoint that holds the task may take, under leases of duration t. The lease is the
-// running one: a configuration that was read again may name another.
+// sessionTimeout is the longest that one request to an endpoint that holds the task may take, under leases of
+// duration t. The lease is the running one: a configuration that was read again may name another.
 func (r Runner) sessionTimeout(t time.Duration) time.Duration {
 	if r.Timeout > 0 && 3*r.Timeout < t {
 		return r.Timeout

@@ -75,7 +75,7 @@ func endpoint(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 	f.began = time.Now()
 	s := rig.New(t, func(c *tasks.Config) {
 		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
-		c.Granted = func(_ elect.Key, _ string, until time.Time) error {
+		c.RemoteLease = func(_ elect.Key, _ string, until time.Time) error {
 			time.Sleep(f.slow)
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -39,7 +39,8 @@ var errRequestTimeout = errors.New("no answer in time")
 // errNotSent says that nothing of a message has reached the endpoint.
 var errNotSent = errors.New("not sent")
 
-// send sends one message; nil says that the endpoint answered 2xx. An error that wraps errNotSent says that it cannot have heard of it.
+// send sends one message; nil says that the endpoint answered 2xx. An error that wraps errNotSent says that it
+// cannot have heard of it.
 func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 	env.Start = m.start
 	request, err := r.newRequest(ctx, env, m)

@@ -21,8 +21,8 @@ type session struct {
 	env tasks.Env
 }
 
-// run tells the endpoint that the task is its own, again and again, until ctx ends. It returns then, or when the endpoint could not
-// be told; what it was promised is ended by leave.
+// run tells the endpoint that the task is its own, again and again, until ctx ends. It returns then, or when the
+// endpoint could not be told; what it was promised is ended by leave.
 func (s session) run(ctx context.Context) tasks.Ending {
 	if err := s.begin(ctx); err != nil {
 		return tasks.NotStarted(ctx, err)
@@ -61,8 +61,9 @@ func (s session) begin(ctx context.Context) error {
 	return s.tell(ctx, eventStart)
 }
 
-// tell sends start or renew. The promise is noted, here and by whoever frees keys, before anything is sent: it ends at the hold's
-// deadline, from which the endpoint's seconds are counted back by the longest that the request may be under way.
+// tell sends start or renew. The promise is noted, here and by whoever frees keys, before anything is sent: it ends
+// at the hold's deadline, from which the endpoint's seconds are counted back by the longest that the request may be
+// under way.
 func (s session) tell(ctx context.Context, event string) error {
 	remote := s.env.Remote
 	before, until := remote.Until(), s.env.Lease.Deadline()
@@ -81,8 +82,8 @@ func (s session) tell(ctx context.Context, event string) error {
 	return err
 }
 
-// sendWhileHeld counts the endpoint's seconds and the request's time from one moment, after all waiting: a request that arrives at its very
-// end still leaves the endpoint no more than the hold has.
+// sendWhileHeld counts the endpoint's seconds and the request's time from one moment, after all waiting: a request
+// that arrives at its very end still leaves the endpoint no more than the hold has.
 func (s session) sendWhileHeld(ctx context.Context, event string, until time.Time) error {
 	now := time.Now()
 	validFor, err := s.validFor(until, now)
