@@ -27,6 +27,13 @@ func TestPagesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real replicas")
 	}
+	bin := t.TempDir()
+	// Pages that do not build the program take it for installed.
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/shardctl")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, page := range pages(t) {
 		var steps []fence
 		for _, f := range fences(page, read(t, page)) {
@@ -38,7 +45,7 @@ func TestPagesRun(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimPrefix(page, root+"/"), func(t *testing.T) {
-			s := newSession(t)
+			s := newSession(t, bin)
 			for _, step := range steps {
 				s.do(step)
 			}
@@ -55,7 +62,7 @@ type session struct {
 	out   *output
 }
 
-func newSession(t *testing.T) *session {
+func newSession(t *testing.T, bin string) *session {
 	t.Helper()
 	repository, err := filepath.Abs(root)
 	if err != nil {
@@ -65,9 +72,8 @@ func newSession(t *testing.T) *session {
 	for _, port := range []string{"8080", "8081", "8082", "8083", "8084", "8085"} {
 		s.ports[port] = freePort(t)
 	}
-	bin := t.TempDir()
 	listen := fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:%s\"}\nadmin: {listen: \"127.0.0.1:%s\"}\n", s.ports["8080"], s.ports["8081"])
-	writeFile(t, filepath.Join(bin, "listen.yaml"), listen)
+	writeFile(t, filepath.Join(s.dir, "listen.yaml"), listen)
 
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -81,7 +87,7 @@ func newSession(t *testing.T) *session {
 	shell.Stdin, shell.Stdout, shell.Stderr = read, s.out, s.out
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	shell.WaitDelay = 10 * time.Second
-	shell.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "LISTEN="+filepath.Join(bin, "listen.yaml"),
+	shell.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "LISTEN="+filepath.Join(s.dir, "listen.yaml"),
 		"SHARDCTL_STORE_URI=sqlite:"+filepath.Join(s.dir, "shardctl.db"), "SHARDCTL_SERVER=http://127.0.0.1:"+s.ports["8081"], "NO_COLOR=1", "TERM=dumb")
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,6 @@ var otherWords = map[string]string{
 }
 
 var (
-	indented   = regexp.MustCompile(`(?m)^(    |\t).*$`)
 	comments   = regexp.MustCompile(`(?s)<!--.*?-->`)
 	tableRow   = regexp.MustCompile(`(?m)^ *\|.*$`)
 	codeSpan   = regexp.MustCompile("`[^`]*`")
@@ -36,6 +35,7 @@ var (
 // written are the pages that this test is about: those that people read for themselves. Decisions are history, and the page of the
 // commands comes from the program.
 func written(t *testing.T) []string {
+	t.Helper()
 	return slices.DeleteFunc(pages(t), func(page string) bool {
 		own := strings.HasPrefix(page, root+"/docs/") || strings.HasPrefix(page, root+"/examples/") || filepath.Dir(page) == root
 		return !own || strings.Contains(page, "/adr/") || strings.HasSuffix(page, "/commands.md") && !strings.Contains(page, "getting-started") ||

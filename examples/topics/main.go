@@ -85,7 +85,7 @@ func (s service) run(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	supervisor, err := s.supervisor()
+	supervisor, err := s.supervisor() //nolint:contextcheck // runs have the contexts of their leases
 	if err != nil {
 		return err
 	}
