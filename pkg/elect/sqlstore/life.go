@@ -31,7 +31,7 @@ func (l *life) enter(ctx context.Context) (_ context.Context, done func(), err e
 	}
 	l.calls.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.closing, func() { cancel(errClosed) }) //nolint:contextcheck // Close ends it as well as the caller's context
+	stop := context.AfterFunc(l.closing, func() { cancel(errClosed) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -62,7 +62,7 @@ func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Q
 	looked := store.Query{CountOnly: true}
 	rest := q
 	if found := search.FindStringSubmatch(strings.ReplaceAll(plan, `"`, "")); found != nil {
-		for _, term := range strings.Split(found[1], " AND ") {
+		for term := range strings.SplitSeq(found[1], " AND ") {
 			switch strings.Trim(term, "<>=?") {
 			case "grp":
 				looked.Group, rest.Group = q.Group, ""

@@ -108,10 +108,10 @@ func (b *sqliteBackend) Heal(ctx context.Context) error {
 	return b.release(ctx)
 }
 
-// sqliteDocuments edits tables CLUSTER_KIND.
+// sqliteDocuments edits tables CLUSTER_KINDS.
 type sqliteDocuments struct{ db *sql.DB }
 
-func table(kind string) string { return `"` + cluster + "_" + kind + `"` }
+func table(kind string) string { return `"` + cluster + "_" + kind + `s"` }
 
 func (d sqliteDocuments) ids(ctx context.Context, query string, args ...any) ([]string, error) {
 	rows, err := d.db.QueryContext(ctx, query, args...)

@@ -30,7 +30,7 @@ func (*dialect) Texts() sqlstore.Texts {
 		Replace: `INSERT OR REPLACE INTO`,
 		// AUTOINCREMENT: numbers are not used again when the newest line was dropped.
 		Sequence: `INTEGER PRIMARY KEY AUTOINCREMENT`,
-		Body:     `ANY`,
+		Body:     `ANY NOT NULL`,
 		Table:    `STRICT`,
 	}
 }

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"testing"
 
@@ -18,17 +17,6 @@ func TestMain(m *testing.M) {
 		os.Exit(childMain(path))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// execute runs SQL on the file beside the store.
-func execute(ctx context.Context, path, text string) error {
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	_, err = db.ExecContext(ctx, text)
-	return err
 }
 
 func open(t *testing.T, path string, o sqlite.Options) *sqlstore.Store {

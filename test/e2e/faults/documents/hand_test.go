@@ -31,7 +31,7 @@ type hand interface {
 type object = map[string]any
 
 // kinds are all collections and tables.
-var kinds = []string{"session", "member", "lock", "value", "group", "wish", "event"}
+var kinds = []string{"session", "member", "lock", "value", "group", "override", "event"}
 
 // unset stands for a field that is not there.
 type unset struct{}
@@ -53,11 +53,7 @@ func newMongoHand(uri string) hand {
 }
 
 func (h mongoHand) of(kind string) *mongo.Collection {
-	plural := kind + "s"
-	if kind == "wish" {
-		plural = "wishes"
-	}
-	return h.db.Collection(cluster + "." + plural)
+	return h.db.Collection(cluster + "." + kind + "s")
 }
 
 func (h mongoHand) edit(ctx context.Context, kind, id string, fields object) bool {

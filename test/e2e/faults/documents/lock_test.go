@@ -23,12 +23,12 @@ func lockRounds(s *scene) {
 			{"body": `{"message":"` + strings.Repeat("x", 100_000) + `"}`},
 			{"body": []any{1, 2}},
 			{"body": unset{}},
-			{"parked": "yes"},
-			{"parked": int64(17), "state": "zombie", "count": int64(-3)},
+			{"suspended": "yes"},
+			{"suspended": int64(17), "state": "zombie", "count": int64(-3)},
 			{"next": "nobody", "group": "another"},
 			{"next": int64(3), "group": unset{}},
-			{"stamp": int64(5), "more": true},
-			{"stamp": unset{}, "count": "one"},
+			{"writer": int64(5), "more": true},
+			{"writer": unset{}, "count": "one"},
 		} {
 			s.edit(ctx, "lock", harness.Key(i+1), fields)
 		}

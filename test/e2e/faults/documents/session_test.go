@@ -27,7 +27,7 @@ func sessionRounds(s *scene) {
 			{"body": "no JSON"},
 			{"body": `{"leaseMs":"long","granted":[]}`},
 			{"body": `{"leaseMs":9000000000000000}`},
-			{"stamp": int64(5)},
+			{"writer": int64(5)},
 			{"more": true, "body": []any{}},
 		} {
 			for _, id := range ids {

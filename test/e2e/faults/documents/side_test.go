@@ -17,25 +17,25 @@ func numbers() []any {
 	return []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0)}
 }
 
-// sideRounds are about documents that no lease hangs on: values, wishes, events, counters.
+// sideRounds are about documents that no lease hangs on: values, overrides, events, counters.
 func sideRounds(s *scene) {
-	round("values, wishes and events may say anything", func(ctx context.Context) {
+	round("values, overrides and events may say anything", func(ctx context.Context) {
 		for i, body := range []any{"no JSON", "[]", `{"to":7}`, `{"to":{}}`, "", int64(12)} {
 			key := harness.Key(i + 1)
-			s.insert(ctx, "wish", object{"_id": "pin/" + key, "rev": int64(1), "state": "pin", "body": body})
+			s.insert(ctx, "override", object{"_id": "pin/" + key, "rev": int64(1), "state": "pin", "body": body})
 			s.insert(ctx, "value", object{"_id": key, "rev": int64(1), "group": harness.Group, "body": body})
 			s.insert(ctx, "event", object{"_id": fmt.Sprintf("9%012d-hand-%06d", i, i), "rev": int64(1), "body": body})
 		}
 		for i, number := range numbers() {
-			for _, kind := range []string{"wish", "value", "event"} {
+			for _, kind := range []string{"override", "value", "event"} {
 				s.insert(ctx, kind, object{"_id": fmt.Sprintf("zombie/%d", i), "rev": number, "state": "zombie", "body": "{}"})
 			}
 		}
-		s.insert(ctx, "wish", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true})
+		s.insert(ctx, "override", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true})
 		s.insert(ctx, "group", object{"_id": "~wishes", "rev": int64(1), "count": int64(77)}) // as if somebody had told of them
 		s.healed(ctx, false)
 		s.told("makes no sense", "pin/"+harness.Key(1))
-		for _, kind := range []string{"wish", "value", "event"} {
+		for _, kind := range []string{"override", "value", "event"} {
 			for _, id := range s.ids(ctx, kind) {
 				s.remove(ctx, kind, id)
 			}

@@ -27,10 +27,10 @@ func newSQLiteHand(uri string) hand {
 	return sqliteHand{db}
 }
 
-func table(kind string) string { return `"` + cluster + "_" + kind + `"` }
+func table(kind string) string { return `"` + cluster + "_" + kind + `s"` }
 
 // columns are those of every table.
-var columns = []string{"id", "rev", "stamp_session", "stamp_seq", "grp", "session", "next", "parked", "state", "count", "body"}
+var columns = []string{"id", "rev", "writer_session", "writer_seq", "grp", "session", "next", "suspended", "state", "count", "expires", "body"}
 
 // column is a field's name in a table.
 func column(field string) string {
@@ -39,8 +39,8 @@ func column(field string) string {
 		return "id"
 	case "group":
 		return "grp"
-	case "stamp":
-		return "stamp_session"
+	case "writer":
+		return "writer_session"
 	}
 	return field
 }
@@ -91,7 +91,7 @@ func (h sqliteHand) raise(ctx context.Context, kind, id string, by int64) {
 func (h sqliteHand) insert(ctx context.Context, kind string, doc object) bool {
 	GinkgoHelper()
 	all := object{
-		"id": "", "rev": 1, "stamp_session": "", "stamp_seq": 0, "grp": "", "session": "", "next": "", "parked": 0, "state": "", "count": 0, "body": "",
+		"id": "", "rev": 1, "writer_session": "", "writer_seq": 0, "grp": "", "session": "", "next": "", "suspended": 0, "state": "", "count": 0, "expires": 0, "body": "",
 	}
 	for field, value := range doc {
 		value, ok := cell(value)

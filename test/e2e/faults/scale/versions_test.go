@@ -31,7 +31,7 @@ type database interface {
 	setVersion(ctx context.Context, version int)
 }
 
-var kinds = []string{"session", "member", "lock", "group", "event", "wish", "value"}
+var kinds = []string{"session", "member", "lock", "group", "event", "override", "value"}
 
 var _ = Describe("Versions side by side", func() {
 	EachStore("They", func(store string, uri func() string) {
@@ -98,10 +98,10 @@ var _ = Describe("Versions side by side", func() {
 			ended, err := r.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ended.ExitCode()).To(Equal(2), r.Log())
-			Expect(r.Log()).To(And(ContainSubstring("newer schema"), ContainSubstring("99")))
+			Expect(r.Log()).To(And(ContainSubstring("another schema"), ContainSubstring("99")))
 			Expect(db.bodies(ctx, "member")).NotTo(ContainElement(ContainSubstring("refused")), "it did not join")
 			Expect(Load(c).Started(before, history.Now())).To(BeEmpty(), "who was there goes on")
-			db.setVersion(ctx, 1)
+			db.setVersion(ctx, 2)
 			eventuallyReady(ctx, start(ctx, c, "accepted", harness.Variant{}))
 			eventuallySpread(ctx, c, tasks)
 			ExpectOneRunEach(c)
@@ -143,7 +143,7 @@ type mongoDatabase struct{ db *mongo.Database }
 func (m mongoDatabase) widen(ctx context.Context) {
 	GinkgoHelper()
 	for _, kind := range kinds {
-		set := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: bson.D{{Key: "deep", Value: bson.A{1, "two", nil}}}}, {Key: "stamp.later", Value: 1.5}}}}
+		set := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: bson.D{{Key: "deep", Value: bson.A{1, "two", nil}}}}, {Key: "writer.later", Value: 1.5}}}}
 		_, err := m.of(kind).UpdateMany(ctx, bson.D{}, set)
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -173,11 +173,7 @@ func (m mongoDatabase) setVersion(ctx context.Context, version int) {
 }
 
 func (m mongoDatabase) of(kind string) *mongo.Collection {
-	name := map[string]string{"wish": "wishes"}[kind]
-	if name == "" {
-		name = kind + "s"
-	}
-	return m.db.Collection("e2e." + name)
+	return m.db.Collection("e2e." + kind + "s")
 }
 
 type sqliteFile struct{ path string }
@@ -197,8 +193,8 @@ func (f sqliteFile) widen(ctx context.Context) {
 	f.do(ctx, func(db *sql.DB) {
 		for _, kind := range kinds {
 			for _, text := range []string{
-				`ALTER TABLE "e2e_%s" ADD COLUMN later TEXT NOT NULL DEFAULT 'nothing'`,
-				`UPDATE "e2e_%s" SET later = 'something'`,
+				`ALTER TABLE "e2e_%ss" ADD COLUMN later TEXT NOT NULL DEFAULT 'nothing'`,
+				`UPDATE "e2e_%ss" SET later = 'something'`,
 			} {
 				_, err := db.ExecContext(ctx, fmt.Sprintf(text, kind))
 				if err != nil && strings.Contains(err.Error(), "duplicate column") {
@@ -214,7 +210,7 @@ func (f sqliteFile) bodies(ctx context.Context, kind string) map[string]string {
 	GinkgoHelper()
 	bodies := map[string]string{}
 	f.do(ctx, func(db *sql.DB) {
-		rows, err := db.QueryContext(ctx, fmt.Sprintf(`SELECT id, body FROM "e2e_%s"`, kind))
+		rows, err := db.QueryContext(ctx, fmt.Sprintf(`SELECT id, body FROM "e2e_%ss"`, kind))
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
