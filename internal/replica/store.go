@@ -43,8 +43,8 @@ const (
 	openPauses = 5 * time.Second // at most between two tries
 )
 
-// WaitForStore opens the store, trying again for as long as limit says while it is unreachable; with limit 0 it tries once.
-// failed is told of each failure and when the next try is.
+// WaitForStore opens the store, trying again for as long as limit says while it is unreachable; with limit 0 it tries
+// once. failed is called with each failure and when the next try is.
 func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error), failed func(err error, next time.Duration)) (store.Store, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc

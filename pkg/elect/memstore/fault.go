@@ -50,7 +50,8 @@ type Verdict struct {
 	Delay time.Duration
 	// Late says that a request which its caller has given up still arrives when Delay is over.
 	Late bool
-	// AnswerDelay is how long the answer is under way. A context that ends before loses the answer of a change that happened.
+	// AnswerDelay is how long the answer is under way. A context that ends before loses the answer of a change that
+	// happened.
 	AnswerDelay time.Duration
 	Fault       Fault
 }
@@ -60,8 +61,8 @@ var (
 	errLostAnswer  = errors.New("answer lost by a fault")
 )
 
-// Fault makes f decide over every later call of this client; nil ends that. f runs on the caller's goroutine, several at once,
-// before anything of the call has happened; it may block only as a synctest bubble allows.
+// Fault makes f decide over every later call of this client; nil ends that. f runs on the caller's goroutine, several
+// at once, before anything of the call has happened; it may block only as a synctest bubble allows.
 func (s *Store) Fault(f func(Call) Verdict) {
 	if f == nil {
 		s.fault.Store(nil)
@@ -76,7 +77,7 @@ func (s *Store) call(ctx context.Context, c Call, act func()) error {
 	if f := s.fault.Load(); f != nil {
 		v = (*f)(c)
 	}
-	v.Late = v.Late && c.Op != OpWatch // nobody would end a watch whose caller is gone
+	v.Late = v.Late && c.Op != OpWatch // no caller would be left to end the watch
 	if err := s.request(ctx, v, act); err != nil {
 		return unavailable(err)
 	}

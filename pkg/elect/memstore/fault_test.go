@@ -291,7 +291,8 @@ func must(tb testing.TB, s *memstore.Store, changes ...store.Change) {
 	}
 }
 
-// BenchmarkStore has 100,000 locks of 500 sessions: what a replica asks each interval has to cost what it finds, not what there is.
+// BenchmarkStore has 100,000 locks of 500 sessions: what a replica asks each interval has to cost what it finds, not
+// what there is.
 func BenchmarkStore(b *testing.B) {
 	const locks, sessions = 100_000, 500
 	s := memstore.New()

@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// idList is the ids of a table in order. Ids are appended as they come and sorted when somebody asks for order, so that filling
-// a table of n documents costs n log n and not n².
+// idList is the ids of a table in order. Ids are appended as they come and sorted when somebody asks for order, so that
+// filling a table of n documents costs n log n and not n².
 type idList struct {
 	sorted []string
 	fresh  []string
@@ -53,8 +53,8 @@ func (l *idList) drop(gone func(id string) bool) {
 	l.sorted = slices.DeleteFunc(l.sorted, gone)
 }
 
-// revLog is the writes of one group's documents in order of revision. An entry is stale once its document has been written
-// again; readers skip those, and the log is rebuilt when most of it is stale.
+// revLog is the writes of one group's documents in order of revision. An entry is stale once its document has been
+// written again; readers skip those, and the log is rebuilt when most of it is stale.
 type revLog struct {
 	entries []revEntry
 }

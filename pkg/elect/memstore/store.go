@@ -51,8 +51,8 @@ func New(options ...Option) *Store {
 	return db.client()
 }
 
-// Client returns one more client of the same database. Closing it, and the faults it is given, concern it alone; it starts
-// without faults.
+// Client returns one more client of the same database. Closing it, and the faults it is given, concern it alone; it
+// starts without faults.
 func (s *Store) Client() *Store { return s.db.client() }
 
 func (db *database) client() *Store {

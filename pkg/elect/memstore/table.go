@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that readers may
-// copy it after they have let go of the lock. Its methods want the database's lock held.
+// table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that
+// readers may copy it after they have let go of the lock. Its methods want the database's lock held.
 type table struct {
 	docs     docSet
 	ids      idList
@@ -63,8 +63,8 @@ func (t *table) logRev(d *store.Doc) {
 	log.compact(len(t.groups[d.Group]), func(e revEntry) bool { return !t.current(d.Group, e) })
 }
 
-// current says whether e is the last write of its document. One that was deleted and created again at the same revision may
-// be in the log twice; find takes each id once.
+// current says whether e is the last write of its document. One that was deleted and created again at the same revision
+// may be in the log twice; find takes each id once.
 func (t *table) current(group string, e revEntry) bool {
 	d := t.groups[group][e.id]
 	return d != nil && d.Rev == e.rev

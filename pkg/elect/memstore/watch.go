@@ -7,10 +7,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// watchers are those who are told of changes. Its methods want the database's lock held.
+// watchers are those who are notified of changes. Its methods want the database's lock held.
 type watchers struct {
 	all       map[*watcher]struct{}
-	bySession map[string]map[*watcher]struct{} // who is told of reservations
+	bySession map[string]map[*watcher]struct{} // who is notified of reservations
 	byKey     map[string]map[*watcher]struct{} // who waits for a lock
 }
 
@@ -95,7 +95,7 @@ func (ws watchers) changed(old, d *store.Doc) {
 	if d == nil {
 		named = &store.Doc{Kind: old.Kind, ID: old.ID, Group: old.Group}
 	}
-	if named.Kind.Info().Told != store.ToldOwners {
+	if named.Kind.Info().Notify != store.NotifyFree {
 		notify(ws.all, named, d)
 		return
 	}

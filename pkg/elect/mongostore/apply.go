@@ -13,42 +13,46 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Apply performs each change on its own. A single change is one command; more go out in unordered batches, a few at once.
+// Apply performs each change on its own. A single change is one command; more go out in unordered batches, a few at
+// once.
 func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	if err := store.ValidateChanges(changes); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := s.life.bound(ctx)
 	defer cancel()
 	switch len(changes) {
 	case 0:
 		return nil, nil
 	case 1:
-		return []store.Outcome{s.applyOne(ctx, changes[0])}, nil
+		return []store.Outcome{s.writer.applyOne(ctx, changes[0])}, nil
 	}
-	return s.applyBatches(ctx, changes), nil
+	return s.writer.applyBatches(ctx, changes), nil
 }
 
-// applyOne is the way of heartbeats, claims one by one and releases: one command, and a second one only when the condition
-// did not hold or the answer was lost.
-func (s *Store) applyOne(ctx context.Context, c store.Change) store.Outcome {
-	matched, err := s.write(ctx, s.collection(c.Doc.Kind), c)
+// writer changes documents.
+type writer struct{ *reader }
+
+// applyOne is the way of heartbeats, claims one by one and releases: one command, and a second one only when the
+// condition did not hold or the answer was lost.
+func (w *writer) applyOne(ctx context.Context, c store.Change) store.Outcome {
+	matched, err := w.write(ctx, w.collection(c.Doc.Kind), c)
 	switch {
 	case err == nil && matched:
 		return store.Outcome{Status: store.Applied}
 	case err == nil && c.Op != store.Increment:
-		return s.settle(ctx, []store.Change{c}, nil)[0]
+		return w.settle(ctx, []store.Change{c}, nil)[0]
 	default:
-		return s.settle(ctx, []store.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
+		return w.settle(ctx, []store.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
 	}
 }
 
-// write sends one change. Without an error, matched is the server's word that the condition held and the change is durable, or that it did not
-// hold.
-func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Change) (matched bool, err error) {
+// write sends one change. Without an error, matched is the server's word that the condition held and the change is
+// durable, or that it did not hold.
+func (w *writer) write(ctx context.Context, coll *mongo.Collection, c store.Change) (matched bool, err error) {
 	switch {
 	case c.Op == store.Increment:
-		err := s.increment(ctx, coll, c)
+		err := w.increment(ctx, coll, c)
 		return err == nil, err
 	case c.Op == store.Delete:
 		res, err := coll.DeleteOne(ctx, atRev(c))
@@ -65,9 +69,9 @@ func (s *Store) write(ctx context.Context, coll *mongo.Collection, c store.Chang
 	}
 }
 
-// increment raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it finds it the second time.
-// When it still does not then, what is in its place is malformed.
-func (s *Store) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
+// increment raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it
+// finds it the second time. When it still does not then, what is in its place is malformed.
+func (w *writer) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	for first := true; ; first = false {
 		_, err := coll.UpdateOne(ctx, countable(c), raise(c), options.UpdateOne().SetUpsert(true))
 		switch {
@@ -76,15 +80,15 @@ func (s *Store) increment(ctx context.Context, coll *mongo.Collection, c store.C
 		case first:
 			continue
 		}
-		return s.recount(ctx, coll, c)
+		return w.recount(ctx, coll, c)
 	}
 }
 
-// recount puts a counter in the place of one that cannot be raised. It begins at the time, so that it is no number that
-// anybody knows it at.
-func (s *Store) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
+// recount puts a counter in the place of one that cannot be raised. It begins at the time, so that no reader has seen
+// that number before.
+func (w *writer) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	malformed := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
-	now := max(s.clock.now(time.Now()), c.Doc.Rev)
+	now := max(w.clock.now(time.Now()), c.Doc.Rev)
 	_, err := coll.ReplaceOne(ctx, malformed, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
 	return err
 }
@@ -103,7 +107,8 @@ func countable(c store.Change) bson.D {
 	return append(bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}}, within(fieldRev, 1)...)
 }
 
-// raise is what an Increment does. The writer ID goes: this write is nobody's. A field that is missing counts as zero.
+// raise is what an Increment does. The writer ID goes: this write has no writer. A field that is missing counts as
+// zero.
 func raise(c store.Change) bson.A {
 	more := func(field string) bson.D {
 		known := bson.D{{Key: "$ifNull", Value: bson.A{"$" + field, int64(0)}}}
@@ -132,25 +137,25 @@ func isDuplicate(err error) bool {
 // errUnsettled says that a write did not happen although its condition holds now.
 var errUnsettled = errors.New("the write is not there, and its condition holds: it may yet arrive")
 
-// settle reads back changes of one kind that were not plainly applied, and tells how each ended. cause is why there is no answer; nil when the
-// server answered. The read is linearizable: a primary that does not know yet that it was deposed must not be believed that a
-// document is absent, and what it refuses is no better than a majority read of its own, for nothing was written that a majority
-// would have to confirm.
-func (s *Store) settle(ctx context.Context, changes []store.Change, cause error) []store.Outcome {
+// settle reads back changes of one kind that were not plainly applied, and says how each ended. cause is why there is
+// no answer; nil when the server answered. The read is linearizable: a primary that does not know yet that it was
+// deposed must not be believed that a document is absent, and what it refuses is no better than a majority read of its
+// own, for nothing was written that a majority would have to confirm.
+func (w *writer) settle(ctx context.Context, changes []store.Change, cause error) []store.Outcome {
 	answered := cause == nil
 	if answered {
 		cause = errUnsettled
 	}
 	if isInvalid(cause) {
-		return s.unknown(len(changes), cause) // reading would be refused just the same
+		return w.unknown(len(changes), cause) // reading would be refused just the same
 	}
 	kind, ids := changes[0].Doc.Kind, make([]string, 0, len(changes))
 	for _, c := range changes {
 		ids = append(ids, c.Doc.ID)
 	}
-	docs, err := s.readBack(ctx, kind, ids)
+	docs, err := w.readBack(ctx, kind, ids)
 	if err != nil {
-		return s.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
+		return w.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
 	}
 	found := make(map[string]*store.Doc, len(docs))
 	for i := range docs {
@@ -161,9 +166,9 @@ func (s *Store) settle(ctx context.Context, changes []store.Change, cause error)
 		out, holds := store.Judge(c, found[c.Doc.ID])
 		switch {
 		case holds && answered && c.IfRev == 0:
-			out = s.overMalformed(ctx, c)
+			out = w.overMalformed(ctx, c)
 		case holds:
-			out = s.unknown(1, cause)[0]
+			out = w.unknown(1, cause)[0]
 		}
 		outcomes[i] = out
 	}
@@ -171,8 +176,8 @@ func (s *Store) settle(ctx context.Context, changes []store.Change, cause error)
 }
 
 // unknown is n outcomes without an answer.
-func (s *Store) unknown(n int, cause error) []store.Outcome {
-	err := s.translate("apply", cause)
+func (w *writer) unknown(n int, cause error) []store.Outcome {
+	err := w.translate("apply", cause)
 	if !errors.Is(err, store.ErrInvalid) {
 		return store.AllUnknown(n, err)
 	}

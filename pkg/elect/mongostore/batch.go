@@ -47,13 +47,13 @@ func batches(changes []store.Change) []*batch {
 	return all
 }
 
-func (s *Store) applyBatches(ctx context.Context, changes []store.Change) []store.Outcome {
+func (w *writer) applyBatches(ctx context.Context, changes []store.Change) []store.Outcome {
 	outcomes := make([]store.Outcome, len(changes))
 	var group errgroup.Group
 	group.SetLimit(batchesAtOnce)
 	for _, b := range batches(changes) {
 		group.Go(func() error {
-			for i, out := range s.applyBatch(ctx, b.changes) {
+			for i, out := range w.applyBatch(ctx, b.changes) {
 				outcomes[b.places[i]] = out
 			}
 			return nil
@@ -63,23 +63,23 @@ func (s *Store) applyBatches(ctx context.Context, changes []store.Change) []stor
 	return outcomes
 }
 
-// applyBatch sends one batch and tells its changes apart.
-func (s *Store) applyBatch(ctx context.Context, changes []store.Change) []store.Outcome {
+// applyBatch sends one batch and sorts its outcomes out.
+func (w *writer) applyBatch(ctx context.Context, changes []store.Change) []store.Outcome {
 	if len(changes) == 1 {
-		return []store.Outcome{s.applyOne(ctx, changes[0])}
+		return []store.Outcome{w.applyOne(ctx, changes[0])}
 	}
 	models := make([]mongo.WriteModel, 0, len(changes))
 	for _, c := range changes {
 		models = append(models, model(c))
 	}
 	kind := changes[0].Doc.Kind
-	res, err := s.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	res, err := w.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var partial mongo.BulkWriteException
 	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil && len(partial.WriteErrors) > 0
 	if !answered {
-		return s.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
+		return w.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
 	}
-	return s.sortOut(ctx, changes, res, partial.WriteErrors)
+	return w.sortOut(ctx, changes, res, partial.WriteErrors)
 }
 
 func model(c store.Change) mongo.WriteModel {
@@ -95,9 +95,9 @@ func model(c store.Change) mongo.WriteModel {
 	}
 }
 
-// sortOut finds the outcome of each change of a batch that was answered: from the errors of single writes, from the counts where
-// they add up, and by reading the rest back.
-func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
+// sortOut finds the outcome of each change of a batch that was answered: from the errors of single writes, from the
+// counts where they add up, and by reading the rest back.
+func (w *writer) sortOut(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
 	outcomes := make([]store.Outcome, len(changes))
 	open := make([]int, 0, len(changes)) // places that no error names
 	duplicates := []int{}
@@ -109,7 +109,7 @@ func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.
 		case failed[at].HasErrorCode(codeDuplicateKey):
 			duplicates = append(duplicates, i)
 		default:
-			outcomes[i] = s.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
+			outcomes[i] = w.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
 		}
 	}
 	if res != nil && int(res.InsertedCount+res.MatchedCount+res.UpsertedCount+res.DeletedCount) == len(open) {
@@ -124,7 +124,7 @@ func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.
 	}
 	if changes[0].Op == store.Increment { // the loser of a race to create the group: it exists now
 		for _, i := range back {
-			outcomes[i] = s.applyOne(ctx, changes[i])
+			outcomes[i] = w.applyOne(ctx, changes[i])
 		}
 		return outcomes
 	}
@@ -132,7 +132,7 @@ func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.
 	for _, i := range back {
 		asked = append(asked, changes[i])
 	}
-	settled := s.settle(ctx, asked, nil)
+	settled := w.settle(ctx, asked, nil)
 	if changes[0].Op == store.Delete && res != nil {
 		creditDeletes(settled, int(res.DeletedCount))
 	}
@@ -142,8 +142,8 @@ func (s *Store) sortOut(ctx context.Context, changes []store.Change, res *mongo.
 	return outcomes
 }
 
-// creditDeletes tells deletes that happened from documents that were gone before, where it can: when as many may have been
-// deleted as the server says, those are they. A document that is there again may be one of them.
+// creditDeletes distinguishes deletes that happened from documents that were gone before, where it can: when as many
+// may have been deleted as the server says, those are they. A document that is there again may be one of them.
 func creditDeletes(settled []store.Outcome, deleted int) {
 	may := []int{}
 	for i, out := range settled {

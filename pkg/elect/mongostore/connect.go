@@ -17,7 +17,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the watch.
+// Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the
+// watch.
 const (
 	poolSize          = 16
 	heartbeatPoolSize = 4
@@ -32,31 +33,31 @@ const (
 )
 
 // connect makes both clients. It reaches the database first when it is set up.
-func (s *Store) connect(ctx context.Context, opts Options) error {
-	parsed, err := s.parse(ctx, opts.URI)
+func (a *access) connect(ctx context.Context, opts Options) error {
+	parsed, err := a.parse(ctx, opts.URI)
 	if err != nil {
 		return err
 	}
 	switch {
 	case opts.Database != "":
-		s.database = opts.Database
+		a.database = opts.Database
 	case parsed.Database != "":
-		s.database = parsed.Database
+		a.database = parsed.Database
 	default:
-		s.database = DefaultDatabase
+		a.database = DefaultDatabase
 	}
-	if s.client, err = mongo.Connect(s.clientOptions(opts.URI, parsed, poolSize)); err != nil {
+	if a.client, err = mongo.Connect(a.clientOptions(opts.URI, parsed, poolSize)); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	if s.heartbeats, err = mongo.Connect(s.clientOptions(opts.URI, parsed, heartbeatPoolSize)); err != nil {
-		_ = s.client.Disconnect(ctx)
+	if a.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, parsed, heartbeatPoolSize)); err != nil {
+		_ = a.client.Disconnect(ctx)
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	return nil
 }
 
 // parse reads the URI. For mongodb+srv it asks the DNS, which takes no context: it is left behind when ctx ends.
-func (s *Store) parse(ctx context.Context, uri string) (*connstring.ConnString, error) {
+func (a *access) parse(ctx context.Context, uri string) (*connstring.ConnString, error) {
 	type result struct {
 		parsed *connstring.ConnString
 		err    error
@@ -71,9 +72,9 @@ func (s *Store) parse(ctx context.Context, uri string) (*connstring.ConnString, 
 		var dns *net.DNSError
 		switch {
 		case errors.As(r.err, &dns):
-			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, scrub(r.err.Error(), s.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, scrub(r.err.Error(), a.secrets))
 		case r.err != nil: // as text only: it may quote the URI
-			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, scrub(r.err.Error(), s.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, scrub(r.err.Error(), a.secrets))
 		}
 		return r.parsed, nil
 	case <-ctx.Done():
@@ -82,16 +83,16 @@ func (s *Store) parse(ctx context.Context, uri string) (*connstring.ConnString, 
 }
 
 // clientOptions are the URI's, with what the protocol needs on top.
-func (s *Store) clientOptions(uri string, parsed *connstring.ConnString, pool uint64) *options.ClientOptions {
+func (a *access) clientOptions(uri string, parsed *connstring.ConnString, pool uint64) *options.ClientOptions {
 	journal := true
 	o := options.Client().ApplyURI(uri).
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).
 		SetRetryWrites(true).SetRetryReads(true).
-		SetServerSelectionTimeout(s.timeout).
-		SetConnectTimeout(max(s.timeout, minConnectTimeout)).
-		SetHeartbeatInterval(min(max(s.timeout/2, minHeartbeat), maxHeartbeat)).
+		SetServerSelectionTimeout(a.timeout).
+		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
+		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
 		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
 	if !parsed.MaxPoolSizeSet || parsed.MaxPoolSize < pool && parsed.MaxPoolSize != 0 {
 		o.SetMaxPoolSize(pool)

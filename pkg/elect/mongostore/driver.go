@@ -76,7 +76,7 @@ func (registered) Open(ctx context.Context, c store.Config) (store.Store, error)
 	return s, nil
 }
 
-// Obstructs implements [store.Driver]: nobody holds up a server.
+// Obstructs implements [store.Driver]: no client holds up a server.
 func (registered) Obstructs(store.Config, int) (bool, error) { return false, nil }
 
 // Limits implements [store.Driver].

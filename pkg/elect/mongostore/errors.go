@@ -27,7 +27,8 @@ var (
 		334,  // MechanismUnavailable
 		8000, // AtlasError: bad credentials
 	}
-	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached, what an operator has ended.
+	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached, what an
+	// operator has ended.
 	unavailableCodes = []int{
 		6, 7, 89, // HostUnreachable, HostNotFound, NetworkTimeout
 		50, 262, 202, // MaxTimeMSExpired, ExceededTimeLimit, NetworkInterfaceExceededTimeLimit
@@ -45,11 +46,11 @@ var (
 )
 
 // translate makes an error of the driver one of package elect's, once, where it comes in. what says what was tried.
-func (s *Store) translate(what string, err error) error {
+func (a *access) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	shown := s.hide(plainly(err)) // by its text only, when that held a secret: what it is was told by err
+	shown := a.hide(plainly(err)) // by its text only, when that held a secret: err has said what it is
 	switch {
 	case errors.Is(shown, store.ErrInvalid), errors.Is(shown, store.ErrSchema): // found out by this package
 		return fmt.Errorf("%s: %w", what, shown)
@@ -67,7 +68,8 @@ func isInvalid(err error) bool {
 	if hasCode(err, invalidCodes) {
 		return true
 	}
-	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke during it,
+	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke
+	// during it,
 	if _, failed := errors.AsType[*auth.Error](err); failed {
 		var broken net.Error
 		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
@@ -116,9 +118,9 @@ func hasCode(err error, codes []int) bool {
 }
 
 // hide keeps secrets of the URI out of an error's text; the driver has no reason to put them there.
-func (s *Store) hide(err error) error {
+func (a *access) hide(err error) error {
 	text := err.Error()
-	if clean := scrub(text, s.secrets); clean != text {
+	if clean := scrub(text, a.secrets); clean != text {
 		return errors.New(clean)
 	}
 	return err

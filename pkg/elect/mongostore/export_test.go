@@ -15,8 +15,10 @@ func (s *Store) Examined(ctx context.Context, kind store.Kind, q store.Query) (i
 		order = -1
 	}
 	find := bson.D{
-		{Key: "find", Value: collectionName(s.cluster, kind)}, {Key: "filter", Value: filter(q)},
-		{Key: "sort", Value: bson.D{{Key: fieldID, Value: order}}}, {Key: "limit", Value: q.Limit},
+		{Key: "find", Value: collectionName(s.cluster, kind)},
+		{Key: "filter", Value: filter(q)},
+		{Key: "sort", Value: bson.D{{Key: fieldID, Value: order}}},
+		{Key: "limit", Value: q.Limit},
 	}
 	if q.CountOnly {
 		find = bson.D{{Key: "count", Value: collectionName(s.cluster, kind)}, {Key: "query", Value: filter(q)}}

@@ -283,8 +283,8 @@ func TestStoppedPrimary(t *testing.T) {
 	apply(t, s, patient, store.Applied, change)
 }
 
-// Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver tries again
-// by itself.)
+// Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver
+// tries again by itself.)
 func TestInterruptedDuringSetUp(t *testing.T) {
 	rs, _ := faulty(t)
 	for i, c := range []struct {

@@ -23,8 +23,8 @@ func nonsense() []any {
 	}
 }
 
-// A document whose revision makes no sense could never be changed by compare-and-set: it is as if it were not there, and a
-// creation takes its place. Of two creations one wins.
+// A document whose revision makes no sense could never be changed by compare-and-set: it is as if it were not there,
+// and a creation takes its place. Of two creations one wins.
 func TestCreationTakesThePlaceOfNonsense(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})

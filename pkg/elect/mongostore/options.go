@@ -21,21 +21,21 @@ const (
 
 // Options say which database to use, and how.
 type Options struct {
-	// URI is the connection string, mongodb://… or mongodb+srv://…. Required. Write concern, read concern, read preference and
-	// retries in it are overridden: the protocol needs its own.
+	// URI is the connection string, mongodb://… or mongodb+srv://…. Required. Write concern, read concern, read
+	// preference and retries in it are overridden: the protocol needs its own.
 	URI string
 	// Database holds the collections. Default: the URI's, else DefaultDatabase.
 	Database string
 	// Cluster names the collections, so that several clusters can share one database: letters, digits, _ and -, at
 	// most 63. Default: DefaultCluster.
 	Cluster string
-	// OperationTimeout bounds calls whose context has no deadline, and the search for a primary in any of them. Give it a sixth
-	// of the lease's duration. Default: DefaultOperationTimeout.
+	// OperationTimeout bounds calls whose context has no deadline, and the search for a primary in any of them. Give it
+	// a sixth of the lease's duration. Default: DefaultOperationTimeout.
 	OperationTimeout time.Duration
-	// ReadOnly opens a store that was set up before, for reading: nothing is made, and the privilege find is enough. Changes are
-	// left to the server to refuse.
+	// ReadOnly opens a store that was set up before, for reading: nothing is made, and the privilege find is enough.
+	// Changes are left to the server to refuse.
 	ReadOnly bool
-	// Logger is told of broken watches and unreadable documents. Default: none.
+	// Logger gets broken watches and unreadable documents. Default: none.
 	Logger logr.Logger
 }
 

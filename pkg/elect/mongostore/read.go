@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,47 +18,55 @@ import (
 // listBatch is how many documents come with each reply of a long list; the server sends at most 16 MiB.
 const listBatch = 10_000
 
-// Read returns the documents with these ids, linearizably: the server confirms with a majority that it was the primary when it
-// read. On a standalone server, which has no other copy, it is a plain read.
+// Read returns the documents with these ids, linearizably: the server confirms with a majority that it was the primary
+// when it read. On a standalone server, which has no other copy, it is a plain read.
 func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, fmt.Errorf("read: %w", err)
 	}
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := s.life.bound(ctx)
 	defer cancel()
 	res := store.Reply{}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	for chunk := range slices.Chunk(ids, store.MaxBatch) {
-		docs, err := s.readBack(ctx, kind, chunk)
+		docs, err := s.reader.readBack(ctx, kind, chunk)
 		if err != nil {
 			return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
 		}
 		res.Docs = append(res.Docs, docs...)
 	}
-	return s.dated(res), nil
+	return s.reader.dated(res), nil
+}
+
+// reader reads documents, and learns the server's time from them.
+type reader struct {
+	*access
+	clock  clock
+	mu     sync.Mutex
+	logged map[string]struct{} // unreadable documents that were logged
 }
 
 // dated is a reply with the server's clock.
-func (s *Store) dated(r store.Reply) store.Reply {
-	r.Now = s.clock.now(time.Now())
-	r.Floor = r.Now
-	return r
+func (r *reader) dated(reply store.Reply) store.Reply {
+	reply.Now = r.clock.now(time.Now())
+	reply.Floor = reply.Now
+	return reply
 }
 
 // readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (s *Store) readBack(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
+func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
 	concern := readconcern.Linearizable()
-	if s.standalone {
+	if r.standalone {
 		concern = readconcern.Local()
 	}
-	c := s.collection(kind).Clone(options.Collection().SetReadConcern(concern))
+	c := r.collection(kind).Clone(options.Collection().SetReadConcern(concern))
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
 	opts := options.Find().SetBatchSize(store.MaxBatch + 1)
 	if p := projection(kind, false); p != nil {
 		opts.SetProjection(p)
 	}
-	return s.find(ctx, c, kind, filter, opts)
+	return r.find(ctx, c, kind, filter, opts)
 }
 
 // List returns the documents that match, as a majority has them, from the primary.
@@ -65,18 +74,18 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, fmt.Errorf("list: %w", err)
 	}
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := s.life.bound(ctx)
 	defer cancel()
-	res, err := s.list(ctx, kind, q)
+	res, err := s.reader.list(ctx, kind, q)
 	if err != nil {
 		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
 	}
-	return s.dated(res), nil
+	return s.reader.dated(res), nil
 }
 
-func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res store.Reply, err error) {
+func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res store.Reply, err error) {
 	if q.CountOnly {
-		res.Total, err = s.collection(kind).CountDocuments(ctx, filter(q))
+		res.Total, err = r.collection(kind).CountDocuments(ctx, filter(q))
 		return res, err
 	}
 	order := 1
@@ -87,12 +96,12 @@ func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (res s
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
-	res.Docs, err = s.find(ctx, s.collection(kind), kind, filter(q), opts)
+	res.Docs, err = r.find(ctx, r.collection(kind), kind, filter(q), opts)
 	return res, err
 }
 
-// projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a second, bring the
-// server's time along.
+// projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a
+// second, bring the server's time along.
 func projection(kind store.Kind, noBody bool) bson.D {
 	if kind == store.KindSession || kind == store.KindGroup {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
@@ -162,7 +171,7 @@ func orMissing(values []string) bson.A {
 }
 
 // find runs a query and reads all it returns. The error is the driver's.
-func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]store.Doc, error) {
+func (r *reader) find(ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]store.Doc, error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
 		return nil, err
@@ -172,9 +181,9 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, 
 	var docs []store.Doc
 	for cursor.Next(ctx) {
 		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
-			s.clock.sample(now, received)
+			r.clock.sample(now, received)
 		}
-		if d, ok := s.decode(kind, cursor.Current); ok {
+		if d, ok := r.decode(kind, cursor.Current); ok {
 			docs = append(docs, d)
 		}
 	}
@@ -185,20 +194,20 @@ func (s *Store) find(ctx context.Context, c *mongo.Collection, kind store.Kind, 
 const maxLogged = 1000
 
 // decode reads a document and logs, once each, those that somebody has edited so that they cannot be read.
-func (s *Store) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
+func (r *reader) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	d, ok, err := decode(kind, raw)
 	if ok && err == nil {
 		return d, true
 	}
 	id := string(kind) + " " + raw.Lookup(fieldID).String()
-	s.mu.Lock()
-	_, before := s.logged[id]
-	if !before && len(s.logged) < maxLogged {
-		s.logged[id] = struct{}{}
+	r.mu.Lock()
+	_, before := r.logged[id]
+	if !before && len(r.logged) < maxLogged {
+		r.logged[id] = struct{}{}
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	if !before {
-		s.log.Error(err, "unreadable document in the store", "key", id)
+		r.log.Error(err, "unreadable document in the store", "key", id)
 	}
 	return d, ok
 }

@@ -29,27 +29,27 @@ const (
 )
 
 type record struct {
-	ID        string  `bson:"_id"`
-	Rev       int64   `bson:"rev"`
-	Writer    writer  `bson:"writer"`
-	Group     string  `bson:"group,omitempty"`
-	Session   *string `bson:"session,omitempty"` // where it is indexed always, so that the unowned ones are found
-	Next      string  `bson:"next,omitempty"`
-	Suspended *bool   `bson:"suspended,omitempty"` // likewise
-	State     string  `bson:"state,omitempty"`
-	Count     int64   `bson:"count,omitempty"`
-	Expires   int64   `bson:"expires,omitempty"`
-	Body      any     `bson:"body,omitempty"` // text where it is one, for people who look; else binary
+	ID        string   `bson:"_id"`
+	Rev       int64    `bson:"rev"`
+	Writer    writerID `bson:"writer"`
+	Group     string   `bson:"group,omitempty"`
+	Session   *string  `bson:"session,omitempty"` // where it is indexed always, so that the unowned ones are found
+	Next      string   `bson:"next,omitempty"`
+	Suspended *bool    `bson:"suspended,omitempty"` // likewise
+	State     string   `bson:"state,omitempty"`
+	Count     int64    `bson:"count,omitempty"`
+	Expires   int64    `bson:"expires,omitempty"`
+	Body      any      `bson:"body,omitempty"` // text where it is one, for people who look; else binary
 }
 
-type writer struct {
+type writerID struct {
 	Session string `bson:"session"`
 	Seq     int64  `bson:"seq"`
 }
 
 func encode(d store.Doc) record {
 	r := record{
-		ID: d.ID, Rev: d.Rev, Writer: writer(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
+		ID: d.ID, Rev: d.Rev, Writer: writerID(d.WriterID), Group: d.Group, Next: d.Next, State: d.State,
 		Count: d.Count, Expires: d.Expires,
 	}
 	switch {
@@ -69,8 +69,8 @@ func encode(d store.Doc) record {
 	return r
 }
 
-// decode reads what can be read of a document. A malformed field counts as absent and is an error beside the document; without a
-// usable _id or rev there is no document (ok is false): see [store.CheckFound].
+// decode reads what can be read of a document. A malformed field counts as absent and is an error beside the document;
+// without a usable _id or rev there is no document (ok is false): see [store.CheckFound].
 func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
 		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
@@ -132,7 +132,8 @@ func (f *fields) number(path ...string) int64 {
 	return n
 }
 
-// whole reads a whole number. A shell writes all numbers as doubles; those that are not whole, or too large to be exact, are none.
+// whole reads a whole number. A shell writes all numbers as doubles; those that are not whole, or too large to be
+// exact, are none.
 func whole(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok {
 		if f != math.Trunc(f) || math.Abs(f) > store.MaxRev {

@@ -17,8 +17,8 @@ var secretParams = map[string]bool{
 	"password":                        true,
 }
 
-// Redact returns a MongoDB URI that can be shown: passwords and other secrets are replaced by xxxxx. It takes URIs that are wrong
-// as well, and then rather hides too much.
+// Redact returns a MongoDB URI that can be shown: passwords and other secrets are replaced by xxxxx. It takes URIs that
+// are wrong as well, and then rather hides too much.
 func Redact(uri string) string {
 	scheme, rest, found := strings.Cut(uri, "://")
 	if !found {

@@ -30,9 +30,9 @@ type right struct {
 	actions    []string
 }
 
-// rights are those that the store cannot do without once collections and indexes are there. Documents of each kind are created,
-// replaced and read; deleted are only those of sessions and members an hour after their end, and old events.
-func (s *Store) rights() []right {
+// rights are those that the store cannot do without once collections and indexes are there. Documents of each kind are
+// created, replaced and read; deleted are only those of sessions and members an hour after their end, and old events.
+func (s *setup) rights() []right {
 	database := []string{actionListCollections, actionListIndexes}
 	if !s.standalone {
 		database = append(database, actionFind, actionChangeStream) // a stream of the database is granted for all of it
@@ -44,7 +44,7 @@ func (s *Store) rights() []right {
 		case info.Retention > 0:
 			actions = append(actions, actionRemove)
 		case info.Kind == store.KindOverride:
-			actions = []string{actionFind} // nobody writes them yet
+			actions = []string{actionFind} // no replica writes them yet
 		}
 		all = append(all, right{collectionName(s.cluster, info.Kind), actions})
 	}
@@ -69,16 +69,17 @@ type login struct {
 	} `bson:"authInfo"`
 }
 
-// checkRights refuses a user who lacks any of the rights, naming all that are missing: found out one by one they would end
-// runs, or leave old documents behind, long after the start. A server that does not tell, or asks nobody to log in, is believed to allow all.
-func (s *Store) checkRights(ctx context.Context) error {
+// checkRights refuses a user who lacks any of the rights, naming all that are missing: found out one by one they would
+// end runs, or leave old documents behind, long after the start. A server that does not say, or asks for no log-in, is
+// believed to allow all.
+func (s *setup) checkRights(ctx context.Context) error {
 	var l login
 	command := bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}
 	if err := s.client.Database("admin").RunCommand(ctx, command).Decode(&l); err != nil {
 		if isUnavailable(err) || isInvalid(err) {
 			return fmt.Errorf("log in: %w", err)
 		}
-		s.log.V(1).Info("The server does not tell what this user may do", "error", err.Error())
+		s.log.V(1).Info("The server does not say what this user may do", "error", err.Error())
 		return nil
 	}
 	if len(l.Auth.Users) == 0 {
@@ -118,9 +119,9 @@ func (l *login) lacks(database string, r right) []string {
 }
 
 // resource is how errors name a collection, or the database.
-func (s *Store) resource(collection string) string {
+func (a *access) resource(collection string) string {
 	if collection == "" {
-		return "database " + s.database
+		return "database " + a.database
 	}
-	return s.database + "." + collection
+	return a.database + "." + collection
 }

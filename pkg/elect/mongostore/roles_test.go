@@ -109,7 +109,8 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 }
 
-// testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes overrides, which replicas do not.
+// testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes overrides, which
+// replicas do not.
 func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	suites := slices.Concat(both, []privilege{
@@ -127,7 +128,8 @@ func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
 	})
 }
 
-// testNothingToMake starts without the right to make anything, on what the docs have an operator make, and makes nothing.
+// testNothingToMake starts without the right to make anything, on what the docs have an operator make, and makes
+// nothing.
 func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
 	t.Helper()
 	d := g.tenant(t, running)
@@ -228,7 +230,8 @@ func testMissingToSetUp(t *testing.T, g *guarded, running, settingUp []privilege
 	}
 }
 
-// testTakenAway takes privileges from a store in use: each call fails by itself, soon, and says what it lacks, until it is given back.
+// testTakenAway takes privileges from a store in use: each call fails by itself, soon, and says what it lacks, until it
+// is given back.
 func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)
@@ -343,7 +346,8 @@ func testBuiltIn(t *testing.T, g *guarded) {
 	}
 }
 
-// testLogIn is what can be wrong before any privilege counts, on a replica set, whose driver connects in other ways than to a single server.
+// testLogIn is what can be wrong before any privilege counts, on a replica set, whose driver connects in other ways
+// than to a single server.
 func testLogIn(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)

@@ -17,8 +17,14 @@ import (
 // schemaVersion is the version of the layout that this program writes.
 const schemaVersion = 2
 
+// setup makes a database ready, and finds out what it is.
+type setup struct {
+	*reader
+	problems []store.Problem
+}
+
 // setUp reaches the database, looks at what it is, and makes what is missing, unless it may only read.
-func (s *Store) setUp(ctx context.Context, readOnly bool) error {
+func (s *setup) setUp(ctx context.Context, readOnly bool) error {
 	if err := s.inspect(ctx); err != nil {
 		return err
 	}
@@ -50,7 +56,7 @@ type hello struct {
 }
 
 // inspect asks the primary what kind of database this is, and takes the first sample of its clock.
-func (s *Store) inspect(ctx context.Context) error {
+func (s *setup) inspect(ctx context.Context) error {
 	var h hello
 	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
 		return fmt.Errorf("reach the primary: %w", err)
@@ -76,7 +82,7 @@ func (s *Store) inspect(ctx context.Context) error {
 }
 
 // inspectSharding refuses locks that are sharded in a way that allows two of one key.
-func (s *Store) inspectSharding(ctx context.Context) error {
+func (s *setup) inspectSharding(ctx context.Context) error {
 	ns := s.database + "." + collectionName(s.cluster, store.KindLock)
 	var found struct {
 		Key     bson.D `bson:"key"`
@@ -103,10 +109,11 @@ func (s *Store) inspectSharding(ctx context.Context) error {
 func keyedByID(key bson.D) bool { return len(key) == 1 && key[0].Key == fieldID }
 
 // schemaName is the collection that holds the version of the layout.
-func (s *Store) schemaName() string { return s.cluster + ".schema" }
+func (a *access) schemaName() string { return a.cluster + ".schema" }
 
-// checkSchema writes the version of the layout where there is none, and refuses another one before anything else is touched.
-func (s *Store) checkSchema(ctx context.Context) error {
+// checkSchema writes the version of the layout where there is none, and refuses another one before anything else is
+// touched.
+func (s *setup) checkSchema(ctx context.Context) error {
 	err := s.readSchema(ctx)
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return err
@@ -123,7 +130,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 }
 
 // readSchema refuses another layout; without any the error is [mongo.ErrNoDocuments].
-func (s *Store) readSchema(ctx context.Context) error {
+func (s *setup) readSchema(ctx context.Context) error {
 	var found struct {
 		Version int `bson:"version"`
 	}
@@ -135,7 +142,7 @@ func (s *Store) readSchema(ctx context.Context) error {
 }
 
 // lookAtSchema is for those who only read: what is not there they do not make.
-func (s *Store) lookAtSchema(ctx context.Context) error {
+func (s *setup) lookAtSchema(ctx context.Context) error {
 	err := s.readSchema(ctx)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return fmt.Errorf("no replica has set up cluster %s in database %s yet", s.cluster, s.database)
@@ -175,8 +182,9 @@ const (
 	pauseBetweenSetUpAttempts = 50 * time.Millisecond
 )
 
-// makeIndexes makes the collections and indexes that are missing. Collections are made before a change stream is opened on them.
-func (s *Store) makeIndexes(ctx context.Context) error {
+// makeIndexes makes the collections and indexes that are missing. Collections are made before a change stream is opened
+// on them.
+func (s *setup) makeIndexes(ctx context.Context) error {
 	db := s.client.Database(s.database)
 	there, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}})
 	if err != nil {
@@ -207,9 +215,9 @@ func (s *Store) makeIndexes(ctx context.Context) error {
 	return nil
 }
 
-// missingIndexes are those wanted on keys that no index of the collection is on. Asking first lets a user do without the right
-// to make them who has no need to.
-func (s *Store) missingIndexes(ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel) ([]mongo.IndexModel, error) {
+// missingIndexes are those wanted on keys that no index of the collection is on. Asking first lets a user do without
+// the right to make them who has no need to.
+func (s *setup) missingIndexes(ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel) ([]mongo.IndexModel, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 
 // A password may be any word, also one that stands in every error: what went wrong must be told apart all the same.
 func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
-	s := &Store{secrets: []string{"locks"}}
+	s := &access{secrets: []string{"locks"}}
 	for _, tc := range []struct {
 		err  error
 		want error

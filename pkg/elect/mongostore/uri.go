@@ -10,7 +10,8 @@ import (
 
 func isSRV(uri string) bool { return strings.HasPrefix(uri, schemeSRV+":") }
 
-// checkURI says what is wrong with a URI, nothing when it looks right. The driver checks the rest, and quotes what it does not like.
+// checkURI says what is wrong with a URI, nothing when it looks right. The driver checks the rest, and quotes what it
+// does not like.
 func checkURI(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok {

@@ -16,8 +16,9 @@ import (
 // awaitEvents is how long the server holds a request for events when there are none.
 const awaitEvents = 5 * time.Second
 
-// Watch opens one change stream on the database. The server filters it: heartbeats, and locks that do not concern this watcher,
-// never come over the network. A stream that breaks is resumed by the driver without loss where it can be; else the channel is closed.
+// Watch opens one change stream on the database. The server filters it: heartbeats, and locks that do not concern this
+// watcher, never come over the network. A stream that breaks is resumed by the driver without loss where it can be;
+// else the channel is closed.
 func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	if s.standalone {
 		return nil, fmt.Errorf("watch: %w: MongoDB is a standalone server", store.ErrCannotWatch)
@@ -25,37 +26,42 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	opening, cancel := s.bound(ctx)
+	opening, cancel := s.life.bound(ctx)
 	defer cancel()
+	f := &feed{s.reader, s.setup, s.life}
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
-	stream, err := s.client.Database(s.database).Watch(opening, s.pipeline(in), opts)
+	stream, err := s.client.Database(s.database).Watch(opening, f.pipeline(in), opts)
 	if err != nil {
 		return nil, s.translate("watch", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	n := store.NewNotifier() // from here on nothing is missed
+	if !s.life.watch(func() {
+		defer n.Close()
+		f.follow(ctx, stream, n)
+	}) {
 		_ = stream.Close(opening)
 		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, errClosed)
 	}
-	n := store.NewNotifier() // from here on nothing is missed
-	s.watchers.Go(func() {
-		defer n.Close()
-		s.follow(ctx, stream, n)
-	})
 	return n.C(), nil
 }
 
-// pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and replacements
-// carry the document.
-func (s *Store) pipeline(in store.Interest) mongo.Pipeline {
+// feed is change streams as notifications.
+type feed struct {
+	*reader
+	setup *setup
+	life  *life
+}
+
+// pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and
+// replacements carry the document.
+func (f *feed) pipeline(in store.Interest) mongo.Pipeline {
 	wanted := bson.A{where("operationType", "$in", "drop", "rename", "dropDatabase", "invalidate")}
 	for _, info := range store.Table() {
 		if !in.WantsKind(info.Kind) {
 			continue
 		}
 		for _, condition := range conditions(info, in) {
-			wanted = append(wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(s.cluster, info.Kind)}}, condition...))
+			wanted = append(wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(f.cluster, info.Kind)}}, condition...))
 		}
 	}
 	return mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
@@ -63,11 +69,11 @@ func (s *Store) pipeline(in store.Interest) mongo.Pipeline {
 
 // conditions say which events of a kind's collection a watcher wants, any of them.
 func conditions(info store.KindInfo, in store.Interest) []bson.D {
-	switch info.Told {
-	case store.ToldStates:
+	switch info.Notify {
+	case store.NotifyStates:
 		// A heartbeat replaces a live session by a live one; it is what must not come.
 		return []bson.D{where("operationType", "$in", "insert", "delete"), where("fullDocument.state", "$nin", store.StateLive, nil)}
-	case store.ToldOwners:
+	case store.NotifyFree:
 		var all []bson.D
 		if in.Session != "" {
 			all = append(all, where("fullDocument.next", "$in", in.Session))
@@ -78,7 +84,7 @@ func conditions(info store.KindInfo, in store.Interest) []bson.D {
 				append(where("fullDocument.next", "$gt", ""), keys...))
 		}
 		return all
-	case store.ToldAll, store.ToldNothing:
+	case store.NotifyAlways, store.NotifyNever:
 	}
 	switch {
 	case in.Groups == nil:
@@ -120,46 +126,46 @@ type event struct {
 }
 
 // follow turns events into notifications until ctx ends, the store is closed, or the stream breaks.
-func (s *Store) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.Notifier) {
+func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.Notifier) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer s.onClose(cancel)()
+	defer f.life.onEnd(cancel)()
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
 		defer cancel()
 		_ = stream.Close(closing)
 	}()
 	kinds := map[string]store.Kind{}
 	for _, k := range store.Kinds() {
-		kinds[collectionName(s.cluster, k)] = k
+		kinds[collectionName(f.cluster, k)] = k
 	}
 	for {
-		e, err := s.next(ctx, stream)
+		e, err := f.next(ctx, stream)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			s.log.Error(s.translate("watch", err), "watch broke")
+			f.log.Error(f.translate("watch", err), "watch broke")
 			return
 		}
 		kind, ours := kinds[e.Namespace.Collection]
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
-			s.watchers.Go(func() { s.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
+			f.life.watchers.Go(func() { f.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
 		}
-		if one, ok := s.notification(kind, e); ours && ok {
+		if one, ok := f.notification(kind, e); ours && ok {
 			n.Send(one)
 		}
 	}
 }
 
-// remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next write, but
-// without what keeps searches short.
-func (s *Store) remake(ctx context.Context) {
-	ctx, cancel := s.bound(ctx)
+// remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next
+// write, but without what keeps searches short.
+func (f *feed) remake(ctx context.Context) {
+	ctx, cancel := f.life.bound(ctx)
 	defer cancel()
-	s.log.Info("A collection was dropped: making it again")
-	if err := s.makeIndexes(ctx); err != nil {
-		s.log.Error(s.translate("make dropped collections again", err), "searches in the store may be slow until a restart")
+	f.log.Info("A collection was dropped: making it again")
+	if err := f.setup.makeIndexes(ctx); err != nil {
+		f.log.Error(f.translate("make dropped collections again", err), "searches in the store may be slow until a restart")
 	}
 }
 
@@ -167,10 +173,10 @@ func (s *Store) remake(ctx context.Context) {
 var errInvalidated = errors.New("a collection was dropped or renamed")
 
 // next waits for the next event. Each request to the server has a limit, since a server that is cut off never answers.
-func (s *Store) next(ctx context.Context, stream *mongo.ChangeStream) (event, error) {
+func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, error) {
 	for {
 		got, err := func() (bool, error) {
-			ctx, cancel := context.WithTimeout(ctx, awaitEvents+max(s.timeout, minConnectTimeout))
+			ctx, cancel := context.WithTimeout(ctx, awaitEvents+max(f.timeout, minConnectTimeout))
 			defer cancel()
 			return stream.TryNext(ctx), stream.Err()
 		}()
@@ -191,7 +197,7 @@ func (s *Store) next(ctx context.Context, stream *mongo.ChangeStream) (event, er
 }
 
 // notification is an event as a notification; ok is false for events that are none.
-func (s *Store) notification(kind store.Kind, e event) (n store.Notification, ok bool) {
+func (f *feed) notification(kind store.Kind, e event) (n store.Notification, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone
@@ -200,7 +206,7 @@ func (s *Store) notification(kind store.Kind, e event) (n store.Notification, ok
 	n.Kind = kind
 	n.ID, ok = e.Key.ID.StringValueOK()
 	if len(e.Document) > 0 {
-		if d, readable := s.decode(kind, e.Document); readable {
+		if d, readable := f.decode(kind, e.Document); readable {
 			n.Doc = &d
 		}
 	}

@@ -24,8 +24,8 @@ func nextHint(t *testing.T, hints <-chan store.Notification) store.Notification 
 	return store.Notification{}
 }
 
-// What a replica must not be woken by: beats, locks of others, members, values, events, other clusters. The hint that ends the test comes after
-// all of them, since events are in order.
+// What a replica must not be woken by: beats, locks of others, members, values, events, other clusters. The hint that
+// ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})

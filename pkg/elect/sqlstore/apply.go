@@ -43,7 +43,7 @@ func (s *Store) applyBatch(ctx context.Context, changes []store.Change) ([]store
 	}
 	defer func() { s.writer <- w }()
 	outcomes := make([]store.Outcome, len(changes))
-	err := s.transaction(ctx, w, func(ctx context.Context) error {
+	err := w.transaction(ctx, func(ctx context.Context) error {
 		for i, c := range changes {
 			var err error
 			if outcomes[i], err = s.applyOne(ctx, w, c); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) incremented(named store.Doc, old *store.Doc) *store.Doc {
 	return &d
 }
 
-// note writes a line of the log, in the transaction of the change that it tells of.
+// note writes a line of the log, in the transaction of the change that it notes.
 func (s *Store) note(ctx context.Context, w *writer, named store.Doc, d *store.Doc) error {
 	group, next := named.Group, ""
 	if d != nil {

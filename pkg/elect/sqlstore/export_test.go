@@ -25,7 +25,7 @@ func (s *Store) Query(kind store.Kind, q store.Query) (string, []any) {
 func (s *Store) OnWriter(ctx context.Context, text string) error {
 	w := <-s.writer
 	defer func() { s.writer <- w }()
-	if err := s.connect(ctx, w); err != nil {
+	if err := w.connect(ctx); err != nil {
 		return err
 	}
 	_, err := w.conn.ExecContext(ctx, text)

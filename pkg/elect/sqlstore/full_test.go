@@ -13,7 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// When there is no more room, changes are of unknown outcome, what was there stays, and writing goes on when there is room again.
+// When there is no more room, changes are of unknown outcome, what was there stays, and writing goes on when there is
+// room again.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})

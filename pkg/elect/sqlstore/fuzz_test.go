@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzRow: whatever a row holds that its table takes, it hides no other row, is handed on only if it is a document, and gives way to a creation
-// if it is none.
+// FuzzRow: whatever a row holds that its table takes, it hides no other row, is handed on only if it is a document, and
+// gives way to a creation if it is none.
 func FuzzRow(f *testing.F) {
 	f.Add("g/k", int64(5), "s", int64(3), "g", "s", "n", int64(1), "live", int64(7), []byte(`{"a":1}`))
 	f.Add("", int64(0), "", int64(0), "", "", "", int64(0), "", int64(0), []byte(nil))

@@ -13,7 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// What people write into the tables by hand never hides the rows beside it, and gives way to what is created in its place.
+// What people write into the tables by hand never hides the rows beside it, and gives way to what is created in its
+// place.
 func TestNonsenseByHand(t *testing.T) {
 	var log []string
 	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})

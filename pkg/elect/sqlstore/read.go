@@ -142,8 +142,8 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 	return b.String(), args
 }
 
-// others is a condition for sessions that are none of n. An index cannot be searched for what is not named: the sessions that
-// there are come out of it first, each by one search for the next.
+// others is a condition for sessions that are none of n. An index cannot be searched for what is not named: the
+// sessions that there are come out of it first, each by one search for the next.
 func (st kindStatements) others(n int) string {
 	if !st.owned {
 		return `session NOT IN (` + marks(n) + `)`

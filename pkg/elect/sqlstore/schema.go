@@ -20,7 +20,7 @@ type statements struct {
 	create              []string
 	kinds               map[store.Kind]kindStatements
 	log                 logStatements
-	high                string // the largest revision of a counter, and so of any lock it tells of
+	high                string // the largest revision of a counter, and so of any lock that it counts
 }
 
 // kindStatements are those of one table. Columns are always in the order of columns.
@@ -102,7 +102,7 @@ func on(fields []store.Field) string {
 	return text
 }
 
-// tablePrefix marks capital letters, since SQL does not tell the cases of table names apart everywhere.
+// tablePrefix marks capital letters, since SQL does not distinguish the cases of table names everywhere.
 func tablePrefix(cluster string) string {
 	var b strings.Builder
 	for _, r := range cluster {
@@ -124,7 +124,7 @@ func (s *Store) setUp(ctx context.Context) (struct{}, error) {
 	}
 	w := <-s.writer
 	defer func() { s.writer <- w }()
-	return none, s.transaction(ctx, w, func(ctx context.Context) error {
+	return none, w.transaction(ctx, func(ctx context.Context) error {
 		// Somebody else may have been faster.
 		if version, err := s.schemaVersion(ctx, w.conn); err != nil || version == schemaVersion {
 			return err

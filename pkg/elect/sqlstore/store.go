@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"time"
 
@@ -22,26 +21,24 @@ const (
 
 // Options of a store. The zero value is ready to use.
 type Options struct {
-	// Cluster names the tables, so that several clusters may share a database: letters, digits, '.', '-' and '_', at most 63.
-	// Default: DefaultCluster.
+	// Cluster names the tables, so that several clusters may share a database: letters, digits, '.', '-' and '_', at
+	// most 63. Default: DefaultCluster.
 	Cluster string
 	// PollInterval is how often a watch looks whether anything was written. Default: DefaultPollInterval.
 	PollInterval time.Duration
 	// ReadOnly opens a store that was set up before, for reading: no table is made.
 	ReadOnly bool
-	// Logger is told of rows that somebody has edited so that they cannot be read. The zero value logs nothing.
+	// Logger gets rows that were edited so that they cannot be read. The zero value logs nothing.
 	Logger logr.Logger
 }
 
 // Store is one client of a SQL database. It implements [store.Store]; its methods may be called concurrently.
 type Store struct {
-	dialect Dialect
-	texts   Texts
-	sql     statements
-	poll    time.Duration
-	found   found
+	*pool
+	sql   statements
+	poll  time.Duration
+	found found
 
-	db      *sql.DB
 	writer  chan *writer  // holds the one writer while it is free
 	reading chan struct{} // one for each call that reads
 	life    life
@@ -50,9 +47,9 @@ type Store struct {
 // readers is how many calls of one store read at once; more wait.
 const readers = 4
 
-// Open makes a store of a database and sets its tables up, all within ctx. The database is the store's from then on: also
-// when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when another
-// version of the program set it up, else [store.ErrUnavailable].
+// Open makes a store of a database and sets its tables up, all within ctx. The database is the store's from then on:
+// also when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema]
+// when another version of the program set it up, else [store.ErrUnavailable].
 func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error) {
 	if o.Cluster == "" {
 		o.Cluster = DefaultCluster
@@ -65,14 +62,14 @@ func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error)
 		return nil, fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid)
 	}
 	s := &Store{
-		dialect: d, texts: d.Texts(), sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval, found: found{log: o.Logger},
-		db: db, writer: make(chan *writer, 1), reading: make(chan struct{}, readers),
+		pool: &pool{db, d, d.Texts()}, sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval, found: found{log: o.Logger},
+		writer: make(chan *writer, 1), reading: make(chan struct{}, readers),
 	}
 	// Not limited here: the writer and each watch keep a connection, and readers must not wait for those.
 	s.db.SetMaxOpenConns(0)
 	s.db.SetMaxIdleConns(readers)
 	s.life.begin(ctx)
-	s.writer <- &writer{}
+	s.writer <- &writer{pool: s.pool}
 	setUp := s.setUp
 	if o.ReadOnly {
 		setUp = s.lookAtSchema
@@ -107,28 +104,8 @@ func (s *Store) Close(ctx context.Context) error {
 
 var errClosed = errors.New("the store is closed")
 
-// translate makes an error of the driver one of package store, and names the database and what was tried.
-func (s *Store) translate(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s: %w: %w", s.dialect, doing, s.sentinel(err), err)
-}
-
-func (s *Store) sentinel(err error) error {
-	switch {
-	case errors.Is(err, store.ErrSchema):
-		return store.ErrSchema
-	case errors.Is(err, store.ErrInvalid):
-		return store.ErrInvalid
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, sql.ErrConnDone):
-		return store.ErrUnavailable
-	}
-	return s.dialect.Classify(err)
-}
-
-// await runs f and waits for it no longer than ctx: a disk that hangs holds up the driver, but not the caller. f goes on until it
-// notices; what it writes then is a write of unknown outcome.
+// await runs f and waits for it no longer than ctx: a disk that hangs holds up the driver, but not the caller. f goes
+// on until it notices; what it writes then is a write of unknown outcome.
 func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -158,24 +135,5 @@ func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, err
 		return r.value, r.err
 	default:
 		return none, context.Cause(ctx)
-	}
-}
-
-// retry tries f until it ends otherwise than because another connection is in the way, or until ctx ends; then with the reason
-// it last met.
-func (s *Store) retry(ctx context.Context, f func() error) error {
-	for {
-		err := f()
-		if err == nil || !s.dialect.Busy(err) {
-			return err
-		}
-		// At random, so that waiting processes do not meet again.
-		pause := time.NewTimer(time.Duration(1+rand.IntN(4)) * time.Millisecond) //nolint:gosec // no secret hangs on it
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
 	}
 }

@@ -29,7 +29,8 @@ type watch struct {
 	seq     int64     // the last line of the log that was sent
 }
 
-// Watch implements [store.Store]. Notifications come within the poll interval and carry the documents as they are by then.
+// Watch implements [store.Store]. Notifications come within the poll interval and carry the documents as they are by
+// then.
 func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: watch: %w", s.dialect, err)
@@ -53,8 +54,8 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	return w.C(), nil
 }
 
-// open connects and takes the place in the log from which lines are sent. The version is read first: what is written between is
-// looked at twice rather than never.
+// open connects and takes the place in the log from which lines are sent. The version is read first: what is written
+// between is looked at twice rather than never.
 func (w *watch) open(ctx context.Context) error {
 	if err := w.connect(ctx); err != nil {
 		return err

@@ -8,22 +8,25 @@ import (
 	"fmt"
 )
 
-// writer is the one connection that a store writes on, with its prepared statements. Who took it from Store.writer has it alone.
+// writer is the one connection that a store writes on, with its prepared statements. Who took it from Store.writer has
+// it alone.
 type writer struct {
+	pool       *pool
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 }
 
-// transaction runs f between the dialect's BEGIN and COMMIT, and waits for other writers as long as ctx lasts. Once it has begun
-// it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes; so f gets a context
-// that does not end. With an error nothing was written, unless the COMMIT itself failed: then nobody knows.
-func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Context) error) error {
-	if err := s.connect(ctx, w); err != nil {
+// transaction runs f between the dialect's BEGIN and COMMIT, and waits for other writers as long as ctx lasts. Once it
+// has begun it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes; so f
+// gets a context that does not end. With an error nothing was written, unless the COMMIT itself failed: then the
+// outcome is unknown.
+func (w *writer) transaction(ctx context.Context, f func(context.Context) error) error {
+	if err := w.connect(ctx); err != nil {
 		return err
 	}
 	lasting := context.WithoutCancel(ctx)
-	if err := s.retry(ctx, func() error { return w.exec(lasting, s.texts.Begin) }); err != nil {
-		s.dropUnlessBusy(w, err)
+	if err := w.pool.retry(ctx, func() error { return w.exec(lasting, w.pool.texts.Begin) }); err != nil {
+		w.dropUnlessBusy(err)
 		return err
 	}
 	err := ctx.Err()
@@ -31,7 +34,7 @@ func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Conte
 		err = f(lasting)
 	}
 	if err == nil {
-		err = s.dialect.Intact()
+		err = w.pool.dialect.Intact()
 	}
 	if err == nil {
 		err = w.exec(lasting, `COMMIT`)
@@ -46,25 +49,16 @@ func (s *Store) transaction(ctx context.Context, w *writer, f func(context.Conte
 	return err
 }
 
-func (s *Store) connect(ctx context.Context, w *writer) error {
+func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		return nil
 	}
-	conn, err := s.newConn(ctx)
+	conn, err := w.pool.newConn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	w.conn, w.statements = conn, map[string]*sql.Stmt{}
 	return nil
-}
-
-// newConn opens a connection. It may meet another that is just preparing the database.
-func (s *Store) newConn(ctx context.Context) (conn *sql.Conn, err error) {
-	err = s.retry(ctx, func() error {
-		conn, err = s.db.Conn(ctx)
-		return err
-	})
-	return conn, err
 }
 
 func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
@@ -89,8 +83,8 @@ func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 }
 
 // dropUnlessBusy keeps the connection when the only trouble was that others were writing.
-func (s *Store) dropUnlessBusy(w *writer, err error) {
-	if !s.dialect.Busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+func (w *writer) dropUnlessBusy(err error) {
+	if !w.pool.dialect.Busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		w.drop()
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Clean deletes up to limit documents of a kind that have expired by now, the store's Unix ms. Each is deleted by compare-and-set:
-// one that was written meanwhile stays. It returns the ids of those that are gone; what could not be told is tried again by the
-// next call.
+// Clean deletes up to limit documents of a kind that have expired by now, the store's Unix ms. Each is deleted by
+// compare-and-set: one that was written meanwhile stays. It returns the ids of those that are gone; what is unknown is
+// tried again by the next call.
 func Clean(ctx context.Context, s Store, kind Kind, now int64, limit int) ([]string, error) {
 	found, err := s.List(ctx, kind, Query{Expired: now, Limit: limit, NoBody: true})
 	if err != nil || len(found.Docs) == 0 {

@@ -6,14 +6,16 @@ import (
 	"slices"
 )
 
-// Judge tells how a Put or Delete ends that was tested against the document as found (nil: absent), from what the document
-// alone can tell. Applied is true of found as it is: either the change's own write, or, with apply true, the condition holds and the caller is to write now.
+// Judge says how a Put or Delete ends that was tested against the document as found (nil: absent), from what the
+// document alone can tell. Applied is true of found as it is: either the change's own write, or, with apply true, the
+// condition holds and the caller is to write now.
 //
-// A store keeps no history, so a change that was sent before, written, and written over is not told from one that came
-// too late the first time: both are Overtaken, unless the revision proves that it cannot have been written. Revisions
-// only rise while a document exists; had a Put been written, the document could not be at or below its revision under
-// another writer ID. A document above the revision that a Delete names may have been created again since. So Refused is a proof, up to
-// a document that was deleted and created again at a lower revision, and Overtaken is not.
+// A store keeps no history, so a change that was sent before, written, and written over is not distinguished from one
+// that came too late the first time: both are Overtaken, unless the revision proves that it cannot have been written.
+// Revisions only rise while a document exists; had a Put been written, the document could not be at or below its
+// revision under another writer ID. A document above the revision that a Delete names may have been created again
+// since. So Refused is a proof, up to a document that was deleted and created again at a lower revision, and Overtaken
+// is not.
 func Judge(c Change, found *Doc) (out Outcome, apply bool) {
 	switch {
 	case c.Op == Put && found != nil && found.WriterID == c.Doc.WriterID && found.Rev == c.Doc.Rev:

@@ -33,15 +33,15 @@ const (
 	FieldExpires   Field = "expires" // only documents that expire are in it
 )
 
-// Told says which changes of a kind watchers are told of.
-type Told uint8
+// Notify says which changes of a kind watchers are notified of.
+type Notify uint8
 
-// What watchers are told of.
+// What watchers are notified of.
 const (
-	ToldNothing Told = iota
-	ToldAll          // every change
-	ToldStates       // creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
-	ToldOwners       // documents that nobody owns any more, that are reserved for a session, or that are deleted
+	NotifyNever  Notify = iota
+	NotifyAlways        // every change
+	NotifyStates        // creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
+	NotifyFree          // documents without an owner any more, that are reserved for a session, or that are deleted
 )
 
 // KindInfo is what stores need to know of a kind. A new kind is one line of the table.
@@ -52,23 +52,23 @@ type KindInfo struct {
 	// with a retention are ever deleted by those who clean up.
 	Retention time.Duration
 	Indexes   [][]Field // beside the one on ID; each costs a write, so only for what List is asked
-	Told      Told
+	Notify    Notify
 }
 
-// StateLive is the State of a session whose heartbeats are told to nobody.
+// StateLive is the State of a session whose heartbeats are not notified.
 const StateLive = "live"
 
 var table = []KindInfo{
-	{Kind: KindSession, Plural: "sessions", Retention: time.Hour, Told: ToldStates, Indexes: [][]Field{{FieldExpires}}},
+	{Kind: KindSession, Plural: "sessions", Retention: time.Hour, Notify: NotifyStates, Indexes: [][]Field{{FieldExpires}}},
 	{Kind: KindMember, Plural: "members", Retention: time.Hour},
-	{Kind: KindLock, Plural: "locks", Told: ToldOwners, Indexes: [][]Field{
-		{FieldSession, FieldSuspended}, // owned by me, or by nobody who lives
+	{Kind: KindLock, Plural: "locks", Notify: NotifyFree, Indexes: [][]Field{
+		{FieldSession, FieldSuspended}, // owned by me, or by no live session
 		{FieldGroup, FieldRev},         // what changed in a group since
 		{FieldGroup, FieldID},          // a group in order
 	}},
 	{Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}}},
-	{Kind: KindGroup, Plural: "groups", Told: ToldAll},
-	{Kind: KindOverride, Plural: "overrides", Told: ToldAll},
+	{Kind: KindGroup, Plural: "groups", Notify: NotifyAlways},
+	{Kind: KindOverride, Plural: "overrides", Notify: NotifyAlways},
 	{Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour, Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}}},
 }
 

@@ -20,11 +20,12 @@ type Config struct {
 	Database string
 	// Cluster keeps those apart who share a database. Default: "default".
 	Cluster string
-	// Timeout bounds calls whose context has no deadline. Give it a sixth of the lease's duration. Default: the driver's own.
+	// Timeout bounds calls whose context has no deadline. Give it a sixth of the lease's duration. Default: the
+	// driver's own.
 	Timeout time.Duration
 	// ReadOnly opens what was set up before, and makes nothing; the right to read is enough.
 	ReadOnly bool
-	// Logger is told what no caller is told: broken watches, unreadable documents. The zero value logs nothing.
+	// Logger gets what no caller gets: broken watches, unreadable documents. The zero value logs nothing.
 	Logger logr.Logger
 }
 
@@ -34,16 +35,16 @@ type Driver interface {
 	Name() string
 	// Form shows how URIs of a scheme look: sqlite:PATH.
 	Form(scheme string) string
-	// Parse fills in what was left out, and refuses what Open would refuse, without asking the network or the disk. Errors are
-	// [FieldError] and never hold a secret.
+	// Parse fills in what was left out, and refuses what Open would refuse, without asking the network or the disk.
+	// Errors are [FieldError] and never hold a secret.
 	Parse(c Config) (Config, error)
 	// Redact is a URI without its secrets. It takes wrong ones as well, and then rather hides too much.
 	Redact(uri string) string
-	// Open connects and, unless Config.ReadOnly, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when it
-	// is no use to try again, [ErrSchema], or [ErrUnavailable]. They never hold a secret.
+	// Open connects and, unless Config.ReadOnly, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when
+	// it is no use to try again, [ErrSchema], or [ErrUnavailable]. They never hold a secret.
 	Open(ctx context.Context, c Config) (Store, error)
-	// Obstructs says whether a process of this machine keeps all others from writing, as one may that was stopped within a
-	// transaction. False where none can.
+	// Obstructs says whether a process of this machine keeps all others from writing, as one may that was stopped
+	// within a transaction. False where none can.
 	Obstructs(c Config, pid int) (bool, error)
 	// Limits is what its stores cannot do.
 	Limits() Limits
@@ -92,8 +93,8 @@ var registry struct {
 	all []registration
 }
 
-// Register makes a driver known for URIs that begin with scheme and a colon. Packages of stores call it when they are imported.
-// It panics when the scheme is empty or taken, since two packages then claim one.
+// Register makes a driver known for URIs that begin with scheme and a colon. Packages of stores call it when they are
+// imported. It panics when the scheme is empty or taken, since two packages then claim one.
 func Register(scheme string, d Driver) {
 	registry.Lock()
 	defer registry.Unlock()

@@ -42,7 +42,7 @@ type Doc struct {
 	WriterID WriterID // of the write that made Rev; zero after an Increment
 
 	Group     string // lock, value, event: the group; else empty
-	Session   string // lock: the owning session, empty when nobody owns it
+	Session   string // lock: the owning session, empty without an owner
 	Next      string // lock: the session it is reserved for, else empty
 	Suspended bool   // lock: left out of sweeps (paused, done or undeclared)
 	State     string // session: live, draining or dead; override: its kind; else empty
@@ -59,9 +59,10 @@ const (
 	Put Op = iota
 	// Delete removes the document if it is at revision IfRev.
 	Delete
-	// Increment adds one to Count and raises Rev to the larger of Rev + 1 and Change.Doc.Rev, creating the document if it is absent,
-	// without a condition. Only for KindGroup. A repeated Increment may count twice: the counter says only that something happened.
-	// Doc.Rev carries the largest revision among the group's locks, so that Rev is never below it; 0: not known.
+	// Increment adds one to Count and raises Rev to the larger of Rev + 1 and Change.Doc.Rev, creating the document if
+	// it is absent, without a condition. Only for KindGroup. A repeated Increment may count twice: the counter says
+	// only that something happened. Doc.Rev carries the largest revision among the group's locks, so that Rev is never
+	// below it; 0: not known.
 	Increment
 )
 
@@ -104,11 +105,11 @@ type Reply struct {
 	// Now is the store's clock in Unix milliseconds, as near as the store can tell it. For tokens, display,
 	// order of age and cleaning up only: no promise hangs on it.
 	Now int64
-	// Floor is a number that every revision written from now on must exceed, so that a document deleted out of band never comes
-	// back at an old one. It is the store's clock, or a counter that the store keeps.
+	// Floor is a number that every revision written from now on must exceed, so that a document deleted out of band
+	// never comes back at an old one. It is the store's clock, or a counter that the store keeps.
 	Floor int64
-	// History names the course of writes that the store follows, as an opaque text. When it changes, acknowledged writes may be
-	// lost. A store that loses none always says the same.
+	// History names the course of writes that the store follows, as an opaque text. When it changes, acknowledged
+	// writes may be lost. A store that loses none always says the same.
 	History string
 }
 
@@ -131,7 +132,7 @@ type Query struct {
 	CountOnly bool // no documents, only Result.Total
 }
 
-// Notification says that something may have changed. It is never the truth: whoever gets one looks.
+// Notification says that something may have changed. It is never the truth: the receiver looks.
 type Notification struct {
 	Kind Kind
 	ID   string
@@ -162,9 +163,10 @@ type Store interface {
 	// database gives outcomes Unknown.
 	Apply(ctx context.Context, changes ...Change) ([]Outcome, error)
 
-	// Watch sends notifications until ctx ends or the watch breaks; then it closes the channel. It delivers at least the changes
-	// that the watcher is interested in, and may deliver more. The first notification is a Resync, sent once watching has begun. A
-	// slow reader makes it drop notifications and send a Resync. A store without notifications returns ErrCannotWatch.
+	// Watch sends notifications until ctx ends or the watch breaks; then it closes the channel. It delivers at least
+	// the changes that the watcher is interested in, and may deliver more. The first notification is a Resync, sent
+	// once watching has begun. A slow reader makes it drop notifications and send a Resync. A store without
+	// notifications returns ErrCannotWatch.
 	Watch(ctx context.Context, in Interest) (<-chan Notification, error)
 
 	// Close frees the store's resources. Calls under way fail.

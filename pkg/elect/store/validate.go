@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed says a change or a read makes no sense in itself: an unknown kind, an empty ID, a revision that does not rise.
+// ErrMalformed says a change or a read makes no sense in itself: an unknown kind, an empty ID, a revision that does not
+// rise.
 var ErrMalformed = errors.New("malformed")
 
-// MaxMark is the largest revision that an Increment may carry: the end of the year 9999 in Unix ms. Larger ones were written out of
-// band, and soon nothing could be created above them.
+// MaxMark is the largest revision that an Increment may carry: the end of the year 9999 in Unix ms. Larger ones were
+// written out of band, and soon nothing could be created above them.
 const MaxMark = 253_402_300_799_999
 
-// ValidateChanges is what every store checks before it sends anything, so that all of them refuse the same changes. The error
-// names the first bad change and wraps [ErrMalformed] or [ErrTooLarge].
+// ValidateChanges is what every store checks before it sends anything, so that all of them refuse the same changes. The
+// error names the first bad change and wraps [ErrMalformed] or [ErrTooLarge].
 //
 // Texts are valid UTF-8 without NUL bytes and at most [MaxText] bytes; a body has at most [MaxBody] bytes; no
 // document is named twice.
@@ -93,8 +94,8 @@ func validatePut(c Change) error {
 	return nil
 }
 
-// ValidateTexts checks a document's texts, which are all its fields of type string: each is valid UTF-8 without NUL bytes and has at
-// most [MaxText] bytes. The error wraps [ErrMalformed] or [ErrTooLarge].
+// ValidateTexts checks a document's texts, which are all its fields of type string: each is valid UTF-8 without NUL
+// bytes and has at most [MaxText] bytes. The error wraps [ErrMalformed] or [ErrTooLarge].
 func ValidateTexts(d Doc) error {
 	for _, text := range [...]string{d.ID, d.WriterID.Session, d.Group, d.Session, d.Next, d.State} {
 		if len(text) > MaxText {
@@ -107,8 +108,8 @@ func ValidateTexts(d Doc) error {
 	return nil
 }
 
-// CheckSchema is nil when a database was set up by the version of the layout that the program knows, else it wraps [ErrSchema]
-// and says what to do. where names what holds the version.
+// CheckSchema is nil when a database was set up by the version of the layout that the program knows, else it wraps
+// [ErrSchema] and says what to do. where names what holds the version.
 func CheckSchema(where string, found, known int) error {
 	switch {
 	case found == known:

@@ -35,8 +35,8 @@ func (*dialect) Texts() sqlstore.Texts {
 	}
 }
 
-// Prepare implements [sqlstore.Dialect]. It makes sure that the file is in WAL mode, where readers and a writer do not wait for
-// each other. It stays so.
+// Prepare implements [sqlstore.Dialect]. It makes sure that the file is in WAL mode, where readers and a writer do not
+// wait for each other. It stays so.
 func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode=WAL`).Scan(&mode); err != nil {
@@ -48,8 +48,8 @@ func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Intact implements [sqlstore.Dialect]. It fails when the path no longer leads to the file that is open: others may be using
-// another one by now.
+// Intact implements [sqlstore.Dialect]. It fails when the path no longer leads to the file that is open: others may be
+// using another one by now.
 func (d *dialect) Intact() error {
 	now, err := os.Stat(d.path)
 	if err != nil || !os.SameFile(now, d.file) {

@@ -13,11 +13,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// creating is held while this process creates a file: to close a descriptor of a file that SQLite has open would drop its locks.
+// creating is held while this process creates a file: to close a descriptor of a file that SQLite has open would drop
+// its locks.
 var creating sync.Mutex
 
-// prepareFile returns the absolute path and the identity of the file. When there is none it creates it, readable by its owner
-// only, if it may.
+// prepareFile returns the absolute path and the identity of the file. When there is none it creates it, readable by its
+// owner only, if it may.
 func prepareFile(path string, create bool) (string, fs.FileInfo, error) {
 	if wrong := checkPath(path); wrong != "" {
 		return "", nil, fmt.Errorf("SQLite file %q: %w: it %s", path, store.ErrInvalid, wrong)
@@ -68,8 +69,8 @@ func createFile(abs string) error {
 	return nil
 }
 
-// dsn names the file to the driver. SQLite may not create it: a file that vanished must not come back empty under a process that
-// goes on.
+// dsn names the file to the driver. SQLite may not create it: a file that vanished must not come back empty under a
+// process that goes on.
 func dsn(abs string) string {
 	slashed := filepath.ToSlash(abs)
 	if !strings.HasPrefix(slashed, "/") {

@@ -10,8 +10,8 @@ import (
 // Scheme of a store's URI: sqlite:PATH.
 const Scheme = "sqlite"
 
-// ParseURI returns the path in a URI: sqlite:NAME is relative to the working directory, sqlite:/NAME and sqlite:///NAME are
-// absolute. The path is taken as it is, without escapes. Errors wrap [store.ErrInvalid].
+// ParseURI returns the path in a URI: sqlite:NAME is relative to the working directory, sqlite:/NAME and sqlite:///NAME
+// are absolute. The path is taken as it is, without escapes. Errors wrap [store.ErrInvalid].
 func ParseURI(uri string) (string, error) {
 	path, wrong := parse(uri)
 	if wrong != "" {

@@ -12,6 +12,6 @@
 //		})
 //	}
 //
-// The suite knows that List may be stale and that hints may be late: it looks again until [Database.Patience] is over. All else
-// is expected at once.
+// The suite knows that List may be stale and that notes may be late: it looks again until [Database.Patience] is over.
+// All else is expected at once.
 package storetest

@@ -201,7 +201,7 @@ func testCounter(b *bench) {
 		wg.Go(func() {
 			s := clients[w%len(clients)]
 			for range each {
-				if err := b.increment(t, s); err != nil {
+				if err := raise(t, b, s); err != nil {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
@@ -214,7 +214,7 @@ func testCounter(b *bench) {
 	}
 }
 
-func (b *bench) increment(t *testing.T, s store.Store) error {
+func raise(t *testing.T, b *bench, s store.Store) error {
 	t.Helper()
 	res, err := s.Read(t.Context(), store.KindValue, "g/n")
 	if err != nil {
@@ -251,20 +251,20 @@ func testLinearizable(b *bench) {
 	}
 }
 
-func testBump(b *bench) {
+func testIncrement(b *bench) {
 	t := b.t
 	const writers, each = 10, 20
 	clients := []store.Store{b.open(t), b.open(t)}
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
-	must(t, clients[0], bump)
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	must(t, clients[0], increment)
 	wantStored(t, clients[1], store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			for range each {
-				outs, err := clients[w%2].Apply(t.Context(), bump, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}})
+				outs, err := clients[w%2].Apply(t.Context(), increment, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}})
 				if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
-					t.Errorf("bump: %v, %v", outs, err)
+					t.Errorf("increment: %v, %v", outs, err)
 				}
 			}
 		})
@@ -274,19 +274,20 @@ func testBump(b *bench) {
 	wantStored(t, clients[0], store.Doc{Kind: store.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
 }
 
-// Bumps and writes of one group respect each other: a bump keeps the body, takes the stamp away and makes older conditions fail.
-func testBumpAndPut(b *bench) {
+// Increments and writes of one group respect each other: an increment keeps the body, takes the writer ID away and
+// makes older conditions fail.
+func testIncrementAndPut(b *bench) {
 	t := b.t
 	s := b.open(t)
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
 	first := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
 	must(t, s, first)
-	must(t, s, bump)
-	bumped := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
-	wantStored(t, s, bumped)
+	must(t, s, increment)
+	raised := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
+	wantStored(t, s, raised)
 	late := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5}, 1)
-	wantFound(t, apply(t, s, late), store.Refused, &bumped)
-	wantFound(t, apply(t, s, first), store.Overtaken, &bumped)
+	wantFound(t, apply(t, s, late), store.Refused, &raised)
+	wantFound(t, apply(t, s, first), store.Overtaken, &raised)
 	next := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 6, Body: []byte(`{"list":2}`)}, 2)
 	must(t, s, next)
 	wantStored(t, s, next.Doc)

@@ -28,7 +28,7 @@ func (b *bench) list(t *testing.T, s store.Store, kind store.Kind, q store.Query
 	return docs
 }
 
-// testQuery compares the store with matching done by hand, over every field and many combinations of them.
+// testQuery compares the store with filtering in Go, over every field and many combinations of them.
 func testQuery(b *bench) {
 	t := b.t
 	s, reader := b.open(t), b.open(t)
@@ -112,7 +112,7 @@ func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.
 	if err != nil {
 		t.Fatalf("list %s %+v: %v", kind, q, err)
 	}
-	want := byHand(docs, q)
+	want := filtered(docs, q)
 	if q.CountOnly {
 		if res.Total != int64(len(want)) || len(res.Docs) != 0 {
 			t.Fatalf("count %s %+v: %d and %d documents, want %d and none", kind, q, res.Total, len(res.Docs), len(want))
@@ -130,8 +130,8 @@ func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.
 	}
 }
 
-// byHand is what a query finds among docs, which are in order of id. A count has no limit.
-func byHand(docs []store.Doc, q store.Query) []store.Doc {
+// filtered is what a query finds among docs, which are in order of id. A count has no limit.
+func filtered(docs []store.Doc, q store.Query) []store.Doc {
 	var found []store.Doc
 	for _, d := range docs {
 		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&

@@ -61,20 +61,20 @@ func testMalformed(b *bench) {
 	first := b.put(lock("g/a"), 0)
 	must(t, s, first)
 	edits := map[string]func(*store.Change){
-		"unknown kind":       func(c *store.Change) { c.Doc.Kind = "thing" },
-		"no kind":            func(c *store.Change) { c.Doc.Kind = "" },
-		"empty id":           func(c *store.Change) { c.Doc.ID = "" },
-		"NUL in id":          func(c *store.Change) { c.Doc.ID = "a\x00b" },
-		"id not UTF-8":       func(c *store.Change) { c.Doc.ID = "\xff" },
-		"rev stays":          func(c *store.Change) { c.Doc.Rev = c.IfRev },
-		"rev falls":          func(c *store.Change) { c.Doc.Rev = c.IfRev - 1 },
-		"negative condition": func(c *store.Change) { c.IfRev = -1 },
-		"no stamp":           func(c *store.Change) { c.Doc.WriterID = store.WriterID{} },
-		"negative expiry":    func(c *store.Change) { c.Doc.Expires = -1 },
-		"delete of any":      func(c *store.Change) { c.Op, c.IfRev = store.Delete, 0 },
-		"bump of a lock":     func(c *store.Change) { c.Op = store.Increment },
-		"unknown operation":  func(c *store.Change) { c.Op = 77 },
-		"named twice":        func(c *store.Change) { c.Doc.ID = "g/good" },
+		"unknown kind":        func(c *store.Change) { c.Doc.Kind = "thing" },
+		"no kind":             func(c *store.Change) { c.Doc.Kind = "" },
+		"empty id":            func(c *store.Change) { c.Doc.ID = "" },
+		"NUL in id":           func(c *store.Change) { c.Doc.ID = "a\x00b" },
+		"id not UTF-8":        func(c *store.Change) { c.Doc.ID = "\xff" },
+		"rev stays":           func(c *store.Change) { c.Doc.Rev = c.IfRev },
+		"rev falls":           func(c *store.Change) { c.Doc.Rev = c.IfRev - 1 },
+		"negative condition":  func(c *store.Change) { c.IfRev = -1 },
+		"no writer ID":        func(c *store.Change) { c.Doc.WriterID = store.WriterID{} },
+		"negative expiry":     func(c *store.Change) { c.Doc.Expires = -1 },
+		"delete of any":       func(c *store.Change) { c.Op, c.IfRev = store.Delete, 0 },
+		"increment of a lock": func(c *store.Change) { c.Op = store.Increment },
+		"unknown operation":   func(c *store.Change) { c.Op = 77 },
+		"named twice":         func(c *store.Change) { c.Doc.ID = "g/good" },
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {

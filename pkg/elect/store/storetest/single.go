@@ -39,7 +39,7 @@ func testReplace(b *bench) {
 	wantStored(t, s, second.Doc)
 
 	late := b.put(lock("g/a"), 1)
-	late.Doc.Rev = second.Doc.Rev // proof that it was not written: another stamp is at its revision
+	late.Doc.Rev = second.Doc.Rev // proof that it was not written: another writer ID is at its revision
 	wantFound(t, apply(t, s, late), store.Refused, &second.Doc)
 	early := b.put(lock("g/a"), second.Doc.Rev+5)
 	wantFound(t, apply(t, s, early), store.Refused, &second.Doc)
@@ -59,7 +59,7 @@ func testDelete(b *bench) {
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
 	del := func(rev int64) store.Change {
-		return store.Change{Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.stamp()}}
+		return store.Change{Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}}
 	}
 	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
 	wantStored(t, s, first.Doc)
@@ -226,9 +226,9 @@ func testRepeated(b *bench) {
 	must(t, other, replace)
 	wantStored(t, s, replace.Doc)
 
-	// The same revision and content under another stamp is somebody else's write.
+	// The same revision and content under another writer ID is somebody else's write.
 	twin := replace
-	twin.Doc.WriterID = b.stamp()
+	twin.Doc.WriterID = b.writerID()
 	wantFound(t, apply(t, s, twin), store.Refused, &replace.Doc)
 	foreign := replace
 	foreign.Doc.WriterID.Session = "another writer"
@@ -246,7 +246,7 @@ func testOvertaken(b *bench) {
 	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
 	wantStored(t, s, third.Doc)
 
-	must(t, s, store.Change{Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.stamp()}})
+	must(t, s, store.Change{Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}})
 	wantFound(t, apply(t, s, third), store.Overtaken, nil)
 	wantAbsent(t, s, store.KindLock, "g/a")
 }

@@ -12,17 +12,18 @@ import (
 
 // Database is one empty database of the adapter under test.
 type Database struct {
-	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines at
-	// once, also on the database that nobody has set up yet. The suite closes the store.
+	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines
+	// at once, also on the database that nobody has set up yet. The suite closes the store.
 	Open func(ctx context.Context) (store.Store, error)
-	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil: the
-	// store has no schema.
+	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
+	// the store has no schema.
 	ShiftSchema func(ctx context.Context, by int) error
-	// Examined tells how many documents, or entries of an index, the database looks at for a List. Nil: it cannot be told.
+	// Examined tells how many documents, or entries of an index, the database looks at for a List. Nil: it cannot be
+	// told.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
-	// Patience is how long a List may be stale and a hint late. Zero means 10 s.
+	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
 	Patience time.Duration
 }
 
@@ -49,8 +50,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 		{"racing creators", testRacingCreators},
 		{"counter", testCounter},
 		{"linearizable", testLinearizable},
-		{"bump", testBump},
-		{"bump and put", testBumpAndPut},
+		{"increment", testIncrement},
+		{"increment and put", testIncrementAndPut},
 		{"increment carries a revision", testIncrementCarries},
 		{"ended context", testEndedContext},
 		{"unknown outcomes", testUnknownOutcomes},
@@ -82,7 +83,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	}
 }
 
-// bench is what a test works on: the database and stamps that are never used twice.
+// bench is what a test works on: the database and writer IDs that are never used twice.
 type bench struct {
 	t   *testing.T
 	db  Database
@@ -107,14 +108,14 @@ func (b *bench) open(t *testing.T) store.Store {
 	return s
 }
 
-// stamp is one that was not used before.
-func (b *bench) stamp() store.WriterID {
+// writerID is one that was not used before.
+func (b *bench) writerID() store.WriterID {
 	return store.WriterID{Session: "writer", Seq: b.seq.Add(1)}
 }
 
-// put is a change of d from ifRev to the revision after, stamped afresh.
+// put is a change of d from ifRev to the revision after, with a fresh writer ID.
 func (b *bench) put(d store.Doc, ifRev int64) store.Change {
-	d.Rev, d.WriterID = ifRev+1, b.stamp()
+	d.Rev, d.WriterID = ifRev+1, b.writerID()
 	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
 }
 

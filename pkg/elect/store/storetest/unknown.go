@@ -44,7 +44,8 @@ func testEndedContext(b *bench) {
 	}
 }
 
-// Writers whose contexts end somewhere in the middle repeat the same change until they are answered, and lose and double nothing.
+// Writers whose contexts end somewhere in the middle repeat the same change until they are answered, and lose and
+// double nothing.
 func testUnknownOutcomes(b *bench) {
 	t := b.t
 	const writers, each = 6, 25

@@ -10,7 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// watch begins to watch as the session "me" and takes the first hint, which is a Resync. False: this store cannot.
+// watch begins to watch as the session "me" and takes the first notification, which is a Resync. False: this store
+// cannot.
 func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan store.Notification, bool) {
 	t.Helper()
 	return b.watchFor(ctx, t, s, store.Interest{Session: "me"})
@@ -19,9 +20,9 @@ func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan 
 // watchFor is watch with another interest.
 func (b *bench) watchFor(ctx context.Context, t *testing.T, s store.Store, in store.Interest) (<-chan store.Notification, bool) {
 	t.Helper()
-	hints, err := s.Watch(ctx, in)
+	notes, err := s.Watch(ctx, in)
 	if b.db.CannotWatch {
-		if !errors.Is(err, store.ErrCannotWatch) || hints != nil {
+		if !errors.Is(err, store.ErrCannotWatch) || notes != nil {
 			t.Fatalf("watch: %v, want ErrCannotWatch", err)
 		}
 		return nil, false
@@ -29,49 +30,49 @@ func (b *bench) watchFor(ctx context.Context, t *testing.T, s store.Store, in st
 	if err != nil {
 		t.Fatalf("watch: %v", err)
 	}
-	if first := b.next(t, hints); !first.Resync {
-		t.Fatalf("first hint %+v, want a Resync", first)
+	if first := b.next(t, notes); !first.Resync {
+		t.Fatalf("first notification %+v, want a Resync", first)
 	}
-	return hints, true
+	return notes, true
 }
 
-// next takes the next hint.
-func (b *bench) next(t *testing.T, hints <-chan store.Notification) store.Notification {
+// next takes the next notification.
+func (b *bench) next(t *testing.T, notes <-chan store.Notification) store.Notification {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()
 	select {
-	case h, ok := <-hints:
+	case h, ok := <-notes:
 		if !ok {
 			t.Fatal("the watch has ended")
 		}
-		wantHint(t, h)
+		wantSense(t, h)
 		return h
 	case <-late.C:
-		t.Fatalf("no hint within %v", b.db.Patience)
+		t.Fatalf("no notification within %v", b.db.Patience)
 	}
 	return store.Notification{}
 }
 
-// wantHint checks that a hint makes sense in itself.
-func wantHint(t *testing.T, h store.Notification) {
+// wantSense checks that a notification makes sense in itself.
+func wantSense(t *testing.T, h store.Notification) {
 	t.Helper()
 	switch {
 	case h.Resync && (h.Kind != "" || h.ID != "" || h.Doc != nil):
 		t.Fatalf("a Resync names a document: %+v", h)
 	case !h.Resync && (!h.Kind.Valid() || h.ID == ""):
-		t.Fatalf("a hint without its document's name: %+v", h)
+		t.Fatalf("a notification without its document's name: %+v", h)
 	case h.Doc != nil && (h.Doc.Kind != h.Kind || h.Doc.ID != h.ID || h.Doc.Rev == 0):
-		t.Fatalf("a hint of %s %s with another document: %+v", h.Kind, h.ID, *h.Doc)
+		t.Fatalf("a notification of %s %s with another document: %+v", h.Kind, h.ID, *h.Doc)
 	}
 }
 
-// wantTold waits for a hint of d or for a Resync; hints of other things may come before. If the hint has a document
-// it is as d at least.
-func (b *bench) wantTold(t *testing.T, hints <-chan store.Notification, d store.Doc) {
+// wantTold waits for a notification of d or for a Resync; notes of other things may come before. If the notification
+// has a document it is as d at least.
+func (b *bench) wantTold(t *testing.T, notes <-chan store.Notification, d store.Doc) {
 	t.Helper()
 	for {
-		h := b.next(t, hints)
+		h := b.next(t, notes)
 		if h.Resync {
 			return
 		}
@@ -89,18 +90,18 @@ func testWatch(b *bench) {
 	watcher, writer := b.open(t), b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, ok := b.watch(ctx, t, watcher)
+	notes, ok := b.watch(ctx, t, watcher)
 	if !ok {
 		return
 	}
 	tell := func(c store.Change) {
 		t.Helper()
 		must(t, writer, c)
-		b.wantTold(t, hints, c.Doc)
+		b.wantTold(t, notes, c.Doc)
 	}
 	body := []byte(`{"a":1}`)
 	session := store.Doc{Kind: store.KindSession, ID: "other", State: "live", Count: 1, Body: body}
-	wish := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
+	override := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
 	mine := store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
 	must(t, writer, b.put(mine, 0))
 
@@ -110,26 +111,27 @@ func testWatch(b *bench) {
 	session.State = "dead"
 	tell(b.put(session, 2))
 
-	tell(b.put(wish, 0))
-	wish.Body = nil
-	tell(b.put(wish, 1))
-	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: wish})
-	b.wantTold(t, hints, store.Doc{Kind: wish.Kind, ID: wish.ID})
+	tell(b.put(override, 0))
+	override.Body = nil
+	tell(b.put(override, 1))
+	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: override})
+	b.wantTold(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
 
 	mine.Session, mine.Next = "", "me"
 	tell(b.put(mine, 1))
 
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for count := range int64(3) {
-		must(t, writer, bump)
-		b.wantTold(t, hints, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+		must(t, writer, increment)
+		b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
 	}
 	// One's own writes are told as well.
-	must(t, watcher, bump)
-	b.wantTold(t, hints, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
+	must(t, watcher, increment)
+	b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
-// Of many changes at once, each is told to each watcher, in a hint or by a Resync, and nobody has to read in time.
+// Of many changes at once, each is told to each watcher, in a notification or by a Resync, and nobody has to read in
+// time.
 func testWatchMany(b *bench) {
 	t := b.t
 	const groups = 600
@@ -138,11 +140,11 @@ func testWatchMany(b *bench) {
 	defer cancel()
 	var watches []<-chan store.Notification
 	for range 3 {
-		hints, ok := b.watch(ctx, t, b.open(t))
+		notes, ok := b.watch(ctx, t, b.open(t))
 		if !ok {
 			return
 		}
-		watches = append(watches, hints)
+		watches = append(watches, notes)
 	}
 	for round := range 3 {
 		var changes []store.Change
@@ -153,20 +155,20 @@ func testWatchMany(b *bench) {
 		last := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("last", round)}}
 		must(t, writer, last)
 	}
-	for _, hints := range watches {
-		b.wantAllTold(t, hints, groups)
+	for _, notes := range watches {
+		b.wantAllTold(t, notes, groups)
 	}
 }
 
-// wantAllTold reads hints until a Resync after which nothing is unknown, or until every group was named.
-func (b *bench) wantAllTold(t *testing.T, hints <-chan store.Notification, groups int) {
+// wantAllTold reads notes until a Resync after which nothing is unknown, or until every group was named.
+func (b *bench) wantAllTold(t *testing.T, notes <-chan store.Notification, groups int) {
 	t.Helper()
 	missing := map[string]bool{"last2": true}
 	for i := range groups {
 		missing[fmt.Sprint("g", i)] = true
 	}
 	for len(missing) > 0 {
-		h := b.next(t, hints)
+		h := b.next(t, notes)
 		if h.Resync {
 			return
 		}
@@ -179,14 +181,14 @@ func testWatchEnds(b *bench) {
 	s, other := b.open(t), b.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, ok := b.watch(ctx, t, s)
+	notes, ok := b.watch(ctx, t, s)
 	if !ok {
 		return
 	}
 	second, _ := b.watch(t.Context(), t, s)
 	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 	cancel()
-	b.wantClosed(t, hints)
+	b.wantClosed(t, notes)
 
 	// The end of one watch leaves the others alone.
 	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "h"}})
@@ -201,19 +203,19 @@ func testWatchEnds(b *bench) {
 
 	ended, stop := context.WithCancel(t.Context())
 	stop()
-	if hints, err := s.Watch(ended, store.Interest{Session: "me"}); err == nil {
-		b.wantClosed(t, hints)
+	if notes, err := s.Watch(ended, store.Interest{Session: "me"}); err == nil {
+		b.wantClosed(t, notes)
 	}
 }
 
 // wantClosed reads what is left and then the end of the channel.
-func (b *bench) wantClosed(t *testing.T, hints <-chan store.Notification) {
+func (b *bench) wantClosed(t *testing.T, notes <-chan store.Notification) {
 	t.Helper()
 	late := time.NewTimer(b.db.Patience)
 	defer late.Stop()
 	for {
 		select {
-		case _, ok := <-hints:
+		case _, ok := <-notes:
 			if !ok {
 				return
 			}
