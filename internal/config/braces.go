@@ -93,6 +93,9 @@ func braceChoices(inside string, limit int) ([]string, error) {
 		if strings.Count(inside, ",") >= limit {
 			return nil, tooMany(limit)
 		}
+		if strings.Contains(inside, ",,") {
+			return nil, fmt.Errorf("has the braces {%s} with nothing between two commas", decode.Clipped(inside))
+		}
 		return strings.Split(inside, ","), nil
 	}
 	first, _ := strconv.Atoi(m[1]) // nine digits at most: they always fit

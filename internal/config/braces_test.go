@@ -87,6 +87,9 @@ func drawPart(t *rapid.T) (text string, choices []string) {
 		return text, []string{text}
 	case 1:
 		choices = rapid.SliceOfN(rapid.StringMatching(`[a-z]{0,3}`), 2, 5).Draw(t, "choices")
+		for i := 1; i < len(choices)-1; i++ {
+			choices[i] += "x" // nothing may stand at an end, not between two commas
+		}
 		return "{" + strings.Join(choices, ",") + "}", choices
 	default:
 		first, count := rapid.IntRange(0, 150).Draw(t, "first"), rapid.IntRange(1, 15).Draw(t, "count")

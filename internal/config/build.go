@@ -35,7 +35,8 @@ func (l *loader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	s.Pod = l.pod(root.Get("pod"))
 	s.Rebalance = l.rebalance(root.Get("rebalance"))
 	s.Server = l.server(root.Get("server"))
-	s.Admin = l.admin(root.Get("admin"), s.Server.Listen)
+	s.Admin = l.admin(root.Get("admin"))
+	l.apart(root, s)
 	s.written = written{}
 	s.written.note("", root)
 	s.Groups = l.groups(files, s)
@@ -105,7 +106,7 @@ func (l *loader) server(n *decode.Node) Server {
 	return s
 }
 
-func (l *loader) admin(n *decode.Node, server string) Admin {
+func (l *loader) admin(n *decode.Node) Admin {
 	a := Admin{
 		Listen:     l.listen(n.Get("listen"), "127.0.0.1:8081"),
 		TokensFile: l.Text(n.Get("tokensFile"), ""),
@@ -118,10 +119,49 @@ func (l *loader) admin(n *decode.Node, server string) Admin {
 	if a.TokensFile == "" && !onLoopback(a.Listen) {
 		l.AddAt(listen.Place, "admin.tokensFile", "is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"", listen.Quoted())
 	}
-	if a.Listen == server && !strings.HasSuffix(server, ":0") {
-		l.Refuse(listen, "another address than server.listen")
-	}
 	return a
+}
+
+// apart refuses two listeners at one address: the second could not be opened.
+func (l *loader) apart(root *decode.Node, s *Settings) {
+	if !sameAddress(s.Server.Listen, s.Admin.Listen) {
+		return
+	}
+	if admin := root.At("admin", "listen"); admin != nil {
+		l.Refuse(admin, "another address than server.listen, "+s.Server.Listen)
+	} else if server := root.At("server", "listen"); server != nil {
+		l.Refuse(server, "another address than admin.listen, by default "+s.Admin.Listen)
+	}
+}
+
+// sameAddress says whether one listener takes the other's address: the port is the same, and the host or one of them all there are.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	portOf := func(text string) uint64 {
+		port, _ := strconv.ParseUint(text, 10, 16)
+		return port
+	}
+	if errA != nil || errB != nil || portOf(portA) != portOf(portB) || portOf(portA) == 0 {
+		return false
+	}
+	addrA, addrB := hostAddr(hostA), hostAddr(hostB)
+	if addrA.IsValid() && addrB.IsValid() {
+		return addrA == addrB || addrA.IsUnspecified() || addrB.IsUnspecified()
+	}
+	return strings.EqualFold(hostA, hostB) || addrA.IsValid() && addrA.IsUnspecified() || addrB.IsValid() && addrB.IsUnspecified()
+}
+
+// hostAddr is a host as an address: an empty one is all of the machine's. It is not valid for a name.
+func hostAddr(host string) netip.Addr {
+	switch host {
+	case "":
+		return netip.IPv6Unspecified()
+	case "localhost":
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	addr, _ := netip.ParseAddr(host)
+	return addr.Unmap()
 }
 
 func onLoopback(listen string) bool {
@@ -129,10 +169,8 @@ func onLoopback(listen string) bool {
 	if err != nil {
 		return false
 	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	return host == "localhost"
+	addr := hostAddr(host)
+	return addr.IsValid() && addr.IsLoopback()
 }
 
 func (l *loader) listen(n *decode.Node, unset string) string {

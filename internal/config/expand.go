@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -11,11 +12,15 @@ import (
 func (l *loader) expandAll(root *decode.Node) {
 	for _, e := range root.Entries {
 		if e.Name != "groups" {
-			e.Value.Scalars(func(n *decode.Node) { l.Replace(n, l.opts.Env) })
+			e.Value.Scalars(func(n *decode.Node) {
+				l.checkDollar(n, false)
+				l.Replace(n, l.opts.Env)
+			})
 			continue
 		}
 		e.Value.Scalars(func(n *decode.Node) {
 			task, runner := l.within(n)
+			l.checkDollar(n, runner)
 			switch {
 			case runner && n.Rule != nil && n.Rule.AnyText():
 				n.Settled = true
@@ -24,6 +29,20 @@ func (l *loader) expandAll(root *decode.Node) {
 				l.Replace(n, l.opts.Env)
 			}
 		})
+	}
+}
+
+var shellVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// checkDollar refuses ${NAME}, which nothing replaces: what was meant is $(NAME). Within a text of what runs it may be for a shell.
+func (l *loader) checkDollar(n *decode.Node, runner bool) {
+	found := shellVariable.FindStringSubmatch(n.Raw)
+	switch {
+	case found == nil, runner && found[0] != n.Raw:
+	case runner:
+		l.Add(n, "is %q, which nothing replaces: write $(%s), or ${%s:-} where a shell is to replace it", n.Raw, found[1], found[1])
+	default:
+		l.Add(n, "holds %q, which nothing replaces: write $(%s)", found[0], found[1])
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -435,5 +436,32 @@ func TestLimitOfNames(t *testing.T) {
 func TestNoPath(t *testing.T) {
 	if _, err := Load(nil, testOptions); err == nil || !strings.Contains(err.Error(), "--config") {
 		t.Errorf("error %v, want one that names --config", err)
+	}
+}
+
+func TestCallbacksMustBeRegistered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	write(t, path, group("      - {name: a, callback: report}\n"))
+	var some tasks.Registry
+	if err := some.Register("clean", func(context.Context, tasks.Run) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for want, callbacks := range map[string]*tasks.Registry{
+		`is "report", but this program has no callbacks`:            {},
+		`is "report", must be one of those registered in Go: clean`: &some,
+	} {
+		opts := testOptions
+		opts.Callbacks = callbacks
+		if _, err := Load([]string{path}, opts); err == nil || !strings.Contains(err.Error(), "a.yaml:5:29: groups[0].tasks[0].callback: "+want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	if err := some.Register("report", func(context.Context, tasks.Run) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	opts := testOptions
+	opts.Callbacks = &some
+	if _, err := Load([]string{path}, opts); err != nil {
+		t.Error(err)
 	}
 }

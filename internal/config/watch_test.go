@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,6 +246,74 @@ func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 		if got := w.concerns(name); got != want {
 			t.Errorf("%s concerns the configuration: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// A log or a database in the directory of the configuration is written to thousands of times a second: an event of theirs must not cost
+// a look at the files, nor at the links that lead to them.
+func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	put(t, path, one("a"))
+	start, err := Load([]string{path}, testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var followed atomic.Int64
+	w := NewWatcher([]string{path}, testOptions)
+	w.links = func(path string) (string, error) {
+		followed.Add(1)
+		return filepath.EvalSymlinks(path)
+	}
+	got := make(chan *Settings, 10)
+	w.Applied = func(s *Settings, _ []string) { got <- s }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx, start) }()
+	w.Trigger()
+	next(t, got) // it watches
+	log, err := os.Create(filepath.Join(filepath.Dir(path), "shardctl.db-wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	const writes = 5000
+	for i := range writes {
+		if _, err := log.WriteAt([]byte{byte(i)}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Truncate(int64(i % 2)); err != nil { // another kind of change: equal ones may come as one
+			t.Fatal(err)
+		}
+	}
+	put(t, path, one("b"))
+	if s := next(t, got); !slices.Equal(taskNamesOf(s), []string{"b"}) {
+		t.Errorf("applied %v, want b", taskNamesOf(s))
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	if n := followed.Load(); n > 100 {
+		t.Errorf("links were followed %d times for %d writes to another file", n, 2*writes)
+	}
+}
+
+func TestPace(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	var p pace
+	if d := p.event(at(0)); d != settle {
+		t.Errorf("after the first event: %s, want %s", d, settle)
+	}
+	if d := p.event(at(80 * time.Millisecond)); d != settle {
+		t.Errorf("after another one: %s, want %s of quiet", d, settle)
+	}
+	if d := p.event(at(patience - 30*time.Millisecond)); d != 30*time.Millisecond {
+		t.Errorf("with events all the time: %s, want a look after %s", d, patience)
+	}
+	p.looked(at(patience))
+	if d := p.event(at(patience + time.Millisecond)); d != lookEvery-time.Millisecond {
+		t.Errorf("right after a look: %s, want no other within %s", d, lookEvery)
 	}
 }
 
