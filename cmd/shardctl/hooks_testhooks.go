@@ -13,7 +13,7 @@ import (
 // envUnknownFields makes this program write like one of a later version, which knows fields that this one does not.
 const envUnknownFields = "SHARDCTL_TEST_UNKNOWN_FIELDS"
 
-// hooked adds to every document that the program writes fields that nobody knows, when it was asked to.
+// hooked adds to every document that the program writes fields that no version knows, when it was asked to.
 func hooked(db store.Store) store.Store {
 	if os.Getenv(envUnknownFields) == "" {
 		return db

@@ -86,7 +86,7 @@ func (w *lossyWriter) pass(to io.Writer) {
 	for {
 		select {
 		case line := <-w.lines:
-			_, _ = to.Write(line) // there is nowhere to tell that the log cannot be written
+			_, _ = to.Write(line) // there is nowhere to report that the log cannot be written
 			continue
 		case <-w.ending:
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -60,7 +59,7 @@ func configOptions() config.Options {
 	return config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Callbacks: &tasks.Registry{}}
 }
 
-// load reads the configuration. Every error is told here, one a line as compilers do, and the exit code is 2.
+// load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is 2.
 func load(paths []string) (*config.Settings, error) {
 	s, err := config.Load(paths, configOptions())
 	if err == nil {
@@ -116,41 +115,17 @@ func runGuard(ctx context.Context, o runOptions) error {
 	return err
 }
 
-// frugal gives back what reading the configuration took.
-func frugal() { debug.FreeOSMemory() }
-
-const (
-	// trimFirst and trimEvery are when memory that bursts have left behind is given back: after the start, and now and then.
-	trimFirst = 5 * time.Second
-	trimEvery = 30 * time.Second
-	// leastLimit is what the collector may always use before it works harder to stay within.
-	leastLimit = 32 << 20
-	// largeHeap is from where on garbage is not left to grow to as much as what is in use.
-	largeHeap = 16 << 20
-)
-
-// trim gives memory back now and then, and from then on has the collector keep to a quarter more than what was in use: a
-// replica computes little, and there may be many on a machine. A burst may pass the limit, at the price of processor time.
-func trim(ctx context.Context) {
-	tick := time.NewTicker(trimFirst)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			tick.Reset(trimEvery)
-			debug.FreeOSMemory()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			used := int64(m.Sys - m.HeapReleased) //nolint:gosec // far below 2^63
-			debug.SetMemoryLimit(max(leastLimit, used*5/4))
-			if m.HeapAlloc > largeHeap { // a small one would be collected all the time
-				debug.SetGCPercent(25)
-			}
-		case <-ctx.Done():
-			return
-		}
+// frugal gives back what reading the configuration took, and collects garbage earlier than Go does by itself: a replica
+// computes little, and there may be many on a machine. GOGC and GOMEMLIMIT in the environment hold as they are.
+func frugal() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
+	debug.FreeOSMemory()
 }
+
+// gcPercent is how much garbage there may be, in percent of the memory in use, unless GOGC says otherwise.
+const gcPercent = 25
 
 func markDead(ctx context.Context, db store.Store, sessions []guard.Session) error {
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 )
 
-// usage is an error of whoever typed the command or wrote the configuration.
+// usage is an error in the command line or the configuration.
 func usage(format string, args ...any) error {
 	return cli.Exit{Code: cli.CodeUsage, Err: fmt.Errorf(format, args...)}
 }

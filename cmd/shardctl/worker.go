@@ -97,7 +97,7 @@ func (w *worker) stuck(keys []elect.Key) {
 
 var errDrained = errors.New("drained")
 
-// run serves status at once, waits for the store, and takes part until it is told to stop.
+// run serves status at once, waits for the store, and takes part until it is asked to stop.
 func (w *worker) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -110,7 +110,6 @@ func (w *worker) run(ctx context.Context) error {
 	drained := make(chan error, 1)
 	group.Go(func() error { w.obey(part, leave); return nil })
 	group.Go(func() error { return w.reload(part) })
-	group.Go(func() error { trim(part); return nil })
 	if w.opts.untilDone {
 		group.Go(func() error { return w.untilDone(part, leave, drained) })
 	}

@@ -48,7 +48,7 @@ func Pool(caFile string) (*x509.CertPool, error) {
 }
 
 // Transport returns a transport that trusts the authorities in caFile alone, for https. It fails when the file cannot
-// be used now. Connections are made anew after it has changed.
+// be used now. New connections are made after it has changed.
 func Transport(caFile string, log logr.Logger) (http.RoundTripper, error) {
 	return newTrusting(caFile, log)
 }

@@ -103,7 +103,7 @@ func lockColumns() []column[status.Lock] {
 		{title: "reason", cell: func(_ *view, l *T) string { return orDash(l.Reason) }},
 		{title: "session", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Session) }},
 		{title: "next", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Next) }},
-		{title: "parked", wide: true, cell: func(_ *view, l *T) string { return strconv.FormatBool(l.Parked) }},
+		{title: "suspended", wide: true, cell: func(_ *view, l *T) string { return strconv.FormatBool(l.Suspended) }},
 		{title: "message", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Message) }},
 	}
 }

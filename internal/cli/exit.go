@@ -43,7 +43,7 @@ func Report(w io.Writer, err error) int {
 	if exit, ok := errors.AsType[Exit](err); ok && exit.Err == nil {
 		return exit.Code // what there was to say has been said
 	}
-	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // nowhere else to tell
+	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // there is nowhere else to report it
 	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}

@@ -35,7 +35,7 @@ func sample() *status.Snapshot {
 		},
 		Locks: []status.Lock{
 			{Key: "locks/backup", Group: "locks", Name: "backup", Instance: "a", Session: "s-a", FencingToken: 5, OwnedSince: ago(10 * time.Second)},
-			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Parked: true},
+			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true},
 		},
 	}
 	for i := range s.Tasks {
@@ -47,7 +47,7 @@ func sample() *status.Snapshot {
 			s.Status.Groups[1].Count(t.State)
 		}
 	}
-	s.Status.Groups[0].Room([]status.Place{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
+	s.Status.Groups[0].Measure([]status.Place{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
 	s.Sort()
 	return s
 }

@@ -308,7 +308,7 @@ func (l *lister[T]) follow(ctx context.Context) error {
 	}
 }
 
-// writeError is one of our own output: nobody reads any more, and going on is useless.
+// writeError is one of our own output: it is not read any more, and going on is useless.
 type writeError struct{ error }
 
 func (l *lister[T]) change(c status.Change[T], again bool) error {

@@ -53,10 +53,10 @@ func (g *Globals) showStatus(ctx context.Context, c *status.Client, w io.Writer)
 	return writeStatus(w, &view{now: g.now(), colour: g.colour(w)}, s, instances)
 }
 
-// statusPace bounds how often a watched screen is drawn anew; changes come in bursts.
+// statusPace bounds how often a watched screen is drawn again; changes come in bursts.
 const statusPace = 500 * time.Millisecond
 
-// followStatus draws the screen anew at each change: over the old one on a terminal, below it elsewhere.
+// followStatus draws the screen again at each change: over the old one on a terminal, below it elsewhere.
 func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Writer) error {
 	begun := false
 	for {

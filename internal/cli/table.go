@@ -21,7 +21,7 @@ type column[T any] struct {
 	cell  func(v *view, item *T) string
 }
 
-// view is what cells depend on beside their item.
+// view is what cells depend on besides their item.
 type view struct {
 	now    time.Time
 	colour bool

@@ -89,7 +89,7 @@ func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
 			return never
 		case errors.As(err, &api) && api.Status < 500:
 			return err
-		case err != nil: // a replica that is away now may be back in time
+		case err != nil: // a replica that is unreachable now may be back in time
 			missing = g.explain(cmd, client, err).Error()
 		}
 		progress.show(missing)
@@ -113,7 +113,7 @@ func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string)
 		return "", err
 	}
 	if s.Stale {
-		return "the store is away, and what was last seen may not be so any more", nil
+		return "the store is unreachable, and what was last seen may not be so any more", nil
 	}
 	var missing []string
 	found := false

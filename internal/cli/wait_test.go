@@ -42,7 +42,7 @@ func TestWait(t *testing.T) {
 		"an unknown task":        {sample(), "--for=running topics/none", 1, "no task topics/none is known yet"},
 		"an unknown group":       {sample(), "--for=balanced -g none", 1, "no group none is known yet"},
 		"failed never ends":      {failed, "--for=done --timeout=1h", 1, "1 failed"},
-		"stale says nothing":     {stale, "--for=running -g jobs", 1, "store is away"},
+		"stale says nothing":     {stale, "--for=running -g jobs", 1, "store is unreachable"},
 		"balanced":               {even, "--for=balanced", 0, ""},
 		"uneven":                 {uneven, "--for=balanced", 1, "imbalance 4"},
 		"unassigned":             {sample(), "--for=balanced -g topics", 1, "1 starting, 1 unassigned"},

@@ -14,14 +14,14 @@ import (
 type changes struct {
 	begun    time.Time
 	prev     *View
-	told     map[string]bool   // replicas whose start was told
+	reported map[string]bool   // replicas whose start was reported
 	owners   map[string]string // who owned a key last
-	moves    map[string]int    // by replica: gained less lost, not told yet
+	moves    map[string]int    // by replica: gained less lost, not reported yet
 	moved    int
 	losses   []*loss
 	still    int    // views since an owner or a state changed
-	spread   string // told last
-	ran      bool   // all was told to run once
+	spread   string // reported last
+	ran      bool   // that all runs was reported once
 	problems map[string]*trouble
 }
 
@@ -33,22 +33,22 @@ type loss struct {
 }
 
 type trouble struct {
-	since time.Time
-	told  bool
+	since    time.Time
+	reported bool
 }
 
 const (
-	// lossLimit ends the waiting for tasks that find no room.
+	// lossLimit ends the waiting for tasks that find no free capacity.
 	lossLimit = 10 * time.Second
 	// troubleAge keeps quiet what passes by itself, as it does whenever somebody comes or goes.
 	troubleAge = time.Second
-	// stillViews are as many equal views as make a spread worth telling.
+	// stillViews are as many equal views as make a spread worth reporting.
 	stillViews = 2
 )
 
 func newChanges(begun time.Time) *changes {
 	return &changes{
-		begun: begun, prev: &View{}, told: map[string]bool{}, owners: map[string]string{}, moves: map[string]int{},
+		begun: begun, prev: &View{}, reported: map[string]bool{}, owners: map[string]string{}, moves: map[string]int{},
 		problems: map[string]*trouble{},
 	}
 }
@@ -75,8 +75,8 @@ func (c *changes) step(v *View) []string {
 
 func (c *changes) replica(was State, r Replica, v *View) string {
 	switch {
-	case r.State == Live && !c.told[r.Name]:
-		c.told[r.Name] = true
+	case r.State == Live && !c.reported[r.Name]:
+		c.reported[r.Name] = true
 		return fmt.Sprintf("%s started: %s", r.Name, processes(r))
 	case r.State == was:
 		return ""
@@ -87,7 +87,7 @@ func (c *changes) replica(was State, r Replica, v *View) string {
 		return r.Name + " hands its tasks over"
 	case Silent:
 		c.lose(r.Name, v.Now)
-		return fmt.Sprintf("%s does not beat and is given up (%s)", r.Name, processes(r))
+		return fmt.Sprintf("%s sends no heartbeat and is abandoned (%s)", r.Name, processes(r))
 	case Live:
 		if was == Silent {
 			return r.Name + " is back"
@@ -171,7 +171,7 @@ func (c *changes) settledLosses(v *View) []string {
 		case run == len(l.keys):
 			lines = append(lines, fmt.Sprintf("%s of %s run elsewhere after %.1f s", tasks(run), l.name, took.Seconds()))
 		case run+full == len(l.keys) && c.still >= stillViews-1:
-			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, there is no room for %d", run, tasks(len(l.keys)), l.name, full))
+			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, there is no free capacity for %d", run, tasks(len(l.keys)), l.name, full))
 		case took > lossLimit:
 			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, the rest does not after %.0f s",
 				run, tasks(len(l.keys)), l.name, took.Seconds()))
@@ -183,7 +183,7 @@ func (c *changes) settledLosses(v *View) []string {
 	return lines
 }
 
-// settled tells moves and the spread once nothing changes any more.
+// settled reports moves and the spread once nothing changes any more.
 func (c *changes) settled(v *View) []string {
 	if c.still < stillViews-1 || len(c.losses) > 0 || !v.Seen {
 		return nil
@@ -245,15 +245,15 @@ func (c *changes) troubles(v *View) []string {
 			t = &trouble{since: v.Now}
 			c.problems[p.Reason] = t
 		}
-		if !t.told && v.Now.Sub(t.since) >= troubleAge {
-			t.told = true
+		if !t.reported && v.Now.Sub(t.since) >= troubleAge {
+			t.reported = true
 			lines = append(lines, "problem "+p.String())
 		}
 	}
 	for _, p := range c.prev.Problems {
 		if t := c.problems[p.Reason]; t != nil && !now[p.Reason] {
 			delete(c.problems, p.Reason)
-			if t.told {
+			if t.reported {
 				lines = append(lines, "no longer "+p.Reason)
 			}
 		}

@@ -90,14 +90,14 @@ func TestChangesOfADeath(t *testing.T) {
 	s.expect()
 }
 
-func TestChangesOfADeathWithoutRoom(t *testing.T) {
+func TestChangesOfADeathWithoutFreeCapacity(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
 	s.owners("11221-", status.Running)
 	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no room", Count: 2}}
 	s.expect()
-	s.expect("1 of 2 tasks of r3 run elsewhere, there is no room for 1", "5 of 6 tasks run: r1 3, r2 2")
+	s.expect("1 of 2 tasks of r3 run elsewhere, there is no free capacity for 1", "5 of 6 tasks run: r1 3, r2 2")
 	for range 3 {
 		s.expect()
 	}
@@ -131,7 +131,7 @@ func TestChangesOfALeaving(t *testing.T) {
 func TestChangesOfAFrozenReplica(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Silent, "")
-	s.expect("r3 does not beat and is given up (guard 30, worker 31)")
+	s.expect("r3 sends no heartbeat and is abandoned (guard 30, worker 31)")
 	s.owners("112212", status.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
 	s.state("r3", Live, "")

@@ -37,7 +37,7 @@ type replica struct {
 
 	// Guarded by cluster.mu.
 	worker  int
-	stopped bool // told to stop in order
+	stopped bool // asked to stop in order
 	ended   time.Time
 	state   *os.ProcessState // nil: it runs
 }
@@ -102,7 +102,7 @@ func (c *cluster) wait(r *replica) {
 	close(r.done)
 }
 
-// freePorts finds loopback addresses that nobody listens on. All are held until the last is found, so that none comes
+// freePorts finds loopback addresses that no process listens on. All are held until the last is found, so that none comes
 // twice.
 func freePorts(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
@@ -222,7 +222,7 @@ func (c *cluster) killWorker(name string) error {
 	return signalPID(r.worker, syscall.SIGKILL)
 }
 
-// stop tells a replica to hand its tasks over and leave. A second time stops it hard.
+// stop asks a replica to hand its tasks over and leave. A second time stops it hard.
 func (c *cluster) stop(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err
 		}
 	}()
 	server := &http.Server{Handler: newProxy(c.addresses), ReadHeaderTimeout: 5 * time.Second}
-	defer func() { _ = server.Close() }() // whoever looks at the page sees that it has ended
+	defer func() { _ = server.Close() }() // the page shows that it has ended
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(fmt.Errorf("serve the page: %w", err))
@@ -133,20 +133,20 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 	news := newChanges(d.begun)
 	var k keys
 	lived := false
-	tell := func(texts ...string) {
-		var told []event
+	report := func(texts ...string) {
+		var reported []event
 		for _, text := range texts {
-			told = append(told, event{time.Now(), text})
+			reported = append(reported, event{time.Now(), text})
 		}
-		s.events = append(s.events, told...)
+		s.events = append(s.events, reported...)
 		s.events = s.events[max(0, len(s.events)-maxEvents):]
-		to.show(s, told)
+		to.show(s, reported)
 	}
-	tell(fmt.Sprintf("the page is on %s, logs are in %s", d.url, d.cluster.dir))
+	report(fmt.Sprintf("the page is on %s, logs are in %s", d.url, d.cluster.dir))
 	for {
 		select {
 		case s.view = <-views:
-			tell(news.step(s.view)...)
+			report(news.step(s.view)...)
 			lived = lived || anyLive(s.view)
 			if why, over := ended(s.view); over && (!keyed || !lived) {
 				return fmt.Errorf("no replica is left: %s", why)
@@ -157,7 +157,7 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 				return nil
 			}
 			if err := d.act(ctx, a, s.view, number); err != nil {
-				tell(err.Error())
+				report(err.Error())
 			}
 			s.typed = k.number
 			to.show(s, nil)

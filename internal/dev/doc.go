@@ -6,5 +6,5 @@
 // itself is killed by SIGKILL does the directory stay; on Linux the replicas die with it, elsewhere they stay as well.
 //
 // Processes are in cluster.go, what is known of them is a View, and the rest are pure functions of it: the screen, and
-// the lines that tell what changed.
+// the lines that say what changed.
 package dev

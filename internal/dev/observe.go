@@ -84,7 +84,7 @@ func (o *observer) look(ctx context.Context) *View {
 
 var errNobody = errors.New("no replica answers")
 
-// ask asks the replica that answered last, then the others. One that is not ready is asked only when nobody else is there:
+// ask asks the replica that answered last, then the others. One that is not ready is asked only when there is no other:
 // it may not know everything yet.
 func (o *observer) ask(ctx context.Context) (*picture, error) {
 	addresses := o.cluster.addresses()
@@ -159,7 +159,7 @@ func seen(r Replica, instances []status.Instance) State {
 		}
 		switch instances[i].State {
 		case status.Live:
-			if r.State == Leaving { // it was told, and has not said so yet
+			if r.State == Leaving { // it was asked to, and has not said so yet
 				return Leaving
 			}
 			return Live

@@ -23,7 +23,7 @@ const (
 // Defaults are the options of a bare `shardctl dev`.
 func Defaults() Options { return Options{Replicas: 5, Tasks: 100, Cap: 30, Port: 8080} }
 
-// Validate tells everything that is wrong at once, each with the flag, its value and what is allowed.
+// Validate reports everything that is wrong at once, each with the flag, its value and what is allowed.
 func (o Options) Validate() error {
 	var errs []error
 	within := func(flag string, value, low, high int) {

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/term"
 )
 
-// output is where changes are told: a terminal or lines.
+// output is where changes are reported: a terminal or lines.
 type output interface {
-	show(s *screen, told []event)
+	show(s *screen, reported []event)
 	close()
 }
 
 // printer prints each change as a line with its time.
 type printer struct{ to io.Writer }
 
-func (p printer) show(_ *screen, told []event) {
-	for _, e := range told {
-		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), e.text) // nowhere else to tell
+func (p printer) show(_ *screen, reported []event) {
+	for _, e := range reported {
+		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), e.text) // there is nowhere else to report it
 	}
 }
 

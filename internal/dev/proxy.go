@@ -13,7 +13,7 @@ import (
 // headerLimit is how long a replica may take to begin an answer. One that was frozen still takes connections.
 const headerLimit = 2 * time.Second
 
-// newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for anew with each
+// newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with each
 // request, and should be those of the living.
 func newProxy(addresses func() []string) http.Handler {
 	return &httputil.ReverseProxy{

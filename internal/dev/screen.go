@@ -10,7 +10,7 @@ import (
 // size is that of the terminal, in columns and rows.
 type size struct{ width, height int }
 
-// event is something that was told.
+// event is something that was reported.
 type event struct {
 	at   time.Time
 	text string
@@ -34,9 +34,9 @@ func (s *screen) render(at size, colour bool) string {
 	head, foot := s.head(), s.foot()
 	troubles := s.troubles(min(maxProblems, (at.height-len(head)-len(foot))/4))
 	// What is left after the fixed lines goes to the replicas first, but for a few events; the rest to events.
-	room := at.height - len(head) - len(foot) - len(troubles)
-	rows := s.rows(at, max(2, room-fewEvents-2))
-	events := s.last(room - len(rows))
+	free := at.height - len(head) - len(foot) - len(troubles)
+	rows := s.rows(at, max(2, free-fewEvents-2))
+	events := s.last(free - len(rows))
 
 	var b strings.Builder
 	all := append(append(append(append(head, rows...), troubles...), events...), foot...)
@@ -123,8 +123,8 @@ func (s *screen) row(r Replica, owned, running, width int) line {
 }
 
 // bar shows what runs, what is owned and does not run, and free places: one column a task where the cap is small enough.
-func bar(owned, running, limit, room int) line {
-	width := min(max(minBar, room), maxBar, limit)
+func bar(owned, running, limit, free int) line {
+	width := min(max(minBar, free), maxBar, limit)
 	at := func(n int) int { return min((n*width+limit-1)/limit, width) }
 	full, part := at(running), at(owned)
 	return line{
@@ -196,11 +196,11 @@ func (s *screen) foot() []line {
 	} {
 		help = append(help, span{bold, k.key}, span{plain, k.does + "  "})
 	}
-	hint := ", 3k: on r3"
+	note := ", 3k: on r3"
 	if s.typed != 0 || len(s.view.Replicas) == 0 {
-		hint = ""
+		note = ""
 	}
-	help = append(help, span{plain, " acts on "}, span{bold, on}, span{faint, hint})
+	help = append(help, span{plain, " acts on "}, span{bold, on}, span{faint, note})
 	return []line{
 		{},
 		help,

@@ -36,7 +36,7 @@ func (s *starter) start(cmd *exec.Cmd) error {
 	return <-answer
 }
 
-// close ends the thread, and with it, on Linux, all that it started. Nobody may call start afterwards.
+// close ends the thread, and with it, on Linux, all that it started. Start must not be called afterwards.
 func (s *starter) close() {
 	close(s.requests)
 	<-s.done

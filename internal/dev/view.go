@@ -39,8 +39,8 @@ type View struct {
 	Options  Options
 	URL      string // of the page
 	Logs     string // directory
-	Seen     bool   // some replica has told how the cluster is
-	Stale    string // why nobody tells it now; empty: somebody does
+	Seen     bool   // some replica has shown how the cluster is
+	Stale    string // why no replica shows it now; empty: one does
 	Replicas []Replica
 	Tasks    []Task // by key
 	Problems []Problem
@@ -59,7 +59,7 @@ type Task struct {
 	Owner string // name of a replica, or ""
 	State status.TaskState
 	Token int64
-	Full  bool // nobody runs it because nobody has room
+	Full  bool // it does not run because no replica has free capacity
 }
 
 // Owned counts what a replica owns, and how much of it runs.

@@ -57,7 +57,7 @@ func (m material) locks() []status.Lock {
 	for key, l := range m.view.Locks {
 		shown := status.Lock{
 			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session, FencingToken: l.Token,
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Parked: l.Suspended,
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
 		}
 		if l.Session != "" {
 			shown.OwnedSince = status.Millis(l.Since)
@@ -75,7 +75,7 @@ func (m material) group(g config.Group, shown []status.Task) status.Group {
 		group.Count(shown[i].State)
 		owned[shown[i].Session]++
 	}
-	group.Room(m.places(g, owned))
+	group.Measure(m.places(g, owned))
 	return group
 }
 

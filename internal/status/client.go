@@ -139,7 +139,7 @@ func (c *Client) get(ctx context.Context, path string, values url.Values, into a
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // read to the end or given up
+	defer func() { _ = resp.Body.Close() }() // read to the end or abandoned
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		return fmt.Errorf("read %s of %s: %w", path, c.BaseURL, cause(ctx, err))
 	}

@@ -26,11 +26,11 @@ type Change[T any] struct {
 	Kind  ChangeKind
 	ID    string // opaque; of events, where to go on after a break
 	Items []T
-	Stale bool // snapshot: the store is away
+	Stale bool // snapshot: the store is unreachable
 }
 
 // WatchStatus calls handle with the status and then with each change of it, until ctx ends, the connection breaks or handle
-// returns an error, which it then returns. A break is an error too; whoever wants to go on calls again, and begins
+// returns an error, which it then returns. A break is an error too; a caller that wants to go on calls again, and begins
 // with a snapshot.
 func (c *Client) WatchStatus(ctx context.Context, handle func(*Status) error) error {
 	return c.watch(ctx, "/api/v1/status", Filter{}, "", func(_, _ string, data []byte) error {

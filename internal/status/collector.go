@@ -45,8 +45,8 @@ func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can tell none
-// from unknown.
+// Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can distinguish
+// none from unknown.
 func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.source.Snapshot()
 	if s == nil {

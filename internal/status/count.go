@@ -40,17 +40,17 @@ func (g *Group) counter(state TaskState) *int {
 	}
 }
 
-// Owned is the number of tasks that take a place on an instance.
+// Owned is the number of tasks that take capacity of an instance.
 func (g *Group) Owned() int {
 	return g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff
 }
 
-// Demand is the number of tasks that want a place: all but those that are paused, done or failed.
+// Demand is the number of tasks that want to run: all but those that are paused, done or failed.
 func (g *Group) Demand() int { return g.Owned() + g.Unassigned }
 
-// Room fills Capacity, Headroom and Imbalance. Each place is one live instance that may own tasks of this group.
+// Measure fills Capacity, Headroom and Imbalance. Each place is one live instance that may own tasks of this group.
 // Count the tasks first. Without a cap (any place unlimited) Capacity and Headroom are nil.
-func (g *Group) Room(places []Place) {
+func (g *Group) Measure(places []Place) {
 	g.Capacity, g.Headroom, g.Imbalance = nil, nil, Imbalance(places)
 	capacity, largest := 0, 0
 	for _, p := range places {

@@ -16,7 +16,7 @@ const (
 	eventTimeout = 5 * time.Second
 )
 
-// eventLog reads events and remembers the newest, to have something to show while the store is away.
+// eventLog reads events and remembers the newest, to have something to show while the store is unreachable.
 type eventLog struct {
 	source EventSource
 

@@ -19,7 +19,7 @@ func sample(n int) *Snapshot {
 		Store:  Store{Kind: "sqlite", Reachable: true},
 		Groups: []Group{{Name: "topics", Cap: new(20)}},
 		Problems: []Problem{{
-			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has room", Group: "topics",
+			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has free capacity", Group: "topics",
 			Task: fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},
 		}},
 	}}
@@ -50,7 +50,7 @@ func sample(n int) *Snapshot {
 			HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": owned[name]}, Caps: Counts{"topics": 20},
 		})
 	}
-	group.Room(places)
+	group.Measure(places)
 	s.Sort()
 	return s
 }

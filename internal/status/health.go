@@ -12,7 +12,7 @@ type health struct {
 }
 
 // livez says that the process answers. It never asks the store: a replica must not be restarted because the store is
-// away.
+// unreachable.
 func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
 	if h.alive != nil {
 		if err := h.alive(); err != nil {
@@ -23,7 +23,7 @@ func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
 	return nil
 }
 
-// readyz says whether this replica takes part: started and not draining. A store that is away does not change it.
+// readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change it.
 func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
 	ready := h.ready
 	if ready == nil {

@@ -90,7 +90,7 @@ func (p peers) output(ctx context.Context, address string, t *Task, tail int) (s
 	if err != nil {
 		return "", fmt.Errorf("ask %s: %w", address, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read to the end or given up
+	defer func() { _ = resp.Body.Close() }() // read to the end or abandoned
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("ask %s: %s", address, resp.Status)
 	}

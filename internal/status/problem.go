@@ -27,7 +27,7 @@ const (
 	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
 	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
 	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
-	ProblemStopStuck         = "StopStuck"         // a task does not stop when told to
+	ProblemStopStuck         = "StopStuck"         // a task does not stop when asked to
 	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
 	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
 	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision

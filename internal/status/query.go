@@ -28,7 +28,7 @@ type query struct {
 }
 
 // parseQuery reads the parameters, of which only the allowed ones (and limit, continue, watch) may stand. All that is
-// wrong is told together.
+// wrong is reported together.
 func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
 	q := query{limit: DefaultLimit, scope: scope(path, values)}
 	var errs []FieldError

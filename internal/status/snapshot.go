@@ -34,7 +34,7 @@ type Status struct {
 	Instance   string    `json:"instance"` // the replica that answers
 	Version    string    `json:"version"`  // of the program that answers
 	ObservedAt Time      `json:"observedAt"`
-	Stale      bool      `json:"stale"` // the store is away: this is how it was at ObservedAt
+	Stale      bool      `json:"stale"` // the store is unreachable: this is how it was at ObservedAt
 	Ready      bool      `json:"ready"`
 	Draining   bool      `json:"draining"`
 	Store      Store     `json:"store"`
@@ -110,7 +110,7 @@ type Task struct {
 	FencingToken int64     `json:"fencingToken"`
 	OwnedSince   Time      `json:"ownedSince"`
 	StateSince   Time      `json:"stateSince"`
-	Reason       string    `json:"reason"`  // of the last move; of an unassigned task: why nobody owns it
+	Reason       string    `json:"reason"`  // of the last move; of an unassigned task: why it has no owner
 	Message      string    `json:"message"` // the same for people
 	Restarts     int       `json:"restarts"`
 	LastError    string    `json:"lastError"`
@@ -139,7 +139,7 @@ type Instance struct {
 	Revision            string        `json:"revision"`
 	Address             string        `json:"address"` // host:port of its server.listen, as others reach it
 	StartedAt           Time          `json:"startedAt"`
-	HeartbeatAgeSeconds float64       `json:"heartbeatAgeSeconds"` // since its newest beat was seen, as measured by the replica that answers
+	HeartbeatAgeSeconds float64       `json:"heartbeatAgeSeconds"` // since its newest heartbeat was seen, as measured by the replica that answers
 	Owned               Counts        `json:"owned"`               // by group
 	Caps                Counts        `json:"caps"`                // by group; a group without cap is left out
 }
@@ -151,14 +151,14 @@ type Lock struct {
 	Key          string `json:"key"`
 	Group        string `json:"group"`
 	Name         string `json:"name"`
-	Instance     string `json:"instance"` // its owner, empty when nobody owns it
+	Instance     string `json:"instance"` // its owner, empty when there is none
 	Session      string `json:"session"`
 	FencingToken int64  `json:"fencingToken"`
 	OwnedSince   Time   `json:"ownedSince"`
 	Reason       string `json:"reason"`
 	Message      string `json:"message"`
-	Next         string `json:"next"`   // the session that it is reserved for, empty when none
-	Parked       bool   `json:"parked"` // paused, done or not declared
+	Next         string `json:"next"`      // the session that it is reserved for, empty when none
+	Suspended    bool   `json:"suspended"` // paused, done or not declared
 }
 
 // Event is something that happened to a key, an instance or a configuration.
@@ -176,7 +176,7 @@ type Event struct {
 }
 
 // List is a page of a list. Continue is opaque, and empty on the last page. A page may hold fewer items than asked for, or
-// none, and yet be continued. Stale says that the store is away and this is how it was last seen.
+// none, and yet be continued. Stale says that the store is unreachable and this is how it was last seen.
 type List[T any] struct {
 	Items    []T    `json:"items"`
 	Continue string `json:"continue"`

@@ -118,7 +118,7 @@ func TestRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := c.group
-			g.Room(c.places)
+			g.Measure(c.places)
 			if !sameInt(g.Capacity, c.capacity) || !sameInt(g.Headroom, c.headroom) || g.Imbalance != c.imbalance {
 				b, _ := json.Marshal(g)
 				t.Errorf("got %s", b)

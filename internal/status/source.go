@@ -17,7 +17,7 @@ type Source interface {
 
 // EventSource reads what happened lately.
 type EventSource interface {
-	// Events returns those that match. It may ask the store and fail when that is away.
+	// Events returns those that match. It may ask the store and fail when that is unreachable.
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
 	// EventsChanged returns a channel that is closed when there may be new events; nil: not known, they are looked for
 	// now and then. Ask for the channel first, then for the events.
@@ -50,7 +50,7 @@ type Board struct {
 	changed chan struct{}
 }
 
-// Publish makes s the newest snapshot and wakes who waits. The board sets s.Version; after that nobody changes s or
+// Publish makes s the newest snapshot and wakes those who wait. The board sets s.Version; after that s is not changed, nor
 // anything that it refers to.
 func (b *Board) Publish(s *Snapshot) {
 	b.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tokenLife is how long a list may be continued. What was seen on the first page is history by then, and whoever holds
-// the token would join two different moments without knowing.
+// tokenLife is how long a list may be continued. What was seen on the first page is history by then, and a reader
+// would join two different moments without knowing.
 const tokenLife = 15 * time.Minute
 
 // pageToken says where the next page begins. It holds all that any replica needs, so a list may be continued on
