@@ -29,13 +29,7 @@ func (c *calls) long(op string, do func(ctx context.Context) (then func(), err e
 	c.work.Go(func() {
 		begin := c.clock.Now()
 		then, err := do(c.ctx)
-		if c.cfg.Hooks.StoreOp != nil {
-			result := "ok"
-			if err != nil {
-				result = "error"
-			}
-			c.cfg.Hooks.StoreOp(op, result, c.clock.Now().HolderElapsed(begin))
-		}
+		c.cfg.Hooks.operation(op, c.clock.Now().HolderElapsed(begin), err)
 		c.box.post(then)
 	})
 }

@@ -1,7 +1,7 @@
 package elect
 
 import (
-	"context"
+	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
@@ -42,17 +42,14 @@ func (n *node) refresh(now protocol.Instant) {
 	if !ok {
 		return
 	}
-	n.calls.long("refresh", func(ctx context.Context) (func(), error) {
-		reading, err := n.read(ctx, plan)
-		return func() {
-			now := n.clock.Now()
-			if err != nil {
-				n.log.V(1).Info("Reading the locks failed", "error", err.Error())
-				n.cache.Failed(plan, n.p.Retry, now)
-				return
-			}
-			n.cache.Refreshed(plan, reading, n.leases.Holds, now)
-		}, err
+	n.calls.refresh(plan, func(reading cache.Reading, err error) {
+		now := n.clock.Now()
+		if err != nil {
+			n.log.V(1).Info("Reading the locks failed", "error", err.Error())
+			n.cache.Failed(plan, n.p.Retry, now)
+			return
+		}
+		n.cache.Refreshed(plan, reading, n.leases.Holds, now)
 	})
 }
 
@@ -71,80 +68,57 @@ func (n *node) auditTick(m protocol.Moment) {
 func (n *node) carryAudit(r audit.Ready) {
 	id := n.session.ID()
 	if r.Count {
-		n.calls.do("count", func(ctx context.Context) (func(), error) {
-			reply, err := n.store.List(ctx, store.KindLock, store.Query{Sessions: []string{id}, CountOnly: true})
-			return func() {
-				if n.session.ID() == id {
-					n.audit.Counted(int(reply.Total), err == nil, n.leases.Named())
-				}
-			}, err
+		n.calls.countLocks(id, func(total int64, ok bool) {
+			if n.session.ID() == id {
+				n.audit.Counted(int(total), ok, n.leases.Named())
+			}
 		})
 	}
 	if r.List {
 		n.log.Info("The locks do not name what is held here: looking at each", "session", id)
-		n.listLocksOf(id)
+		n.calls.locksOf(id, func(locks []record.Lock) {
+			if n.session.ID() == id {
+				n.listed(locks)
+			}
+		})
 	}
 	if r.Sweep != nil {
-		n.sweep(r.Sweep)
+		rev := n.session.Member().Rev
+		n.calls.sweep(r.Sweep, id, func(locks []record.Lock, member *store.Doc, ok bool) {
+			for _, lock := range n.audit.Swept(locks, ok, n.cache, n.leases.Holds) {
+				n.cache.Put(lock)
+			}
+			if ok && n.session.MemberFound(id, rev, member) {
+				n.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
+			}
+		})
 	}
-	if len(r.Suspects) > 0 {
-		n.readEach(r.Suspects, true, n.judge)
+	for batch := range slices.Chunk(r.Suspects, store.MaxBatch) {
+		reads := make([]leases.Read, len(batch))
+		for i, key := range batch {
+			reads[i] = leases.Read{Key: key, Create: true}
+		}
+		n.calls.readLocks(reads, n.judge)
 	}
 	if r.Clean {
 		n.peers.ForgetDead(n.clock.Now())
-		n.clean()
+		n.calls.clean(n.times.now(), n.session.IDs().Next, n.cache.ForgetMembers)
 	}
 }
 
-func (n *node) listLocksOf(id string) {
-	n.calls.long("list", func(ctx context.Context) (func(), error) {
-		docs, err := n.core.listLocks(ctx, store.Query{Sessions: []string{id}})
-		locks := n.decodeLocks(docs)
-		return func() {
-			if err != nil || n.session.ID() != id {
-				return
-			}
-			held, settled := map[record.Key]bool{}, map[record.Key]bool{}
-			for key := range n.leases.Named() {
-				held[key] = true
-				if n.leases.Settled(key) {
-					settled[key] = true
-				}
-			}
-			for _, lock := range locks {
-				n.cache.Put(lock)
-			}
-			n.audit.Listed(locks, held, settled)
-		}, err
-	})
-}
-
-// sweep lists the locks whose owner is not alive, and the own member as others read it.
-func (n *node) sweep(alive []string) {
-	id, rev := n.session.ID(), n.session.Member().Rev
-	n.calls.long("sweep", func(ctx context.Context) (func(), error) {
-		docs, err := n.core.listLocks(ctx, store.Query{Others: alive, Unsuspended: true})
-		var member store.Reply
-		if err == nil {
-			member, err = n.list(ctx, store.KindMember, store.Query{From: id, To: id + "\x00"})
+// listed takes the locks that name the own session.
+func (n *node) listed(locks []record.Lock) {
+	held, settled := map[record.Key]bool{}, map[record.Key]bool{}
+	for key := range n.leases.Named() {
+		held[key] = true
+		if n.leases.Settled(key) {
+			settled[key] = true
 		}
-		locks := n.decodeLocks(docs)
-		return func() {
-			for _, lock := range n.audit.Swept(locks, err == nil, n.cache, n.leases.Holds) {
-				n.cache.Put(lock)
-			}
-			if err != nil {
-				return
-			}
-			var own *store.Doc
-			if len(member.Docs) > 0 {
-				own = &member.Docs[0]
-			}
-			if n.session.MemberFound(id, rev, own) {
-				n.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
-			}
-		}, err
-	})
+	}
+	for _, lock := range locks {
+		n.cache.Put(lock)
+	}
+	n.audit.Listed(locks, held, settled)
 }
 
 // judge does what is to be done about a lock that was suspected and read.
@@ -204,4 +178,27 @@ func (n *node) repair(change store.Change) {
 		}
 		n.audit.Settled(key)
 	})
+}
+
+// notified decodes a notification, and returns what looks where it points.
+func (n *node) notified(note store.Notification, arrived protocol.Instant) func() {
+	switch {
+	case note.Resync:
+		return func() { n.cache.Watching(true) }
+	case note.Kind == store.KindSession && note.Doc != nil:
+		s := n.decodeSession(*note.Doc)
+		return func() { n.peers.See(s, false, arrived, n.moment()) }
+	case note.Kind == store.KindLock && note.Doc != nil:
+		lock := n.decodeLock(*note.Doc)
+		return func() { n.cache.Put(lock) }
+	case note.Kind == store.KindOverride:
+		return n.cache.LookAtOverrides
+	case note.Kind == store.KindGroup && note.Doc != nil:
+		return func() {
+			if !n.cache.Counted(note.ID, note.Doc.Count) {
+				n.cache.Look()
+			}
+		}
+	}
+	return n.cache.Look
 }

@@ -1,14 +1,11 @@
 package elect
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -68,7 +65,7 @@ func (n *node) carryLeases(r leases.Ready) {
 	}
 	for _, s := range r.Starts {
 		n.runs.start(s.Key, s.Token, n.leases.Status(s.Key))
-		n.observeStart(s)
+		n.cfg.Hooks.started(s, n.moment())
 	}
 	for _, a := range r.Advanced {
 		n.runs.advanced(a)
@@ -85,7 +82,9 @@ func (n *node) carryLeases(r leases.Ready) {
 	if len(r.Stuck) > 0 {
 		n.runs.stuck(r.Stuck)
 	}
-	n.readLocks(r.Reads)
+	for batch := range slices.Chunk(r.Reads, store.MaxBatch) {
+		n.calls.readLocks(batch, func(f leases.Found) { n.leases.Found(f, n.moment()) })
+	}
 }
 
 // acked takes note of what a write of a key did.
@@ -97,19 +96,15 @@ func (n *node) acked(a leases.Acked) {
 	switch a.Op {
 	case protocol.Claim:
 		n.log.V(1).Info("Claimed", "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
-		n.countClaim(key.Group(), "won")
+		n.cfg.Hooks.claimed(key.Group(), "won")
 		if a.Was.Session != a.Is.Session {
-			if n.cfg.Hooks.Move != nil {
-				n.cfg.Hooks.Move(key.Group(), a.Is.Reason)
-			}
-			n.noteMove(a.Is)
+			n.cfg.Hooks.moved(key.Group(), a.Is.Reason)
+			n.outbox.noteMove(a.Is, n.session.ID(), n.moment())
 		}
 		n.outbox.counters.Increment(counter, now)
 	case protocol.Release:
 		n.log.V(1).Info("Released", "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
-		if n.cfg.Hooks.Release != nil {
-			n.cfg.Hooks.Release(key.Group(), a.Is.Reason)
-		}
+		n.cfg.Hooks.released(key.Group(), a.Is.Reason)
 		if a.Is.Next == "" {
 			n.outbox.counters.Urgent(counter, now) // somebody may wait for it
 			n.waiters.Wake(counter)
@@ -122,16 +117,10 @@ func (n *node) acked(a leases.Acked) {
 	}
 }
 
-func (n *node) countClaim(group, result string) {
-	if n.cfg.Hooks.Claim != nil {
-		n.cfg.Hooks.Claim(group, result)
-	}
-}
-
 // freed lets go of a key that is free here.
 func (n *node) freed(f leases.Freed) {
 	if f.Refused {
-		n.countClaim(f.Key.Group(), "lost")
+		n.cfg.Hooks.claimed(f.Key.Group(), "lost")
 		n.cache.Touch(f.Key.Group())
 	}
 	if f.Deleted != nil {
@@ -139,62 +128,4 @@ func (n *node) freed(f leases.Freed) {
 	}
 	lost := n.session.Machine().Phase == protocol.Lost
 	n.runs.freed(f, lost, n.session.Leaving())
-}
-
-// observeStart tells the hooks how long a key was without a run.
-func (n *node) observeStart(s leases.Start) {
-	group := s.Key.Group()
-	switch {
-	case s.Died != nil && n.cfg.Hooks.Failover != nil:
-		n.cfg.Hooks.Failover(group, n.clock.Now().HolderElapsed(*s.Died))
-	case s.HandedOver > 0 && n.cfg.Hooks.Handover != nil:
-		n.cfg.Hooks.Handover(group, max(0, time.Duration(n.times.now()-s.HandedOver)*time.Millisecond))
-	}
-}
-
-// readLocks reads what the keys want to know, many at once.
-func (n *node) readLocks(reads []leases.Read) {
-	for batch := range slices.Chunk(reads, store.MaxBatch) {
-		keys := make([]record.Key, len(batch))
-		marks := false
-		for i, r := range batch {
-			keys[i] = r.Key
-			marks = marks || r.Create
-		}
-		n.readEach(keys, marks, func(f leases.Found) { n.leases.Found(f, n.moment()) })
-	}
-}
-
-// readEach reads locks linearizably, with the high-water marks of their groups where they are to be created, and hands each to then.
-func (n *node) readEach(keys []record.Key, marks bool, then func(leases.Found)) {
-	ids := make([]string, len(keys))
-	var counters []string
-	for i, key := range keys {
-		ids[i] = string(key)
-		counters = append(counters, cache.CounterOf(key))
-	}
-	slices.Sort(counters)
-	counters = slices.Compact(counters)
-	n.calls.do("read", func(ctx context.Context) (func(), error) {
-		locks, err := n.store.Read(ctx, store.KindLock, ids...)
-		var high store.Reply
-		if err == nil && marks {
-			high, err = n.store.Read(ctx, store.KindGroup, counters...)
-		}
-		found := make(map[record.Key]*record.Lock, len(locks.Docs))
-		for _, d := range locks.Docs {
-			found[record.Key(d.ID)] = n.found(&d)
-		}
-		mark := make(map[string]int64, len(high.Docs))
-		for _, d := range high.Docs {
-			if d.Rev <= store.MaxMark {
-				mark[d.ID] = d.Rev
-			}
-		}
-		return func() {
-			for _, key := range keys {
-				then(leases.Found{Key: key, Lock: found[key], Mark: mark[cache.CounterOf(key)], OK: err == nil})
-			}
-		}, err
-	})
 }

@@ -1,7 +1,6 @@
 package elect
 
 import (
-	"context"
 	"errors"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
@@ -45,14 +44,23 @@ func (n *node) carrySession(r session.Ready) {
 	for _, kind := range r.Keys {
 		n.leases.All(kind, n.moment())
 	}
-	if r.Write != nil {
-		n.heartbeat(id, *r.Write)
+	if w := r.Write; w != nil {
+		n.calls.heartbeat(*w, n.memberAnswered(w.Member), func(out store.Outcome) {
+			status := record.StatusOf(out)
+			if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
+				n.outbox.increment(n.cache.Groups(), n.clock.Now())
+			}
+			n.session.Answered(id, status, n.moment())
+		})
 	}
 	if r.Read {
-		n.readSession(id)
+		n.calls.readSession(id, func(doc *store.Doc, _ *record.Session, ok bool, _ protocol.Instant) {
+			n.session.Found(id, doc, ok, n.moment())
+		})
 	}
 	if r.Member != nil {
-		n.calls.apply("member", []store.Change{*r.Member}, n.memberAnswered(*r.Member))
+		answered := n.memberAnswered(r.Member)
+		n.calls.apply("member", []store.Change{*r.Member}, func(outs []store.Outcome, malformed bool) { answered(outs[0], malformed) })
 	}
 }
 
@@ -60,7 +68,7 @@ func (n *node) sessionOver(over *session.Over) {
 	if n.cfg.Guard != nil {
 		n.cfg.Guard.SessionOver(over.Session)
 	}
-	n.incrementAll()
+	n.outbox.increment(n.cache.Groups(), n.clock.Now())
 	n.log.Info("Session ended", "session", over.Session)
 	n.peers.Ended(over.Session, over.Instance, over.Acked, n.clock.Now())
 }
@@ -86,63 +94,17 @@ func (n *node) publishLease() {
 	}
 }
 
-// heartbeat writes the session's document, the first time after the member's.
-func (n *node) heartbeat(id string, w session.Write) {
-	sent := n.clock.Now()
-	n.calls.do("heartbeat", func(ctx context.Context) (func(), error) {
-		var announced func()
-		if w.Member != nil {
-			outs, err := n.store.Apply(ctx, *w.Member)
-			if err != nil {
-				outs = make([]store.Outcome, 1)
-			}
-			announced = func() { n.memberAnswered(*w.Member)(outs, err != nil) }
-		}
-		outs, err := n.store.Apply(ctx, w.Change)
-		if err != nil {
-			outs = make([]store.Outcome, 1)
-		}
-		err = firstError(outs, err)
-		if n.cfg.Hooks.Beat != nil {
-			n.cfg.Hooks.Beat(n.clock.Now().HolderElapsed(sent), err)
-		}
-		return func() {
-			if announced != nil {
-				announced()
-			}
-			if err != nil {
-				n.log.V(1).Info("Heartbeat failed", "session", id, "error", err.Error())
-			}
-			status := record.StatusOf(outs[0])
-			if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
-				n.incrementAll()
-			}
-			n.session.Answered(id, status, n.moment())
-		}, err
-	})
-}
-
-func (n *node) memberAnswered(change store.Change) func([]store.Outcome, bool) {
-	return func(outs []store.Outcome, malformed bool) {
-		if n.session.MemberAnswered(change, outs[0], malformed, n.clock.Now()) {
+func (n *node) memberAnswered(change *store.Change) func(store.Outcome, bool) {
+	return func(out store.Outcome, malformed bool) {
+		if n.session.MemberAnswered(*change, out, malformed, n.clock.Now()) {
 			n.outbox.counters.Increment(cache.CounterMembers, n.clock.Now())
 		}
 	}
 }
 
-func (n *node) readSession(id string) {
-	n.calls.do("read", func(ctx context.Context) (func(), error) {
-		reply, err := n.store.Read(ctx, store.KindSession, id)
-		var doc *store.Doc
-		if len(reply.Docs) > 0 {
-			doc = &reply.Docs[0]
-		}
-		return func() { n.session.Found(id, doc, err == nil, n.moment()) }, err
-	})
-}
-
 // carryPeers does what the other sessions' states want done.
 func (n *node) carryPeers(r liveness.Ready) {
+	id := n.session.ID()
 	n.page.dirty = n.page.dirty || r.Changed
 	if r.New {
 		n.cache.LookAtMembers()
@@ -157,17 +119,19 @@ func (n *node) carryPeers(r liveness.Ready) {
 		n.log.Info("Session is dead", "session", death.Session, "peer", death.Instance)
 		n.waiters.WakeAll()
 		if death.Own {
-			n.incrementAll()
-			n.note(Event{Type: "Died", From: death.Instance, Message: death.Cause})
+			n.outbox.increment(n.cache.Groups(), n.clock.Now())
+			n.outbox.note(Event{Type: "Died", From: death.Instance, Message: death.Cause}, id, n.moment())
 		}
 	}
-	for _, id := range r.Over {
+	for _, over := range r.Over {
 		if n.cfg.Guard != nil {
-			n.cfg.Guard.SessionOver(id)
+			n.cfg.Guard.SessionOver(over)
 		}
 	}
-	for _, id := range r.Reads {
-		n.readPeer(id)
+	for _, wanted := range r.Reads {
+		n.calls.readSession(wanted, func(_ *store.Doc, s *record.Session, ok bool, arrived protocol.Instant) {
+			n.peers.Found(wanted, s, ok, arrived, n.moment())
+		})
 	}
 	for _, k := range r.Kills {
 		if k.First {
@@ -178,52 +142,8 @@ func (n *node) carryPeers(r liveness.Ready) {
 		})
 	}
 	if r.Look != nil {
-		n.look(*r.Look)
+		n.calls.look(*r.Look, func(sessions []record.Session, ok bool, arrived protocol.Instant) {
+			n.peers.Looked(sessions, ok, arrived, n.moment())
+		})
 	}
-}
-
-// look lists the live and draining sessions: all of them, or the few that follow the own one.
-func (n *node) look(l liveness.Look) {
-	n.calls.do("observe", func(ctx context.Context) (func(), error) {
-		docs, err := n.listSessions(ctx, l)
-		arrived := n.clock.Now()
-		sessions := make([]record.Session, len(docs))
-		for i, d := range docs {
-			sessions[i] = n.decodeSession(d)
-		}
-		return func() { n.peers.Looked(sessions, err == nil, arrived, n.moment()) }, err
-	})
-}
-
-func (c *core) listSessions(ctx context.Context, l liveness.Look) ([]store.Doc, error) {
-	alive := []string{string(record.Live), string(record.Draining)}
-	if l.All {
-		reply, err := c.list(ctx, store.KindSession, store.Query{States: alive})
-		return reply.Docs, err
-	}
-	reply, err := c.list(ctx, store.KindSession, store.Query{States: alive, From: l.From + "\x00", Limit: l.Count})
-	if err != nil || len(reply.Docs) == l.Count {
-		return reply.Docs, err
-	}
-	first, err := c.list(ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)})
-	return append(reply.Docs, first.Docs...), err
-}
-
-func (c *core) decodeSession(d store.Doc) record.Session {
-	s, err := record.SessionFrom(d)
-	c.malformed.note(c.log, d, err)
-	return s
-}
-
-func (n *node) readPeer(id string) {
-	n.calls.do("read", func(ctx context.Context) (func(), error) {
-		reply, err := n.store.Read(ctx, store.KindSession, id)
-		arrived := n.clock.Now()
-		var found *record.Session
-		if len(reply.Docs) > 0 {
-			s := n.decodeSession(reply.Docs[0])
-			found = &s
-		}
-		return func() { n.peers.Found(id, found, err == nil, arrived, n.moment()) }, err
-	})
 }

@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"errors"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -13,21 +14,20 @@ const (
 	cleanAtOnce = 500
 )
 
-// clean removes sessions dead for an hour, members without a session, and the oldest events.
-func (n *node) clean() {
-	at := n.times.now()
-	n.calls.long("clean", func(ctx context.Context) (func(), error) {
-		removed, err := n.removeSessions(ctx, at)
+// clean removes sessions dead for an hour and the oldest events. id gives writer IDs; it is called in the loop.
+func (c *calls) clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	c.long("clean", func(ctx context.Context) (func(), error) {
+		removed, err := c.removeSessions(ctx, at, id)
 		if err == nil {
-			err = n.removeEvents(ctx, at)
+			err = c.removeEvents(ctx, at)
 		}
-		return func() { n.cache.ForgetMembers(removed...) }, err
+		return func() { then(removed...) }, err
 	})
 }
 
 // removeSessions removes the sessions that have been dead for long and that no lock names any more.
-func (n *node) removeSessions(ctx context.Context, now int64) ([]string, error) {
-	reply, err := n.list(ctx, store.KindSession, store.Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
+func (c *core) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
+	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +36,14 @@ func (n *node) removeSessions(ctx context.Context, now int64) ([]string, error) 
 		s, err := record.SessionFrom(d)
 		switch {
 		case err != nil || s.Died == 0 || s.Died > now:
-			if err := n.noteDeath(ctx, s, now); err != nil {
+			if err := c.noteDeath(ctx, s, now, id); err != nil {
 				return removed, err
 			}
 			continue
 		case d.Expires == 0 || d.Expires > now:
 			continue
 		}
-		gone, err := n.removeSession(ctx, d)
+		gone, err := c.removeSession(ctx, d)
 		if err != nil {
 			return removed, err
 		}
@@ -55,17 +55,16 @@ func (n *node) removeSessions(ctx context.Context, now int64) ([]string, error) 
 }
 
 // noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead manually.
-func (n *node) noteDeath(ctx context.Context, s Session, now int64) error {
-	var id store.WriterID
-	if err := n.box.ask(ctx, func() { id = n.session.IDs().Next() }); err != nil {
+func (c *core) noteDeath(ctx context.Context, s Session, now int64, id func() store.WriterID) error {
+	ifRev := s.Rev
+	if err := c.box.ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.p.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.p.Op)
 	defer cancel()
-	ifRev := s.Rev
-	s.Rev, s.WriterID, s.Died = protocol.DeadRev(ifRev, n.times.revisions()), id, now
-	outs, err := n.store.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
-	return firstError(outs, err)
+	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
+	out, err := c.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+	return errors.Join(out.Err, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.

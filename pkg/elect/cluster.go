@@ -39,7 +39,9 @@ func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
 }
 
 // Note writes an event to the store: soon, best effort. Time and ID are filled in.
-func (e *Elector) Note(ev Event) { e.box.post(func() { e.node.note(ev) }) }
+func (e *Elector) Note(ev Event) {
+	e.box.post(func() { e.node.outbox.note(ev, e.node.session.ID(), e.node.moment()) })
+}
 
 // Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
 // went shows in the View. Keys that are held already, or may not be claimed, are left out.

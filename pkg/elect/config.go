@@ -52,17 +52,6 @@ type Guard interface {
 	Renewed(session string, acked protocol.Instant, p protocol.Params)
 }
 
-// Hooks observe an elector, for metrics. Nil functions are skipped; they must not block.
-type Hooks struct {
-	Beat     func(took time.Duration, err error)
-	StoreOp  func(op, result string, took time.Duration)
-	Claim    func(group, result string) // result: won, lost, failed
-	Release  func(group string, reason Reason)
-	Move     func(group string, reason Reason)
-	Failover func(group string, took time.Duration) // from the dead owner's last beat seen to the start here
-	Handover func(group string, took time.Duration) // from the release, by the store's clock, to the start here
-}
-
 func (c *Config) setDefaults() {
 	c.Member = c.Member.Clone()
 	if c.LeaseDuration == 0 {

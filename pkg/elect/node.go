@@ -9,7 +9,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
-	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -35,13 +34,6 @@ type node struct {
 	ended   error                   // see Elector.Wait; set before box.over is closed
 }
 
-// sender is what goes out.
-type sender struct {
-	batches  outbox.Batches
-	counters outbox.Counters
-	events   outbox.Events
-}
-
 func newNode(ctx context.Context, cancel context.CancelCauseFunc, c *core) *node {
 	now := c.clock.Now()
 	n := &node{
@@ -62,7 +54,7 @@ func newNode(ctx context.Context, cancel context.CancelCauseFunc, c *core) *node
 func (n *node) run(ctx context.Context) {
 	n.calls.work.Go(func() { n.runs.dog.watch(n.calls.ctx, &n.calls.work, n.cfg.OnStuck) })
 	n.ended = n.loop(ctx)
-	n.publish(true)
+	n.page.publish(n, true)
 	n.cancel(ErrClosed)
 	close(n.box.over)
 	n.calls.work.Wait()
@@ -72,7 +64,8 @@ func (n *node) run(ctx context.Context) {
 // loop takes events until nothing is left to do. Its error is that of [Elector.Wait].
 func (n *node) loop(ctx context.Context) error {
 	n.settle()
-	n.follow()
+	watch := watcher{calls: n.calls, notified: n.notified, broken: func() { n.cache.Watching(false) }}
+	watch.follow()
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -125,7 +118,7 @@ func (n *node) tick() {
 	n.refresh(m.Now)
 	n.settle()
 	n.flush(m)
-	n.publish(false)
+	n.page.publish(n, false)
 }
 
 // settle carries effects until no component has any.
@@ -180,13 +173,4 @@ func (n *node) close() {
 func (n *node) setLimits() {
 	m := n.session.Member()
 	n.leases.SetLimits(leases.Limits{Caps: m.Caps, MaxTasks: m.MaxTasks})
-}
-
-// incrementAll notes that a session's state changed: that concerns every group.
-func (n *node) incrementAll() {
-	now := n.clock.Now()
-	n.outbox.counters.Increment(cache.CounterMembers, now)
-	for _, group := range n.cache.Groups() {
-		n.outbox.counters.Increment(group, now)
-	}
 }

@@ -2,11 +2,8 @@ package elect
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -69,88 +66,4 @@ func (c *core) readMembers(ctx context.Context, r *cache.Reading) error {
 		r.Members[d.ID] = m
 	}
 	return nil
-}
-
-// follow takes the store's notifications for as long as there are any; where the store has none, the counters are polled.
-func (n *node) follow() {
-	n.calls.work.Go(func() {
-		logged := false // the first of a row of failures is logged: without a watch all works, only later
-		for n.calls.ctx.Err() == nil {
-			session := n.lease.Load().session
-			ctx, cancel := context.WithCancel(n.calls.ctx)
-			slow := time.AfterFunc(n.p.Op, cancel) // opening it is a store operation as any other
-			notifications, err := n.store.Watch(ctx, store.Interest{Session: session})
-			slow.Stop()
-			if errors.Is(err, store.ErrCannotWatch) {
-				cancel()
-				return
-			}
-			switch {
-			case err == nil:
-				logged = false
-				n.deliver(ctx, session, notifications)
-			case !logged && n.calls.ctx.Err() == nil:
-				logged = true
-				n.log.Error(err, "Cannot watch the store: looking now and then until it can")
-			}
-			cancel()
-			n.box.post(func() { n.cache.Watching(false) })
-			if !n.pause(n.p.Retry) {
-				return
-			}
-		}
-	})
-}
-
-// deliver hands notifications to the loop until the watch breaks or the session is another.
-func (n *node) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
-	for {
-		select {
-		case notification, ok := <-notifications:
-			if !ok {
-				return
-			}
-			n.box.post(n.notified(notification, n.clock.Now()))
-			if n.lease.Load().session != session {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// notified decodes a notification, and returns what looks where it points.
-func (n *node) notified(note store.Notification, arrived protocol.Instant) func() {
-	switch {
-	case note.Resync:
-		return func() { n.cache.Watching(true) }
-	case note.Kind == store.KindSession && note.Doc != nil:
-		s := n.decodeSession(*note.Doc)
-		return func() { n.peers.See(s, false, arrived, n.moment()) }
-	case note.Kind == store.KindLock && note.Doc != nil:
-		lock := n.decodeLock(*note.Doc)
-		return func() { n.cache.Put(lock) }
-	case note.Kind == store.KindOverride:
-		return n.cache.LookAtOverrides
-	case note.Kind == store.KindGroup && note.Doc != nil:
-		return func() {
-			if !n.cache.Counted(note.ID, note.Doc.Count) {
-				n.cache.Look()
-			}
-		}
-	}
-	return n.cache.Look
-}
-
-// pause waits for d. It reports false when everything is over.
-func (n *node) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-n.calls.ctx.Done():
-		return false
-	}
 }

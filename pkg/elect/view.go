@@ -69,11 +69,11 @@ func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (n *node) publish(last bool) {
+func (p *publisher) publish(n *node, last bool) {
 	now := n.clock.Now()
 	before := n.view.Load()
 	stale, draining := n.peers.Away(n.session.Machine(), now), n.session.Draining(now)
-	if !last && (!n.page.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(n.page.last, viewGap(n.cache.Size()))) {
+	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(n.cache.Size()))) {
 		return
 	}
 	if stale != before.Stale {
@@ -82,23 +82,23 @@ func (n *node) publish(last bool) {
 	v := &View{
 		Session: n.session.ID(), Instance: n.session.Member().Instance,
 		Open: n.session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
-		Forgot: n.page.forgot != protocol.Instant{} && !now.Reached(n.page.forgot, forgotFor),
+		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
 		Now:    n.times.now(), Outage: n.peers.SinceOutage(now),
 		Locks: before.Locks, Held: map[Key]Held{},
-		Wishes: n.cache.Overrides(), Sessions: n.sessionViews(now),
+		Wishes: n.cache.Overrides(), Sessions: sessionViews(n, now),
 	}
-	if n.page.locks || before.Locks == nil {
+	if p.locks || before.Locks == nil {
 		v.Locks = n.cache.Locks()
 	}
 	for key, h := range n.leases.Held() {
 		v.Held[key] = Held{Phase: h.Phase, Token: h.Token, GiveUp: h.Releasing, Next: h.Next}
 	}
-	n.page.dirty, n.page.locks, n.page.last = false, false, now
+	p.dirty, p.locks, p.last = false, false, now
 	n.view.Store(v)
 	n.changed.Wake()
 }
 
-func (n *node) sessionViews(now protocol.Instant) []SessionView {
+func sessionViews(n *node, now protocol.Instant) []SessionView {
 	m := n.session.Machine()
 	own := SessionView{ID: n.session.ID(), State: Live, Member: n.session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
 	switch {

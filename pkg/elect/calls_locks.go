@@ -1,0 +1,122 @@
+package elect
+
+import (
+	"context"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// readLocks reads locks linearizably, with the high-water marks of their groups where they may have to be created, and hands each to then.
+func (c *calls) readLocks(reads []leases.Read, then func(leases.Found)) {
+	ids := make([]string, len(reads))
+	var counters []string
+	for i, r := range reads {
+		ids[i] = string(r.Key)
+		if r.Create {
+			counters = append(counters, cache.CounterOf(r.Key))
+		}
+	}
+	slices.Sort(counters)
+	counters = slices.Compact(counters)
+	c.do("read", func(ctx context.Context) (func(), error) {
+		locks, err := c.store.Read(ctx, store.KindLock, ids...)
+		var high store.Reply
+		if err == nil && len(counters) > 0 {
+			high, err = c.store.Read(ctx, store.KindGroup, counters...)
+		}
+		found := make(map[record.Key]*record.Lock, len(locks.Docs))
+		for _, d := range locks.Docs {
+			found[record.Key(d.ID)] = c.found(&d)
+		}
+		mark := make(map[string]int64, len(high.Docs))
+		for _, d := range high.Docs {
+			if d.Rev <= store.MaxMark {
+				mark[d.ID] = d.Rev
+			}
+		}
+		return func() {
+			for _, r := range reads {
+				then(leases.Found{Key: r.Key, Lock: found[r.Key], Mark: mark[cache.CounterOf(r.Key)], OK: err == nil})
+			}
+		}, err
+	})
+}
+
+// countLocks counts the locks that name a session.
+func (c *calls) countLocks(session string, then func(total int64, ok bool)) {
+	c.do("count", func(ctx context.Context) (func(), error) {
+		reply, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{session}, CountOnly: true})
+		return func() { then(reply.Total, err == nil) }, err
+	})
+}
+
+// locksOf lists the locks that name a session. then is not called when that fails.
+func (c *calls) locksOf(session string, then func([]record.Lock)) {
+	c.long("list", func(ctx context.Context) (func(), error) {
+		docs, err := c.listLocks(ctx, store.Query{Sessions: []string{session}})
+		if err != nil {
+			return func() {}, err
+		}
+		locks := c.decodeLocks(docs)
+		return func() { then(locks) }, nil
+	})
+}
+
+// sweep lists the locks whose owner is not alive, and the own member as others read it: nil when it is absent.
+func (c *calls) sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool)) {
+	c.long("sweep", func(ctx context.Context) (func(), error) {
+		docs, err := c.listLocks(ctx, store.Query{Others: alive, Unsuspended: true})
+		var members store.Reply
+		if err == nil {
+			members, err = c.list(ctx, store.KindMember, store.Query{From: session, To: session + "\x00"})
+		}
+		locks := c.decodeLocks(docs)
+		var member *store.Doc
+		if len(members.Docs) > 0 {
+			member = &members.Docs[0]
+		}
+		return func() { then(locks, member, err == nil) }, err
+	})
+}
+
+// refresh does what a plan of the cache says.
+func (c *calls) refresh(p cache.Plan, then func(cache.Reading, error)) {
+	c.long("refresh", func(ctx context.Context) (func(), error) {
+		reading, err := c.read(ctx, p)
+		return func() { then(reading, err) }, err
+	})
+}
+
+// writeLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found.
+func (c *calls) writeLocks(changes []store.Change, then func(outs []store.Outcome, found []*record.Lock)) {
+	c.do("apply", func(ctx context.Context) (func(), error) {
+		outs, err := c.store.Apply(ctx, changes...)
+		if err != nil {
+			outs, err = c.applyEach(ctx, changes)
+		}
+		found := make([]*record.Lock, len(outs))
+		for i, out := range outs {
+			found[i] = c.found(out.Doc)
+		}
+		return func() { then(outs, found) }, firstError(outs, err)
+	})
+}
+
+// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
+func (c *core) applyEach(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+	var failed error
+	outs := make([]store.Outcome, len(changes))
+	for i, change := range changes {
+		out, err := c.applyOne(ctx, change)
+		if err != nil {
+			c.log.Error(err, "The store cannot take this write", "key", change.Doc.ID)
+			failed = err
+		}
+		outs[i] = out
+	}
+	return outs, failed
+}

@@ -1,0 +1,79 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// watcher hands the store's notifications to the loop.
+type watcher struct {
+	calls    *calls
+	notified func(note store.Notification, arrived protocol.Instant) func() // decodes; the result is run in the loop
+	broken   func()                                                         // run in the loop when the watch has ended
+}
+
+// follow takes the store's notifications for as long as there are any; where the store has none, the counters are polled.
+func (w *watcher) follow() {
+	n := w.calls
+	n.work.Go(func() {
+		logged := false // the first of a row of failures is logged: without a watch all works, only later
+		for n.ctx.Err() == nil {
+			session := n.lease.Load().session
+			ctx, cancel := context.WithCancel(n.ctx)
+			slow := time.AfterFunc(n.p.Op, cancel) // opening it is a store operation as any other
+			notifications, err := n.store.Watch(ctx, store.Interest{Session: session})
+			slow.Stop()
+			if errors.Is(err, store.ErrCannotWatch) {
+				cancel()
+				return
+			}
+			switch {
+			case err == nil:
+				logged = false
+				w.deliver(ctx, session, notifications)
+			case !logged && n.ctx.Err() == nil:
+				logged = true
+				n.log.Error(err, "Cannot watch the store: looking now and then until it can")
+			}
+			cancel()
+			n.box.post(w.broken)
+			if !w.pause(n.p.Retry) {
+				return
+			}
+		}
+	})
+}
+
+// deliver hands notifications to the loop until the watch breaks or the session is another.
+func (w *watcher) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
+	for {
+		select {
+		case notification, ok := <-notifications:
+			if !ok {
+				return
+			}
+			w.calls.box.post(w.notified(notification, w.calls.clock.Now()))
+			if w.calls.lease.Load().session != session {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pause waits for d. It reports false when everything is over.
+func (w *watcher) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.calls.ctx.Done():
+		return false
+	}
+}
