@@ -128,3 +128,24 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 		a.stop()
 	})
 }
+
+// A run that takes its time to stop must notice, too, that its key was taken away: another may run it by now.
+func TestStoppingRunIsLookedAtToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a := startNode(t, db, "a")
+		end := make(chan struct{})
+		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			_ = a.Unlock(t.Context(), "g/k")
+		}()
+		time.Sleep(lease)
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
+		eventually(t, lease, "told", func() bool { return a.stuck.Load() > 0 })
+		close(end)
+		<-released
+		a.stop()
+	})
+}

@@ -158,10 +158,14 @@ func (t *Table) Named() map[record.Key]bool {
 	return named
 }
 
-// Settled says whether the key runs and has no write under way, so that what a read finds can be compared with it.
+// Settled says whether the key runs, also one that is being stopped, and has no write under way, so that what a read finds can be
+// compared with it.
 func (t *Table) Settled(key record.Key) bool {
 	h := t.keys[key]
-	return h != nil && h.m.Phase == protocol.Running && h.m.Op == protocol.NoOp
+	if h == nil || h.m.Op != protocol.NoOp {
+		return false
+	}
+	return h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping && !h.m.Lost
 }
 
 func (h *holding) named() bool {
