@@ -69,10 +69,10 @@ e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_L
 	go test -v -count=1 -timeout 30m -p 1 $(CROWDS) -ginkgo.label-filter='crowd$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 
 # States to visit at most in each of the model's scenarios.
-STATES ?= 3000000
+STATES ?= 20000000
 
 .PHONY: model
-model: ## A long search of the protocol's states, and every weakening caught (STATES=3000000 in each scenario)
+model: ## A long search of the protocol's states, and every weakening caught (STATES=20000000 in each scenario)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
 
 # SEED empty: a random one, which is printed.

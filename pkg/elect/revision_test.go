@@ -12,12 +12,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// readRev is the revision of a document as it is now.
-func readRev(t *testing.T, db *memstore.Store, kind store.Kind, id string) int64 {
+// sessionRev is the revision of a session's document as it is now.
+func sessionRev(t *testing.T, db *memstore.Store, id string) int64 {
 	t.Helper()
-	res, err := db.Read(t.Context(), kind, id)
+	res, err := db.Read(t.Context(), store.KindSession, id)
 	if err != nil || len(res.Docs) != 1 {
-		t.Fatalf("read %s %s: %+v, %v", kind, id, res, err)
+		t.Fatalf("read %s: %+v, %v", id, res, err)
 	}
 	return res.Docs[0].Rev
 }
@@ -34,7 +34,7 @@ func TestSessionRevisionsTellTheLivingFromTheDead(t *testing.T) {
 		}
 		time.Sleep(lease)
 		for name, id := range ids {
-			if rev := readRev(t, db, store.KindSession, id); rev%2 != 0 || rev < time.Now().Add(-lease).UnixMilli() {
+			if rev := sessionRev(t, db, id); rev%2 != 0 || rev < time.Now().Add(-lease).UnixMilli() {
 				t.Errorf("%s: alive at revision %d", name, rev)
 			}
 		}
@@ -46,7 +46,7 @@ func TestSessionRevisionsTellTheLivingFromTheDead(t *testing.T) {
 		d := startNode(t, db, "d")
 		time.Sleep(2 * lease)
 		for name, id := range ids {
-			if rev := readRev(t, db, store.KindSession, id); rev%2 != 1 {
+			if rev := sessionRev(t, db, id); rev%2 != 1 {
 				t.Errorf("ended by %s: dead at revision %d", name, rev)
 			}
 		}
@@ -104,7 +104,7 @@ func TestNothingIsWrittenBeforeTheStoreHasToldItsTime(t *testing.T) {
 		}
 		told.Store(true)
 		eventually(t, lease, "open", func() bool { return a.View().Open })
-		if rev := readRev(t, db, store.KindSession, a.View().Session); rev > time.Now().Add(-time.Hour).UnixMilli() {
+		if rev := sessionRev(t, db, a.View().Session); rev > time.Now().Add(-time.Hour).UnixMilli() {
 			t.Errorf("opened at revision %d, ahead of the store", rev)
 		}
 		a.stop()
@@ -159,7 +159,7 @@ func TestStoreThatForgotIsTold(t *testing.T) {
 		if a.View().Forgot {
 			t.Error("told before anything was forgotten")
 		}
-		rev := readRev(t, db, store.KindSession, id)
+		rev := sessionRev(t, db, id)
 		for _, c := range []store.Change{{Op: store.Delete, IfRev: rev, Doc: backup}, {Doc: backup}} {
 			if outs, err := db.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
 				t.Fatal(outs, err)

@@ -54,6 +54,7 @@ func TestDeadlinesHoldWhileTheLoopIsBlocked(t *testing.T) {
 }
 
 func testBlockedLoop(t *testing.T, block func(*elect.Config, <-chan struct{}), begin func(*testing.T, *node)) {
+	t.Helper()
 	db, rec := memstore.New(), newRecorder(t)
 	until, gone := make(chan struct{}), make(chan struct{})
 	var stuck []elect.Key

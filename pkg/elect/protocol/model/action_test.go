@@ -51,6 +51,9 @@ const (
 	deleteLock                       // a, by hand
 	rewriteLock                      // a, by hand
 	forget                           // the document of the dead session a
+	takeBackup                       //
+	restoreBackup                    //
+	stepBack                         // of the store's clock
 	pretend                          // replica a says that session b's process is gone
 	tickAll                          // a quarter of T passes
 )
@@ -81,6 +84,7 @@ func (w *world) actions(visit func(action)) {
 		w.faultActions(int8(r), visit)
 	}
 	w.handActions(visit)
+	w.storeActions(visit)
 	switch {
 	case w.away:
 		visit(action{kind: storeBack})
@@ -246,7 +250,8 @@ func (w *world) differs(r, k int) bool {
 	}
 	mine := w.store.locks[k].session == rep.session
 	m := rep.keys[k]
-	return mine && m.Phase == protocol.Free || !mine && m.Phase == protocol.Running && m.Op == protocol.NoOp
+	runs := m.Phase == protocol.Running || m.Phase == protocol.Stopping && !m.Lost
+	return mine && m.Phase == protocol.Free || !mine && runs && m.Op == protocol.NoOp
 }
 
 func (w *world) faultActions(r int8, visit func(action)) {
@@ -324,6 +329,34 @@ func (w *world) handActions(visit func(action)) {
 	}
 }
 
+// storeActions are what befalls the database as a whole.
+func (w *world) storeActions(visit func(action)) {
+	if w.left[backUp] > 0 {
+		visit(action{kind: takeBackup})
+	}
+	if w.left[bringAllBack] > 0 && w.store.backup && (!w.stopped || w.weak == restoresWhileRunning || w.allStopped()) {
+		visit(action{kind: restoreBackup})
+	}
+	if w.left[clockBack] > 0 {
+		visit(action{kind: stepBack})
+	}
+}
+
+// allStopped: no process runs, and nothing of one is under way.
+func (w *world) allStopped() bool {
+	for r := range w.n {
+		if rep := &w.replicas[r]; rep.alive || rep.guard || w.running(r) > 0 {
+			return false
+		}
+	}
+	for i := range w.messages {
+		if w.messages[i].kind != noMessage {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *world) named(id int8) bool {
 	for _, l := range w.store.locks {
 		if l.session == id {
@@ -375,6 +408,12 @@ func (w *world) what(a action) string {
 		return fmt.Sprintf("the lock of %s is written again by hand, as it is", keyName(int(a.a)))
 	case pretend:
 		return fmt.Sprintf("%s takes itself for the successor of %s", who(), sessionName(a.b))
+	case takeBackup:
+		return "a backup is taken"
+	case restoreBackup:
+		return "the backup is restored"
+	case stepBack:
+		return "the store's clock steps back by T"
 	case storeGone:
 		return "the store is away"
 	case storeBack:
@@ -398,6 +437,8 @@ func (w *world) message(i int8) string {
 		return fmt.Sprintf("%s's beat %d", sessionName(m.session), m.beat)
 	case killWrite, markWrite:
 		return fmt.Sprintf("%s's marking of %s as dead", by(m), sessionName(m.session))
+	case increment:
+		return fmt.Sprintf("%s's increment of the counter", from)
 	case keyWrite:
 		return fmt.Sprintf("%s's %s of %s", from, opName(m.op), keyName(int(m.key)))
 	case keyRead:

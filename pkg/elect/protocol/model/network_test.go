@@ -24,6 +24,9 @@ func (w *world) send(m message) {
 // land lets a request take effect, and makes it its answer.
 func (w *world) land(m *message, showStale bool) {
 	m.landed = true
+	if w.clock {
+		m.now, m.high = w.store.clock, w.store.high
+	}
 	switch m.kind {
 	case beatWrite:
 		w.landBeat(m)
@@ -40,6 +43,8 @@ func (w *world) land(m *message, showStale bool) {
 		if showStale {
 			m.docs = w.store.staleSessions
 		}
+	case increment:
+		w.store.high = max(w.store.high, m.newRev)
 	case noMessage:
 	}
 }
@@ -130,6 +135,9 @@ func (w *world) landKey(m *message) {
 		case protocol.Report, protocol.NoOp:
 		}
 		w.writeLock(k, next)
+		if w.clock {
+			w.store.clock++ // it goes on between any two writes
+		}
 		m.status = protocol.Applied
 		w.say("%s of %s by %s lands: revision %d", opName(m.op), keyName(k), sessionName(m.session), m.newRev)
 	case d.rev == m.newRev && d.stamp == m.session && d.wrote == m.op:
@@ -168,6 +176,9 @@ func (w *world) answer(i int, status protocol.Status) {
 	}
 	r := int(m.from)
 	rep := &w.replicas[r]
+	if rep.alive && ok {
+		w.tellClock(r, m.now)
+	}
 	switch m.kind {
 	case beatWrite:
 		if rep.session == m.session {
@@ -176,6 +187,11 @@ func (w *world) answer(i int, status protocol.Status) {
 	case ownRead:
 		if rep.session == m.session {
 			d := m.docs[m.session-1]
+			if w.weak == creationRepeated && ok && d.rev == 0 && rep.m.Phase == protocol.Opening {
+				rep.m.Reading, rep.m.Look = false, false
+				w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionTick})
+				break
+			}
 			ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok, Rev: d.rev, Beat: d.beat, State: d.state, Mine: d.stamp == m.session}
 			w.stepSession(r, ev)
 		}
@@ -197,7 +213,7 @@ func (w *world) answer(i int, status protocol.Status) {
 		if ok {
 			w.answerLook(r, m)
 		}
-	case noMessage:
+	case increment, noMessage:
 	}
 	w.settle(r)
 }
@@ -240,10 +256,17 @@ func (w *world) answerKey(r int, m message, status protocol.Status) {
 			Kind: protocol.KeyRead, OK: status != protocol.Unknown, Rev: m.lock.rev, Mine: mine,
 			Ours: m.lock.stamp == m.session && m.lock.rev == km.NewRev && m.lock.wrote == km.Op,
 		}
+		if w.clock && m.lock.rev == 0 && !w.withoutMark() {
+			ev.Clock = m.high + 1
+		}
 		if w.weak == startsWhateverWasRead && mine && km.Op != protocol.NoOp {
 			ev.Rev, ev.Ours = km.NewRev, true
 		}
+		op, rev := km.Op, km.NewRev
 		w.stepKey(r, k, ev)
+		if ev.OK && ev.Mine && ev.Ours && op != protocol.NoOp {
+			w.raise(r, rev)
+		}
 		return
 	}
 	if !km.Sent || km.Op != m.op || km.IfRev != m.ifRev || km.NewRev != m.newRev {
@@ -260,6 +283,21 @@ func (w *world) answerKey(r int, m message, status protocol.Status) {
 		}
 	}
 	w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status})
+	if status == protocol.Applied {
+		w.raise(r, m.newRev)
+	}
+}
+
+// raise increments the group's counter, with the revision just written.
+func (w *world) raise(r int, rev int64) {
+	if w.clock && !w.withoutMark() {
+		w.send(message{kind: increment, from: int8(r), newRev: rev})
+	}
+}
+
+// withoutMark: the high-water mark is left out, or would cover for what is.
+func (w *world) withoutMark() bool {
+	return w.weak == noHighWaterMark || w.weak == clockOfItsOwn || w.weak == noClockInRevisions
 }
 
 func (w *world) answerPeerRead(r int, m message, ok bool) {

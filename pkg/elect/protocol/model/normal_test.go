@@ -26,6 +26,10 @@ func (w *world) normal() {
 	if w.left[stale] == 0 {
 		w.store.staleSessions, w.store.staleLocks = [maxSessions]sessionDoc{}, [maxKeys]lockDoc{}
 	}
+	if w.left[bringAllBack] == 0 {
+		w.store.backup, w.store.backupHigh = false, 0
+		w.store.backupSessions, w.store.backupLocks = [maxSessions]sessionDoc{}, [maxKeys]lockDoc{}
+	}
 	for id := int8(1); id <= int8(w.n*perReplica) && !w.numbers; id++ {
 		w.normalSession(id)
 	}
@@ -138,6 +142,7 @@ func (w *world) normalSession(id int8) {
 	}
 	doc(&w.store.sessions[i])
 	doc(&w.store.staleSessions[i])
+	doc(&w.store.backupSessions[i])
 	if w.store.removedID == id {
 		doc(&w.store.removed)
 	}
@@ -177,8 +182,9 @@ func (w *world) normalKey(k int) {
 	}
 	lock(&w.store.locks[k])
 	lock(&w.store.staleLocks[k])
+	lock(&w.store.backupLocks[k])
 	revs.add(&w.ghost.token[k])
-	revs.add(&w.ghost.rev[k])
+	w.addClocks(&revs)
 	for r := range w.n {
 		m := &w.replicas[r].keys[k]
 		revs.add(&m.Rev)
@@ -191,13 +197,30 @@ func (w *world) normalKey(k int) {
 	}
 	for j := range w.messages {
 		m := &w.messages[j]
-		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead) {
+		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment) {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			lock(&m.lock)
 		}
 	}
 	revs.close()
+}
+
+// addClocks adds the store's clock and mark, as everybody knows them. There is one key where clocks count.
+func (w *world) addClocks(revs *numbers) {
+	if !w.clock {
+		return
+	}
+	revs.add(&w.store.clock)
+	revs.add(&w.store.high)
+	revs.add(&w.store.backupHigh)
+	for r := range w.n {
+		revs.add(&w.replicas[r].clock)
+	}
+	for j := range w.messages {
+		revs.add(&w.messages[j].now)
+		revs.add(&w.messages[j].high)
+	}
 }
 
 func compareMessages(a, b message) int {
@@ -217,6 +240,6 @@ func compareMessages(a, b message) int {
 	return cmp.Or(
 		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session), cmp.Compare(a.key, b.key),
 		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev), cmp.Compare(a.newRev, b.newRev),
-		cmp.Compare(a.beat, b.beat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
+		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.beat, b.beat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
 	)
 }

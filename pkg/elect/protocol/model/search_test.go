@@ -26,6 +26,7 @@ type checker struct {
 	steps    int // transitions
 	depth    int
 	whole    bool // all that can be reached were visited
+	left     int  // else: states visited that were not looked beyond
 	broken   string
 	badFrom  digest
 	badBy    action
@@ -57,12 +58,13 @@ func (c *checker) search(first state) {
 	var s state
 	for len(layer.ends) > 0 {
 		begin := 0
-		for _, end := range layer.ends {
+		for i, end := range layer.ends {
 			packed := layer.data[begin:end]
 			begin = end
 			from := digestOf(packed)
 			unpack(packed, &s)
 			if !c.expand(&s, from, &next) {
+				c.left = len(layer.ends) - i + len(next.ends)
 				return
 			}
 		}
@@ -115,6 +117,35 @@ func (c *checker) expand(s *state, from digest, next *heap) bool {
 	return ok
 }
 
+// tellRecovery tells what follows when all faults have ended, until it breaks or nothing new can come.
+func (c *checker) tellRecovery(w *world, ticks *int, line func(format string, args ...any)) {
+	w.heal()
+	seen := map[digest]int{}
+	for range rounds {
+		for {
+			a, ok := w.next()
+			if !ok || w.broken != "" {
+				break
+			}
+			w.apply(a)
+		}
+		if w.broken != "" {
+			return
+		}
+		w.normal()
+		same := world{setting: w.setting, state: w.state}
+		same.normal()
+		d := c.pack(&same.state)
+		if before, known := seen[d]; known {
+			line("all is as it was at %d/4 T, and so it goes on", before)
+			return
+		}
+		seen[d] = *ticks
+		*ticks++
+		w.apply(action{kind: tickAll})
+	}
+}
+
 // story tells how the broken state was reached.
 func (c *checker) story(first state) string {
 	var actions []action
@@ -128,6 +159,12 @@ func (c *checker) story(first state) string {
 		fmt.Fprintf(&b, "%3d/4 T  "+format+"\n", append([]any{ticks}, args...)...)
 	}
 	w := world{setting: c.setting, state: first, log: line, numbers: true}
+	switch c.late {
+	case 1:
+		line("A's creation of session A1 is still under way, and A has been told that it timed out")
+	case 2:
+		line("A is cut off from the store; beat 2 of its session A1 is still under way")
+	}
 	for r := range w.n {
 		for k := range w.keys {
 			if t := first.replicas[r].tasks[k][0]; t.on {
@@ -149,8 +186,7 @@ func (c *checker) story(first state) string {
 	}
 	if c.later {
 		line("all faults end")
-		ticks += rounds
-		line("...")
+		c.tellRecovery(&w, &ticks, line)
 	}
 	fmt.Fprintf(&b, "         >>> %s\n", c.broken)
 	return b.String()

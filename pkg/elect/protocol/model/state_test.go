@@ -35,6 +35,14 @@ type store struct {
 	locks, staleLocks       [maxKeys]lockDoc
 	removed                 sessionDoc // deleted by hand, may be restored
 	removedID               int8
+
+	clock int64 // as its replies tell it
+	high  int64 // the high-water mark: the largest revision that an increment of the group's counter has carried
+
+	backup         bool
+	backupSessions [maxSessions]sessionDoc
+	backupLocks    [maxKeys]lockDoc
+	backupHigh     int64
 }
 
 // task is one run of a key, with all its processes.
@@ -69,6 +77,8 @@ type replica struct {
 	drain  bool
 	opened int8 // sessions opened so far
 
+	clock              int64 // the largest that a reply has told
+	miscounts          int8  // how often in a row the count of its locks was wrong, after a backup was restored
 	session            int8
 	m                  protocol.Session
 	wasValid           bool
@@ -95,6 +105,7 @@ const (
 	keyWrite
 	beatWrite
 	keyRead
+	increment
 	ownRead
 	peerRead
 	lookRead
@@ -116,44 +127,49 @@ type message struct {
 	beat               int64
 	docs               [maxSessions]sessionDoc
 	lock               lockDoc
+	now, high          int64 // of the store, when it answered
 }
 
 // ghost is what only the checker knows.
 type ghost struct {
 	token  [maxKeys]int64 // the highest that ran
-	rev    [maxKeys]int64 // the highest that anybody meant to write
 	byHand [maxKeys]bool  // a hand took the lock from under its owner, which may cause two runs: not held against anybody
 	edited [maxKeys]bool  // a hand wrote the lock
+
+	restored int8 // 1: a backup was restored under running replicas; one more for each quarter of T since, up to 3
 }
 
 // fault is something that may happen only so often.
 type fault uint8
 
 const (
-	slow        fault = iota // a message is overtaken by others
-	lose                     // a message is lost
-	double                   // a message lands twice
-	stale                    // a list shows what was
-	cutOff                   // a replica cannot reach the store
-	deafen                   // a replica hears no answers
-	outage                   // nobody can reach the store
-	killWorker               // kill -9
-	killGuard                //
-	killBoth                 //
-	stopWorker               // SIGSTOP
-	stopAll                  // SIGSTOP of everything in a replica
-	sleep                    // of a machine
-	restart                  // of a replica's process, in order or after a death
-	giveUp                   // of a key, for another replica
-	drain                    // of a replica
-	advance                  // a new token for a new start
-	dropSession              // by hand
-	bringBack                // of a session dropped, by hand
-	dropLock                 // by hand, of a key that nobody owns
-	dropOwned                // by hand, of a key that is owned
-	touchLock                // by hand: written again as it is
-	removeDead               // of a dead session's document
-	impostor                 // another replica takes itself for the successor of one that lives (never allowed: a weakening's)
+	slow         fault = iota // a message is overtaken by others
+	lose                      // a message is lost
+	double                    // a message lands twice
+	stale                     // a list shows what was
+	cutOff                    // a replica cannot reach the store
+	deafen                    // a replica hears no answers
+	outage                    // nobody can reach the store
+	killWorker                // kill -9
+	killGuard                 //
+	killBoth                  //
+	stopWorker                // SIGSTOP
+	stopAll                   // SIGSTOP of everything in a replica
+	sleep                     // of a machine
+	restart                   // of a replica's process, in order or after a death
+	giveUp                    // of a key, for another replica
+	drain                     // of a replica
+	advance                   // a new token for a new start
+	dropSession               // by hand
+	bringBack                 // of a session dropped, by hand
+	dropLock                  // by hand, of a key that nobody owns
+	dropOwned                 // by hand, of a key that is owned
+	touchLock                 // by hand: written again as it is
+	removeDead                // of a dead session's document
+	backUp                    // a backup is taken
+	bringAllBack              // it is restored, all of it
+	clockBack                 // the store's clock steps back by T
+	impostor                  // another replica takes itself for the successor of one that lives (never allowed: a weakening's)
 	faults
 )
 

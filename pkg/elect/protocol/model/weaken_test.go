@@ -42,6 +42,11 @@ const (
 	clocksBeyondBound
 	hangsOnOneTimer
 	neverMarksDead
+	deathsAtEven
+	creationRepeated
+	clockOfItsOwn
+	noHighWaterMark
+	restoresWhileRunning
 )
 
 // weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.
@@ -186,7 +191,8 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"no-clock-in-revisions", "the revision of a claim is the larger of rev + 1 and the store's time", noClockInRevisions,
+			"no-clock-in-revisions",
+			"the revision of a claim is the larger of rev + 1 and the store's time (beside the high-water mark, which covers for it)", noClockInRevisions,
 			two(clocked),
 			budget{giveUp: 1, dropLock: 1},
 			"P2",
@@ -255,6 +261,37 @@ func weaknesses() []weak {
 			"worker-outlives-guard", "a worker whose guard is gone exits", workerOutlivesGuard,
 			two(),
 			budget{killGuard: 1, stopWorker: 1},
+			"P1",
+		},
+		{
+			"deaths-at-even", "a session is written alive at even revisions and dead at odd ones", deathsAtEven,
+			two(coldly, lateHeartbeat),
+			budget{dropSession: 1},
+			"P1",
+		},
+		{
+			"creation-repeated", "a session's creation is sent once", creationRepeated,
+			two(coldly, lateCreation),
+			budget{slow: 1, dropSession: 1},
+			"P1",
+		},
+		{
+			"clock-of-its-own",
+			"revisions follow the largest time that a reply of the store has told (beside the high-water mark, which covers for it)", clockOfItsOwn,
+			two(clocked),
+			budget{giveUp: 2, dropLock: 1},
+			"P2",
+		},
+		{
+			"no-high-water-mark", "an absent lock is created above the high-water mark of its group", noHighWaterMark,
+			two(clocked),
+			budget{giveUp: 1, dropLock: 1, clockBack: 1, killBoth: 2, restart: 2},
+			"P2",
+		},
+		{
+			"restore-while-running", "backups are restored with all replicas stopped", restoresWhileRunning,
+			two(clocked, onlyStopped),
+			budget{backUp: 1, bringAllBack: 1, cutOff: 1, giveUp: 1},
 			"P1",
 		},
 		{

@@ -13,8 +13,11 @@ type setting struct {
 	rates   [maxReplicas]time.Duration // how far each clock goes in one tick
 	params  [maxReplicas]protocol.Params
 	caps    [maxReplicas]int
-	clock   bool // revisions follow the store's clock, so that tokens rise over a deleted lock
-	calm    bool // no replica has a fault of its own: none may be marked dead
+	clock   bool  // revisions follow the store's clock and the high-water mark, so that tokens rise over a deleted lock
+	cold    bool  // the search begins before anybody has opened a session
+	late    int64 // with cold: that heartbeat of A's session has not landed yet, and A has been told that it timed out
+	stopped bool  // backups are restored only with all replicas stopped
+	calm    bool  // no replica has a fault of its own: none may be marked dead
 	weak    weakening
 }
 
@@ -159,9 +162,7 @@ func (w *world) stepKeys(r int, ev protocol.KeyEvent) {
 func (w *world) stepKey(r, k int, ev protocol.KeyEvent) {
 	rep := &w.replicas[r]
 	ev.Valid = rep.session != 0 && rep.m.Valid(w.params[r], now) || w.weak == startsWithoutValidity
-	if w.clock && w.weak != noClockInRevisions {
-		ev.Clock = w.ghost.rev[k] + 1
-	}
+	ev.Clock = max(ev.Clock, w.revisionClock(r))
 	before := rep.keys[k]
 	if w.weak == adoptsWithOldToken && before.Phase == protocol.Idle && ev.Valid && ev.Kind != protocol.KeyLose {
 		rep.keys[k].Phase = protocol.Running
@@ -179,14 +180,18 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 	rep := &w.replicas[r]
 	switch a.Kind {
 	case protocol.WriteKey:
-		w.ghost.rev[k] = max(w.ghost.rev[k], a.NewRev) // the store's clock goes on between any two writes
 		w.send(message{kind: keyWrite, from: int8(r), session: rep.session, key: int8(k), op: a.Op, ifRev: a.IfRev, newRev: a.NewRev})
 	case protocol.ReadKey:
 		w.send(message{kind: keyRead, from: int8(r), session: rep.session, key: int8(k)})
 	case protocol.StartKey:
 		w.start(r, k, a.Token)
-	case protocol.StopKey, protocol.KillKey:
+	case protocol.StopKey:
 		w.stop(r, k)
+	case protocol.KillKey:
+		w.stop(r, k)
+		if w.ghost.restored > 0 { // what is killed is gone well within the quarter
+			w.endKey(r, k)
+		}
 	case protocol.Advanced:
 		for i := range rep.tasks[k] {
 			if t := &rep.tasks[k][i]; t.on {
@@ -198,8 +203,24 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 	}
 }
 
+// revisionClock is what a replica takes for the store's clock.
+func (w *world) revisionClock(r int) int64 {
+	switch {
+	case !w.clock, w.weak == noClockInRevisions:
+		return 0
+	case w.weak == clockOfItsOwn && r == 0:
+		return w.store.clock + farthest
+	}
+	return w.replicas[r].clock
+}
+
+// told takes the time that a reply of the store tells.
+func (w *world) tellClock(r int, now int64) {
+	w.replicas[r].clock = max(w.replicas[r].clock, now)
+}
+
 func (w *world) newToken(k int, token int64) {
-	if token == w.ghost.token[k] || token < w.ghost.token[k] && !w.ghost.byHand[k] {
+	if token <= w.ghost.token[k] && !w.ghost.byHand[k] {
 		w.fail("P2: %s starts under token %d after %d", keyName(k), token, w.ghost.token[k])
 	}
 	w.ghost.token[k] = max(w.ghost.token[k], token)
@@ -248,10 +269,14 @@ func (w *world) ended(r, k, i int) {
 
 func (w *world) endAll(r int) {
 	for k := range w.keys {
-		for i := range w.replicas[r].tasks[k] {
-			if w.replicas[r].tasks[k][i].on {
-				w.ended(r, k, i)
-			}
+		w.endKey(r, k)
+	}
+}
+
+func (w *world) endKey(r, k int) {
+	for i := range w.replicas[r].tasks[k] {
+		if w.replicas[r].tasks[k][i].on {
+			w.ended(r, k, i)
 		}
 	}
 }
@@ -284,6 +309,10 @@ func (w *world) stepPeerWith(p protocol.Params, r int, id int8, ev protocol.Peer
 		switch a.Kind {
 		case protocol.KillPeer:
 			w.say("%s marks %s dead, if nobody has written it since", name(r), sessionName(id))
+			if w.weak == deathsAtEven {
+				a.NewRev = protocol.AliveRev(a.IfRev, 0)
+				q.KillNew = a.NewRev
+			}
 			w.send(message{kind: killWrite, from: int8(r), session: id, ifRev: a.IfRev, newRev: a.NewRev})
 		case protocol.ReadPeer:
 			w.send(message{kind: peerRead, from: int8(r), session: id})
@@ -356,6 +385,36 @@ func (w *world) tick() {
 	}
 	for r := range w.n {
 		w.work(r)
+	}
+	if w.ghost.restored > 0 {
+		for r := range w.n {
+			w.count(r)
+		}
+		w.ghost.restored = min(w.ghost.restored+1, 3)
+	}
+}
+
+// count compares the number of a replica's locks with its keys, each T/4, and looks at them when it is wrong twice in a row. It may come
+// at any time (see differs); after a backup was restored no later than this.
+func (w *world) count(r int) {
+	rep := &w.replicas[r]
+	wrong := false
+	for k := range w.keys {
+		wrong = wrong || w.differs(r, k)
+	}
+	if !wrong || !rep.works() || rep.link != linked || w.away {
+		rep.miscounts = 0
+		return
+	}
+	if rep.miscounts++; rep.miscounts < 2 {
+		return
+	}
+	rep.miscounts = 0
+	for k := range w.keys {
+		if w.differs(r, k) {
+			w.say("%s counts its locks and looks at %s", name(r), keyName(k))
+			w.reconcile(r, k)
+		}
 	}
 }
 
@@ -472,6 +531,7 @@ func (w *world) workerGone(r int) {
 	rep.alive, rep.still, rep.session, rep.m, rep.wasValid = false, false, 0, protocol.Session{}, false
 	rep.peers, rep.keys, rep.returned, rep.looking = [maxSessions]protocol.Peer{}, [maxKeys]protocol.Key{}, [maxKeys]bool{}, false
 	rep.lastLook, rep.lastBeat, rep.inPlace, rep.drain = now, now, 0, false
+	rep.clock, rep.miscounts = 0, 0
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
 			m.told, m.prompt = true, false
