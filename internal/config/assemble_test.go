@@ -153,11 +153,12 @@ func runs(t *testing.T, task tasks.Task) {
 // held is a lease that never ends.
 type held struct{ key elect.Key }
 
-func (h held) Key() elect.Key                                            { return h.key }
-func (held) Session() string                                             { return "session" }
-func (held) Token() int64                                                { return 7 }
-func (held) Valid() bool                                                 { return true }
-func (held) Deadline() time.Time                                         { return time.Now().Add(time.Hour) }
+func (h held) Key() elect.Key    { return h.key }
+func (held) Session() string     { return "session" }
+func (held) Token() int64        { return 7 }
+func (held) Valid() bool         { return true }
+func (held) Deadline() time.Time { return time.Now().Add(time.Hour) }
+
 func (held) Status() elect.TaskStatus                                    { return elect.TaskStatus{} }
 func (held) Report(elect.TaskStatus)                                     {}
 func (held) Advance(context.Context, elect.TaskStatus) (int64, error)    { return 10, nil }

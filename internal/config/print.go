@@ -93,7 +93,8 @@ func (s *Settings) fields() decode.Fields {
 		}},
 		{Name: "shutdown", Value: decode.Fields{{Name: "timeout", Value: decode.Short(s.Shutdown.Timeout)}}},
 		{Name: "server", Value: decode.Fields{
-			{Name: "listen", Value: s.Server.Listen}, {Name: "advertise", Value: s.Server.Advertise},
+			{Name: "listen", Value: s.Server.Listen},
+			{Name: "advertise", Value: s.Server.Advertise},
 			{Name: "tls", Value: append(s.Server.TLS.fields(), decode.Field{Name: "caFile", Value: s.Server.TLS.CAFile})},
 		}},
 		{Name: "admin", Value: decode.Fields{

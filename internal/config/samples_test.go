@@ -11,9 +11,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	exectask "github.com/shardctl/shardctl/pkg/tasks/exec"
-
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	exectask "github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 func TestSamples(t *testing.T) {

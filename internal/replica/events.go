@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -23,7 +23,7 @@ func listEvents(ctx context.Context, db store.Store, q status.EventQuery) ([]sta
 	}
 	events := make([]status.Event, 0, len(res.Docs))
 	for _, d := range res.Docs {
-		e, err := elect.EventFrom(d)
+		e, err := record.EventFrom(d)
 		if err != nil {
 			continue // malformed, by a change out of band
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -24,7 +25,7 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 			return nil, fmt.Errorf("list the locks of group %s: %w", g.Name, err)
 		}
 		for _, d := range res.Docs {
-			if lock, err := elect.LockFrom(d); err == nil {
+			if lock, err := record.LockFrom(d); err == nil {
 				view.Locks[lock.Key] = lock
 			}
 		}
@@ -52,12 +53,12 @@ func lookAtSessions(ctx context.Context, db store.Store, view *elect.View) error
 	}
 	known := map[string]elect.Member{}
 	for _, d := range members.Docs {
-		if m, err := elect.MemberFrom(d); err == nil {
+		if m, err := record.MemberFrom(d); err == nil {
 			known[d.ID] = m
 		}
 	}
 	for _, d := range sessions.Docs {
-		s, err := elect.SessionFrom(d)
+		s, err := record.SessionFrom(d)
 		if err != nil {
 			continue // malformed, by a change out of band
 		}

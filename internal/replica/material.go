@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -68,13 +69,13 @@ func gather(s *config.Settings, view *elect.View, report *balancer.Report) mater
 		}
 		m.owned[lock.Session][key.Group()]++
 	}
-	for _, w := range view.Wishes {
+	for _, w := range view.Overrides {
 		switch w.Kind {
-		case elect.WishPause:
+		case record.OverridePause:
 			m.paused[elect.Key(w.Name)] = true
-		case elect.WishPin:
+		case record.OverridePin:
 			m.pins[elect.Key(w.Name)] = w.To
-		case elect.WishDrain, elect.WishRerun:
+		case record.OverrideDrain, record.OverrideRerun:
 		}
 	}
 	return m

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -110,9 +111,9 @@ func TestTaskStates(t *testing.T) {
 		"done":                     {lock: parked(done), want: status.Done},
 		"failed":                   {lock: parked(failed), want: status.Failed},
 		"parked without outcome":   {lock: parked(nil), want: status.Unassigned},
-		"paused":                   {lock: given, change: wish(elect.WishPause, key, ""), want: status.Paused},
-		"to be paused, still runs": {lock: lockOf(key, "B", "running"), change: wish(elect.WishPause, key, ""), want: status.Running, owner: "b"},
-		"pinned to nobody":         {change: wish(elect.WishPin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned, told: "PinUnavailable", message: "to x,"},
+		"paused":                   {lock: given, change: wish(record.OverridePause, key, ""), want: status.Paused},
+		"to be paused, still runs": {lock: lockOf(key, "B", "running"), change: wish(record.OverridePause, key, ""), want: status.Running, owner: "b"},
+		"pinned to nobody":         {change: wish(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned, told: "PinUnavailable", message: "to x,"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			view := viewOf()
@@ -142,8 +143,10 @@ func hold(key elect.Key, phase protocol.KeyPhase) func(*elect.View) {
 	return func(v *elect.View) { v.Held[key] = elect.Held{Phase: phase} }
 }
 
-func wish(kind elect.WishKind, key elect.Key, to string) func(*elect.View) {
-	return func(v *elect.View) { v.Wishes = append(v.Wishes, elect.Wish{Kind: kind, Name: string(key), To: to}) }
+func wish(kind record.OverrideKind, key elect.Key, to string) func(*elect.View) {
+	return func(v *elect.View) {
+		v.Overrides = append(v.Overrides, record.Override{Kind: kind, Name: string(key), To: to})
+	}
 }
 
 // TestCountsSumUp: whatever the view holds, a group's counts add up to its tasks, and so do the tasks that are shown.
@@ -166,7 +169,7 @@ func TestCountsSumUp(t *testing.T) {
 				hold(key, protocol.KeyPhase(rapid.IntRange(0, int(protocol.Releasing)).Draw(t, "phase")))(view)
 			}
 			if rapid.Bool().Draw(t, "paused") {
-				wish(elect.WishPause, key, "")(view)
+				wish(record.OverridePause, key, "")(view)
 			}
 		}
 		m := gather(s, view, &balancer.Report{})

@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -19,8 +20,8 @@ func taskList(s *config.Settings) []*tasks.Task {
 
 // rerunAt is when an operator last asked for a new run of a task that has ended, by the store's clock in Unix ms; 0: never.
 func rerunAt(v *elect.View, key elect.Key) (at int64) {
-	for _, o := range v.Wishes {
-		if o.Kind == elect.WishRerun && elect.Key(o.Name) == key {
+	for _, o := range v.Overrides {
+		if o.Kind == record.OverrideRerun && elect.Key(o.Name) == key {
 			at = max(at, o.At)
 		}
 	}

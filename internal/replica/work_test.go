@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -38,10 +39,10 @@ func TestEnded(t *testing.T) {
 		"both":                  {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, failed)), all: true, failed: 1},
 		"not released yet":      {view: viewOf(with("g/t1", "B", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
 		"released by a drain":   {view: viewOf(with("g/t1", "", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
-		"paused":                {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: wish(elect.WishPause, "g/t1", ""), all: true},
-		"paused before its end": {view: viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)), change: wish(elect.WishPause, "g/t1", "")},
+		"paused":                {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", ""), all: true},
+		"paused before its end": {view: viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", "")},
 		"to run again": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) {
-			v.Wishes = append(v.Wishes, elect.Wish{Kind: elect.WishRerun, Name: "g/t1", At: 6000})
+			v.Overrides = append(v.Overrides, record.Override{Kind: record.OverrideRerun, Name: "g/t1", At: 6000})
 		}},
 		"not read yet": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) { v.Loaded = false }},
 	} {
@@ -103,7 +104,7 @@ groups:
 	}
 	done(1)
 
-	rerun := elect.Wish{Kind: elect.WishRerun, Name: "g/job", At: time.Now().UnixMilli() + 1, By: "test"}
+	rerun := record.Override{Kind: record.OverrideRerun, Name: "g/job", At: time.Now().UnixMilli() + 1, By: "test"}
 	rerun.Rev = 1
 	if _, err := db.Apply(ctx, store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
 		t.Fatal(err)

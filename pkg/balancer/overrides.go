@@ -1,26 +1,29 @@
 package balancer
 
-import "github.com/shardctl/shardctl/pkg/elect"
+import (
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
 
 // overrides are what operators asked for, ready to look up.
 type overrides struct {
 	drained map[string]bool // by instance
 	paused  map[elect.Key]bool
-	pins    map[elect.Key]elect.Wish
-	rerun   map[elect.Key]elect.Wish
+	pins    map[elect.Key]record.Override
+	rerun   map[elect.Key]record.Override
 }
 
 func overridesOf(v *elect.View) overrides {
-	o := overrides{map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]elect.Wish{}, map[elect.Key]elect.Wish{}}
-	for _, asked := range v.Wishes {
+	o := overrides{map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]record.Override{}, map[elect.Key]record.Override{}}
+	for _, asked := range v.Overrides {
 		switch asked.Kind {
-		case elect.WishDrain:
+		case record.OverrideDrain:
 			o.drained[asked.Name] = true
-		case elect.WishPause:
+		case record.OverridePause:
 			o.paused[elect.Key(asked.Name)] = true
-		case elect.WishPin:
+		case record.OverridePin:
 			o.pins[elect.Key(asked.Name)] = asked
-		case elect.WishRerun:
+		case record.OverrideRerun:
 			o.rerun[elect.Key(asked.Name)] = asked
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -114,7 +115,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 			}
 			n := 0
 			for _, d := range res.Docs {
-				if ev, err := elect.EventFrom(d); err == nil && ev.Type == "Lost" {
+				if ev, err := record.EventFrom(d); err == nil && ev.Type == "Lost" {
 					n++
 				}
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -395,7 +396,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
-			l, err := elect.LockFrom(res.Docs[0])
+			l, err := record.LockFrom(res.Docs[0])
 			return err == nil && l.Status.State == "backoff"
 		})
 		a.stop()
@@ -488,7 +489,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
-		l, err := elect.LockFrom(res.Docs[0])
+		l, err := record.LockFrom(res.Docs[0])
 		if err != nil || !l.Suspended || l.Session != "" || l.Status.Outcome == nil {
 			t.Errorf("after the release: %+v, %v", l, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -24,7 +25,7 @@ func MarkDead(ctx context.Context, db store.Store, session string, granted map[K
 		}
 		s := Session{ID: session}
 		if len(res.Docs) > 0 {
-			if s, _ = SessionFrom(res.Docs[0]); s.State == Dead {
+			if s, _ = record.SessionFrom(res.Docs[0]); s.State == Dead {
 				return nil
 			}
 		}

@@ -2,26 +2,37 @@ package elect
 
 import "github.com/shardctl/shardctl/pkg/elect/record"
 
-// The records that users of this package meet.
+// Names of package record that users of this package meet.
 type (
-	Key          = record.Key
-	Reason       = record.Reason
+	// Key names what is locked: GROUP/NAME.
+	Key = record.Key
+	// Reason says in one word why a key changed its owner.
+	Reason = record.Reason
+	// SessionState is the life of a session: live, then draining, then dead.
 	SessionState = record.SessionState
-	Session      = record.Session
-	Member       = record.Member
-	Lock         = record.Lock
-	TaskStatus   = record.TaskStatus
-	RunOutcome   = record.RunOutcome
-	WishKind     = record.OverrideKind
-	Wish         = record.Override
-	Event        = record.Event
+	// Session is one process's membership.
+	Session = record.Session
+	// Member is what a session says of itself.
+	Member = record.Member
+	// Lock says who owns a key.
+	Lock = record.Lock
+	// TaskStatus is what the owner says of the work.
+	TaskStatus = record.TaskStatus
+	// RunOutcome is how a task that ends by itself ended.
+	RunOutcome = record.RunOutcome
+	// Event is something that happened to a key, an instance or a configuration.
+	Event = record.Event
 )
 
+// The states of a session.
 const (
 	Live     = record.Live
 	Draining = record.Draining
 	Dead     = record.Dead
+)
 
+// The reasons of moves.
+const (
 	ReasonCreated   = record.ReasonCreated
 	ReasonOrphaned  = record.ReasonOrphaned
 	ReasonBalance   = record.ReasonBalance
@@ -33,20 +44,7 @@ const (
 	ReasonRestarted = record.ReasonRestarted
 	ReasonRemoved   = record.ReasonRemoved
 	ReasonPaused    = record.ReasonPaused
-
-	WishDrain = record.OverrideDrain
-	WishPause = record.OverridePause
-	WishPin   = record.OverridePin
-	WishRerun = record.OverrideRerun
 )
 
 // NewKey joins a group and a name.
 func NewKey(group, name string) Key { return record.NewKey(group, name) }
-
-var (
-	SessionFrom = record.SessionFrom
-	MemberFrom  = record.MemberFrom
-	LockFrom    = record.LockFrom
-	WishFrom    = record.OverrideFrom
-	EventFrom   = record.EventFrom
-)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -26,7 +27,7 @@ func TestOpenedIsByTheStoresClock(t *testing.T) {
 			if err != nil || len(res.Docs) == 0 {
 				return false
 			}
-			m, err := elect.MemberFrom(res.Docs[0])
+			m, err := record.MemberFrom(res.Docs[0])
 			opened = m.Opened
 			return err == nil && opened != 0
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -235,7 +236,7 @@ func TestMemberIsMended(t *testing.T) {
 			if err != nil || len(res.Docs) != 1 {
 				return false
 			}
-			m, err := elect.MemberFrom(res.Docs[0])
+			m, err := record.MemberFrom(res.Docs[0])
 			return err == nil && m.Instance == "a" && m.Zone == ""
 		}
 		eventually(t, lease, "there", known)

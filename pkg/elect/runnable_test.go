@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -104,7 +105,7 @@ func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
-		lock, err := elect.LockFrom(res.Docs[0])
+		lock, err := record.LockFrom(res.Docs[0])
 		if err != nil || lock.Session != "" || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded {
 			t.Errorf("released lock %+v, %v", lock, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -138,7 +139,7 @@ func (s *sim) healed() string {
 		if len(locks.Docs) == 0 {
 			return fmt.Sprintf("%s has no lock", key)
 		}
-		l, err := elect.LockFrom(locks.Docs[0])
+		l, err := record.LockFrom(locks.Docs[0])
 		if err != nil {
 			return err.Error()
 		}

@@ -7,23 +7,24 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // View is what an elector knows of the cluster: a snapshot that nobody changes. It may be stale.
 type View struct {
-	Session  string // this process's session
-	Instance string
-	Open     bool // the session is acknowledged and the lease valid
-	Draining bool
-	Loaded   bool          // members and the locks of all tracked groups have been read at least once
-	Forgot   bool          // within the last hour the store showed the own session below a revision it had acknowledged
-	Stale    bool          // own reads or heartbeats have failed for longer than T/4
-	Now      int64         // the store's clock when the view was made, Unix ms
-	Outage   time.Duration // time since the last outage of the store ended; negative: none yet
-	Sessions []SessionView // in order of instance and session, this process's included
-	Locks    map[Key]Lock  // of the tracked groups
-	Held     map[Key]Held
-	Wishes   []Wish
+	Session   string // this process's session
+	Instance  string
+	Open      bool // the session is acknowledged and the lease valid
+	Draining  bool
+	Loaded    bool          // members and the locks of all tracked groups have been read at least once
+	Forgot    bool          // within the last hour the store showed the own session below a revision it had acknowledged
+	Stale     bool          // own reads or heartbeats have failed for longer than T/4
+	Now       int64         // the store's clock when the view was made, Unix ms
+	Outage    time.Duration // time since the last outage of the store ended; negative: none yet
+	Sessions  []SessionView // in order of instance and session, this process's included
+	Locks     map[Key]Lock  // of the tracked groups
+	Held      map[Key]Held
+	Overrides []record.Override
 }
 
 // SessionView is one session in a View.
@@ -85,7 +86,7 @@ func (p *publisher) publish(n *node, last bool) {
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
 		Now:    n.times.now(), Outage: n.peers.SinceOutage(now),
 		Locks: before.Locks, Held: map[Key]Held{},
-		Wishes: n.cache.Overrides(), Sessions: sessionViews(n, now),
+		Overrides: n.cache.Overrides(), Sessions: sessionViews(n, now),
 	}
 	if p.locks || before.Locks == nil {
 		v.Locks = n.cache.Locks()

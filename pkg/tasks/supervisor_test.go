@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -86,7 +87,7 @@ func (n *node) lock(t *testing.T, key elect.Key) elect.Lock {
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
-	lock, err := elect.LockFrom(res.Docs[0])
+	lock, err := electrecord.LockFrom(res.Docs[0])
 	if err != nil {
 		t.Fatal(err)
 	}

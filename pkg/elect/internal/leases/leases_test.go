@@ -54,11 +54,12 @@ func (w *world) answer(changes []store.Change, status protocol.Status) leases.Re
 	return w.Ready()
 }
 
-// run claims a free key and has it run.
-func (w *world) run(key record.Key) {
+// run claims g/k and has it run.
+func (w *world) run() {
 	w.t.Helper()
+	const key = "g/k"
 	if v := w.Claim(leases.Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment()); v != leases.Claiming {
-		w.t.Fatalf("claim of %s: %v", key, v)
+		w.t.Fatalf("claim: %v", v)
 	}
 	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].Key != key {
 		w.t.Fatalf("starts %+v", r.Starts)
@@ -141,7 +142,10 @@ func TestLimitsCountClaimsUnderWay(t *testing.T) {
 		anyCap bool
 		want   leases.Verdict
 	}{
-		{"g/1", false, leases.Claiming}, {"g/2", false, leases.Full}, {"h/1", false, leases.Claiming}, {"i/1", false, leases.Full},
+		{"g/1", false, leases.Claiming},
+		{"g/2", false, leases.Full},
+		{"h/1", false, leases.Claiming},
+		{"i/1", false, leases.Full},
 		{"g/3", true, leases.Claiming},
 	} {
 		if got := claim(step.key, step.anyCap); got != step.want {
@@ -166,7 +170,7 @@ func TestARepeatIsTheVerySameWrite(t *testing.T) {
 // A status that is reported while an advance is under way is newer than the advance's own.
 func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	if !w.Advance("g/k", record.TaskStatus{State: "starting"}, w.moment()) {
 		t.Fatal("cannot be advanced")
 	}
@@ -187,7 +191,7 @@ func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 
 func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	w.Release("g/k", leases.Release{Next: "b", Reason: record.ReasonDrain}, w.moment())
 	w.Release("g/k", leases.Release{Next: "c"}, w.moment())
 	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Released || len(r.Writes) > 0 {
@@ -206,7 +210,7 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 
 func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	w.Release("g/k", leases.Release{}, w.moment())
 	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
 	w.send()
@@ -218,7 +222,7 @@ func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
 
 func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	w.Lose("g/k", false, w.moment())
 	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Lost {
 		t.Fatalf("%+v", r.Stops)
@@ -238,7 +242,7 @@ func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 
 func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	before := w.Held()["g/k"].Token
 	w.All(protocol.KeyDeadline, w.moment())
 	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Expired {
@@ -274,7 +278,7 @@ func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
 
 func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
 	w := newWorld(t)
-	w.run("g/k")
+	w.run()
 	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: store.WriterID{Session: "me"}}
 	if _, ok := w.Free(mine, w.moment()); ok {
 		t.Error("frees a key that is held")
