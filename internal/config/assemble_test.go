@@ -136,11 +136,13 @@ func TestKindThatOnlyATestKnows(t *testing.T) {
 }
 
 // runs runs a task until it has ended for good.
-func runs(t *testing.T, task tasks.Task) {
+func runs(t *testing.T, task tasks.Task, change ...func(*tasks.Config)) {
 	t.Helper()
-	supervisor, err := tasks.NewSupervisor(tasks.Config{
-		Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} },
-	})
+	cfg := tasks.Config{Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} }}
+	for _, c := range change {
+		c(&cfg)
+	}
+	supervisor, err := tasks.NewSupervisor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

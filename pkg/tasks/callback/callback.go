@@ -22,12 +22,22 @@ func (r Runner) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner
 
 // Run calls the function once.
 func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
-	call, ok := env.Callbacks.Lookup(string(r))
-	if !ok {
-		return tasks.NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(r)))
+	call, err := r.lookup(env)
+	if err != nil {
+		return tasks.NotStarted(ctx, err)
 	}
 	env.Status.Running()
-	return tasks.Ended(ctx, call(ctx, tasks.Run{
-		Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token", env.Start.Token),
-	}))
+	return tasks.Ended(ctx, call(ctx, r.run(env)))
+}
+
+func (r Runner) lookup(env tasks.Env) (tasks.Callback, error) {
+	call, ok := env.Callbacks.Lookup(string(r))
+	if !ok {
+		return nil, fmt.Errorf("callback %q is not registered", string(r))
+	}
+	return call, nil
+}
+
+func (r Runner) run(env tasks.Env) tasks.Run {
+	return tasks.Run{Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token", env.Start.Token)}
 }

@@ -133,6 +133,14 @@ func (f Fault) Error() string {
 	return field + ": " + message
 }
 
+// Within are faults of a value that stands in a field of another.
+func Within(field string, faults []Fault) []Fault {
+	for i := range faults {
+		faults[i].Path = append([]string{field}, faults[i].Path...)
+	}
+	return faults
+}
+
 // AddFaults says at their places what is wrong with the value that was read from n. Nothing is said of what is known to be bad.
 func (p *Problems) AddFaults(n *Node, faults []Fault) {
 	for _, f := range faults {

@@ -1,6 +1,7 @@
 package httptask
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -23,6 +24,7 @@ const (
 	eventRenew = "renew"
 	eventStop  = "stop"
 	eventTick  = "tick"
+	eventBatch = "batch"
 )
 
 // message is one request to an endpoint.
@@ -31,6 +33,7 @@ type message struct {
 	start    tasks.Start
 	validFor time.Duration // how long the endpoint may work on the key, counted from arrival; not of a tick
 	idem     string        // Idempotency-Key
+	batch    *tasks.Batch  // in place of the configured body; nil: that
 }
 
 // errRequestTimeout says an endpoint did not answer in time.
@@ -87,11 +90,11 @@ func (r Runner) newRequest(ctx context.Context, env tasks.Env, m message) (*http
 	if err != nil {
 		return nil, err
 	}
-	body, err := env.Expand("http.body", r.Body)
+	body, err := r.body(env, m)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, DefaultMethod), target, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, DefaultMethod), target, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("http.url: %w", withoutURL(err))
 	}
@@ -108,6 +111,14 @@ func (r Runner) newRequest(ctx context.Context, env tasks.Env, m message) (*http
 	}
 	describe(request.Header, env, m)
 	return request, nil
+}
+
+func (r Runner) body(env tasks.Env, m message) ([]byte, error) {
+	if m.batch != nil {
+		return m.batch.Body, nil
+	}
+	body, err := env.Expand("http.body", r.Body)
+	return []byte(body), err
 }
 
 // authorize sets the bearer token, read anew each time since it may be replaced.
@@ -133,8 +144,11 @@ func describe(header http.Header, env tasks.Env, m message) {
 	header.Set("Shardctl-Instance", env.Instance)
 	header.Set("Shardctl-Event", m.event)
 	header.Set("Idempotency-Key", m.idem)
-	if m.event != eventTick {
+	if m.event != eventTick && m.event != eventBatch {
 		header.Set("Shardctl-Valid-For", seconds(m.validFor))
+	}
+	if m.batch != nil && m.batch.Type != "" {
+		header.Set("Content-Type", m.batch.Type)
 	}
 	if !m.start.ScheduledAt.IsZero() {
 		header.Set("Shardctl-Scheduled-At", m.start.Tick())
