@@ -11,7 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// base is the schema less the kinds of tasks. A line with "(kinds)" stands where their definitions, or fields for them, belong.
+// base is the schema less the kinds of tasks. A line with "(kinds)" stands where their definitions, or fields for
+// them, belong.
 //
 //go:embed base.schema.json
 var base string

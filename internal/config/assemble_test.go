@@ -66,9 +66,9 @@ func (k sayKind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 
 func (say) Kind() string { return "say" }
 
-func (s say) Validate(tasks.Use) []decode.Fault {
+func (s say) Validate(tasks.Use) []decode.FieldError {
 	if s.Text == "" {
-		return []decode.Fault{{Path: []string{"text"}, Message: "is required"}}
+		return []decode.FieldError{{Path: []string{"text"}, Message: "is required"}}
 	}
 	return nil
 }
@@ -88,7 +88,8 @@ func (s say) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	return tasks.Ending{ByItself: true}
 }
 
-// A kind of task is one registration: this one is read from YAML, checked, printed and run, and nothing else knows of it.
+// A kind of task is one registration: this one is read from YAML, checked, printed and run, and nothing else knows
+// of it.
 func TestKindThatOnlyATestKnows(t *testing.T) {
 	said := make(chan string, 10)
 	all, err := tasks.NewKinds(append(kinds.All().All(), sayKind{said})...)
@@ -135,7 +136,7 @@ func TestKindThatOnlyATestKnows(t *testing.T) {
 	}
 }
 
-// runs runs a task until it has ended for good.
+// runs has a supervisor run a task until it has ended for good.
 func runs(t *testing.T, task tasks.Task, change ...func(*tasks.Config)) {
 	t.Helper()
 	cfg := tasks.Config{Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} }}

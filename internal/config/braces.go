@@ -14,9 +14,9 @@ const maxNames = 100_000
 
 var braceRange = regexp.MustCompile(`^([0-9]{1,9})\.\.([0-9]{1,9})$`)
 
-// braceNames makes the names that a name with braces stands for, in order, the last braces changing fastest. Without braces it
-// is the name itself. Braces hold a list {a,b} or a range {1..9}; a range with a leading zero, {01..99}, has
-// names of equal width; one that falls, {9..1}, counts down. At most limit names are made: more are an error.
+// braceNames makes the names that a name with braces stands for, in order, the last braces changing fastest. Without
+// braces it is the name itself. Braces hold a list {a,b} or a range {1..9}; a range with a leading zero, {01..99},
+// has names of equal width; one that falls, {9..1}, counts down. At most limit names are made: more are an error.
 func braceNames(pattern string, limit int) ([]string, error) {
 	names := []string{""}
 	rest := pattern
@@ -52,7 +52,8 @@ func braceNames(pattern string, limit int) ([]string, error) {
 
 func hasBraces(pattern string) bool { return strings.Contains(pattern, "{") }
 
-// nextBraces cuts off what stands before the next braces, and what stands in them; inside is empty when there are none.
+// nextBraces cuts off what stands before the next braces, and what stands in them; inside is empty when there are
+// none.
 func nextBraces(text string) (literal, inside, after string, err error) {
 	open := strings.IndexAny(text, "{}")
 	if open < 0 {

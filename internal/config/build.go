@@ -134,7 +134,8 @@ func (l *loader) apart(root *decode.Node, s *Settings) {
 	}
 }
 
-// sameAddress says whether one listener takes the other's address: the port is the same, and the host or one of them all there are.
+// sameAddress says whether one listener takes the other's address: the port is the same, and the host or one of them
+// all there are.
 func sameAddress(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -203,8 +204,8 @@ func isAddress(text string) bool {
 	return hostOrIP.MatchString(host)
 }
 
-// advertise is where others reach the server: what is written, with the port of listen when it has none; else the host of
-// listen, $(POD_IP) or the machine's address.
+// advertise is where others reach the server: what is written, with the port of listen when it has none; else the
+// host of listen, $(POD_IP) or the machine's address.
 func (l *loader) advertise(n *decode.Node, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

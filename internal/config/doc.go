@@ -18,7 +18,9 @@
 // A default that does not go with a task is left out for it: restart for a task with a schedule, exec for one with
 // http. Written in the task itself it is an error.
 //
-// SHARDCTL_INDEX is the place of a name among those that its braces make, counted from 0; the last braces change fastest.
+// SHARDCTL_INDEX is the place of a name among those that its braces make, counted from 0; the last braces change
+// fastest.
 //
-// Errors never quote what a variable holds, the store's URI, or texts of what tasks run; [Settings.Print] shows what comes from outside the files as it is written.
+// Errors never quote what a variable holds, the store's URI, or texts of what tasks run; [Settings.Print] shows what
+// comes from outside the files as it is written.
 package config

@@ -7,8 +7,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// expandAll replaces the variables of a file, once, before it is checked. Left as they are written: texts of what runs, which
-// are replaced at each start, and values in which a task's own variables occur, which depend on the task.
+// expandAll replaces the variables of a file, once, before it is checked. Left as they are written: texts of what
+// runs, which are replaced at each start, and values in which a task's own variables occur, which depend on the
+// task.
 func (l *loader) expandAll(root *decode.Node) {
 	for _, e := range root.Entries {
 		if e.Name != "groups" {
@@ -34,7 +35,8 @@ func (l *loader) expandAll(root *decode.Node) {
 
 var shellVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// checkDollar refuses ${NAME}, which nothing replaces: what was meant is $(NAME). Within a text of what runs it may be for a shell.
+// checkDollar refuses ${NAME}, which nothing replaces: what was meant is $(NAME). Within a text of what runs it may
+// be for a shell.
 func (l *loader) checkDollar(n *decode.Node, runner bool) {
 	found := shellVariable.FindStringSubmatch(n.Raw)
 	switch {

@@ -178,7 +178,7 @@ func (l *loader) once(group string, made names) {
 		}
 	}
 	for _, first := range order {
-		also := "at " + first.Place.String() + " as well"
+		also := "at " + first.String() + " as well"
 		if first == made.node {
 			also = "twice by these braces"
 		}
@@ -189,8 +189,8 @@ func (l *loader) once(group string, made names) {
 	}
 }
 
-// canonical is a task as it is written, its defaults included, and the names it makes but for their braces: what the order of
-// fields, comments and files does not change.
+// canonical is a task as it is written, its defaults included, and the names it makes but for their braces: what the
+// order of fields, comments and files does not change.
 func canonical(task *decode.Node) string {
 	name := task.Get("name")
 	text := ""

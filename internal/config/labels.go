@@ -29,7 +29,8 @@ func (l *loader) labels(n *decode.Node) map[string]string {
 	return labels
 }
 
-// matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable; here it is final.
+// matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable;
+// here it is final.
 func (l *loader) matching(form *regexp.Regexp, n *decode.Node, unset string) string {
 	text := l.Text(n, unset)
 	if n != nil && !n.Bad && n.Shape == decode.Scalar && !form.MatchString(text) {

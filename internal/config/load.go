@@ -17,8 +17,8 @@ type Options struct {
 	Callbacks *tasks.Registry
 }
 
-// Load reads a configuration from files and directories, in that order. The error is of type [decode.Errors] and has everything that is
-// wrong at once. It never quotes a password or what a variable holds.
+// Load reads a configuration from files and directories, in that order. The error is of type [decode.Errors] and has
+// everything that is wrong at once. It never quotes a password or what a variable holds.
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
@@ -74,7 +74,8 @@ func (l *loader) read(file string) *decode.Node {
 	return root
 }
 
-// join makes one mapping of several files, less their groups. Everything in it stands once, but version, which is of each file.
+// join makes one mapping of several files, less their groups. Everything in it stands once, but version, which is of
+// each file.
 func join(roots []*decode.Node, p *decode.Problems) *decode.Node {
 	joined := &decode.Node{Shape: decode.Mapping, Index: -1, Place: decode.Place{File: roots[0].File, Line: 1, Col: 1}}
 	for _, root := range roots {

@@ -48,8 +48,9 @@ func (l *loader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 	return slices.Compact(wrong)
 }
 
-// withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A default that
-// does not go with the task, as restart with a schedule, is left out: one group may hold tasks of all kinds.
+// withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A
+// default that does not go with the task, as restart with a schedule, is left out: one group may hold tasks of all
+// kinds.
 func (l *loader) withDefaults(task, defaults *decode.Node) *decode.Node {
 	if defaults == nil || task.Shape != decode.Mapping {
 		return task

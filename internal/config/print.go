@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside the files stand as they
-// are written, $(NAME) or $(file:PATH), and passwords of URIs are hidden.
+// Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside
+// the files stand as they are written, $(NAME) or $(file:PATH), and passwords of URIs are hidden.
 func (s *Settings) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)

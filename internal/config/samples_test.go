@@ -65,8 +65,8 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	}
 	shown := map[*jsonschema.Schema]map[string]bool{}
 	fieldsIn(root, shown)
-	// In defaults not every field of a task is shown again; notify is the alternative to delay; a callback is shown as a comment,
-	// since every sample must run.
+	// In defaults not every field of a task is shown again; notify is the alternative to delay; a callback is shown
+	// as a comment, since every sample must run.
 	elsewhere := slices.Concat(kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked, []string{"weight", "timeZone", "notify"})
 	for schema, names := range shown {
 		_, isTask := schema.Properties["name"]

@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks' runners
-// replaced. Nobody changes it once [Load] has returned it.
+// Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks'
+// runners replaced. Nobody changes it once [Load] has returned it.
 type Settings struct {
 	Cluster  string // several clusters can share one database
 	Instance string // this replica's name
@@ -16,8 +16,8 @@ type Settings struct {
 	Labels   map[string]string
 	Revision int64 // of the task lists: where replicas differ, the higher one holds
 	MaxTasks int   // most tasks this instance owns over all groups; 0: no limit
-	// Rollout names what this replica was started from: while two run side by side, keys that move go to the newer. Empty: the
-	// program's version and a hash of it.
+	// Rollout names what this replica was started from: while two run side by side, keys that move go to the newer.
+	// Empty: the program's version and a hash of it.
 	Rollout string
 	Pod     Pod
 
@@ -116,8 +116,8 @@ type Group struct {
 	Cap      *int              // most tasks one instance owns in this group; nil: no cap
 	Selector map[string]string // labels an instance must have to own any; empty: all may
 	Tasks    []tasks.Task      // braces expanded, in the order of the files
-	// Hash says which list this is, equal on replicas with equal lists: of the tasks' names and fields as written and the
-	// selector, never of what variables hold. The cap is left out, since each replica may have its own.
+	// Hash says which list this is, equal on replicas with equal lists: of the tasks' names and fields as written
+	// and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
 	Hash string
 
 	written      written   // of the group itself

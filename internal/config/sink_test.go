@@ -49,7 +49,7 @@ func (k feedKind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 
 func (feed) Kind() string { return "feed" }
 
-func (f feed) Validate(use tasks.Use) []decode.Fault {
+func (f feed) Validate(use tasks.Use) []decode.FieldError {
 	return decode.Within(f.Sink.Kind(), f.Sink.Validate(use))
 }
 
@@ -180,11 +180,18 @@ func TestDeliveryEndsWithItsContext(t *testing.T) {
 		t.Errorf("Deliver returned %v, want why its context ended", err)
 	}
 	cancel()
-	for open := true; open; {
+	for {
 		select {
-		case <-results:
-		case <-done:
-			open = false
+		case err := <-results:
+			if err == nil {
+				t.Error("a batch that never ends was worked on")
+			}
+			continue
+		case err := <-done:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Run returned %v", err)
+			}
+			return
 		}
 	}
 }

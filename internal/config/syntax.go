@@ -15,8 +15,8 @@ import (
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// syntaxError is what the YAML reader says, at the place where it stops. The reader itself names a line at most, and often the one
-// in which the broken mapping or list begins.
+// syntaxError is what the YAML reader says, at the place where it stops. The reader itself names a line at most, and
+// often the one in which the broken mapping or list begins.
 func syntaxError(file string, content []byte, err error) decode.Error {
 	before := content[:stop(content, err.Error())]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
@@ -32,9 +32,9 @@ var closers = []string{"", ":", "]", "}", "]]", "}}", "]}", "}]", "]]]", "}}}"}
 // noColon is what the reader says, before anything else, of a beginning that ends within a key.
 const noColon = "could not find expected ':'"
 
-// stop is where the reader stops. It goes from left to right, so that what follows makes no difference: the place is the end of the
-// shortest beginning of the content that it refuses in the same words, however that is closed. What is open at the end of the file begins at
-// the end of the shortest beginning that cannot be a whole file.
+// stop is where the reader stops. It goes from left to right, so that what follows makes no difference: the place is
+// the end of the shortest beginning of the content that it refuses in the same words, however that is closed. What
+// is open at the end of the file begins at the end of the shortest beginning that cannot be a whole file.
 func stop(content []byte, message string) int {
 	end := sort.Search(len(content), func(n int) bool {
 		same := false
@@ -66,7 +66,8 @@ func refusal(content []byte, closer string) string {
 	return ""
 }
 
-// wordStart is where the word begins, or the punctuation stands, that ends at end. Where a key is not expected, it is the key.
+// wordStart is where the word begins, or the punctuation stands, that ends at end. Where a key is not expected, it
+// is the key.
 func wordStart(content []byte, end int, message string) int {
 	before := strings.TrimRight(string(content[:end]), " \r\n")
 	if strings.Contains(message, "did not find expected") {

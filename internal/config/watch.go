@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// settle is how long the files must be quiet: an editor or a ConfigMap changes them in several steps. Where they never are, they
-	// are looked at all the same after patience; and never more often than every lookEvery.
+	// settle is how long the files must be quiet: an editor or a ConfigMap changes them in several steps. Where they
+	// never are, they are looked at all the same after patience; and never more often than every lookEvery.
 	settle    = 100 * time.Millisecond
 	patience  = time.Second
 	lookEvery = 500 * time.Millisecond
@@ -20,13 +20,14 @@ const (
 	pollEvery = 10 * time.Second
 )
 
-// Watcher loads a configuration again when its files change, or when Trigger asks for it. Fill in the exported fields, then Run it.
+// Watcher loads a configuration again when its files change, or when Trigger asks for it. Fill in the exported
+// fields, then Run it.
 type Watcher struct {
 	Paths   []string // as for [Load]
 	Options Options  // as for [Load]
-	// Applied is called with the configuration to go on with: Current with new task lists. restart names the fields outside
-	// the task lists that have changed as well, and wait for a restart; see [Changed]. It is called also when a refused
-	// configuration is good again, and after each Trigger.
+	// Applied is called with the configuration to go on with: Current with new task lists. restart names the fields
+	// outside the task lists that have changed as well, and wait for a restart; see [Changed]. It is called also
+	// when a refused configuration is good again, and after each Trigger.
 	Applied func(s *Settings, restart []string)
 	// Refused is called when the configuration cannot be used, with [decode.Errors]; the last good one stays.
 	Refused func(err error)
@@ -41,8 +42,8 @@ func NewWatcher(paths []string, opts Options) *Watcher {
 	return &Watcher{Paths: paths, Options: opts, triggers: make(chan struct{}, 1), links: filepath.EvalSymlinks}
 }
 
-// Trigger loads the configuration again, changed or not, as SIGHUP asks for. It may be called concurrently and never blocks;
-// before Run it counts once Run begins.
+// Trigger loads the configuration again, changed or not, as SIGHUP asks for. It may be called concurrently and never
+// blocks; before Run it counts once Run begins.
 func (w *Watcher) Trigger() {
 	select {
 	case w.triggers <- struct{}{}:
@@ -50,8 +51,8 @@ func (w *Watcher) Trigger() {
 	}
 }
 
-// Run watches until ctx ends, and returns its error. current is what the process was started with. Hooks are called from Run's
-// own goroutine, one at a time.
+// Run watches until ctx ends, and returns its error. current is what the process was started with. Hooks are called
+// from Run's own goroutine, one at a time.
 //
 // A file is watched by its directory, since editors and ConfigMaps put new files in its place. Where the system cannot
 // watch, the files are read every 10 s.
@@ -103,7 +104,8 @@ func (w *Watcher) watch(notify *fsnotify.Watcher, before watched) watched {
 	}
 	now := watchedBy(w.Paths, w.links)
 	for _, dir := range now.dirs {
-		// A directory put in the place of another is another one under the same name: adding it again is the way to follow.
+		// A directory put in the place of another is another one under the same name: adding it again is the way to
+		// follow.
 		if err := notify.Add(dir); err != nil {
 			w.Logger.V(1).Info("cannot watch a directory of the configuration", "directory", dir, "error", err.Error())
 		}

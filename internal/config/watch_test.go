@@ -249,8 +249,8 @@ func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 	}
 }
 
-// A log or a database in the directory of the configuration is written to thousands of times a second: an event of theirs must not cost
-// a look at the files, nor at the links that lead to them.
+// A log or a database in the directory of the configuration is written to thousands of times a second: an event of
+// theirs must not cost a look at the files, nor at the links that lead to them.
 func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
@@ -300,7 +300,7 @@ func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	start := time.Now()
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := start.Add
 	var p pace
 	if d := p.event(at(0)); d != settle {
 		t.Errorf("after the first event: %s, want %s", d, settle)

@@ -6,11 +6,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// written are the values of fields, by field, that came from outside the file, as the file has them: $(NAME), $(file:PATH). They are
-// shown instead of what came in.
+// written are the values of fields, by field, that came from outside the file, as the file has them: $(NAME),
+// $(file:PATH). They are shown instead of what came in.
 type written map[string]string
 
-// note adds what stands in n, under the name that the field has for whoever prints it. A task's own variables do not come from outside.
+// note adds what stands in n, under the name that the field has for whoever prints it. A task's own variables do not
+// come from outside.
 func (w written) note(prefix string, n *decode.Node) {
 	from := n.Field()
 	n.Scalars(func(n *decode.Node) {

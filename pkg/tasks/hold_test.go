@@ -25,7 +25,7 @@ type named string
 func (n named) Kind() string                 { return "callback" }
 func (n named) NeedsRestart(old Runner) bool { return old != Runner(n) }
 
-func (named) Validate(Use) []decode.Fault { return nil }
+func (named) Validate(Use) []decode.FieldError { return nil }
 func (n named) Print(Use) any             { return string(n) }
 
 func (n named) Run(ctx context.Context, env Env) Ending {
@@ -43,7 +43,7 @@ type shell string
 func (s shell) Kind() string                 { return "exec" }
 func (s shell) NeedsRestart(old Runner) bool { return old != Runner(s) }
 
-func (shell) Validate(Use) []decode.Fault { return nil }
+func (shell) Validate(Use) []decode.FieldError { return nil }
 func (s shell) Print(Use) any             { return string(s) }
 
 func (s shell) Run(ctx context.Context, env Env) Ending {

@@ -11,13 +11,14 @@ import (
 type Kind interface {
 	// Name is the field of a task that chooses the kind, and the key of its definition in the schema.
 	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value. It may refer to definitions of the whole, such as #/$defs/text.
-	// A text of it that has neither a pattern nor an enum stays as it is written, for the runner to expand at each start.
+	// Schema is the JSON Schema (draft 2020-12) of the field's value. It may refer to definitions of the whole, such
+	// as #/$defs/text. A text of it that has neither a pattern nor an enum stays as it is written, for the runner to
+	// expand at each start.
 	Schema() string
 	// Fields says which fields of a task go with the kind.
 	Fields() Fields
-	// Parse reads the field's value, which has passed the schema, wherever it stands. What is wrong beyond single values is for
-	// the runner's Validate.
+	// Parse reads the field's value, which has passed the schema, wherever it stands. What is wrong beyond single
+	// values is for the runner's Validate.
 	Parse(n *decode.Node, r *decode.Reader) Runner
 }
 

@@ -17,8 +17,9 @@ import (
 type Runner interface {
 	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
 	Kind() string
-	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are known.
-	Validate(use Use) []decode.Fault
+	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are
+	// known.
+	Validate(use Use) []decode.FieldError
 	// Print is what stands in a configuration for it, defaults filled in: text, a list, or [decode.Fields].
 	Print(use Use) any
 	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.

@@ -73,7 +73,7 @@ type program string
 func (p program) Kind() string                 { return "exec" }
 func (p program) NeedsRestart(old Runner) bool { return old != Runner(p) }
 
-func (program) Validate(Use) []decode.Fault { return nil }
+func (program) Validate(Use) []decode.FieldError { return nil }
 func (p program) Print(Use) any             { return string(p) }
 
 func (p program) Run(ctx context.Context, env Env) Ending {

@@ -26,9 +26,9 @@ func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
 func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner { return Runner(r.Text(n, "")) }
 
 // Validate checks that a function of that name is registered.
-func (r Runner) Validate(use tasks.Use) []decode.Fault {
+func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	if r == "" {
-		return []decode.Fault{{Message: "is empty, must be a name registered in Go"}}
+		return []decode.FieldError{{Message: "is empty, must be a name registered in Go"}}
 	}
 	if use.Callbacks == nil {
 		return nil
@@ -38,10 +38,10 @@ func (r Runner) Validate(use tasks.Use) []decode.Fault {
 	}
 	names := use.Callbacks.Names()
 	if len(names) == 0 {
-		return []decode.Fault{{Message: fmt.Sprintf("is %q, but this program has no callbacks: they are registered in Go, by a service that embeds pkg/tasks",
+		return []decode.FieldError{{Message: fmt.Sprintf("is %q, but this program has no callbacks: they are registered in Go, by a service that embeds pkg/tasks",
 			decode.Clipped(string(r)))}}
 	}
-	return []decode.Fault{{Must: "one of those registered in Go: " + strings.Join(names, ", ")}}
+	return []decode.FieldError{{Must: "one of those registered in Go: " + strings.Join(names, ", ")}}
 }
 
 // Print is the name.

@@ -16,8 +16,8 @@ const maxExpandedFile = 1 << 20
 //	$(file:/path)  the file's content less its trailing line ends, at most 1 MiB, read now
 //	$$(            a plain $(
 //
-// NAME is [A-Za-z_][A-Za-z0-9_]*. One of these forms without its ")" is an error. Every other "$" stays as it is. Errors name the variable or
-// file, never a value. Expand may be called concurrently if lookup may.
+// NAME is [A-Za-z_][A-Za-z0-9_]*. One of these forms without its ")" is an error. Every other "$" stays as it is.
+// Errors name the variable or file, never a value. Expand may be called concurrently if lookup may.
 func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "$(") {
 		return text, nil
@@ -46,8 +46,8 @@ func Expand(text string, lookup func(name string) (string, bool)) (string, error
 	return out.String(), nil
 }
 
-// expandOne replaces the reference that text, which begins with "$(", begins with, and returns what follows it. What is no
-// reference gives its "$(" back.
+// expandOne replaces the reference that text, which begins with "$(", begins with, and returns what follows it. What
+// is no reference gives its "$(" back.
 func expandOne(text string, lookup func(string) (string, bool)) (value, rest string, err error) {
 	inner, rest, closed := strings.Cut(text[2:], ")")
 	name := leadingName(inner)

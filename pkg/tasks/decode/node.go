@@ -17,8 +17,8 @@ type Place struct {
 // String is FILE:LINE:COL.
 func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
 
-// Node is a value of a configuration: where it stands, what is written there, and what may stand there. Its reading methods may be
-// called on nil, which is what is left out.
+// Node is a value of a configuration: where it stands, what is written there, and what may stand there. Its reading
+// methods may be called on nil, which is what is left out.
 type Node struct {
 	Place
 	Parent *Node
@@ -189,14 +189,15 @@ func (n *Node) VariableOnly() bool { return variableOnly.MatchString(n.Raw) }
 
 // Find is the node at a path of names and indices below n, or the last on the way to it.
 func (n *Node) Find(path []string) *Node {
-	if found, in := n.find(path); found == nil {
+	found, in := n.find(path)
+	if found == nil {
 		return in
-	} else {
-		return found
 	}
+	return found
 }
 
-// find is the node at a path of names and indices below n; nil when it is left out, and then the node that it would be in.
+// find is the node at a path of names and indices below n; nil when it is left out, and then the node that it would
+// be in.
 func (n *Node) find(path []string) (found, in *Node) {
 	for _, step := range path {
 		in = n

@@ -53,7 +53,8 @@ func Short(d time.Duration) string {
 	}
 }
 
-// userInfo is USER:PASSWORD@ in a URI; the last @ before a blank or quote ends it, so that a password with @ is hidden whole.
+// userInfo is USER:PASSWORD@ in a URI; the last @ before a blank or quote ends it, so that a password with @ is
+// hidden whole.
 var userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"':/@]*):([^\s"']*)@`)
 
 // Masked stands where a secret was.

@@ -95,8 +95,8 @@ func (p *Problems) AddAt(at Place, field, format string, args ...any) {
 	})
 }
 
-// Refuse says that a scalar is none of what is allowed, unless something was said about it already. It quotes what is written, never what a
-// variable holds.
+// Refuse says that a scalar is none of what is allowed, unless something was said about it already. It quotes what
+// is written, never what a variable holds.
 func (p *Problems) Refuse(n *Node, allowed string) {
 	switch {
 	case n.Bad:
@@ -107,18 +107,19 @@ func (p *Problems) Refuse(n *Node, allowed string) {
 	}
 }
 
-// Fault is something wrong with a value that was read, or made in Go: what a node's place is found by.
-type Fault struct {
+// FieldError is something wrong with a value that was read, or made in Go: what a node's place is found by.
+type FieldError struct {
 	// Path leads to the field, by names and indices: []string{"command", "0"}.
 	Path []string
 	// Name says that the field's name is wrong, not what it holds.
 	Name bool
-	// Must is what the value must be, in words; Message says instead what is wrong where that says too little, or the value is not to be quoted.
+	// Must is what the value must be, in words; Message says instead what is wrong where that says too little, or
+	// the value is not to be quoted.
 	Must, Message string
 }
 
 // Error says what is wrong, without a place.
-func (f Fault) Error() string {
+func (f FieldError) Error() string {
 	message := f.Message
 	if message == "" {
 		message = "must be " + f.Must
@@ -134,15 +135,16 @@ func (f Fault) Error() string {
 }
 
 // Within are faults of a value that stands in a field of another.
-func Within(field string, faults []Fault) []Fault {
+func Within(field string, faults []FieldError) []FieldError {
 	for i := range faults {
 		faults[i].Path = append([]string{field}, faults[i].Path...)
 	}
 	return faults
 }
 
-// AddFaults says at their places what is wrong with the value that was read from n. Nothing is said of what is known to be bad.
-func (p *Problems) AddFaults(n *Node, faults []Fault) {
+// AddFaults says at their places what is wrong with the value that was read from n. Nothing is said of what is known
+// to be bad.
+func (p *Problems) AddFaults(n *Node, faults []FieldError) {
 	for _, f := range faults {
 		at, in := n.find(f.Path)
 		switch {

@@ -8,8 +8,8 @@ import (
 // Lookup finds a variable, as [os.LookupEnv] does.
 type Lookup = func(name string) (value string, ok bool)
 
-// Reader reads fields, and gathers what is wrong with them. Each method gives what is written, or the default when the field
-// is left out or wrong.
+// Reader reads fields, and gathers what is wrong with them. Each method gives what is written, or the default when
+// the field is left out or wrong.
 type Reader struct {
 	Problems
 	// Scope is what variables hold where the fields are read, the task's own among them.
@@ -122,8 +122,8 @@ func (r *Reader) TextList(n *Node) []string {
 	return list
 }
 
-// CheckStart says which variables in the texts of n will not be set when the task starts. The fields of also are the names of others that
-// will be; nil: there are none.
+// CheckStart says which variables in the texts of n will not be set when the task starts. The fields of also are the
+// names of others that will be; nil: there are none.
 func (r *Reader) CheckStart(n, also *Node) {
 	if r.AtStart == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Deliver runs the command once for the batch, with its body as standard input and its ID as SHARDCTL_BATCH_ID. Exit status 0 says that it
-// was worked on.
+// Deliver runs the command once for the batch, with its body as standard input and its ID as SHARDCTL_BATCH_ID. Exit
+// status 0 says that it was worked on.
 func (r Runner) Deliver(ctx context.Context, env tasks.Env, batch tasks.Batch) error {
 	command, err := r.command(env, tasks.Variables{"SHARDCTL_BATCH_ID": batch.ID})
 	if err != nil {

@@ -45,16 +45,16 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 }
 
 // Validate checks the command and the names of its variables.
-func (r Runner) Validate(tasks.Use) []decode.Fault {
-	var faults []decode.Fault
+func (r Runner) Validate(tasks.Use) []decode.FieldError {
+	var faults []decode.FieldError
 	switch {
 	case len(r.Command) == 0:
-		faults = append(faults, decode.Fault{Path: []string{"command"}, Message: "is required: a list of the program and its arguments"})
+		faults = append(faults, decode.FieldError{Path: []string{"command"}, Message: "is required: a list of the program and its arguments"})
 	case r.Command[0] == "":
-		faults = append(faults, decode.Fault{Path: []string{"command", "0"}, Message: "is empty, must be a program"})
+		faults = append(faults, decode.FieldError{Path: []string{"command", "0"}, Message: "is empty, must be a program"})
 	}
 	for name := range r.Env {
-		message := ""
+		var message string
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
 			message = "the name of a variable must not be empty or hold ="
@@ -63,9 +63,9 @@ func (r Runner) Validate(tasks.Use) []decode.Fault {
 		default:
 			continue
 		}
-		faults = append(faults, decode.Fault{Path: []string{"env", name}, Name: true, Message: message})
+		faults = append(faults, decode.FieldError{Path: []string{"env", name}, Name: true, Message: message})
 	}
-	slices.SortFunc(faults, func(a, b decode.Fault) int { return strings.Compare(fmt.Sprint(a.Path), fmt.Sprint(b.Path)) })
+	slices.SortFunc(faults, func(a, b decode.FieldError) int { return strings.Compare(fmt.Sprint(a.Path), fmt.Sprint(b.Path)) })
 	return faults
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Deliver sends the batch as one request, in place of the configured body: Shardctl-Event is batch, Idempotency-Key its ID, Content-Type its
-// type. A status of 2xx says that it was worked on.
+// Deliver sends the batch as one request, in place of the configured body: Shardctl-Event is batch, Idempotency-Key
+// its ID, Content-Type its type. A status of 2xx says that it was worked on.
 func (r Runner) Deliver(ctx context.Context, env tasks.Env, batch tasks.Batch) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.Timeout, DefaultTimeout), errRequestTimeout)
 	defer cancel()

@@ -368,8 +368,8 @@ func (*sender) Turn(context.Context) (done func(), err error) { return func() {}
 func (*sender) Running()                                      {}
 func (*sender) Trouble(error)                                 {}
 
-// A configuration that was read again may name another lease than the one that the replica runs with: a time-out that would fit that one
-// must not keep the task from starting under this.
+// A configuration that was read again may name another lease than the one that the replica runs with: a time-out
+// that would fit that one must not keep the task from starting under this.
 func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		0:                "13", // of the 18 s that the hold has, less a quarter of the running lease of 20 s

@@ -46,22 +46,22 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: a method, the name of a header
 
 // Validate checks the URL, the method, the headers and the time-out.
-func (r Runner) Validate(use tasks.Use) []decode.Fault {
-	var faults []decode.Fault
+func (r Runner) Validate(use tasks.Use) []decode.FieldError {
+	var faults []decode.FieldError
 	variable := func(text string) bool { return strings.Contains(text, "$(") }
 	switch {
 	case r.URL == "":
-		faults = append(faults, decode.Fault{Path: []string{"url"}, Message: "is required"})
+		faults = append(faults, decode.FieldError{Path: []string{"url"}, Message: "is required"})
 	case !variable(r.URL) && !isWebURL(r.URL):
 		// Not quoted: it may hold a password.
-		faults = append(faults, decode.Fault{Path: []string{"url"}, Message: "is not a URL to call, must be http://HOST… or https://HOST…"})
+		faults = append(faults, decode.FieldError{Path: []string{"url"}, Message: "is not a URL to call, must be http://HOST… or https://HOST…"})
 	}
 	if r.Method != "" && !variable(r.Method) && !token.MatchString(r.Method) {
-		faults = append(faults, decode.Fault{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
+		faults = append(faults, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
 	}
 	if !use.Ticks && 3*r.Timeout >= use.Lease && r.Timeout > 0 {
 		// An endpoint that holds the task is asked every third of the lease, so it has to answer within that.
-		faults = append(faults, decode.Fault{Path: []string{"timeout"}, Must: "less than a third of lease.duration " + decode.Short(use.Lease)})
+		faults = append(faults, decode.FieldError{Path: []string{"timeout"}, Must: "less than a third of lease.duration " + decode.Short(use.Lease)})
 	}
 	return append(faults, r.validateHeaders()...)
 }
@@ -76,20 +76,20 @@ func isWebURL(text string) bool {
 	return err == nil && port > 0
 }
 
-func (r Runner) validateHeaders() []decode.Fault {
-	var faults []decode.Fault
+func (r Runner) validateHeaders() []decode.FieldError {
+	var faults []decode.FieldError
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		path, lower := []string{"headers", name}, strings.ToLower(name)
 		switch {
 		case !token.MatchString(name):
-			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "is not the name of a header"})
+			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "is not the name of a header"})
 		case strings.HasPrefix(lower, "shardctl-") || lower == "idempotency-key":
-			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "is set by shardctl for every request: choose another name"})
+			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "is set by shardctl for every request: choose another name"})
 		case lower == "authorization" && r.TokenFile != "":
-			faults = append(faults, decode.Fault{Path: path, Name: true, Message: "stands beside tokenFile, which sets it: use one of them"})
+			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "stands beside tokenFile, which sets it: use one of them"})
 		}
 		if strings.ContainsAny(r.Headers[name], "\r\n\x00") {
-			faults = append(faults, decode.Fault{Path: path, Message: "holds more than one line, a header has one"})
+			faults = append(faults, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})
 		}
 	}
 	return faults
