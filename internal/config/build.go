@@ -76,7 +76,9 @@ func (l *loader) lease(n *decode.Node) Lease {
 	deadline := n.Get("renewDeadline")
 	lease.RenewDeadline = l.Duration(deadline, most)
 	if lease.RenewDeadline > most || lease.RenewDeadline <= 0 {
-		l.Refuse(deadline, "more than 0s and at most "+decode.Short(most)+", three quarters of lease.duration "+decode.Short(lease.Duration))
+		l.Refuse(deadline,
+			"more than 0s and at most "+decode.Short(most)+
+				", three quarters of lease.duration "+decode.Short(lease.Duration))
 		lease.RenewDeadline = most
 	}
 	return lease
@@ -90,7 +92,8 @@ func (l *loader) rebalance(n *decode.Node) Rebalance {
 		RestartGrace: l.Duration(n.Get("restartGrace"), 0),
 	}
 	if r.OnRestart == OnRestartWait && r.RestartGrace <= 0 {
-		l.AddAt(n.Get("onRestart").Place, "rebalance.restartGrace", "must be more than 0s with onRestart: wait, it says how long to wait")
+		l.AddAt(n.Get("onRestart").Place, "rebalance.restartGrace",
+			"must be more than 0s with onRestart: wait, it says how long to wait")
 	}
 	return r
 }
@@ -101,7 +104,8 @@ func (l *loader) server(n *decode.Node) Server {
 	ca := n.Get("tls").Get("caFile")
 	s.TLS.CAFile = l.Text(ca, "")
 	if s.TLS.CAFile != "" && !s.TLS.Enabled() {
-		l.AddAt(ca.Place, "server.tls.caFile", "needs certFile and keyFile: replicas trust each other by it when they serve TLS")
+		l.AddAt(ca.Place, "server.tls.caFile",
+			"needs certFile and keyFile: replicas trust each other by it when they serve TLS")
 	}
 	return s
 }
@@ -117,7 +121,9 @@ func (l *loader) admin(n *decode.Node) Admin {
 		return a
 	}
 	if a.TokensFile == "" && !onLoopback(a.Listen) {
-		l.AddAt(listen.Place, "admin.tokensFile", "is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"", listen.Quoted())
+		l.AddAt(listen.Place, "admin.tokensFile",
+			"is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"",
+			listen.Quoted())
 	}
 	return a
 }
@@ -150,7 +156,8 @@ func sameAddress(a, b string) bool {
 	if addrA.IsValid() && addrB.IsValid() {
 		return addrA == addrB || addrA.IsUnspecified() || addrB.IsUnspecified()
 	}
-	return strings.EqualFold(hostA, hostB) || addrA.IsValid() && addrA.IsUnspecified() || addrB.IsValid() && addrB.IsUnspecified()
+	return strings.EqualFold(hostA,
+		hostB) || addrA.IsValid() && addrA.IsUnspecified() || addrB.IsValid() && addrB.IsUnspecified()
 }
 
 // hostAddr is a host as an address: an empty one is all of the machine's. It is not valid for a name.

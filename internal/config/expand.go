@@ -42,7 +42,8 @@ func (l *loader) checkDollar(n *decode.Node, runner bool) {
 	switch {
 	case found == nil, runner && found[0] != n.Raw:
 	case runner:
-		l.Add(n, "is %q, which nothing replaces: write $(%s), or ${%s:-} where a shell is to replace it", n.Raw, found[1], found[1])
+		l.Add(n, "is %q, which nothing replaces: write $(%s), or ${%s:-} where a shell is to replace it", n.Raw,
+			found[1], found[1])
 	default:
 		l.Add(n, "holds %q, which nothing replaces: write $(%s)", found[0], found[1])
 	}

@@ -37,7 +37,8 @@ func (l *loader) groups(files []*decode.Node, s *Settings) []Group {
 				continue
 			}
 			if first := here[text]; first != nil {
-				l.Add(name, "group %q is named in line %d as well: a group stands once in a file", decode.Clipped(text), first.Line)
+				l.Add(name, "group %q is named in line %d as well: a group stands once in a file",
+					decode.Clipped(text), first.Line)
 			}
 			here[text] = name
 			i := slices.IndexFunc(all, func(p *parts) bool { return p.name == text })

@@ -20,7 +20,8 @@ func (l *loader) labels(n *decode.Node) map[string]string {
 	for _, e := range n.Entries {
 		if !labelName.MatchString(e.Name) {
 			l.AddAt(e.Place, decode.Under(n.Field(), e.Name),
-				"the name of a label must be at most 253 letters, digits, '-', '_', '.' and '/', beginning and ending with a letter or digit")
+				"the name of a label must be at most 253 letters, digits, '-', '_', '.' and '/', "+
+					"beginning and ending with a letter or digit")
 		}
 		if text, ok := labels[e.Name]; ok && !labelValue.MatchString(text) {
 			l.Refuse(e.Value, e.Value.Rule.Allowed())

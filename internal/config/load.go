@@ -32,7 +32,8 @@ func Load(paths []string, opts Options) (*Settings, error) {
 		}
 	}
 	if len(roots) == 0 && len(l.Errs) == 0 {
-		l.Errs = append(l.Errs, decode.Error{File: files[0], Line: 1, Col: 1, Message: "is empty, store.uri is required"})
+		l.Errs = append(l.Errs,
+			decode.Error{File: files[0], Line: 1, Col: 1, Message: "is empty, store.uri is required"})
 	}
 	var s *Settings
 	if len(roots) > 0 {

@@ -129,11 +129,13 @@ func (c *converter) fill(n *decode.Node, y *yaml.Node) {
 			continue
 		}
 		if line, twice := lines[key.Value]; twice {
-			c.problems.AddAt(at.Place, decode.Under(n.Field(), key.Value), "stands twice, first in line %d: it may stand once", line)
+			c.problems.AddAt(at.Place, decode.Under(n.Field(), key.Value),
+				"stands twice, first in line %d: it may stand once", line)
 			continue
 		}
 		lines[key.Value] = at.Line
-		n.Entries = append(n.Entries, decode.Entry{Name: key.Value, Place: at.Place, Value: c.convert(value, fieldSchema(schemaOf(n), key.Value), at)})
+		n.Entries = append(n.Entries, decode.Entry{Name: key.Value, Place: at.Place, Value: c.convert(value,
+			fieldSchema(schemaOf(n), key.Value), at)})
 	}
 	for _, from := range merged {
 		c.merge(n, from)

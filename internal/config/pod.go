@@ -21,7 +21,8 @@ func (l *loader) pod(n *decode.Node) Pod {
 	hasContainer, hasDir := written(container, p.Container), written(dir, p.Dir)
 	switch {
 	case hasContainer && !hasDir:
-		l.AddAt(container.Place, "pod.dir", "is required beside container: a directory that outlives the container and no more, such as an emptyDir")
+		l.AddAt(container.Place, "pod.dir",
+			"is required beside container: a directory that outlives the container and no more, such as an emptyDir")
 	case hasDir && !hasContainer:
 		l.AddAt(dir.Place, "pod.container", "is required beside dir: the container's name in its pod")
 	case !hasContainer && p.UID != "":

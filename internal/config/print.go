@@ -69,45 +69,36 @@ func (s *Settings) fields() decode.Fields {
 	if _, outside := s.written["store.uri"]; outside && !s.Store.named {
 		database = nil // it is the URI's
 	}
-	return decode.Fields{
-		{Name: "version", Value: 1},
-		{Name: "cluster", Value: s.Cluster},
-		{Name: "instance", Value: s.Instance},
-		{Name: "zone", Value: s.Zone},
-		{Name: "labels", Value: decode.Map(s.Labels)},
-		{Name: "revision", Value: s.Revision},
-		{Name: "maxTasks", Value: s.MaxTasks},
-		{Name: "rollout", Value: s.Rollout},
-		{Name: "pod", Value: decode.Fields{
-			{Name: "uid", Value: s.Pod.UID}, {Name: "container", Value: s.Pod.Container}, {Name: "dir", Value: s.Pod.Dir},
-		}},
-		{Name: "store", Value: decode.Fields{{Name: "uri", Value: s.Store.Masked()}, {Name: "database", Value: database}}},
-		{Name: "lease", Value: decode.Fields{
-			{Name: "duration", Value: decode.Short(s.Lease.Duration)}, {Name: "renewDeadline", Value: decode.Short(s.Lease.RenewDeadline)},
-		}},
-		{Name: "rebalance", Value: decode.Fields{
-			{Name: "settle", Value: decode.Short(s.Rebalance.Settle)},
-			{Name: "maxMoves", Value: s.Rebalance.MaxMoves},
-			{Name: "onRestart", Value: string(s.Rebalance.OnRestart)},
-			{Name: "restartGrace", Value: decode.Short(s.Rebalance.RestartGrace)},
-		}},
-		{Name: "shutdown", Value: decode.Fields{{Name: "timeout", Value: decode.Short(s.Shutdown.Timeout)}}},
-		{Name: "server", Value: decode.Fields{
-			{Name: "listen", Value: s.Server.Listen},
-			{Name: "advertise", Value: s.Server.Advertise},
-			{Name: "tls", Value: append(s.Server.TLS.fields(), decode.Field{Name: "caFile", Value: s.Server.TLS.CAFile})},
-		}},
-		{Name: "admin", Value: decode.Fields{
-			{Name: "listen", Value: s.Admin.Listen}, {Name: "tokensFile", Value: s.Admin.TokensFile}, {Name: "tls", Value: s.Admin.TLS.fields()},
-		}},
-		{Name: "metrics", Value: decode.Fields{{Name: "perTask", Value: s.Metrics.PerTask}}},
-		{Name: "log", Value: decode.Fields{{Name: "level", Value: s.Log.Level}, {Name: "format", Value: s.Log.Format}}},
-		{Name: "groups", Value: groups},
-	}
+	return decode.Pairs(
+		"version", 1,
+		"cluster", s.Cluster,
+		"instance", s.Instance,
+		"zone", s.Zone,
+		"labels", decode.Map(s.Labels),
+		"revision", s.Revision,
+		"maxTasks", s.MaxTasks,
+		"rollout", s.Rollout,
+		"pod", decode.Pairs("uid", s.Pod.UID, "container", s.Pod.Container, "dir", s.Pod.Dir),
+		"store", decode.Pairs("uri", s.Store.Masked(), "database", database),
+		"lease", decode.Pairs("duration", s.Lease.Duration, "renewDeadline", s.Lease.RenewDeadline),
+		"rebalance", decode.Pairs(
+			"settle", s.Rebalance.Settle, "maxMoves", s.Rebalance.MaxMoves,
+			"onRestart", string(s.Rebalance.OnRestart), "restartGrace", s.Rebalance.RestartGrace,
+		),
+		"shutdown", decode.Pairs("timeout", s.Shutdown.Timeout),
+		"server", decode.Pairs(
+			"listen", s.Server.Listen, "advertise", s.Server.Advertise,
+			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
+		),
+		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", s.Admin.TLS.fields()),
+		"metrics", decode.Pairs("perTask", s.Metrics.PerTask),
+		"log", decode.Pairs("level", s.Log.Level, "format", s.Log.Format),
+		"groups", groups,
+	)
 }
 
 func (t TLS) fields() decode.Fields {
-	return decode.Fields{{Name: "certFile", Value: t.CertFile}, {Name: "keyFile", Value: t.KeyFile}}
+	return decode.Pairs("certFile", t.CertFile, "keyFile", t.KeyFile)
 }
 
 func (g Group) fields(s *Settings) decode.Fields {
@@ -118,46 +109,44 @@ func (g Group) fields(s *Settings) decode.Fields {
 			all[i] = g.tasksWritten[i].over("", all[i])
 		}
 	}
-	shown := decode.Fields{{Name: "name", Value: g.Name}}
+	shown := decode.Pairs("name", g.Name)
 	if g.Cap != nil {
-		shown = append(shown, decode.Field{Name: "cap", Value: *g.Cap})
+		shown = append(shown, decode.Pairs("cap", *g.Cap)...)
 	}
 	if len(g.Selector) > 0 {
-		shown = append(shown, decode.Field{Name: "instances", Value: decode.Fields{{Name: "selector", Value: decode.Map(g.Selector)}}})
+		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}
-	return append(g.written.over("", shown), decode.Field{Name: "tasks", Value: all})
+	return append(g.written.over("", shown), decode.Pairs("tasks", all)...)
 }
 
 // fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.
 func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
-	shown := decode.Fields{
-		{Name: "name", Value: t.Name},
-		{Name: "labels", Value: decode.Map(t.Labels)},
-		{Name: "weight", Value: t.Weight},
-		{Name: t.Kind(), Value: t.Runner.Print(use)},
-		{Name: "stop", Value: decode.Fields{{Name: "signal", Value: t.Stop.Signal}, {Name: "timeout", Value: decode.Short(t.Stop.Timeout)}}},
-	}
-	if !t.Ticks() {
-		return append(shown,
-			decode.Field{Name: "restart", Value: string(t.Restart)},
-			decode.Field{Name: "backoff", Value: append(backoffFields(t.Backoff), decode.Field{Name: "resetAfter", Value: decode.Short(t.Backoff.ResetAfter)})},
-			decode.Field{Name: "maxRestarts", Value: t.MaxRestarts},
-		)
-	}
-	if t.Schedule != "" {
-		shown = append(shown, decode.Field{Name: "schedule", Value: t.Schedule}, decode.Field{Name: "timeZone", Value: t.TimeZone})
-	} else {
-		shown = append(shown, decode.Field{Name: "every", Value: decode.Short(t.Every)})
-	}
-	return append(shown,
-		decode.Field{Name: "overlap", Value: string(t.Overlap)},
-		decode.Field{Name: "catchUp", Value: string(t.CatchUp)},
-		decode.Field{Name: "catchUpWindow", Value: decode.Short(t.CatchUpWindow)},
-		decode.Field{Name: "timeout", Value: decode.Short(t.Timeout)},
-		decode.Field{Name: "retry", Value: decode.Fields{{Name: "attempts", Value: t.Retry.Attempts}, {Name: "backoff", Value: backoffFields(t.Retry.Backoff)}}},
+	shown := decode.Pairs(
+		"name", t.Name,
+		"labels", decode.Map(t.Labels),
+		"weight", t.Weight,
+		t.Kind(), t.Runner.Print(use),
+		"stop", decode.Pairs("signal", t.Stop.Signal, "timeout", t.Stop.Timeout),
 	)
+	switch {
+	case !t.Ticks():
+		backoff := append(backoffFields(t.Backoff), decode.Pairs("resetAfter", t.Backoff.ResetAfter)...)
+		return append(shown, decode.Pairs("restart", string(t.Restart), "backoff", backoff, "maxRestarts",
+			t.MaxRestarts)...)
+	case t.Schedule != "":
+		shown = append(shown, decode.Pairs("schedule", t.Schedule, "timeZone", t.TimeZone)...)
+	default:
+		shown = append(shown, decode.Pairs("every", t.Every)...)
+	}
+	return append(shown, decode.Pairs(
+		"overlap", string(t.Overlap),
+		"catchUp", string(t.CatchUp),
+		"catchUpWindow", t.CatchUpWindow,
+		"timeout", t.Timeout,
+		"retry", decode.Pairs("attempts", t.Retry.Attempts, "backoff", backoffFields(t.Retry.Backoff)),
+	)...)
 }
 
 func backoffFields(b tasks.Backoff) decode.Fields {
-	return decode.Fields{{Name: "initial", Value: decode.Short(b.Initial)}, {Name: "max", Value: decode.Short(b.Max)}}
+	return decode.Pairs("initial", b.Initial, "max", b.Max)
 }

@@ -130,5 +130,6 @@ func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
 	if near := nearest(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
 		hint = fmt.Sprintf("did you mean %s? ", near)
 	}
-	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", hint, fieldNames(schemaOf(n)))
+	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", hint,
+		fieldNames(schemaOf(n)))
 }

@@ -50,7 +50,7 @@ type Store struct {
 // Lease is the time a replica may be silent before its tasks run elsewhere.
 type Lease struct {
 	Duration      time.Duration // at least 1 s
-	RenewDeadline time.Duration // tasks are cancelled when no beat was acknowledged for so long; at most 3/4 of Duration
+	RenewDeadline time.Duration // tasks are cancelled so long after the last heartbeat; at most 3/4 of Duration
 }
 
 // Rebalance says how eagerly tasks move for balance alone.

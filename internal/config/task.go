@@ -40,7 +40,8 @@ func (l *loader) tasks(n *decode.Node, made names, group string, s *Settings) []
 // own finds the variables of one task: its own, those that are known when it is read, and the environment's.
 func (l *loader) own(name, index, group string, s *Settings) decode.Lookup {
 	vars := map[string]string{
-		"SHARDCTL_TASK": name, "SHARDCTL_GROUP": group, "SHARDCTL_KEY": group + "/" + name, "SHARDCTL_INSTANCE": s.Instance,
+		"SHARDCTL_TASK": name, "SHARDCTL_GROUP": group, "SHARDCTL_KEY": group + "/" + name,
+		"SHARDCTL_INSTANCE": s.Instance,
 	}
 	if index != "" {
 		vars["SHARDCTL_INDEX"] = index
@@ -116,7 +117,8 @@ func (l *loader) task(n *decode.Node, s *Settings) tasks.Task {
 	ticks := n.Get("schedule") != nil || n.Get("every") != nil
 	runs := n.Get(kind.Name())
 	t.Runner = kind.Parse(runs, &l.Reader)
-	l.AddFaults(runs, t.Runner.Validate(tasks.Use{Ticks: ticks, Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
+	l.AddFieldErrors(runs,
+		t.Runner.Validate(tasks.Use{Ticks: ticks, Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
 }
 
@@ -129,7 +131,8 @@ func (l *loader) addNotOne(n *decode.Node) {
 	case len(has) == 0:
 		l.AddAt(n.Place, n.Field(), "has nothing to run, must have exactly one of %s", strings.Join(names, ", "))
 	default:
-		l.AddAt(n.Place, n.Field(), "has %s, must have exactly one of %s", strings.Join(has, " and "), strings.Join(names, ", "))
+		l.AddAt(n.Place, n.Field(), "has %s, must have exactly one of %s", strings.Join(has, " and "),
+			strings.Join(names, ", "))
 	}
 }
 
@@ -207,7 +210,8 @@ func (l *loader) schedule(n, timeZone *decode.Node) {
 	}
 	if _, err := tasks.ParseSchedule(expr, zone); err != nil {
 		if n.HasVariables() {
-			l.Refuse(n, "five fields (minute, hour, day, month, day of the week) or @hourly @daily @weekly @monthly @yearly")
+			l.Refuse(n,
+				"five fields (minute, hour, day, month, day of the week) or @hourly @daily @weekly @monthly @yearly")
 			return
 		}
 		what := strings.TrimPrefix(err.Error(), "schedule "+strconv.Quote(expr)+": ")

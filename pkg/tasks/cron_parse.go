@@ -20,7 +20,8 @@ var descriptors = map[string]string{
 	"@yearly":  "0 0 1 1 *",
 }
 
-const cronAllowed = "allowed are five fields (minute hour day-of-month month day-of-week) or @hourly @daily @weekly @monthly @yearly"
+const cronAllowed = "allowed are five fields (minute hour day-of-month month day-of-week) or " +
+	"@hourly @daily @weekly @monthly @yearly"
 
 // parser knows five fields and nothing else: what it would take beside them panics or means something else than here.
 var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)

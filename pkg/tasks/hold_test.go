@@ -26,7 +26,7 @@ func (n named) Kind() string                 { return "callback" }
 func (n named) NeedsRestart(old Runner) bool { return old != Runner(n) }
 
 func (named) Validate(Use) []decode.FieldError { return nil }
-func (n named) Print(Use) any             { return string(n) }
+func (n named) Print(Use) any                  { return string(n) }
 
 func (n named) Run(ctx context.Context, env Env) Ending {
 	call, ok := env.Callbacks.Lookup(string(n))
@@ -44,7 +44,7 @@ func (s shell) Kind() string                 { return "exec" }
 func (s shell) NeedsRestart(old Runner) bool { return old != Runner(s) }
 
 func (shell) Validate(Use) []decode.FieldError { return nil }
-func (s shell) Print(Use) any             { return string(s) }
+func (s shell) Print(Use) any                  { return string(s) }
 
 func (s shell) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{

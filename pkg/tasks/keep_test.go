@@ -237,7 +237,7 @@ func (finished) Kind() string             { return "finished" }
 func (finished) NeedsRestart(Runner) bool { return false }
 
 func (finished) Validate(Use) []decode.FieldError { return nil }
-func (finished) Print(Use) any               { return nil }
+func (finished) Print(Use) any                    { return nil }
 
 func (finished) Run(ctx context.Context, _ Env) Ending {
 	<-ctx.Done()

@@ -80,6 +80,7 @@ func Ended(ctx context.Context, err error) Ending {
 // NeedsRestart says whether a run of old must start again to become next. Every other difference, such as labels,
 // weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func NeedsRestart(old, next Task) bool {
-	return old.Index != next.Index || old.Schedule != next.Schedule || old.Every != next.Every || old.TimeZone != next.TimeZone ||
+	return old.Index != next.Index || old.Schedule != next.Schedule || old.Every != next.Every ||
+		old.TimeZone != next.TimeZone ||
 		old.Kind() != next.Kind() || next.Runner != nil && next.Runner.NeedsRestart(old.Runner)
 }

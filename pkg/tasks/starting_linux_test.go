@@ -74,7 +74,7 @@ func (p program) Kind() string                 { return "exec" }
 func (p program) NeedsRestart(old Runner) bool { return old != Runner(p) }
 
 func (program) Validate(Use) []decode.FieldError { return nil }
-func (p program) Print(Use) any             { return string(p) }
+func (p program) Print(Use) any                  { return string(p) }
 
 func (p program) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{Args: []string{string(p)}, Env: env.Environ()})

@@ -38,8 +38,9 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	}
 	names := use.Callbacks.Names()
 	if len(names) == 0 {
-		return []decode.FieldError{{Message: fmt.Sprintf("is %q, but this program has no callbacks: they are registered in Go, by a service that embeds pkg/tasks",
-			decode.Clipped(string(r)))}}
+		message := fmt.Sprintf("is %q, but this program has no callbacks: "+
+			"they are registered in Go, by a service that embeds pkg/tasks", decode.Clipped(string(r)))
+		return []decode.FieldError{{Message: message}}
 	}
 	return []decode.FieldError{{Must: "one of those registered in Go: " + strings.Join(names, ", ")}}
 }

@@ -17,6 +17,20 @@ type Field struct {
 	Value any
 }
 
+// Pairs are fields given as names and values in turn. A duration is printed as short as it can be.
+func Pairs(namesAndValues ...any) Fields {
+	fields := make(Fields, 0, len(namesAndValues)/2)
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		name, _ := namesAndValues[i].(string)
+		value := namesAndValues[i+1]
+		if d, ok := value.(time.Duration); ok {
+			value = Short(d)
+		}
+		fields = append(fields, Field{name, value})
+	}
+	return fields
+}
+
 // TextOrNil is nil for an empty text.
 func TextOrNil(text string) any {
 	if text == "" {

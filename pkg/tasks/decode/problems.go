@@ -134,18 +134,23 @@ func (f FieldError) Error() string {
 	return field + ": " + message
 }
 
-// Within are faults of a value that stands in a field of another.
-func Within(field string, faults []FieldError) []FieldError {
-	for i := range faults {
-		faults[i].Path = append([]string{field}, faults[i].Path...)
-	}
-	return faults
+// WrongName says that the name of the field at path is wrong.
+func WrongName(path []string, message string) FieldError {
+	return FieldError{Path: path, Name: true, Message: message}
 }
 
-// AddFaults says at their places what is wrong with the value that was read from n. Nothing is said of what is known
-// to be bad.
-func (p *Problems) AddFaults(n *Node, faults []FieldError) {
-	for _, f := range faults {
+// Within are errors of a value that stands in a field of another.
+func Within(field string, wrong []FieldError) []FieldError {
+	for i := range wrong {
+		wrong[i].Path = append([]string{field}, wrong[i].Path...)
+	}
+	return wrong
+}
+
+// AddFieldErrors says at their places what is wrong with the value that was read from n. Nothing is said of what is
+// known to be bad.
+func (p *Problems) AddFieldErrors(n *Node, wrong []FieldError) {
+	for _, f := range wrong {
 		at, in := n.find(f.Path)
 		switch {
 		case n.Bad || in.IsBad() || at.IsBad() && !f.Name:

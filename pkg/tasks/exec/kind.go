@@ -2,7 +2,7 @@ package exec
 
 import (
 	_ "embed"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,27 +46,26 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 
 // Validate checks the command and the names of its variables.
 func (r Runner) Validate(tasks.Use) []decode.FieldError {
-	var faults []decode.FieldError
+	var wrong []decode.FieldError
 	switch {
 	case len(r.Command) == 0:
-		faults = append(faults, decode.FieldError{Path: []string{"command"}, Message: "is required: a list of the program and its arguments"})
+		wrong = append(wrong, decode.FieldError{
+			Path: []string{"command"}, Message: "is required: a list of the program and its arguments",
+		})
 	case r.Command[0] == "":
-		faults = append(faults, decode.FieldError{Path: []string{"command", "0"}, Message: "is empty, must be a program"})
+		wrong = append(wrong,
+			decode.FieldError{Path: []string{"command", "0"}, Message: "is empty, must be a program"})
 	}
-	for name := range r.Env {
-		var message string
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		path := []string{"env", name}
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			message = "the name of a variable must not be empty or hold ="
+			wrong = append(wrong, decode.WrongName(path, "the name of a variable must not be empty or hold ="))
 		case decode.IsOwn(name):
-			message = "is set by shardctl for every task: choose another name"
-		default:
-			continue
+			wrong = append(wrong, decode.WrongName(path, "is set by shardctl for every task: choose another name"))
 		}
-		faults = append(faults, decode.FieldError{Path: []string{"env", name}, Name: true, Message: message})
 	}
-	slices.SortFunc(faults, func(a, b decode.FieldError) int { return strings.Compare(fmt.Sprint(a.Path), fmt.Sprint(b.Path)) })
-	return faults
+	return wrong
 }
 
 // Print shows the fields as they are written.
@@ -75,14 +74,14 @@ func (r Runner) Print(tasks.Use) any {
 	for i, arg := range r.Command {
 		command[i] = decode.WithoutPasswords(arg)
 	}
-	ready := decode.Fields{{Name: "delay", Value: decode.Short(r.Ready.Delay)}}
+	ready := decode.Pairs("delay", r.Ready.Delay)
 	if r.Ready.Notify {
-		ready = decode.Fields{{Name: "notify", Value: true}}
+		ready = decode.Pairs("notify", true)
 	}
-	return decode.Fields{
-		{Name: "command", Value: command},
-		{Name: "env", Value: decode.Map(decode.WithoutPasswordsIn(r.Env))},
-		{Name: "dir", Value: decode.TextOrNil(r.Dir)},
-		{Name: "ready", Value: ready},
-	}
+	return decode.Pairs(
+		"command", command,
+		"env", decode.Map(decode.WithoutPasswordsIn(r.Env)),
+		"dir", decode.TextOrNil(r.Dir),
+		"ready", ready,
+	)
 }

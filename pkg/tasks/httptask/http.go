@@ -61,7 +61,8 @@ func (r Runner) tick(ctx context.Context, env tasks.Env) tasks.Ending {
 	defer cancel()
 	if err := r.send(ctx, env, message{event: eventTick, start: env.Start, idem: idem}); err != nil {
 		cause := context.Cause(ctx)
-		return tasks.Ending{Err: err, Code: 1, ByItself: true, Cut: cause != nil && !errors.Is(cause, errRequestTimeout)}
+		return tasks.Ending{Err: err, Code: 1, ByItself: true, Cut: cause != nil && !errors.Is(cause,
+			errRequestTimeout)}
 	}
 	return tasks.Ending{ByItself: true}
 }

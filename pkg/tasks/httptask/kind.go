@@ -47,23 +47,26 @@ var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: 
 
 // Validate checks the URL, the method, the headers and the time-out.
 func (r Runner) Validate(use tasks.Use) []decode.FieldError {
-	var faults []decode.FieldError
+	var wrong []decode.FieldError
 	variable := func(text string) bool { return strings.Contains(text, "$(") }
-	switch {
+	switch path := []string{"url"}; {
 	case r.URL == "":
-		faults = append(faults, decode.FieldError{Path: []string{"url"}, Message: "is required"})
+		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
 	case !variable(r.URL) && !isWebURL(r.URL):
 		// Not quoted: it may hold a password.
-		faults = append(faults, decode.FieldError{Path: []string{"url"}, Message: "is not a URL to call, must be http://HOST… or https://HOST…"})
+		wrong = append(wrong, decode.FieldError{
+			Path: path, Message: "is not a URL to call, must be http://HOST… or https://HOST…",
+		})
 	}
 	if r.Method != "" && !variable(r.Method) && !token.MatchString(r.Method) {
-		faults = append(faults, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
+		wrong = append(wrong, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
 	}
 	if !use.Ticks && 3*r.Timeout >= use.Lease && r.Timeout > 0 {
 		// An endpoint that holds the task is asked every third of the lease, so it has to answer within that.
-		faults = append(faults, decode.FieldError{Path: []string{"timeout"}, Must: "less than a third of lease.duration " + decode.Short(use.Lease)})
+		must := "less than a third of lease.duration " + decode.Short(use.Lease)
+		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: must})
 	}
-	return append(faults, r.validateHeaders()...)
+	return append(wrong, r.validateHeaders()...)
 }
 
 // isWebURL says whether text is a URL with a host, and a port that there is.
@@ -77,22 +80,22 @@ func isWebURL(text string) bool {
 }
 
 func (r Runner) validateHeaders() []decode.FieldError {
-	var faults []decode.FieldError
+	var wrong []decode.FieldError
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
 		path, lower := []string{"headers", name}, strings.ToLower(name)
 		switch {
 		case !token.MatchString(name):
-			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "is not the name of a header"})
+			wrong = append(wrong, decode.WrongName(path, "is not the name of a header"))
 		case strings.HasPrefix(lower, "shardctl-") || lower == "idempotency-key":
-			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "is set by shardctl for every request: choose another name"})
+			wrong = append(wrong, decode.WrongName(path, "is set by shardctl for every request: choose another name"))
 		case lower == "authorization" && r.TokenFile != "":
-			faults = append(faults, decode.FieldError{Path: path, Name: true, Message: "stands beside tokenFile, which sets it: use one of them"})
+			wrong = append(wrong, decode.WrongName(path, "stands beside tokenFile, which sets it: use one of them"))
 		}
 		if strings.ContainsAny(r.Headers[name], "\r\n\x00") {
-			faults = append(faults, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})
+			wrong = append(wrong, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})
 		}
 	}
-	return faults
+	return wrong
 }
 
 // Print shows the fields as they are written.
@@ -101,16 +104,16 @@ func (r Runner) Print(use tasks.Use) any {
 	if use.Ticks {
 		timeout = cmp.Or(r.Timeout, DefaultTimeout)
 	}
-	fields := decode.Fields{
-		{Name: "url", Value: decode.WithoutPasswords(r.URL)},
-		{Name: "method", Value: cmp.Or(r.Method, DefaultMethod)},
-		{Name: "headers", Value: decode.Map(decode.WithoutPasswordsIn(r.Headers))},
-		{Name: "body", Value: decode.TextOrNil(decode.WithoutPasswords(r.Body))},
-		{Name: "timeout", Value: decode.Short(timeout)},
-		{Name: "tokenFile", Value: decode.TextOrNil(r.TokenFile)},
-	}
+	fields := decode.Pairs(
+		"url", decode.WithoutPasswords(r.URL),
+		"method", cmp.Or(r.Method, DefaultMethod),
+		"headers", decode.Map(decode.WithoutPasswordsIn(r.Headers)),
+		"body", decode.TextOrNil(decode.WithoutPasswords(r.Body)),
+		"timeout", timeout,
+		"tokenFile", decode.TextOrNil(r.TokenFile),
+	)
 	if r.CAFile != "" {
-		fields = append(fields, decode.Field{Name: "tls", Value: decode.Fields{{Name: "caFile", Value: r.CAFile}}})
+		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", r.CAFile))...)
 	}
 	return fields
 }

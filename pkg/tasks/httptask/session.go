@@ -99,7 +99,8 @@ func (s session) sendWhileHeld(ctx context.Context, event string, until time.Tim
 func (s session) validFor(until, now time.Time) (time.Duration, error) {
 	left, timeout := until.Sub(now), s.timeout()
 	if left <= timeout {
-		return 0, fmt.Errorf("%w: the lease has %s left, less than the request may take", errNotSent, left.Round(time.Millisecond))
+		return 0, fmt.Errorf("%w: the lease has %s left, less than the request may take", errNotSent,
+			left.Round(time.Millisecond))
 	}
 	return left - timeout, nil
 }

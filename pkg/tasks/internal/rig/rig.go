@@ -41,7 +41,8 @@ func New(t *testing.T, change ...func(*tasks.Config)) *tasks.Supervisor {
 func Hold(task tasks.Task) *fakehold.Hold { return fakehold.New(task.Key()) }
 
 // Run starts a task and returns how to stop it, with a cause, and its result. The test does not end before it does.
-func Run(t *testing.T, s *tasks.Supervisor, task tasks.Task, hold tasks.Hold) (stop context.CancelCauseFunc, done <-chan error) {
+func Run(t *testing.T, s *tasks.Supervisor, task tasks.Task, hold tasks.Hold) (stop context.CancelCauseFunc,
+	done <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	result, returned := make(chan error, 1), make(chan struct{})
@@ -67,7 +68,8 @@ func Wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 // Ended waits until a run has returned, with what it was stopped by or because the task has ended for good.
 func Ended(t *testing.T, done <-chan error, what string) {
 	t.Helper()
-	if err := Wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err, elect.ErrLeaseLost) && !errors.Is(err, tasks.ErrDone) {
+	if err := Wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err,
+		elect.ErrLeaseLost) && !errors.Is(err, tasks.ErrDone) {
 		t.Errorf("Run returned %v", err)
 	}
 }
