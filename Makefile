@@ -59,7 +59,7 @@ test: unit e2e storm-short ## Everything: unit tests, model, simulations, histor
 
 .PHONY: unit
 unit: ## All tests but the end-to-end stories
-	go test $(TEST_FLAGS) $(UNIT)
+	go test -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
 	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 

@@ -128,7 +128,7 @@ func longer(s *setting) { s.params[0] = params(2 * lease) }
 // scenarios are searched each for itself: all faults at once would leave room for none of them.
 func scenarios() []scenario {
 	return []scenario{
-		{"messages slow, lost and doubled", two(), budget{slow: 2, lose: 1, double: 1, giveUp: 1}, false},
+		{"messages slow, lost and doubled", two(), budget{slow: 2, lose: 1, double: 1, giveUp: 1}, true},
 		{"messages slow, clocks the other way", two(swapped), budget{slow: 2, giveUp: 1}, false},
 		{"new tokens", two(), budget{slow: 1, lose: 1, advance: 1}, false},
 		{"stale lists", two(), budget{stale: 2, slow: 1, giveUp: 1}, false},
@@ -138,9 +138,9 @@ func scenarios() []scenario {
 		{"the store away", two(calmly), budget{outage: 2}, false},
 		{"the store away, written by hand", two(), budget{outage: 1, slow: 1, touchLock: 2}, false},
 		{"workers killed", two(), budget{slow: 1, killWorker: 2, restart: 2}, false},
-		{"guards killed", two(), budget{slow: 1, killGuard: 2, stopWorker: 1, restart: 1}, false},
+		{"guards killed", two(), budget{slow: 1, killGuard: 2, stopWorker: 1, restart: 1}, true},
 		{"guard and worker killed", two(), budget{slow: 1, killBoth: 1, restart: 1, giveUp: 1}, false},
-		{"workers stopped", two(), budget{slow: 1, stopWorker: 2, giveUp: 1}, false},
+		{"workers stopped", two(), budget{slow: 1, stopWorker: 2, giveUp: 1}, true},
 		{"replicas frozen", two(), budget{slow: 1, stopAll: 2, giveUp: 1}, false},
 		{"machines asleep", two(), budget{slow: 1, sleep: 2, giveUp: 1}, false},
 		{"sessions deleted and restored", two(), budget{dropSession: 1, bringBack: 1, cutOff: 1}, false},
