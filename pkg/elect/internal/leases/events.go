@@ -112,7 +112,7 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 // Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the lock is absent.
 func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment) {
 	h := t.keys[key]
-	if h == nil || !h.m.Sent || h.write.change.Doc.WriterID != id {
+	if h == nil || !h.m.Sent || h.write.made == nil || h.write.made.change.Doc.WriterID != id {
 		return
 	}
 	switch status {
@@ -155,7 +155,7 @@ func (t *Table) Found(f Found, m protocol.Moment) {
 		t.out.Corrected = append(t.out.Corrected, Corrected{Key: f.Key})
 	default:
 		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
-		ev.Ours = h.write.made && lock.WriterID == h.write.change.Doc.WriterID
+		ev.Ours = h.write.made != nil && lock.WriterID == h.write.made.change.Doc.WriterID
 		if ev.Mine {
 			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 				t.acknowledged(h)
@@ -186,7 +186,8 @@ func (t *Table) Lose(key record.Key, absent bool, m protocol.Moment) {
 // acknowledged takes note of what a write did, before the key's machine goes on.
 func (t *Table) acknowledged(h *holding) {
 	was := h.lock
-	h.lock = h.write.after
+	h.lock = h.write.made.after
+	h.write.made = nil
 	if h.m.Op == protocol.Advance && !h.fresh {
 		h.status = h.lock.Status // the release keeps it: an outcome, the last tick
 	}

@@ -8,8 +8,8 @@ import (
 
 // queue asks for a key's write. A repeat is the very same write; a new one is made when it is sent.
 func (t *Table) queue(h *holding, a protocol.KeyAction) {
-	if !h.write.made || h.write.change.IfRev != a.IfRev || h.write.change.Doc.Rev != a.NewRev {
-		h.write.made, h.write.action = false, a
+	if w := h.write.made; w == nil || w.change.IfRev != a.IfRev || w.change.Doc.Rev != a.NewRev {
+		h.write.made, h.write.action = nil, a
 	}
 	h.write.queued = true
 	t.out.Writes = append(t.out.Writes, Write{Key: h.key, Report: a.Op == protocol.Report})
@@ -25,7 +25,7 @@ func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 		}
 		h.write.queued = false
 		t.make(h, m)
-		changes = append(changes, h.write.change)
+		changes = append(changes, h.write.made.change)
 	}
 	return changes
 }
@@ -34,14 +34,13 @@ func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 // revisions, and a long queue must not make it look old.
 func (t *Table) make(h *holding, m protocol.Moment) {
 	w := &h.write
-	if w.made {
+	if w.made != nil {
 		return
 	}
 	h.m = h.m.Restamp(max(m.Rev, h.claim.Floor))
 	w.action.NewRev = h.m.NewRev
-	w.after = t.lockAfter(h, w.action, m.Clock)
-	w.change = store.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}
-	w.made = true
+	after := t.lockAfter(h, w.action, m.Clock)
+	w.made = &made{after: after, change: store.Change{IfRev: w.action.IfRev, Doc: after.Doc()}}
 }
 
 // lockAfter is the lock as the write would leave it.

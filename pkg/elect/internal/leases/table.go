@@ -56,8 +56,12 @@ type holding struct {
 // write is the write under way.
 type write struct {
 	queued bool
-	made   bool // change is what action asks for
 	action protocol.KeyAction
+	made   *made // nil before it is sent and once it is acknowledged: keys that rest are many
+}
+
+// made is a write as it is sent.
+type made struct {
 	after  record.Lock // what the write makes of the lock
 	change store.Change
 }
