@@ -13,8 +13,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
+// settingsReader builds settings out of nodes.
+type settingsReader struct {
+	fieldReader
+	partial bool // a file could not be read: what is missing may stand there
+}
+
 // settings builds everything, from what the files say together, and their groups.
-func (l *loader) settings(root *decode.Node, files []*decode.Node) *Settings {
+func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	s := &Settings{
 		Cluster:  l.matching(clusterName, root.Get("cluster"), "default"),
 		Instance: l.matching(dnsName, root.Get("instance"), hostName()),
@@ -39,7 +45,7 @@ func (l *loader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	l.apart(root, s)
 	s.written = written{}
 	s.written.note("", root)
-	s.Groups = l.groups(files, s)
+	s.Groups = (&listReader{l.fieldReader, map[string]*decode.Node{}}).groups(files, s)
 	return s
 }
 
@@ -65,7 +71,7 @@ const (
 	maxLease = 24 * time.Hour
 )
 
-func (l *loader) lease(n *decode.Node) Lease {
+func (l settingsReader) lease(n *decode.Node) Lease {
 	duration := n.Get("duration")
 	lease := Lease{Duration: l.Duration(duration, 20*time.Second)}
 	if lease.Duration < minLease || lease.Duration > maxLease {
@@ -84,7 +90,7 @@ func (l *loader) lease(n *decode.Node) Lease {
 	return lease
 }
 
-func (l *loader) rebalance(n *decode.Node) Rebalance {
+func (l settingsReader) rebalance(n *decode.Node) Rebalance {
 	r := Rebalance{
 		Settle:       l.Duration(n.Get("settle"), 10*time.Second),
 		MaxMoves:     l.Count(n.Get("maxMoves")),
@@ -98,7 +104,7 @@ func (l *loader) rebalance(n *decode.Node) Rebalance {
 	return r
 }
 
-func (l *loader) server(n *decode.Node) Server {
+func (l settingsReader) server(n *decode.Node) Server {
 	s := Server{Listen: l.listen(n.Get("listen"), ":8080"), TLS: l.tls(n.Get("tls"))}
 	s.Advertise = l.advertise(n.Get("advertise"), s.Listen)
 	ca := n.Get("tls").Get("caFile")
@@ -110,7 +116,7 @@ func (l *loader) server(n *decode.Node) Server {
 	return s
 }
 
-func (l *loader) admin(n *decode.Node) Admin {
+func (l settingsReader) admin(n *decode.Node) Admin {
 	a := Admin{
 		Listen:     l.listen(n.Get("listen"), "127.0.0.1:8081"),
 		TokensFile: l.Text(n.Get("tokensFile"), ""),
@@ -129,7 +135,7 @@ func (l *loader) admin(n *decode.Node) Admin {
 }
 
 // apart refuses two listeners at one address: the second could not be opened.
-func (l *loader) apart(root *decode.Node, s *Settings) {
+func (l settingsReader) apart(root *decode.Node, s *Settings) {
 	if !sameAddress(s.Server.Listen, s.Admin.Listen) {
 		return
 	}
@@ -181,7 +187,7 @@ func onLoopback(listen string) bool {
 	return addr.IsValid() && addr.IsLoopback()
 }
 
-func (l *loader) listen(n *decode.Node, unset string) string {
+func (l settingsReader) listen(n *decode.Node, unset string) string {
 	listen := l.Text(n, unset)
 	if n == nil || n.Bad {
 		return unset
@@ -213,7 +219,7 @@ func isAddress(text string) bool {
 
 // advertise is where others reach the server: what is written, with the port of listen when it has none; else the
 // host of listen, $(POD_IP) or the machine's address.
-func (l *loader) advertise(n *decode.Node, listen string) string {
+func (l settingsReader) advertise(n *decode.Node, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		host, port = "", "0"
@@ -255,7 +261,7 @@ func machineAddress() string {
 	return cmp.Or(found, "127.0.0.1")
 }
 
-func (l *loader) tls(n *decode.Node) TLS {
+func (l settingsReader) tls(n *decode.Node) TLS {
 	cert, key := n.Get("certFile"), n.Get("keyFile")
 	t := TLS{CertFile: l.Text(cert, ""), KeyFile: l.Text(key, "")}
 	switch {

@@ -114,7 +114,7 @@ func TestBadFiles(t *testing.T) {
 			got := err.Error() + "\n"
 			s.compare(t, abs, got)
 			if strings.Contains(got, "hunter2") {
-				t.Error("a password is told")
+				t.Error("a password is shown")
 			}
 		})
 	}

@@ -22,8 +22,14 @@ type parts struct {
 	tasks    []*decode.Node
 }
 
+// listReader builds the task lists out of nodes.
+type listReader struct {
+	fieldReader
+	names map[string]*decode.Node // where each key GROUP/NAME is written
+}
+
 // groups builds the groups of all files, in the order in which they are first named.
-func (l *loader) groups(files []*decode.Node, s *Settings) []Group {
+func (l *listReader) groups(files []*decode.Node, s *Settings) []Group {
 	var all []*parts
 	for _, file := range files {
 		here := map[string]*decode.Node{}
@@ -57,7 +63,7 @@ func (l *loader) groups(files []*decode.Node, s *Settings) []Group {
 }
 
 // fill adds what one file says of a group. Its cap, instances and defaults stand in one file.
-func (l *loader) fill(p *parts, n *decode.Node) {
+func (l *listReader) fill(p *parts, n *decode.Node) {
 	once := func(into **decode.Node, name string, value *decode.Node) {
 		if value == nil {
 			return
@@ -74,7 +80,7 @@ func (l *loader) fill(p *parts, n *decode.Node) {
 	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
-func (l *loader) group(p *parts, s *Settings) Group {
+func (l *listReader) group(p *parts, s *Settings) Group {
 	g := Group{Name: p.name, Selector: l.labels(p.selector), written: written{}}
 	g.written.note("cap", p.cap)
 	g.written.note("instances.selector", p.selector)
@@ -85,7 +91,7 @@ func (l *loader) group(p *parts, s *Settings) Group {
 	var lines []string
 	for _, n := range p.tasks {
 		if n.Shape != decode.Mapping {
-			continue // the schema's check has told
+			continue // the schema's check has said so
 		}
 		merged := l.withDefaults(n, p.defaults)
 		names := l.taskNames(n, maxNames-len(g.Tasks))
@@ -102,7 +108,7 @@ func (l *loader) group(p *parts, s *Settings) Group {
 }
 
 // taskWritten is what of a task came from outside; what it runs stays as it is written anyway.
-func (l *loader) taskWritten(n *decode.Node) written {
+func (l *listReader) taskWritten(n *decode.Node) written {
 	var w written
 	for _, e := range n.Entries {
 		if _, runs := l.opts.Kinds.Lookup(e.Name); e.Name == "name" || runs && e.Value.Shape != decode.Scalar {
@@ -129,7 +135,7 @@ type names struct {
 var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
 
 // taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
-func (l *loader) taskNames(task *decode.Node, limit int) names {
+func (l *listReader) taskNames(task *decode.Node, limit int) names {
 	n := task.Get("name")
 	if n == nil || n.Shape != decode.Scalar || n.Bad {
 		return names{node: task}
@@ -152,7 +158,7 @@ func (l *loader) taskNames(task *decode.Node, limit int) names {
 	return names{node: n, all: made, braces: hasBraces(n.Text)}
 }
 
-func (l *loader) tellName(n *decode.Node, name string) {
+func (l *listReader) tellName(n *decode.Node, name string) {
 	const allowed = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 	switch {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:
@@ -162,8 +168,8 @@ func (l *loader) tellName(n *decode.Node, name string) {
 	}
 }
 
-// once tells about tasks that are named twice, one error for each pair of places.
-func (l *loader) once(group string, made names) {
+// once refuses tasks that are named twice, one error for each pair of places.
+func (l *listReader) once(group string, made names) {
 	count := map[*decode.Node]int{}
 	example := map[*decode.Node]string{}
 	var order []*decode.Node

@@ -12,7 +12,13 @@ var (
 	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 )
 
-func (l *loader) labels(n *decode.Node) map[string]string {
+// fieldReader reads the fields that have forms of their own.
+type fieldReader struct {
+	*decode.Reader
+	opts Options
+}
+
+func (l fieldReader) labels(n *decode.Node) map[string]string {
 	labels := l.Texts(n)
 	if n == nil {
 		return labels
@@ -32,7 +38,7 @@ func (l *loader) labels(n *decode.Node) map[string]string {
 
 // matching reads text that has a form. The schema lets through what holds "$(", since that may have been a variable;
 // here it is final.
-func (l *loader) matching(form *regexp.Regexp, n *decode.Node, unset string) string {
+func (l fieldReader) matching(form *regexp.Regexp, n *decode.Node, unset string) string {
 	text := l.Text(n, unset)
 	if n != nil && !n.Bad && n.Shape == decode.Scalar && !form.MatchString(text) {
 		l.Refuse(n, n.Rule.Allowed())

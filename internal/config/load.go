@@ -22,7 +22,7 @@ type Options struct {
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
-	l := &loader{opts: opts, schema: compiled(opts.Kinds), names: map[string]*decode.Node{}, sum: newSum()}
+	l := &loader{fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds), sum: newSum()}
 	files, errs := findFiles(paths)
 	l.Errs, l.partial = errs, len(errs) > 0
 	var roots []*decode.Node
@@ -37,7 +37,7 @@ func Load(paths []string, opts Options) (*Settings, error) {
 	}
 	var s *Settings
 	if len(roots) > 0 {
-		s = l.settings(join(roots, &l.Problems), roots)
+		s = settingsReader{l.fieldReader, l.partial}.settings(join(roots, &l.Problems), roots)
 		s.Files, s.seen = files, l.sum.sum()
 	}
 	if len(l.Errs) > 0 {
@@ -46,13 +46,11 @@ func Load(paths []string, opts Options) (*Settings, error) {
 	return s, nil
 }
 
-// loader builds settings out of nodes.
+// loader reads files into nodes that have passed the schema.
 type loader struct {
-	decode.Reader
-	opts   Options
+	fieldReader
 	schema *jsonschema.Schema
-	names  map[string]*decode.Node // where each key GROUP/NAME is written
-	sum    sum                     // of what was read
+	sum    sum // of what was read
 	// partial says that a file could not be read: what is missing may stand there.
 	partial bool
 }

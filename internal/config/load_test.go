@@ -280,7 +280,7 @@ func TestFilesAreTakenOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yml"), "cluster: b\n")
 	write(t, filepath.Join(dir, "a.yaml"), minimal)
-	write(t, filepath.Join(dir, "c.yaml.bak"), "nonsense")
+	write(t, filepath.Join(dir, "c.yaml.bak"), "malformed")
 	if err := os.Mkdir(filepath.Join(dir, "d.yaml"), 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 var triggers = []string{"schedule", "every"}
 
 // kindOf is the kind that a task's field names; nil when it has none or several.
-func (l *loader) kindOf(task *decode.Node) tasks.Kind {
+func (l *listReader) kindOf(task *decode.Node) tasks.Kind {
 	var found []tasks.Kind
 	for _, kind := range l.opts.Kinds.All() {
 		if task.Get(kind.Name()) != nil {
@@ -24,7 +24,7 @@ func (l *loader) kindOf(task *decode.Node) tasks.Kind {
 }
 
 // misplaced are the fields that only some tasks have and that do not go with a task of the kind.
-func (l *loader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
+func (l *listReader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 	goes := tasks.FieldsOfWork()
 	all := slices.Concat(goes.Owned, goes.Ticked)
 	for _, k := range l.opts.Kinds.All() {
@@ -51,7 +51,7 @@ func (l *loader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 // withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A
 // default that does not go with the task, as restart with a schedule, is left out: one group may hold tasks of all
 // kinds.
-func (l *loader) withDefaults(task, defaults *decode.Node) *decode.Node {
+func (l *listReader) withDefaults(task, defaults *decode.Node) *decode.Node {
 	if defaults == nil || task.Shape != decode.Mapping {
 		return task
 	}

@@ -54,7 +54,7 @@ type converter struct {
 	aliased  int                 // nodes made by way of aliases
 }
 
-// convert makes a node at the place that at tells: its parent, and its key or index there.
+// convert makes a node at the place of at: its parent, and its key or index there.
 func (c *converter) convert(y *yaml.Node, s *jsonschema.Schema, at *decode.Node) *decode.Node {
 	n := &decode.Node{Place: c.place(y), Parent: at.Parent, Key: at.Key, Index: at.Index, Rule: ruleOf(s)}
 	if y.Kind == yaml.AliasNode {

@@ -14,7 +14,7 @@ type Pod struct {
 func (p Pod) InPlace() bool { return p.UID != "" && p.Container != "" && p.Dir != "" }
 
 // pod reads both container and dir or neither; the UID is $(POD_UID) where none is written.
-func (l *loader) pod(n *decode.Node) Pod {
+func (l settingsReader) pod(n *decode.Node) Pod {
 	uid, container, dir := n.Get("uid"), n.Get("container"), n.Get("dir")
 	p := Pod{UID: l.Text(uid, ""), Container: l.Text(container, ""), Dir: l.Text(dir, "")}
 	written := func(n *decode.Node, text string) bool { return text != "" || n != nil && n.Bad }

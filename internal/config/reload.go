@@ -30,7 +30,7 @@ func (r *reloader) load() {
 	}
 }
 
-// fingerprint tells whether the files hold what they held before.
+// fingerprint says whether the files hold what they held before.
 func fingerprint(paths []string) [sha256.Size]byte {
 	files, errs := findFiles(paths)
 	sum := newSum()

@@ -126,10 +126,10 @@ func fieldNames(s *jsonschema.Schema) string {
 }
 
 func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
-	hint := ""
+	meant := ""
 	if near := nearest(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
-		hint = fmt.Sprintf("did you mean %s? ", near)
+		meant = fmt.Sprintf("did you mean %s? ", near)
 	}
-	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", hint,
+	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", meant,
 		fieldNames(schemaOf(n)))
 }

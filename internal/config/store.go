@@ -8,7 +8,7 @@ import (
 )
 
 // store reads where locks are kept. Its errors never quote the URI: it may hold a password, also where it is wrong.
-func (l *loader) store(root *decode.Node) Store {
+func (l settingsReader) store(root *decode.Node) Store {
 	n, database := root.At("store", "uri"), root.At("store", "database")
 	uri, ok := l.Value(n)
 	if !ok {

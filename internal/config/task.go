@@ -11,7 +11,7 @@ import (
 )
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
-func (l *loader) tasks(n *decode.Node, made names, group string, s *Settings) []tasks.Task {
+func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings) []tasks.Task {
 	if len(made.all) == 0 { // the name is wrong: the rest is checked all the same
 		l.Scope, l.AtStart = l.own("x", "0", group, s), nil
 		l.task(n, s)
@@ -38,7 +38,7 @@ func (l *loader) tasks(n *decode.Node, made names, group string, s *Settings) []
 }
 
 // own finds the variables of one task: its own, those that are known when it is read, and the environment's.
-func (l *loader) own(name, index, group string, s *Settings) decode.Lookup {
+func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 	vars := map[string]string{
 		"SHARDCTL_TASK": name, "SHARDCTL_GROUP": group, "SHARDCTL_KEY": group + "/" + name,
 		"SHARDCTL_INSTANCE": s.Instance,
@@ -58,7 +58,7 @@ func (l *loader) own(name, index, group string, s *Settings) decode.Lookup {
 }
 
 // atStart finds the variables that will be set when a task starts.
-func (l *loader) atStart(braces, ticks bool) decode.Lookup {
+func (l *listReader) atStart(braces, ticks bool) decode.Lookup {
 	return func(name string) (string, bool) {
 		switch {
 		case name == "SHARDCTL_INDEX":
@@ -85,7 +85,7 @@ func variesByName(n *decode.Node) bool {
 }
 
 // task reads all fields but the name, and fills in what is left out.
-func (l *loader) task(n *decode.Node, s *Settings) tasks.Task {
+func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 	t := tasks.Task{
 		Labels: l.labels(n.Get("labels")),
 		Weight: l.Count(n.Get("weight")),
@@ -116,14 +116,14 @@ func (l *loader) task(n *decode.Node, s *Settings) tasks.Task {
 	}
 	ticks := n.Get("schedule") != nil || n.Get("every") != nil
 	runs := n.Get(kind.Name())
-	t.Runner = kind.Parse(runs, &l.Reader)
+	t.Runner = kind.Parse(runs, l.Reader)
 	l.AddFieldErrors(runs,
 		t.Runner.Validate(tasks.Use{Ticks: ticks, Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
 }
 
 // addNotOne says that a task has not exactly one of the kinds.
-func (l *loader) addNotOne(n *decode.Node) {
+func (l *listReader) addNotOne(n *decode.Node) {
 	names := l.opts.Kinds.Names()
 	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return n.Get(name) == nil })
 	switch {
@@ -136,7 +136,7 @@ func (l *loader) addNotOne(n *decode.Node) {
 	}
 }
 
-func (l *loader) backoff(n *decode.Node) tasks.Backoff {
+func (l *listReader) backoff(n *decode.Node) tasks.Backoff {
 	b := tasks.Backoff{
 		Initial:    l.Positive(n.Get("initial"), 0, ""),
 		Max:        l.Positive(n.Get("max"), 0, ""),
@@ -160,7 +160,7 @@ func (l *loader) backoff(n *decode.Node) tasks.Backoff {
 }
 
 // triggers refuses fields that do not go with the task, and reads schedules.
-func (l *loader) triggers(n *decode.Node, kind tasks.Kind) {
+func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
 	schedule, every := n.Get("schedule"), n.Get("every")
 	ticks := schedule != nil || every != nil
 	if schedule != nil && every != nil {
@@ -198,7 +198,7 @@ func whyMisplaced(name string, kind tasks.Kind, ticks bool) string {
 	}
 }
 
-func (l *loader) schedule(n, timeZone *decode.Node) {
+func (l *listReader) schedule(n, timeZone *decode.Node) {
 	zone := l.Text(timeZone, "")
 	if _, err := tasks.ParseSchedule("@daily", zone); err != nil {
 		l.Refuse(timeZone, "a name of the IANA database such as Europe/Berlin, or UTC")

@@ -158,7 +158,7 @@ func TestWatchDirectory(t *testing.T) {
 	w.expect(t, "a")
 }
 
-// TestWatchConfigMap swaps files as the kubelet does: they are symlinks through ..data, and that is put in place anew.
+// TestWatchConfigMap swaps files as the kubelet does: they are symlinks through ..data, and that is put in place again.
 func TestWatchConfigMap(t *testing.T) {
 	for _, what := range []string{"file", "directory"} {
 		t.Run(what, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
 // Go functions.
 //
-// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when it is told to, and
+// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when Run is called, and
 // ends when its context does.
 type Runner interface {
 	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
@@ -59,7 +59,7 @@ type Ending struct {
 	Err      error // nil: success
 	Code     int   // exit status; of what has none, 0 or 1
 	ByItself bool  // the work ran and ended by itself: the restart policy decides
-	Cut      bool  // it was told to stop
+	Cut      bool  // it had to stop
 }
 
 // NotStarted is the ending of work that could not be started: it is tried again, whatever the restart policy.
@@ -67,7 +67,7 @@ func NotStarted(ctx context.Context, err error) Ending {
 	return Ending{Err: fmt.Errorf("not started: %w", err), Code: 1, Cut: ctx.Err() != nil}
 }
 
-// Ended is the ending of work that returned err by itself. What was cut off cannot be told from what had just
+// Ended is the ending of work that returned err by itself. What was cut off cannot be distinguished from what had just
 // finished: after ctx has ended it counts as cut.
 func Ended(ctx context.Context, err error) Ending {
 	end := Ending{Err: err, ByItself: true, Cut: ctx.Err() != nil}

@@ -23,7 +23,7 @@ func (r Runner) Deliver(ctx context.Context, env tasks.Env, batch tasks.Batch) e
 	command.Stdin = read
 	child, err := env.Processes.Start(ctx, command)
 	if err != nil {
-		_ = write.Close() // nobody reads
+		_ = write.Close() // there is no reader
 		return err
 	}
 	written := make(chan struct{})

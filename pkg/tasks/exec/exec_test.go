@@ -115,7 +115,7 @@ func TestReadiness(t *testing.T) {
 		}
 		select {
 		case <-done:
-			t.Fatal("ready before it was told")
+			t.Fatal("ready before READY=1")
 		default:
 		}
 		if _, err := conn.Write([]byte("STATUS=up\nREADY=1\n")); err != nil {

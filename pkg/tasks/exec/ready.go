@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// readiness tells when a started command counts as running.
+// readiness says when a started command counts as running.
 type readiness struct {
 	rule   Ready
 	socket *net.UnixConn // where READY=1 is expected, nil without Notify
@@ -57,7 +57,7 @@ func (r *readiness) listen(ctx context.Context) error {
 	return nil
 }
 
-// environ is what the command needs to tell that it is ready.
+// environ is what the command needs to say that it is ready.
 func (r *readiness) environ() []string {
 	if r.path == "" {
 		return nil
@@ -102,6 +102,6 @@ func (r *readiness) close() {
 	}
 	r.heard.Wait()
 	if r.dir != "" {
-		_ = os.RemoveAll(r.dir) // a left-over directory in the temporary ones harms nobody
+		_ = os.RemoveAll(r.dir) // a left-over directory among the temporary ones does no harm
 	}
 }

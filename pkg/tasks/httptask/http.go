@@ -1,8 +1,8 @@
 // Package httptask is the kind of task that calls an HTTP endpoint.
 //
-// At a tick it sends one request. Without ticks it tells the endpoint, with start, renew and stop, what it owns and
+// At a tick it sends one request. Without ticks it lets the endpoint know, with start, renew and stop, what it owns and
 // for how long: the key is not handed over before the endpoint has acknowledged the stop or the time that it was
-// told is over.
+// given is over.
 package httptask
 
 import (
@@ -35,7 +35,7 @@ type Runner struct {
 	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease
 	// or more counts as 0.
 	Timeout   time.Duration
-	TokenFile string // its content is sent as a bearer token, read anew at each request
+	TokenFile string // its content is sent as a bearer token, read again at each request
 	CAFile    string
 }
 

@@ -33,10 +33,10 @@ type fakeEndpoint struct {
 	began   time.Time
 	seen    []string // EVENT@SECOND
 	headers []http.Header
-	grants  []time.Time
+	leases  []time.Time
 	answer  func(event string, at time.Duration) (status int, err error)
-	missing bool          // a start or renew came without a grant before it
-	deaf    error         // of whoever is told of grants
+	missing bool          // a start or renew came without a remote lease before it
+	deaf    error         // of what hears of leases
 	slow    time.Duration // that telling takes
 }
 
@@ -47,9 +47,9 @@ func (f *fakeEndpoint) RoundTrip(request *http.Request) (*http.Response, error) 
 	f.seen = append(f.seen, event+"@"+strconv.FormatFloat(at.Seconds(), 'f', 0, 64))
 	f.headers = append(f.headers, request.Header)
 	if event != eventTick && event != eventStop {
-		last := len(f.grants) - 1
+		last := len(f.leases) - 1
 		validFor, err := time.ParseDuration(request.Header.Get("Shardctl-Valid-For") + "s")
-		if err != nil || last < 0 || f.grants[last].Before(time.Now().Add(validFor)) {
+		if err != nil || last < 0 || f.leases[last].Before(time.Now().Add(validFor)) {
 			f.missing = true
 		}
 	}
@@ -79,7 +79,7 @@ func endpoint(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 			time.Sleep(f.slow)
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.grants = append(f.grants, until)
+			f.leases = append(f.leases, until)
 			return f.deaf
 		}
 	})
@@ -96,7 +96,7 @@ func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 		s := endpoint(t, f)
 		hold := rig.Hold(httpTask())
 		stop, done := rig.Run(t, s, httpTask(), hold)
-		time.Sleep(25 * time.Second) // longer than the first grant
+		time.Sleep(25 * time.Second) // longer than the first remote lease
 		synctest.Wait()
 		if st := hold.Status().State; st != tasks.StateRunning {
 			t.Errorf("state %s", st)
@@ -119,10 +119,10 @@ func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 			}
 		}
 		if f.missing {
-			t.Error("a endpoint was told before the grant was noted, or for longer")
+			t.Error("an endpoint heard before the remote lease was noted, or for longer")
 		}
-		if last := f.grants[len(f.grants)-1]; !last.IsZero() {
-			t.Errorf("after an acknowledged stop the grant ends %s", last)
+		if last := f.leases[len(f.leases)-1]; !last.IsZero() {
+			t.Errorf("after an acknowledged stop the remote lease ends %s", last)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestUnrenewedEndpointIsStartedAgain(t *testing.T) {
 			t.Fatalf("events %v, want many renewals and then a start", events)
 		}
 		if !slices.Contains([]string{"start@18", "start@19"}, events[again]) || f.headers[again].Get("Shardctl-Fencing-Token") != "10" {
-			t.Errorf("%s with token %s, want it when the 18 s of the first grant are over", events[again], f.headers[again].Get("Shardctl-Fencing-Token"))
+			t.Errorf("%s with token %s, want it when the 18 s of the first remote lease are over", events[again], f.headers[again].Get("Shardctl-Fencing-Token"))
 		}
 	})
 }
@@ -182,11 +182,11 @@ func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 		}}
 		s := endpoint(t, f)
 		stop, done := rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
-		time.Sleep(10 * time.Second) // renewed at 6.67 s, so granted until 24.67 s
+		time.Sleep(10 * time.Second) // renewed at 6.67 s, so promised until 24.67 s
 		stop(elect.ErrReleased)
 		rig.Ended(t, done, "the end")
 		if took := time.Since(f.began); took < 24*time.Second || took > 25*time.Second {
-			t.Errorf("the key was held for %s, want until the grant was over", took)
+			t.Errorf("the key was held for %s, want until the remote lease was over", took)
 		}
 	})
 }
@@ -196,8 +196,8 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 		err  error
 		held time.Duration
 	}{
-		"answer lost":     {io.ErrUnexpectedEOF, 18 * time.Second},
-		"nobody listened": {&net.OpError{Op: "dial", Err: errors.New("refused")}, 100 * time.Millisecond},
+		"answer lost": {io.ErrUnexpectedEOF, 18 * time.Second},
+		"no listener": {&net.OpError{Op: "dial", Err: errors.New("refused")}, 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
+func TestNothingIsSentWithoutTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{}
 		s := endpoint(t, f)
@@ -225,14 +225,14 @@ func TestNobodyIsToldWithoutTimeLeft(t *testing.T) {
 		hold.Freeze(2 * time.Second)
 		_, _ = rig.Run(t, s, httpTask(), hold)
 		synctest.Wait()
-		if len(f.events()) != 0 || len(f.grants) != 0 {
-			t.Errorf("events %v, grants %v", f.events(), f.grants)
+		if len(f.events()) != 0 || len(f.leases) != 0 {
+			t.Errorf("events %v, leases %v", f.events(), f.leases)
 		}
 	})
 }
 
-// Whoever frees the key does not know of the grant, and would give the key to another in its midst.
-func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
+// What frees the key does not know of the remote lease, and would give the key to another in its midst.
+func TestNothingIsSentWhenTheRemoteLeaseCannotBeNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{deaf: errors.New("the guard is gone")}
 		s := endpoint(t, f)
@@ -248,13 +248,13 @@ func TestNobodyIsToldWhenTheGrantCannotBeNoted(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		if len(f.events()) > 0 {
-			t.Errorf("the endpoint was told: %v", f.events())
+			t.Errorf("the endpoint heard: %v", f.events())
 		}
 	})
 }
 
-// What it takes to note a grant is not the endpoint's: its seconds count from when the request is sent.
-func TestNotingTheGrantTakesTime(t *testing.T) {
+// What it takes to note a remote lease is not the endpoint's: its seconds count from when the request is sent.
+func TestNotingTheRemoteLeaseTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
 		s := endpoint(t, f)
@@ -267,7 +267,7 @@ func TestNotingTheGrantTakesTime(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		if f.missing {
-			t.Error("the endpoint was granted more than was noted")
+			t.Error("the endpoint was promised more than was noted")
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestTickAsRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := rig.Wait(t, requests, "the request").header.Get("Authorization"); got != "Bearer second" {
-		t.Errorf("the token was not read anew: %q", got)
+		t.Errorf("the token was not read again: %q", got)
 	}
 	runner.URL = "$(HOST)/moved"
 	if err := tick(runner); err == nil || !strings.Contains(err.Error(), "302") || len(requests) != 1 {

@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// The events that an endpoint is told.
+// The events of messages.
 const (
 	eventStart = "start"
 	eventRenew = "renew"
@@ -121,7 +121,7 @@ func (r Runner) body(env tasks.Env, m message) ([]byte, error) {
 	return []byte(body), err
 }
 
-// authorize sets the bearer token, read anew each time since it may be replaced.
+// authorize sets the bearer token, read again each time since it may be replaced.
 func (r Runner) authorize(request *http.Request, env tasks.Env) error {
 	path, err := env.Expand("http.tokenFile", r.TokenFile)
 	if err != nil || path == "" {
@@ -155,7 +155,7 @@ func describe(header http.Header, env tasks.Env, m message) {
 	}
 }
 
-// seconds is d in seconds, with at most three decimals, rounded down: nobody is told of more time than there is.
+// seconds is d in seconds, with at most three decimals, rounded down: no endpoint gets more time than there is.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(max(0, d).Milliseconds())/1000, 'f', -1, 64)
 }

@@ -21,8 +21,8 @@ type session struct {
 	env tasks.Env
 }
 
-// run tells the endpoint that the task is its own, again and again, until ctx ends. It returns then, or when the
-// endpoint could not be told; what it was promised is ended by leave.
+// run renews, for the endpoint, that the task is its own, until ctx ends. It returns then, or when the
+// endpoint could not be reached; what it was promised is ended by leave.
 func (s session) run(ctx context.Context) tasks.Ending {
 	if err := s.begin(ctx); err != nil {
 		return tasks.NotStarted(ctx, err)
@@ -37,7 +37,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 		if !time.Now().Before(known) {
 			return tasks.Ending{Err: errUnrenewed, Code: 1}
 		}
-		err := s.tell(ctx, eventRenew)
+		err := s.notify(ctx, eventRenew)
 		switch {
 		case err == nil:
 			known, wait = s.env.Remote.Until(), s.env.T/3
@@ -58,13 +58,13 @@ func (s session) begin(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	return s.tell(ctx, eventStart)
+	return s.notify(ctx, eventStart)
 }
 
-// tell sends start or renew. The promise is noted, here and by whoever frees keys, before anything is sent: it ends
+// notify sends start or renew. The promise is noted, here and by what frees keys, before anything is sent: it ends
 // at the hold's deadline, from which the endpoint's seconds are counted back by the longest that the request may be
 // under way.
-func (s session) tell(ctx context.Context, event string) error {
+func (s session) notify(ctx context.Context, event string) error {
 	remote := s.env.Remote
 	before, until := remote.Until(), s.env.Lease.Deadline()
 	if _, err := s.validFor(until, time.Now()); err != nil {
