@@ -42,7 +42,8 @@ func Hold(task tasks.Task) *fakehold.Hold { return fakehold.New(task.Key()) }
 
 // Run starts a task and returns how to stop it, with a cause, and its result. The test does not end before it does.
 func Run(t *testing.T, s *tasks.Supervisor, task tasks.Task, hold tasks.Hold) (stop context.CancelCauseFunc,
-	done <-chan error) {
+	done <-chan error,
+) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	result, returned := make(chan error, 1), make(chan struct{})
