@@ -35,9 +35,15 @@ func newStream(w http.ResponseWriter, r *http.Request) (out *stream, end func())
 		body: newBody(limitedWriter{ctx, w, ctl}, "data: "),
 	}
 	// A write that waits for its reader ends at once when the stream does.
-	stop := context.AfterFunc(ctx, func() { _ = ctl.SetWriteDeadline(time.Now()) })
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = ctl.SetWriteDeadline(time.Now())
+	})
 	return out, func() {
-		stop()
+		if !stop() {
+			<-cut // the writer must not be used once the handler has returned
+		}
 		out.quiet.Stop()
 		drop(nil)
 		cancel()
