@@ -74,12 +74,13 @@ func (b *mailbox) ask(ctx context.Context, do func()) error {
 	}
 }
 
-// drain runs what else has come in, but not without end: however busy the callers are, deadlines are looked at.
-func (b *mailbox) drain() {
+// drain runs what else has come in, each followed by then, but not without end: however busy the callers are, deadlines are looked at.
+func (b *mailbox) drain(then func()) {
 	for range cap(b.inbox) {
 		select {
 		case do := <-b.inbox:
 			do()
+			then()
 		default:
 			return
 		}

@@ -72,8 +72,10 @@ func (n *node) loop(ctx context.Context) error {
 	for {
 		select {
 		case do := <-n.box.inbox:
+			// Effects are carried before the next event: a caller must not find a key running whose run has not been started.
 			do()
-			n.box.drain()
+			n.settle()
+			n.box.drain(n.settle)
 		case <-timer.C:
 		case <-stop:
 			stop = nil
