@@ -133,6 +133,7 @@ func (n *node) judge(f leases.Found) {
 	case audit.Fine:
 		if f.Lock != nil {
 			n.cache.Put(*f.Lock)
+			n.audit.Settled(f.Key)
 		}
 	case audit.Correct:
 		n.cache.Correct(f.Key, f.Lock)
@@ -140,8 +141,10 @@ func (n *node) judge(f leases.Found) {
 	case audit.Lose:
 		n.cache.Correct(f.Key, f.Lock)
 		n.leases.Lose(f.Key, f.Lock == nil, m)
+		n.audit.Settled(f.Key)
 	case audit.Free:
 		n.cache.Put(*f.Lock)
+		n.audit.Settled(f.Key)
 		if change, ok := n.leases.Free(*f.Lock, m); ok {
 			n.repair(change)
 		}

@@ -176,7 +176,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 			Expect(err).NotTo(HaveOccurred())
 			Expect(body).NotTo(ContainSubstring(secret), path)
 		}
-		Expect(shardctl(ctx, "validate", "--print", r.Config).Stdout).To(And(ContainSubstring("mongodb://"), Not(ContainSubstring(secret))))
+		Expect(shardctl(ctx, "validate", "--print", r.Config).Stdout).To(And(ContainSubstring("$(SHARDCTL_STORE_URI)"), Not(ContainSubstring(secret))))
 
 		By("losing the store")
 		Expect(rs.Nodes()[0].Kill()).To(Succeed())

@@ -26,8 +26,10 @@ type Audit struct {
 	sweep   sweep
 	cleaned protocol.Instant
 	deleted map[record.Key]record.Lock // locks that were deleted and are to be created again
-	reading map[record.Key]bool
-	out     Ready
+	// restored is when the deleted locks were last looked at: one that cannot be created yet is looked at again after a pause.
+	restored protocol.Instant
+	reading  map[record.Key]bool
+	out      Ready
 }
 
 // count is the comparison of numbers.
@@ -84,7 +86,8 @@ type Turn struct {
 
 // Tick begins what is due. It reports whether a sweep began.
 func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
-	if t.Valid {
+	if t.Valid && now.Reached(a.restored, a.p.Retry) {
+		a.restored = now
 		for key := range a.deleted {
 			a.suspect(key)
 		}
