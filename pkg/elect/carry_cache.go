@@ -94,11 +94,11 @@ func (n *node) carryAudit(r audit.Ready) {
 		})
 	}
 	for batch := range slices.Chunk(r.Suspects, store.MaxBatch) {
-		reads := make([]leases.Read, len(batch))
+		reads, before := make([]leases.Read, len(batch)), make(map[record.Key]int64, len(batch))
 		for i, key := range batch {
-			reads[i] = leases.Read{Key: key, Create: true}
+			reads[i], before[key] = leases.Read{Key: key, Create: true}, n.leases.Rev(key)
 		}
-		n.calls.readLocks(reads, n.judge)
+		n.calls.readLocks(reads, func(f leases.Found) { n.judge(f, before[f.Key]) })
 	}
 	if r.Clean {
 		n.peers.ForgetDead(n.clock.Now())
@@ -121,15 +121,17 @@ func (n *node) listed(locks []record.Lock) {
 	n.audit.Listed(locks, held, settled)
 }
 
-// judge does what is to be done about a lock that was suspected and read.
-func (n *node) judge(f leases.Found) {
+// judge does what is to be done about a lock that was suspected and read. before is its revision as held here when the read was sent: what
+// was claimed or written since, the read may not show.
+func (n *node) judge(f leases.Found, before int64) {
 	n.audit.Done(f.Key)
 	if !f.OK {
 		return
 	}
 	m := n.moment()
 	held := n.leases.Holds(f.Key)
-	switch audit.Judge(f.Lock, n.session.ID(), held, n.leases.Settled(f.Key)) {
+	settled := n.leases.Settled(f.Key) && n.leases.Rev(f.Key) == before
+	switch audit.Judge(f.Lock, n.session.ID(), held, settled) {
 	case audit.Fine:
 		if f.Lock != nil {
 			n.cache.Put(*f.Lock)

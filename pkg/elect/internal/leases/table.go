@@ -172,6 +172,14 @@ func (t *Table) Settled(key record.Key) bool {
 	return h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping && !h.m.Lost
 }
 
+// Rev is the revision of the key's lock as last acknowledged; 0 for a key that is free here.
+func (t *Table) Rev(key record.Key) int64 {
+	if h := t.keys[key]; h != nil {
+		return h.m.Rev
+	}
+	return 0
+}
+
 func (h *holding) named() bool {
 	switch h.m.Phase {
 	case protocol.Claiming, protocol.Idle:
