@@ -42,6 +42,9 @@ func (n *node) claim(lock Lock, opts LockOptions, run Runnable, started chan<- l
 	switch n.leases.Claim(c, m) {
 	case leases.Claiming:
 		n.runs.expect(lock.Key, run, started)
+	case leases.Edited:
+		n.log.Info("A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key, "session", n.session.ID())
+		answer(false, nil)
 	case leases.HeldHere, leases.Taken:
 		answer(false, nil)
 	case leases.Full:

@@ -325,3 +325,32 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A lock may be claimed while it is looked at: what the look then shows is older than the claim.
+func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
+		a.track(t)
+		a.claim(t, "g/k", func(context.Context, *elect.Lease) error { return nil })
+		eventually(t, time.Second, "it has run", func() bool { l, ok := a.View().Locks["g/k"]; return ok && l.Session == "" })
+
+		var looked atomic.Bool
+		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+			if looked.Load() || c.Op != memstore.OpRead || c.Kind != store.KindLock {
+				return memstore.Verdict{}
+			}
+			edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
+			looked.Store(true)
+			return memstore.Verdict{AnswerDelay: lease / 8}
+		})
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = a.View().Session })
+		eventually(t, 2*lease, "a looks at the lock that names it", looked.Load)
+		mustLock(t, a, "g/k", rec.hold("a"))
+		time.Sleep(lease)
+		if rec.started() != 1 || rec.owner("g/k") != "a" {
+			t.Errorf("%d starts; run by %q", rec.started(), rec.owner("g/k"))
+		}
+		a.stop()
+	})
+}

@@ -35,6 +35,7 @@ const (
 	Claiming Verdict = iota // its write is under way
 	HeldHere                // the key is not free here
 	Taken                   // another owns it, or it is reserved for another
+	Edited                  // Taken, for the first time at this revision: it names this session, which did not write it
 	Full                    // a limit is reached
 	Invalid                 // the lease is not valid
 )
@@ -49,7 +50,11 @@ func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
 		return Invalid
 	case !c.AnyCap && t.full(key.Group()):
 		return Full
-	case !t.facts(c, m).Claimable(t.p):
+	}
+	if f := t.facts(c, m); !f.Claimable(t.p) {
+		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
+			return Edited
+		}
 		return Taken
 	}
 	delete(t.seen, key)

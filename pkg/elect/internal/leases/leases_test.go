@@ -89,7 +89,7 @@ func TestWhoMayClaim(t *testing.T) {
 		"reserved for another long ago": {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh - 1000}}, leases.Claiming},
 		"reserved for me":               {leases.Claim{Lock: record.Lock{Rev: 5, Next: "me", Since: fresh}}, leases.Claiming},
 		"mine, by my own write":         {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "me"}}}, leases.Claiming},
-		"mine, by another's write":      {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}, leases.Taken},
+		"mine, by another's write":      {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}, leases.Edited},
 	} {
 		w := newWorld(t)
 		c.claim.Lock.Key = "g/k"
@@ -120,7 +120,9 @@ func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
 func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
 	w := newWorld(t)
 	c := leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}
-	w.Claim(c, w.moment())
+	if got := w.Claim(c, w.moment()); got != leases.Edited {
+		t.Errorf("at first: %v", got)
+	}
 	w.now = lease - 1
 	if got := w.Claim(c, w.moment()); got != leases.Taken {
 		t.Errorf("before T: %v", got)

@@ -43,7 +43,7 @@ func lockRounds(s *scene) {
 		for _, key := range s.c.Keys() {
 			Expect(s.read(ctx, "lock", key)["body"]).To(HavePrefix(`{"token":`), key)
 		}
-		s.told("makes no sense")
+		s.logs("is malformed")
 	})
 
 	round("locks whose revision is none are created anew, with a larger token", func(ctx context.Context) {
@@ -98,6 +98,6 @@ func lockRounds(s *scene) {
 		s.mustEdit(ctx, "lock", harness.Key(9), object{"session": strings.Repeat("long", 1000)})
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys()[:8], s.began) }).Should(Succeed())
 		s.healed(ctx, false)
-		s.told("did not claim it")
+		s.logs("did not claim it")
 	})
 }

@@ -41,7 +41,7 @@ func memberRounds(s *scene) {
 					Should(And(HaveKeyWithValue("rev", Satisfy(whole)), HaveKeyWithValue("body", ContainSubstring(`"instance":"%s"`, s.c.Live()[i].Name))))
 			}
 			s.healed(ctx, false)
-			s.told("deleted or edited")
+			s.logs("deleted or edited")
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (s *scene) restarted() []history.Run {
 }
 
 // told waits until some replica's log of this round holds all the texts in one line.
-func (s *scene) told(texts ...string) {
+func (s *scene) logs(texts ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
 		for _, r := range s.c.Live() {
