@@ -32,7 +32,7 @@ func sideRounds(s *scene) {
 			}
 		}
 		s.insert(ctx, "override", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true})
-		s.insert(ctx, "group", object{"_id": "~wishes", "rev": int64(1), "count": int64(77)}) // as if somebody had told of them
+		s.insert(ctx, "group", object{"_id": "~overrides", "rev": int64(1), "count": int64(77)}) // as if they had been written by a program
 		s.healed(ctx, false)
 		s.logs("is malformed", "pin/"+harness.Key(1))
 		for _, kind := range []string{"override", "value", "event"} {
