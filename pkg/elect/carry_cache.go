@@ -57,7 +57,6 @@ func (n *node) auditTick(m protocol.Moment) {
 	began := n.audit.Tick(audit.Turn{
 		Open: n.session.Machine().Phase == protocol.Open, Valid: m.Valid,
 		Alive: func() []string { return append(n.peers.Alive(), n.session.ID()) },
-		Named: n.leases.Named,
 	}, m.Now)
 	if began {
 		n.cache.Turn()
@@ -68,9 +67,11 @@ func (n *node) auditTick(m protocol.Moment) {
 func (n *node) carryAudit(r audit.Ready) {
 	id := n.session.ID()
 	if r.Count {
+		n.leases.Count()
 		n.calls.countLocks(id, func(total int64, ok bool) {
 			if n.session.ID() == id {
-				n.audit.Counted(int(total), ok, n.leases.Named())
+				least, most := n.leases.Counted()
+				n.audit.Counted(int(total), ok, audit.Bounds{Least: least, Most: most})
 			}
 		})
 	}
@@ -108,17 +109,10 @@ func (n *node) carryAudit(r audit.Ready) {
 
 // listed takes the locks that name the own session.
 func (n *node) listed(locks []record.Lock) {
-	held, settled := map[record.Key]bool{}, map[record.Key]bool{}
-	for key := range n.leases.Named() {
-		held[key] = true
-		if n.leases.Settled(key) {
-			settled[key] = true
-		}
-	}
 	for _, lock := range locks {
 		n.cache.Put(lock)
 	}
-	n.audit.Listed(locks, held, settled)
+	n.audit.Listed(locks, n.leases.Holds, n.leases.AllSettled())
 }
 
 // judge does what is to be done about a lock that was suspected and read. before is its revision as held here when the read was sent: what

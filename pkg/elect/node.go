@@ -157,7 +157,7 @@ func (n *node) sleep() time.Duration {
 	if d, ok := n.session.Wait(now); ok {
 		wait = min(wait, d)
 	}
-	if d, ok := n.leases.ReportDelay(); ok {
+	if d, ok := n.leases.ReportDelay(now); ok {
 		wait = min(wait, d)
 	}
 	return max(wait, time.Millisecond)

@@ -82,8 +82,10 @@ func (rs *runs) begin(r *run, next Runnable) {
 
 // expire lets the keys know whose runs the watchdog has stopped at D.
 func (rs *runs) expire() {
-	for _, r := range rs.keys {
-		rs.expireOne(r)
+	for _, key := range rs.dog.takeExpired() {
+		if r := rs.get(key); r != nil {
+			rs.expireOne(r)
+		}
 	}
 }
 

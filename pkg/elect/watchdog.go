@@ -10,15 +10,16 @@ import (
 )
 
 // watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that blocks. It
-// reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds out by [watchedRun.expired].
+// reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds out by takeExpired.
 type watchdog struct {
 	p     protocol.Params
 	clock Clock
 	lease *atomic.Pointer[validity]
 
-	mu   sync.Mutex
-	runs map[*watchedRun]struct{}
-	hard protocol.Instant // the acknowledgement whose hard deadline was reported
+	mu      sync.Mutex
+	runs    map[*watchedRun]struct{}
+	expired []Key            // of runs that were stopped, until the loop hears of it
+	hard    protocol.Instant // the acknowledgement whose hard deadline was reported
 }
 
 // watchedRun is one run that has not ended. Its address tells it from others, of which one key may have several.
@@ -68,6 +69,7 @@ func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, w
 		}
 		if elapsed >= w.p.Renew && r.begun && r.expired.CompareAndSwap(false, true) {
 			stop = append(stop, r)
+			w.expired = append(w.expired, r.key)
 		}
 		if hard {
 			stuck = append(stuck, r.key)
@@ -83,6 +85,15 @@ func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, w
 		}
 	}
 	return stop, sortKeys(stuck), wait
+}
+
+// takeExpired lists the keys whose runs have been stopped since the last call.
+func (w *watchdog) takeExpired() []Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := w.expired
+	w.expired = nil
+	return keys
 }
 
 // stop stops a run that has not ended meanwhile.

@@ -36,8 +36,7 @@ type Audit struct {
 type count struct {
 	busy   bool
 	last   protocol.Instant
-	before map[record.Key]bool // keys that were not free when the locks were counted, and whether their locks were sure to name this session
-	missed int                 // times in a row that the numbers differed
+	missed int // times in a row that the numbers differed
 }
 
 // sweep is the list of locks whose owner is not alive.
@@ -74,14 +73,13 @@ func New(p protocol.Params, now protocol.Instant) *Audit {
 }
 
 // Begin says that the own session is another one: what was counted of the one before means nothing.
-func (a *Audit) Begin() { a.count.busy, a.count.missed, a.count.before = false, 0, nil }
+func (a *Audit) Begin() { a.count.busy, a.count.missed = false, 0 }
 
 // Turn is what a round begins with.
 type Turn struct {
-	Open  bool                       // the own session is open
-	Valid bool                       // and its lease valid
-	Alive func() []string            // sessions that live, the own one included
-	Named func() map[record.Key]bool // keys that are not free, and whether their locks are sure to name the own session
+	Open  bool            // the own session is open
+	Valid bool            // and its lease valid
+	Alive func() []string // sessions that live, the own one included
 }
 
 // Tick begins what is due. It reports whether a sweep began.
@@ -96,7 +94,7 @@ func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
 		return false
 	}
 	if !a.count.busy && now.Reached(a.count.last, a.p.T/4) {
-		a.count.busy, a.count.last, a.count.before = true, now, t.Named()
+		a.count.busy, a.count.last = true, now
 		a.out.Count = true
 	}
 	if now.Reached(a.cleaned, cleanEvery) {
@@ -115,16 +113,20 @@ func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
 	return began
 }
 
-// Counted takes the number of locks that name the own session; ok is false when it could not be read. named is as in Turn, of now.
-func (a *Audit) Counted(total int, ok bool, named map[record.Key]bool) {
-	before := a.count.before
-	a.count.busy, a.count.before = false, nil
-	if !ok || before == nil {
+// Bounds are how many locks may have named the own session when they were counted: at least those that were sure to do so all the time, at
+// most those of all keys that were not free at some moment. A replica is seldom without a claim or a release under way while answers are lost,
+// and must notice all the same.
+type Bounds struct{ Least, Most int }
+
+// Counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is held here.
+func (a *Audit) Counted(total int, ok bool, of Bounds) {
+	busy := a.count.busy
+	a.count.busy = false
+	if !ok || !busy {
 		return
 	}
-	least, most := bounds(before, named)
-	if least <= total && total <= most {
-		if least == most {
+	if of.Least <= total && total <= of.Most {
+		if of.Least == of.Most {
 			a.count.missed = 0
 		}
 		return // where keys are changing hands it proves nothing either way
@@ -135,33 +137,17 @@ func (a *Audit) Counted(total int, ok bool, named map[record.Key]bool) {
 	}
 }
 
-// bounds is how many locks may have named the own session when they were counted: at least those that were sure to do so before and still
-// are, at most all that may have at either time. A replica is seldom without a claim or a release under way while answers are lost, and must
-// notice all the same.
-func bounds(before, after map[record.Key]bool) (least, most int) {
-	most = len(before)
-	for key, named := range after {
-		was, known := before[key]
-		switch {
-		case !known:
-			most++
-		case was && named:
-			least++
-		}
-	}
-	return least, most
-}
-
-// Listed takes the locks that name the own session. held says which keys are not free here, settled which run without a write under way.
-func (a *Audit) Listed(locks []record.Lock, held, settled map[record.Key]bool) {
+// Listed takes the locks that name the own session. held says which keys are not free here, settled are those that run without a write under
+// way.
+func (a *Audit) Listed(locks []record.Lock, held func(record.Key) bool, settled []record.Key) {
 	listed := make(map[record.Key]bool, len(locks))
 	for _, lock := range locks {
 		listed[lock.Key] = true
-		if !held[lock.Key] {
+		if !held(lock.Key) {
 			a.suspect(lock.Key)
 		}
 	}
-	for key := range settled {
+	for _, key := range settled {
 		if !listed[key] {
 			a.suspect(key)
 		}

@@ -61,6 +61,7 @@ func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
 	h := &holding{key: key, lock: c.Lock, claim: c, status: c.Lock.Status}
 	t.keys[key] = h
 	t.owned[key.Group()]++
+	t.census.claimed()
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
 	return Claiming
 }

@@ -15,32 +15,31 @@ func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
-// Tick repeats what was not answered, and notes statuses that have waited long enough.
+// Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on although their key is another's.
 func (t *Table) Tick(m protocol.Moment) {
 	t.findStuck(m.Now)
-	for _, h := range t.keys {
-		if h.report.due && m.Now.Reached(h.report.at, reportDelay) {
-			h.report.due = false
-			t.step(h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
-		}
-		if t.pending(h) && m.Now.HolderElapsed(h.after) >= 0 {
+	for _, r := range t.reports.due(m.Now) {
+		r.h.due = false
+		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
+	}
+	for h := range t.pending {
+		if m.Now.HolderElapsed(h.after) >= 0 {
 			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
 		}
 	}
 }
 
-// pending says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
-func (t *Table) pending(h *holding) bool {
+// waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
+func (h *holding) waits() bool {
 	return h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
 }
 
 // findStuck finds runs that go on although their key is another's. A key that was taken away alone, by an edited lock, meets no deadline
 // of the session. T/4 is enough for any command to be killed.
 func (t *Table) findStuck(now protocol.Instant) {
-	for _, h := range t.keys {
-		if h.m.Lost && !h.stuck && now.Reached(h.lostAt, t.p.T/4) {
-			h.stuck = true
-			t.out.Stuck = append(t.out.Stuck, h.key)
+	for _, l := range t.lost.due(now) {
+		if l.h.m.Lost {
+			t.out.Stuck = append(t.out.Stuck, l.h.key)
 		}
 	}
 	slices.Sort(t.out.Stuck)
@@ -104,8 +103,9 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 		return
 	}
 	h.status, h.fresh = status, true
-	if !h.report.due {
-		h.report = report{due: true, at: now}
+	if !h.due {
+		h.due = true
+		t.reports.add(h, now)
 	}
 }
 
@@ -206,6 +206,12 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}
+	t.census.changed(h)
+	if h.waits() {
+		t.pending[h] = struct{}{}
+	} else {
+		delete(t.pending, h)
+	}
 }
 
 func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
@@ -223,7 +229,7 @@ func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m pro
 		}
 		t.stop(h, before.Token, cause)
 	case protocol.KillKey:
-		h.lostAt = m.Now
+		t.lost.add(h, m.Now)
 		t.stop(h, before.Token, Lost)
 	case protocol.Advanced:
 		t.advanced(h, a.Token, m.Valid)

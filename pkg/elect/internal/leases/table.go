@@ -17,7 +17,12 @@ type Table struct {
 	keys   map[record.Key]*holding
 	owned  map[string]int          // keys not free, by group
 	seen   map[record.Key]sighting // locks that are left alone for a while
-	out    Ready
+	census census
+	// What a tick looks at, so that keys that rest cost nothing.
+	pending map[*holding]struct{} // see holding.waits
+	reports delayed               // statuses to be noted
+	lost    delayed               // runs that were told that their key is another's
+	out     Ready
 }
 
 // Self is the session on whose behalf keys are held.
@@ -41,14 +46,13 @@ type holding struct {
 
 	claim   Claim
 	write   write
-	report  report
 	release Release
 	advance *record.TaskStatus // of the advance under way
 	fresh   bool               // status is newer than that of the advance under way
 
 	after   protocol.Instant // no repeat before, after a failure
-	lostAt  protocol.Instant // when the run was told that the key is another's
-	stuck   bool             // and it was said that the run goes on
+	named   uint32           // see census
+	due     bool             // status waits to be noted
 	deleted bool             // the lock's document was deleted
 	noted   bool             // the release is acknowledged
 }
@@ -64,12 +68,6 @@ type write struct {
 type made struct {
 	after  record.Lock // what the write makes of the lock
 	change store.Change
-}
-
-// report is a status that waits to be noted.
-type report struct {
-	due bool
-	at  protocol.Instant
 }
 
 // sighting is when a lock at a revision was first met here that is to be left alone for a while.
@@ -89,6 +87,7 @@ type Release struct {
 func New(p protocol.Params) *Table {
 	return &Table{
 		p: p, keys: map[record.Key]*holding{}, owned: map[string]int{}, seen: map[record.Key]sighting{},
+		pending: map[*holding]struct{}{}, reports: delayed{by: reportDelay}, lost: delayed{by: p.T / 4},
 	}
 }
 
@@ -153,14 +152,12 @@ func (t *Table) Held() map[record.Key]Held {
 	return held
 }
 
-// Named says for each key that is not free whether its lock is sure to name this session, unless somebody edited it manually.
-func (t *Table) Named() map[record.Key]bool {
-	named := make(map[record.Key]bool, len(t.keys))
-	for key, h := range t.keys {
-		named[key] = h.named()
-	}
-	return named
-}
+// Count begins a count of the locks that name this session: the answer is compared with Counted.
+func (t *Table) Count() { t.census.begin(len(t.keys)) }
+
+// Counted is how many locks may have named this session at some moment since Count, unless somebody edited one manually: at least those that
+// were sure to do so all the time, at most all whose keys were not free at any time.
+func (t *Table) Counted() (least, most int) { return t.census.least, t.census.most }
 
 // Settled says whether the key runs, also one that is being stopped, and has no write under way, so that what a read finds can be
 // compared with it.
@@ -172,6 +169,17 @@ func (t *Table) Settled(key record.Key) bool {
 	return h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping && !h.m.Lost
 }
 
+// AllSettled lists the keys that are settled, in no order.
+func (t *Table) AllSettled() []record.Key {
+	var keys []record.Key
+	for key := range t.keys {
+		if t.Settled(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // Rev is the revision of the key's lock as last acknowledged; 0 for a key that is free here.
 func (t *Table) Rev(key record.Key) int64 {
 	if h := t.keys[key]; h != nil {
@@ -180,27 +188,9 @@ func (t *Table) Rev(key record.Key) int64 {
 	return 0
 }
 
-func (h *holding) named() bool {
-	switch h.m.Phase {
-	case protocol.Claiming, protocol.Idle:
-		return h.m.Token > 0
-	case protocol.Running, protocol.Stopping:
-		return !h.m.Lost
-	case protocol.Free, protocol.Releasing:
-	}
-	return false
-}
-
 // reportDelay is how long a status waits for a newer one: a run that starts and stops at once is noted once, and the writes of a
 // hand-over are not held up by statuses.
 const reportDelay = 200 * time.Millisecond
 
 // ReportDelay is how long the loop may sleep while statuses wait; ok is false when none does.
-func (t *Table) ReportDelay() (time.Duration, bool) {
-	for _, h := range t.keys {
-		if h.report.due {
-			return reportDelay, true
-		}
-	}
-	return 0, false
-}
+func (t *Table) ReportDelay(now protocol.Instant) (time.Duration, bool) { return t.reports.wait(now) }

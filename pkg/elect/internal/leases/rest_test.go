@@ -1,0 +1,145 @@
+package leases
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// walk is what a look at every key finds: the table must know it without one.
+type walk struct {
+	always map[record.Key]bool // sure to name this session ever since the count began
+	ever   map[record.Key]bool // not free at some moment since then
+}
+
+func (w *walk) begin(t *Table) {
+	w.always, w.ever = map[record.Key]bool{}, map[record.Key]bool{}
+	for key, h := range t.keys {
+		w.ever[key] = true
+		w.always[key] = h.sure()
+	}
+}
+
+func (w *walk) check(tt *testing.T, t *Table) {
+	tt.Helper()
+	sure, waiting := 0, 0
+	for key, h := range t.keys {
+		w.ever[key] = true
+		if h.sure() {
+			sure++
+		}
+		_, pending := t.pending[h]
+		if pending != h.waits() {
+			tt.Fatalf("%s: pending %v, want %v: %+v", key, pending, h.waits(), h.m)
+		}
+		if pending {
+			waiting++
+		}
+	}
+	least := 0
+	for key, always := range w.always {
+		h := t.keys[key]
+		w.always[key] = always && h != nil && h.sure()
+		if w.always[key] {
+			least++
+		}
+	}
+	if gotLeast, gotMost := t.Counted(); int(t.census.named) != sure || gotLeast != least || gotMost < len(w.ever) {
+		tt.Fatalf("named %d, counted %d to %d; want %d, %d to at least %d", t.census.named, gotLeast, gotMost, sure, least, len(w.ever))
+	}
+	if len(t.pending) != waiting {
+		tt.Fatalf("%d keys are pending, want %d", len(t.pending), waiting)
+	}
+}
+
+func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
+	p, err := protocol.NewParams(20*time.Second, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		table, now := New(p), time.Hour
+		table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+		var w walk
+		w.begin(table)
+		for range 400 {
+			now += time.Duration(r.IntN(300)) * time.Millisecond
+			m := protocol.Moment{Now: protocol.Instant{Mono: now, Boot: now}, Clock: now.Milliseconds(), Rev: now.Milliseconds(), Valid: r.IntN(8) > 0}
+			key := record.Key(fmt.Sprintf("g/%d", r.IntN(6)))
+			switch r.IntN(14) {
+			case 0, 1, 2:
+				table.Claim(Claim{Lock: record.Lock{Key: key, Rev: int64(5 * r.IntN(2))}, Adopt: r.IntN(2) == 0}, m)
+			case 3:
+				table.Release(key, Release{}, m)
+			case 4, 5:
+				if h := table.keys[key]; h != nil && (h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping) {
+					table.Returned(key, record.TaskStatus{}, false, m)
+				}
+			case 6:
+				table.Report(key, record.TaskStatus{}, m.Now)
+			case 7:
+				table.Advance(key, record.TaskStatus{}, m)
+			case 8:
+				table.Lose(key, r.IntN(2) == 0, m)
+			case 9:
+				table.All([]protocol.KeyEventKind{protocol.KeyDeadline, protocol.KeyResume, protocol.KeyResume, protocol.KeyLose}[r.IntN(4)], m)
+			case 10:
+				table.Found(Found{Key: key, OK: r.IntN(2) == 0, Mark: 7}, m)
+			case 11:
+				table.Tick(m)
+			default:
+				for _, c := range table.Prepare([]record.Key{key}, m) {
+					table.Answered(key, c.Doc.WriterID, []protocol.Status{protocol.Applied, protocol.Applied, protocol.Refused, protocol.Unknown}[r.IntN(4)], nil, m)
+				}
+			}
+			w.check(t, table)
+			if r.IntN(20) == 0 {
+				table.Count()
+				w.begin(table)
+			}
+		}
+	}
+}
+
+func TestKeysThatRestCostATickNothing(t *testing.T) {
+	p, err := protocol.NewParams(20*time.Second, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := New(p)
+	table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+	m := protocol.Moment{Now: protocol.Instant{Mono: time.Hour, Boot: time.Hour}, Clock: 1000, Rev: 1000, Valid: true}
+	for i := range 100 {
+		key := record.Key(fmt.Sprintf("g/%d", i))
+		table.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}}, m)
+		if len(table.pending) > 0 {
+			t.Fatal("a claim that is sent waits for its answer, not for a tick")
+		}
+		for _, c := range table.Prepare([]record.Key{key}, m) {
+			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
+		}
+		table.Report(key, record.TaskStatus{State: "running"}, m.Now)
+	}
+	if d, ok := table.ReportDelay(m.Now); !ok || d != reportDelay {
+		t.Errorf("sleeps %v, %v; want the delay of reports", d, ok)
+	}
+	m.Now = m.Now.Add(reportDelay)
+	table.Tick(m)
+	table.Ready()
+	for key := range table.keys {
+		for _, c := range table.Prepare([]record.Key{key}, m) {
+			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
+		}
+	}
+	if n := len(table.pending) + len(table.reports.queue) + len(table.lost.queue); n > 0 {
+		t.Errorf("%d keys are looked at in each tick although all rest", n)
+	}
+	if _, ok := table.ReportDelay(m.Now); ok {
+		t.Error("waits for a status although none is left")
+	}
+}
