@@ -14,43 +14,43 @@ import (
 
 // commands starts the commands of one start of a task. It implements [Processes].
 type commands struct {
-	r     *running
+	of    *scope
 	start Start
 }
 
 // child is a started command. It implements [Child].
 type child struct {
 	Process
-	r   *running
+	of  *scope
 	out *output
 }
 
 // Start waits for one of the places for simultaneous starts.
 func (c commands) Start(ctx context.Context, command Command) (Child, error) {
-	r := c.r
-	done, err := turn(ctx, r.s.starts)
+	of := c.of
+	done, err := turn(ctx, of.means.starts)
 	if err != nil {
 		closeFiles(command.Stdin)
 		return nil, err
 	}
 	done = sync.OnceFunc(done)
 	defer done()
-	out, stdout, stderr, err := r.pipes()
+	out, stdout, stderr, err := of.pipes()
 	if err != nil {
 		closeFiles(command.Stdin)
 		return nil, err
 	}
-	command.Key, command.Session, command.Token = r.hold.Key(), r.hold.Session(), c.start.Token
+	command.Key, command.Session, command.Token = of.hold.Key(), of.hold.Session(), c.start.Token
 	command.Stdout, command.Stderr = stdout, stderr
-	answered := r.watchStart(done)
-	p, err := r.s.cfg.Starter.Start(ctx, command)
+	answered := of.watchStart(done)
+	p, err := of.means.cfg.Starter.Start(ctx, command)
 	answered()
 	closeFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
 	if err != nil {
 		out.end()
 		return nil, err
 	}
-	return &child{p, r, out}, nil
+	return &child{p, of, out}, nil
 }
 
 // turn waits for one of the places for simultaneous starts.
@@ -87,10 +87,10 @@ func (c *child) stop(ctx context.Context) {
 		return
 	default:
 	}
-	signal := stopSignal(c.r.task().Stop.Signal)
+	signal := stopSignal(c.of.task().Stop.Signal)
 	c.Stop(signal, c.grace(ctx))
-	defer c.r.watchStop()()
-	look := time.NewTicker(max(c.r.s.cfg.Lease/50, time.Millisecond))
+	defer c.of.watchStop()()
+	look := time.NewTicker(max(c.of.means.cfg.Lease/50, time.Millisecond))
 	defer look.Stop()
 	ended, killed := ctx.Done(), false
 	for {
@@ -111,7 +111,7 @@ func (c *child) stop(ctx context.Context) {
 
 // grace is how long the command may take to end after it was asked to.
 func (c *child) grace(ctx context.Context) time.Duration {
-	timeout := c.r.task().Stop.Timeout
+	timeout := c.of.task().Stop.Timeout
 	if errors.Is(context.Cause(ctx), elect.ErrLeaseLost) {
 		return min(timeout, c.untilKill())
 	}
@@ -120,7 +120,7 @@ func (c *child) grace(ctx context.Context) time.Duration {
 
 // untilKill is how long a command may live if the lease is not renewed any more.
 func (c *child) untilKill() time.Duration {
-	return max(0, time.Until(c.r.hold.Deadline())-c.r.s.cfg.Lease/10)
+	return max(0, time.Until(c.of.hold.Deadline())-c.of.means.cfg.Lease/10)
 }
 
 // stopSignals are those of Stop.Signal.

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -17,14 +16,14 @@ type held struct {
 	reins reins
 
 	// The rest belongs to the loop.
-	job         *job
-	run         *running // what it runs with; nil while it waits for a tick
-	tick, retry timer
+	job    *job
+	run    *running // what it runs with; nil while it waits for a tick
+	alarms alarms[*held]
 }
 
 func newHeld(hold Hold, given *Task, ended func(error)) *held {
 	h := &held{key: hold.Key(), hold: hold, ended: ended, given: given}
-	h.tick, h.retry = timer{task: h, index: -1}, timer{task: h, index: -1}
+	h.alarms = alarmsOf(h)
 	return h
 }
 
@@ -68,35 +67,4 @@ func (r *reins) stop(cause error) {
 	}
 	r.mu.Unlock()
 	r.cut(cause)
-}
-
-// runnable is the work of a key that the elector starts and stops. It implements [elect.Runnable].
-type runnable struct {
-	loop *loop
-	mu   sync.Mutex
-	held *held
-}
-
-// Start takes the task up.
-func (r *runnable) Start(lease *elect.Lease, ended func(error)) {
-	h := newHeld(lease, nil, func(err error) {
-		if errors.Is(err, ErrDone) {
-			lease.Park()
-		}
-		ended(err)
-	})
-	r.mu.Lock()
-	r.held = h
-	r.mu.Unlock()
-	r.loop.begin(h)
-}
-
-// Stop has the task end.
-func (r *runnable) Stop(cause error) {
-	r.mu.Lock()
-	h := r.held
-	r.mu.Unlock()
-	if h != nil {
-		r.loop.stop(h, cause)
-	}
 }

@@ -18,10 +18,6 @@ var (
 	errChanged  = errors.New("the task is declared with other fields now")
 )
 
-// moment is a point in time by two clocks: the wall clock, for ticks and for people, which may be set at any time;
-// and the steady one, for pauses.
-type moment struct{ wall, steady time.Time }
-
 // phase is where a job stands.
 type phase uint8
 

@@ -23,7 +23,7 @@ type loop struct {
 
 	// The rest belongs to the goroutine.
 	held   map[elect.Key]*held // of the declared tasks
-	timers timers
+	timers timers[*held]
 }
 
 func newLoop(m *means) *loop {
@@ -63,7 +63,7 @@ func (l *loop) run() {
 			do()
 		}
 		at := now()
-		for h := l.timers.due(at); h != nil; h = l.timers.due(at) {
+		for h, ok := l.timers.due(at); ok; h, ok = l.timers.due(at) {
 			l.apply(h, h.job.wake(at))
 		}
 		if d, ok := l.timers.wait(now()); ok {
@@ -174,7 +174,7 @@ func (l *loop) apply(h *held, fx effects) {
 		h.run = nil // nothing is kept for a task that waits
 	}
 	tick, retry := h.job.times()
-	l.timers.set(h, tick, retry)
+	l.timers.set(&h.alarms, tick, retry)
 }
 
 // start runs the job's start, once the lock was advanced where it has no token.
@@ -217,7 +217,7 @@ func (l *loop) running(h *held) *running {
 
 // end says that nothing of the task is left.
 func (l *loop) end(h *held, err error) {
-	l.timers.set(h, time.Time{}, time.Time{})
+	l.timers.set(&h.alarms, time.Time{}, time.Time{})
 	h.run = nil
 	if l.held[h.key] == h {
 		delete(l.held, h.key)

@@ -31,7 +31,7 @@ type output struct {
 }
 
 // pipes opens the output of one start. The writing ends go to the starter.
-func (r *running) pipes() (out *output, stdout, stderr *os.File, err error) {
+func (s *scope) pipes() (out *output, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
@@ -42,12 +42,12 @@ func (r *running) pipes() (out *output, stdout, stderr *os.File, err error) {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
 	out = &output{
-		reads: []*os.File{outRead, errRead}, patience: r.s.outputEnd,
+		reads: []*os.File{outRead, errRead}, patience: s.means.outputEnd,
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
-	r.s.readers.Go(func() { r.read(out, outRead, Stdout) })
-	r.s.readers.Go(func() { r.read(out, errRead, Stderr) })
+	s.means.readers.Go(func() { s.read(out, outRead, Stdout) })
+	s.means.readers.Go(func() { s.read(out, errRead, Stderr) })
 	return out, stdout, stderr, nil
 }
 
@@ -73,11 +73,11 @@ func (o *output) end() {
 }
 
 // read keeps and passes on what comes from one pipe until its end.
-func (r *running) read(o *output, from *os.File, stream Stream) {
-	sink, key := r.s.cfg.Output, r.hold.Key()
-	turn, lost := r.s.logs.sink(key, stream), 0
+func (s *scope) read(o *output, from *os.File, stream Stream) {
+	sink, key := s.means.cfg.Output, s.hold.Key()
+	turn, lost := s.means.logs.sink(key, stream), 0
 	err := splitLines(from, func(line string) {
-		r.s.logs.add(key, stream, line, time.Now())
+		s.means.logs.add(key, stream, line, time.Now())
 		if sink == nil {
 			return
 		}
@@ -94,15 +94,31 @@ func (r *running) read(o *output, from *os.File, stream Stream) {
 		close(o.done)
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
-		r.log.Error(err, "reading the task's output failed")
+		s.log.Error(err, "reading the task's output failed")
 	}
 	if lost > 0 {
-		r.log.Error(errSinkBlocked, "lines of the task's output were not passed on", "lines", lost)
+		s.log.Error(errSinkBlocked, "lines of the task's output were not passed on", "lines", lost)
 	}
 }
 
 // errSinkBlocked says that a sink took nothing for longer than is waited for.
 var errSinkBlocked = errors.New("the sink for output does not take lines")
+
+// awaitReaders waits for the readers of commands' output.
+func (m *means) awaitReaders() {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		m.readers.Wait()
+	}()
+	limit := time.NewTimer(outputWait + 2*m.outputEnd)
+	defer limit.Stop()
+	select {
+	case <-read:
+	case <-limit.C:
+		m.cfg.Logger.Error(errSinkBlocked, "output is left behind")
+	}
+}
 
 // splitLines passes on what it reads until EOF, line by line, without line ends, in pieces of at most maxLine bytes.
 func splitLines(from io.Reader, line func(string)) error {

@@ -7,40 +7,25 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // running is what a task's runs have in common, from when it begins until it ends or begins again.
 type running struct {
-	s      *means
-	hold   Hold
-	log    logr.Logger
+	*scope
 	remote *RemoteLease
 	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
-
-	declared atomic.Pointer[Task] // as it is now
-	stuck    atomic.Bool          // an alarm was raised
 }
 
 func newRunning(m *means, t *Task, hold Hold) *running {
-	r := &running{s: m, hold: hold, log: m.log(hold), remote: NewRemoteLease(nil)}
+	r := &running{scope: newScope(m, t, hold), remote: NewRemoteLease(nil)}
 	if m.cfg.RemoteLease != nil {
 		r.remote.note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
 	}
-	r.declared.Store(t)
 	return r
 }
-
-// task is the task as it is declared now.
-func (r *running) task() Task { return *r.declared.Load() }
-
-// declare notes the task as it is declared now.
-func (r *running) declare(t *Task) { r.declared.Store(t) }
 
 // Reasons why work did not end as it should.
 var (
@@ -59,7 +44,7 @@ func (r *running) attempt(ctx context.Context, start Start, status elect.TaskSta
 			start.Token = token
 			result.start = start
 			if start.ScheduledAt.IsZero() && start.Attempt > 1 {
-				r.s.cfg.Metrics.TaskRestart(r.hold.Key())
+				r.means.cfg.Metrics.TaskRestart(r.hold.Key())
 			}
 		} else if result.refused = err; ctx.Err() == nil {
 			return
@@ -126,18 +111,18 @@ func (r *running) leave() {
 
 func (r *running) env(task Task, start Start) Env {
 	return Env{
-		Task: task, Start: start, Instance: r.s.cfg.Instance, T: r.s.cfg.Lease, Lease: r.hold, Remote: r.remote,
-		Processes: commands{r, start}, HTTP: requests{r.s}, Callbacks: r.s.cfg.Registry, Environ: r.s.cfg.Environ,
-		Status: &reporter{r: r}, Metrics: r.s.cfg.Metrics, Log: r.log,
+		Task: task, Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease, Lease: r.hold, Remote: r.remote,
+		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry, Environ: r.means.cfg.Environ,
+		Status: &reporter{r: r}, Metrics: r.means.cfg.Metrics, Log: r.log,
 	}
 }
 
 // requests gives the clients of a supervisor. It implements [HTTP].
-type requests struct{ s *means }
+type requests struct{ means *means }
 
-func (q requests) Client(caFile string) (*http.Client, error) { return q.s.cfg.HTTPClient(caFile) }
+func (q requests) Client(caFile string) (*http.Client, error) { return q.means.cfg.HTTPClient(caFile) }
 
-func (q requests) Turn(ctx context.Context) (done func(), err error) { return turn(ctx, q.s.calls) }
+func (q requests) Turn(ctx context.Context) (done func(), err error) { return turn(ctx, q.means.calls) }
 
 // reporter passes on what a run says about itself. It implements [Status].
 type reporter struct {

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -14,18 +13,6 @@ import (
 type Schedule interface {
 	// Next is the first tick after the given moment; the zero time when there is none.
 	Next(after time.Time) time.Time
-}
-
-// schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
-func (t Task) schedule() (Schedule, error) {
-	switch {
-	case t.Schedule != "":
-		return ParseSchedule(t.Schedule, t.TimeZone)
-	case t.Every > 0:
-		return EverySchedule(t.Key(), t.Every)
-	default:
-		return nil, errors.New("task has neither schedule nor every")
-	}
 }
 
 // every fires at phase + k × period, in Unix milliseconds.

@@ -16,40 +16,40 @@ var (
 const slowStart = time.Second
 
 // watchStop begins when a task is told to stop; end is called when nothing of it is left.
-func (r *running) watchStop() (end func()) {
-	cfg := r.s.cfg
-	return watch(r.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
-		if !r.stuck.CompareAndSwap(false, true) {
+func (s *scope) watchStop() (end func()) {
+	cfg := s.means.cfg
+	return watch(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
+		if !s.stuck.CompareAndSwap(false, true) {
 			return false // what is left of a command is watched as well as the run that it is of
 		}
-		r.log.Error(errStuck, "task is stuck", "duration", time.Since(since))
+		s.log.Error(errStuck, "task is stuck", "duration", time.Since(since))
 		if cfg.OnStuck != nil {
-			cfg.OnStuck(r.task(), since)
+			cfg.OnStuck(s.task(), since)
 		}
 		return true
 	}, func(since time.Time) {
-		r.stuck.Store(false)
-		r.log.Info("task ended after all", "duration", time.Since(since))
+		s.stuck.Store(false)
+		s.log.Info("task ended after all", "duration", time.Since(since))
 		if cfg.OnUnstuck != nil {
-			cfg.OnUnstuck(r.task())
+			cfg.OnUnstuck(s.task())
 		}
 	})
 }
 
 // watchStart begins when a command is about to start. leave frees its place; end is called with the starter's answer.
-func (r *running) watchStart(leave func()) (end func()) {
-	cfg := r.s.cfg
+func (s *scope) watchStart(leave func()) (end func()) {
+	cfg := s.means.cfg
 	slow := time.AfterFunc(slowStart, leave)
 	answered := watch(cfg.StuckAfter, func(since time.Time) bool {
-		r.log.Error(errStartStuck, "task does not start", "duration", time.Since(since))
+		s.log.Error(errStartStuck, "task does not start", "duration", time.Since(since))
 		if cfg.OnStartStuck != nil {
-			cfg.OnStartStuck(r.task(), since)
+			cfg.OnStartStuck(s.task(), since)
 		}
 		return true
 	}, func(since time.Time) {
-		r.log.Info("the start is over after all", "duration", time.Since(since))
+		s.log.Info("the start is over after all", "duration", time.Since(since))
 		if cfg.OnStartUnstuck != nil {
-			cfg.OnStartUnstuck(r.task())
+			cfg.OnStartUnstuck(s.task())
 		}
 	})
 	return func() {

@@ -7,9 +7,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -23,16 +20,6 @@ type Supervisor struct {
 	clients *Clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
 	close   sync.Once
-}
-
-// means are what all runs share.
-type means struct {
-	cfg       Config
-	starts    chan struct{} // a place for each command that may be starting
-	calls     chan struct{} // the same for start requests: an endpoint that hangs holds up no command
-	logs      *logs
-	readers   sync.WaitGroup // of commands' output
-	outputEnd time.Duration  // how long a sink that takes nothing is waited for once the command is gone
 }
 
 // NewSupervisor makes a supervisor. It fails when Lease is not positive. Close it when nothing runs any more.
@@ -106,38 +93,10 @@ func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.means.logs.tai
 func (s *Supervisor) Close() {
 	s.close.Do(func() {
 		s.loop.close()
-		s.means.close()
+		s.means.awaitReaders()
 		s.clients.Close()
 		if s.local != nil {
 			s.local.Close()
 		}
 	})
-}
-
-// close waits for the readers of commands' output.
-func (m *means) close() {
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		m.readers.Wait()
-	}()
-	limit := time.NewTimer(outputWait + 2*m.outputEnd)
-	defer limit.Stop()
-	select {
-	case <-read:
-	case <-limit.C:
-		m.cfg.Logger.Error(errSinkBlocked, "output is left behind")
-	}
-}
-
-// rerun is when an operator last asked for the task to run once more although it has ended, in Unix ms; 0: never.
-func (m *means) rerun(key elect.Key) int64 {
-	if m.cfg.Rerun == nil {
-		return 0
-	}
-	return m.cfg.Rerun(key)
-}
-
-func (m *means) log(hold Hold) logr.Logger {
-	return m.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session())
 }

@@ -114,3 +114,15 @@ func tickResult(end Ending, cause error) (Result, error) {
 		return ResultStopped, nil
 	}
 }
+
+// schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
+func (t Task) schedule() (Schedule, error) {
+	switch {
+	case t.Schedule != "":
+		return ParseSchedule(t.Schedule, t.TimeZone)
+	case t.Every > 0:
+		return EverySchedule(t.Key(), t.Every)
+	default:
+		return nil, errors.New("task has neither schedule nor every")
+	}
+}

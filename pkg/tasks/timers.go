@@ -3,43 +3,45 @@ package tasks
 import (
 	"container/heap"
 	"time"
-
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
-
-// now reads both clocks.
-func now() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }
 
 // maxSleep bounds each wait for a tick: the wall clock may be set meanwhile, which timers do not see.
 const maxSleep = time.Minute
 
-// timers are the next times of all tasks that wait: ticks by the wall clock, the ends of pauses by the steady one. A
-// task that waits costs an entry in one of the two heaps, and no more.
-type timers struct{ ticks, retries timerHeap }
+// timers are the next times of all that wait: ticks by the wall clock, the ends of pauses by the steady one. What
+// waits costs an entry in one of the two heaps, and no more.
+type timers[T any] struct{ ticks, retries timerHeap[T] }
 
-// timer is one time at which a task is to be looked at.
-type timer struct {
+// alarms are the entries of one that may wait.
+type alarms[T any] struct{ tick, retry timer[T] }
+
+// timer is one time at which its owner is to be woken.
+type timer[T any] struct {
 	at    time.Time
-	task  *held
+	owner T
 	index int // in its heap; -1: in none
 }
 
-// set notes when the task is to be woken, by each clock; the zero time is never.
-func (t *timers) set(task *held, tick, retry time.Time) {
-	t.ticks.set(&task.tick, tick)
-	t.retries.set(&task.retry, retry)
+func alarmsOf[T any](owner T) alarms[T] {
+	return alarms[T]{tick: timer[T]{owner: owner, index: -1}, retry: timer[T]{owner: owner, index: -1}}
 }
 
-// due returns the first task whose time has come, and forgets that time; nil: none.
-func (t *timers) due(now moment) *held {
-	if task := t.ticks.pop(now.wall); task != nil {
-		return task
+// set notes when the owner of the alarms is to be woken, by each clock; the zero time is never.
+func (t *timers[T]) set(of *alarms[T], tick, retry time.Time) {
+	t.ticks.set(&of.tick, tick)
+	t.retries.set(&of.retry, retry)
+}
+
+// due returns the first owner whose time has come, and forgets that time; false: none.
+func (t *timers[T]) due(now moment) (owner T, ok bool) {
+	if owner, ok = t.ticks.pop(now.wall); ok {
+		return owner, true
 	}
 	return t.retries.pop(now.steady)
 }
 
 // wait is how long until the first of the times; false: there is none.
-func (t *timers) wait(now moment) (d time.Duration, ok bool) {
+func (t *timers[T]) wait(now moment) (d time.Duration, ok bool) {
 	d = maxSleep
 	if len(t.ticks) > 0 {
 		d = min(d, t.ticks[0].at.Sub(now.wall))
@@ -51,9 +53,9 @@ func (t *timers) wait(now moment) (d time.Duration, ok bool) {
 }
 
 // timerHeap implements [heap.Interface]: the first time is on top.
-type timerHeap []*timer
+type timerHeap[T any] []*timer[T]
 
-func (h *timerHeap) set(t *timer, at time.Time) {
+func (h *timerHeap[T]) set(t *timer[T], at time.Time) {
 	switch known := t.index >= 0; {
 	case at.IsZero() && known:
 		heap.Remove(h, t.index)
@@ -67,30 +69,30 @@ func (h *timerHeap) set(t *timer, at time.Time) {
 	}
 }
 
-func (h *timerHeap) pop(now time.Time) *held {
+func (h *timerHeap[T]) pop(now time.Time) (owner T, ok bool) {
 	if len(*h) == 0 || now.Before((*h)[0].at) {
-		return nil
+		return owner, false
 	}
-	return heap.Pop(h).(*timer).task //nolint:forcetypeassert // nothing else is in it
+	return heap.Pop(h).(*timer[T]).owner, true //nolint:forcetypeassert // nothing else is in it
 }
 
-func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timerHeap[T]) Len() int           { return len(h) }
+func (h timerHeap[T]) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 
-func (h timerHeap) Swap(i, j int) {
+func (h timerHeap[T]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
 // Push implements [heap.Interface].
-func (h *timerHeap) Push(x any) {
-	t := x.(*timer) //nolint:forcetypeassert // nothing else is pushed
+func (h *timerHeap[T]) Push(x any) {
+	t := x.(*timer[T]) //nolint:forcetypeassert // nothing else is pushed
 	t.index = len(*h)
 	*h = append(*h, t)
 }
 
 // Pop implements [heap.Interface].
-func (h *timerHeap) Pop() any {
+func (h *timerHeap[T]) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
 	(*h)[last] = nil
