@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// readLocks reads locks linearizably, with the high-water marks of their groups where they may have to be created, and hands each to then.
-func (c *calls) readLocks(reads []leases.Read, then func(leases.Found)) {
+// ReadLocks implements [node.Store].
+func (c *calls) ReadLocks(reads []leases.Read, then func(leases.Found)) {
 	ids := make([]string, len(reads))
 	var counters []string
 	for i, r := range reads {
@@ -46,16 +46,16 @@ func (c *calls) readLocks(reads []leases.Read, then func(leases.Found)) {
 	})
 }
 
-// countLocks counts the locks that name a session.
-func (c *calls) countLocks(session string, then func(total int64, ok bool)) {
+// CountLocks implements [node.Store].
+func (c *calls) CountLocks(session string, then func(total int64, ok bool)) {
 	c.do("count", func(ctx context.Context) (func(), error) {
 		reply, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{session}, CountOnly: true})
 		return func() { then(reply.Total, err == nil) }, err
 	})
 }
 
-// locksOf lists the locks that name a session. then is not called when that fails.
-func (c *calls) locksOf(session string, then func([]record.Lock)) {
+// LocksOf implements [node.Store].
+func (c *calls) LocksOf(session string, then func([]record.Lock)) {
 	c.long("list", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Sessions: []string{session}})
 		if err != nil {
@@ -66,8 +66,8 @@ func (c *calls) locksOf(session string, then func([]record.Lock)) {
 	})
 }
 
-// sweep lists the locks whose owner is not alive, and the own member as others read it: nil when it is absent.
-func (c *calls) sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool)) {
+// Sweep implements [node.Store].
+func (c *calls) Sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool)) {
 	c.long("sweep", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Others: alive, Unsuspended: true})
 		var members store.Reply
@@ -83,17 +83,17 @@ func (c *calls) sweep(alive []string, session string, then func(locks []record.L
 	})
 }
 
-// refresh does what a plan of the cache says.
-func (c *calls) refresh(p cache.Plan, then func(cache.Reading, error)) {
+// Refresh implements [node.Store].
+func (c *calls) Refresh(p cache.Plan, then func(cache.Reading, error)) {
 	c.long("refresh", func(ctx context.Context) (func(), error) {
 		reading, err := c.read(ctx, p)
 		return func() { then(reading, err) }, err
 	})
 }
 
-// writeLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found.
-func (c *calls) writeLocks(changes []store.Change, then func(outs []store.Outcome, found []*record.Lock)) {
-	c.do("apply", func(ctx context.Context) (func(), error) {
+// WriteLocks implements [node.Store].
+func (c *calls) WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock)) {
+	c.do(op, func(ctx context.Context) (func(), error) {
 		outs, err := c.store.Apply(ctx, changes...)
 		if err != nil {
 			outs, err = c.applyEach(ctx, changes)
@@ -104,19 +104,4 @@ func (c *calls) writeLocks(changes []store.Change, then func(outs []store.Outcom
 		}
 		return func() { then(outs, found) }, firstError(outs, err)
 	})
-}
-
-// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
-func (c *core) applyEach(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	var failed error
-	outs := make([]store.Outcome, len(changes))
-	for i, change := range changes {
-		out, err := c.applyOne(ctx, change)
-		if err != nil {
-			c.log.Error(err, "The store cannot take this write", "key", change.Doc.ID)
-			failed = err
-		}
-		outs[i] = out
-	}
-	return outs, failed
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// heartbeat writes the session's document, the first time after the member's: whoever sees the one is to find the other.
-func (c *calls) heartbeat(w session.Write, member func(out store.Outcome, malformed bool), then func(store.Outcome)) {
+// Heartbeat implements [node.Store].
+func (c *calls) Heartbeat(w session.Write, member func(out store.Outcome, malformed bool), then func(store.Outcome)) {
 	sent := c.clock.Now()
 	c.do("heartbeat", func(ctx context.Context) (func(), error) {
 		announced := func() {}
@@ -34,17 +34,8 @@ func (c *calls) heartbeat(w session.Write, member func(out store.Outcome, malfor
 	})
 }
 
-// applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
-func (c *core) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
-	outs, err := c.store.Apply(ctx, change)
-	if err != nil {
-		return store.Outcome{}, err
-	}
-	return outs[0], nil
-}
-
-// readSession reads a session's document, linearizably. doc is nil when it is absent, ok is false when the read failed.
-func (c *calls) readSession(id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant)) {
+// ReadSession implements [node.Store].
+func (c *calls) ReadSession(id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant)) {
 	c.do("read", func(ctx context.Context) (func(), error) {
 		reply, err := c.store.Read(ctx, store.KindSession, id)
 		arrived := c.clock.Now()
@@ -56,8 +47,8 @@ func (c *calls) readSession(id string, then func(doc *store.Doc, s *record.Sessi
 	})
 }
 
-// look lists the live and draining sessions: all of them, or the few that follow the own one.
-func (c *calls) look(l liveness.Look, then func(sessions []record.Session, ok bool, arrived protocol.Instant)) {
+// Look implements [node.Store].
+func (c *calls) Look(l liveness.Look, then func(sessions []record.Session, ok bool, arrived protocol.Instant)) {
 	c.do("observe", func(ctx context.Context) (func(), error) {
 		docs, err := c.listSessions(ctx, l)
 		arrived := c.clock.Now()
@@ -67,24 +58,4 @@ func (c *calls) look(l liveness.Look, then func(sessions []record.Session, ok bo
 		}
 		return func() { then(sessions, err == nil, arrived) }, err
 	})
-}
-
-func (c *core) listSessions(ctx context.Context, l liveness.Look) ([]store.Doc, error) {
-	alive := []string{string(record.Live), string(record.Draining)}
-	if l.All {
-		reply, err := c.list(ctx, store.KindSession, store.Query{States: alive})
-		return reply.Docs, err
-	}
-	reply, err := c.list(ctx, store.KindSession, store.Query{States: alive, From: l.From + "\x00", Limit: l.Count})
-	if err != nil || len(reply.Docs) == l.Count {
-		return reply.Docs, err
-	}
-	first, err := c.list(ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)})
-	return append(reply.Docs, first.Docs...), err
-}
-
-func (c *core) decodeSession(d store.Doc) record.Session {
-	s, err := record.SessionFrom(d)
-	c.malformed.note(c.log, d, err)
-	return s
 }

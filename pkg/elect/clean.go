@@ -14,19 +14,27 @@ const (
 	cleanAtOnce = 500
 )
 
-// clean removes sessions dead for an hour and the oldest events. id gives writer IDs; it is called in the loop.
-func (c *calls) clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+// Clean implements [node.Store]: it removes sessions dead for an hour and the oldest events.
+func (c *calls) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	clean := cleaner{documents: c.documents, box: c.box, times: c.times}
 	c.long("clean", func(ctx context.Context) (func(), error) {
-		removed, err := c.removeSessions(ctx, at, id)
+		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
-			err = c.removeEvents(ctx, at)
+			err = clean.removeEvents(ctx, at)
 		}
 		return func() { then(removed...) }, err
 	})
 }
 
+// cleaner removes what has expired.
+type cleaner struct {
+	*documents
+	box   *mailbox
+	times *storeClock
+}
+
 // removeSessions removes the sessions that have been dead for long and that no lock names any more.
-func (c *core) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
+func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
 	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
@@ -55,12 +63,12 @@ func (c *core) removeSessions(ctx context.Context, now int64, id func() store.Wr
 }
 
 // noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead manually.
-func (c *core) noteDeath(ctx context.Context, s Session, now int64, id func() store.WriterID) error {
+func (c *cleaner) noteDeath(ctx context.Context, s Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
 	if err := c.box.ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.p.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.op)
 	defer cancel()
 	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
 	out, err := c.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
@@ -68,8 +76,8 @@ func (c *core) noteDeath(ctx context.Context, s Session, now int64, id func() st
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.
-func (c *core) removeSession(ctx context.Context, d store.Doc) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.p.Op)
+func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.op)
 	defer cancel()
 	named, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
@@ -88,8 +96,8 @@ func (c *core) removeSession(ctx context.Context, d store.Doc) (bool, error) {
 }
 
 // removeEvents removes those that have expired, and the oldest of too many.
-func (c *core) removeEvents(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.p.Op)
+func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
+	ctx, cancel := context.WithTimeout(ctx, c.op)
 	defer cancel()
 	if _, err := store.Clean(ctx, c.store, store.KindEvent, now, cleanAtOnce); err != nil {
 		return err

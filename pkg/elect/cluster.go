@@ -15,7 +15,7 @@ func (e *Elector) Params() protocol.Params { return e.p }
 
 // Track sets the groups whose locks this elector knows and shows in its View. Others can be locked all the same.
 func (e *Elector) Track(ctx context.Context, groups ...string) error {
-	return e.box.ask(ctx, func() { e.node.cache.Track(groups...) })
+	return e.box.ask(ctx, func() { e.loop.cache.Track(groups...) })
 }
 
 // View returns the newest snapshot. It is cheap: the snapshot is shared.
@@ -29,8 +29,8 @@ func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
 	err := e.box.ask(ctx, func() {
 		now := e.clock.Now()
-		ages = e.node.peers.Ages(now)
-		ages[e.node.session.ID()] = now.HolderElapsed(e.node.session.Machine().Acked)
+		ages = e.loop.Peers.Ages(now)
+		ages[e.loop.Session.ID()] = now.HolderElapsed(e.loop.Session.Machine().Acked)
 	})
 	if err != nil {
 		return nil, err // the loop may still be at it
@@ -40,7 +40,7 @@ func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
 
 // Note writes an event to the store: soon, best effort. Time and ID are filled in.
 func (e *Elector) Note(ev Event) {
-	e.box.post(func() { e.node.outbox.note(ev, e.node.session.ID(), e.node.moment()) })
+	e.box.post(func() { e.loop.Outbox.Note(ev, e.loop.Session.ID(), e.loop.Moment()) })
 }
 
 // Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
@@ -55,14 +55,14 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 	}
 	return e.box.ask(ctx, func() {
 		for _, key := range keys {
-			lock, known := e.node.cache.Lock(key)
+			lock, known := e.loop.cache.Lock(key)
 			if !known {
 				lock = Lock{Key: key}
 			}
 			if seen != nil && seen.Locks[key].Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
-			e.node.claim(lock, opts, run(key), nil)
+			e.loop.claim(lock, opts, run(key), nil)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 // the giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not
 // block, and returns nil for a key that this instance does not know.
 func (e *Elector) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return e.box.ask(ctx, func() { e.node.takes = run })
+	return e.box.ask(ctx, func() { e.loop.takes = run })
 }
 
 // HandOver is one key released on purpose.
@@ -102,7 +102,7 @@ func (e *Elector) GiveUp(ctx context.Context, moves ...HandOver) error {
 	}
 	return e.box.ask(ctx, func() {
 		for _, m := range moves {
-			e.node.leases.Release(m.Key, leases.Release{Next: m.Next, Suspend: m.Park, Reason: m.Reason}, e.node.moment())
+			e.loop.Leases.Release(m.Key, leases.Release{Next: m.Next, Suspend: m.Park, Reason: m.Reason}, e.loop.Moment())
 		}
 	})
 }
@@ -111,11 +111,7 @@ func (e *Elector) GiveUp(ctx context.Context, moves ...HandOver) error {
 func (e *Elector) Decline(ctx context.Context, keys ...Key) error {
 	return e.box.ask(ctx, func() {
 		for _, key := range keys {
-			if lock, ok := e.node.cache.Lock(key); ok {
-				if change, ok := e.node.leases.Decline(lock, e.node.moment()); ok {
-					e.node.repair(change)
-				}
-			}
+			e.loop.Decline(key)
 		}
 	})
 }

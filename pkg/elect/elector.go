@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Elector is one process's part in the protocol: a session with one heartbeat for all its keys, the keys it holds, and
@@ -20,22 +19,21 @@ import (
 // asynchronously and report back. Methods may be called concurrently.
 type Elector struct {
 	*core
-	node *node // touched by the loop only
+	loop *loop // touched by its own goroutine only
 }
 
 // core is what the loop shares with everything else. Nothing in it changes but by its own methods.
 type core struct {
-	cfg       Config
-	p         protocol.Params
-	store     store.Store
-	clock     Clock
-	log       logr.Logger
-	box       *mailbox
-	times     *storeClock
-	lease     atomic.Pointer[validity]
-	view      atomic.Pointer[View]
-	changed   waiters.Broadcast
-	malformed malformed
+	*documents
+	cfg     Config
+	p       protocol.Params
+	clock   Clock
+	log     logr.Logger
+	box     *mailbox
+	times   *storeClock
+	lease   atomic.Pointer[validity]
+	view    atomic.Pointer[View]
+	changed waiters.Broadcast
 }
 
 // validity is what leases need to know, readable without the loop.
@@ -56,7 +54,7 @@ func New(cfg Config) (*Elector, error) {
 		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
 		box: newMailbox(), times: &storeClock{local: cfg.Clock}, changed: waiters.NewBroadcast(),
 	}
-	c.store = timedStore{cfg.Store, c.times}
+	c.documents = &documents{store: timedStore{cfg.Store, c.times}, op: p.Op, log: c.log}
 	c.lease.Store(&validity{})
 	c.view.Store(&View{})
 	return &Elector{core: c}, nil
@@ -78,9 +76,9 @@ func (e *Elector) Start(ctx context.Context) error {
 		return errors.New("elect: started before")
 	}
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	e.node = newNode(background, cancel, e.core)
+	e.loop = newLoop(background, cancel, e.core)
 	close(e.box.ready)
-	go e.node.run(ctx)
+	go e.loop.run(ctx)
 	return nil
 }
 
@@ -95,7 +93,7 @@ func (e *Elector) Wait() error {
 		return ErrNotRunning
 	}
 	<-e.box.gone
-	return e.node.ended
+	return e.loop.ended
 }
 
 // Run is Start and Wait.
@@ -117,10 +115,10 @@ func (e *Elector) Close(ctx context.Context) error {
 	if _, inside := runKey(ctx, e.core); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
-	e.box.post(e.node.close)
+	e.box.post(e.loop.Close)
 	select {
 	case <-e.box.over:
-		return e.node.ended
+		return e.loop.ended
 	case <-ctx.Done():
 		return fmt.Errorf("close: keys are still held: %w", context.Cause(ctx))
 	}
@@ -130,7 +128,7 @@ func (e *Elector) Close(ctx context.Context) error {
 // and takes no new keys. What is held stays held until it is released, one by one or by Close. The View says Draining once
 // the document does, or after T/40 when the store does not answer.
 func (e *Elector) Drain(ctx context.Context) error {
-	return e.box.ask(ctx, func() { e.node.session.Drain(e.node.moment()) })
+	return e.box.ask(ctx, func() { e.loop.Session.Drain(e.loop.Moment()) })
 }
 
 // SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
@@ -140,7 +138,6 @@ func (e *Elector) SetMember(ctx context.Context, m Member) error {
 		return err
 	}
 	return e.box.ask(ctx, func() {
-		e.node.session.SetMember(m)
-		e.node.setLimits()
+		e.loop.SetMember(m)
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	n       *node
+	n       *loop
 	key     Key
 	session string
 	token   atomic.Int64
@@ -21,8 +21,8 @@ type Lease struct {
 	status TaskStatus
 }
 
-func newLease(n *node, key Key, token int64, status TaskStatus) *Lease {
-	l := &Lease{n: n, key: key, session: n.session.ID(), status: status}
+func newLease(n *loop, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{n: n, key: key, session: n.Session.ID(), status: status}
 	l.token.Store(token)
 	return l
 }
@@ -70,7 +70,7 @@ func (l *Lease) Report(status TaskStatus) {
 	l.setStatus(status)
 	l.n.box.postSoon(func() {
 		if l.current() {
-			l.n.leases.Report(l.key, l.Status(), l.n.clock.Now())
+			l.n.Leases.Report(l.key, l.Status(), l.n.clock.Now())
 		}
 	})
 }
@@ -99,16 +99,16 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 func (l *Lease) advance(status TaskStatus, done chan<- advanceResult) {
 	n := l.n
 	switch {
-	case !l.current() || l.lost.Load() || !n.leases.Keeps(l.key):
+	case !l.current() || l.lost.Load() || !n.Leases.Keeps(l.key):
 		done <- advanceResult{err: ErrLeaseLost}
-	case n.leases.Advancing(l.key):
+	case n.Leases.Advancing(l.key):
 		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
-	case !n.leases.Running(l.key):
+	case !n.Leases.Running(l.key):
 		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
 	default:
 		l.setStatus(status)
 		n.runs.get(l.key).advance = done
-		n.leases.Advance(l.key, status, n.moment())
+		n.Leases.Advance(l.key, status, n.Moment())
 	}
 }
 

@@ -35,10 +35,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	wait := opts.Wait > 0 || opts.WaitForever
 	var group *waiters.Group
 	if wait {
-		if err := e.box.ask(ctx, func() { group = e.node.waiters.Enter(cache.CounterOf(key)) }); err != nil {
+		if err := e.box.ask(ctx, func() { group = e.loop.Waiters.Enter(cache.CounterOf(key)) }); err != nil {
 			return false, err
 		}
-		defer e.box.post(func() { e.node.waiters.Leave(group) })
+		defer e.box.post(func() { e.loop.Waiters.Leave(group) })
 	}
 	pause := 50 * time.Millisecond
 	for tried, last := false, error(nil); ; tried = true {
@@ -88,7 +88,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	if err := e.box.ask(ctx, func() { e.node.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
+	if err := e.box.ask(ctx, func() { e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
 		return false, err
 	}
 	gone := ctx.Done()
@@ -100,7 +100,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
-			e.box.post(func() { e.node.runs.abandon(key, started) })
+			e.box.post(func() { e.loop.runs.abandon(key, started) })
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	return e.waitFor(ctx, func() bool { return e.node.session.Closing() || e.node.session.Valid(e.clock.Now()) })
+	return e.waitFor(ctx, func() bool { return e.loop.Session.Closing() || e.loop.Session.Valid(e.clock.Now()) })
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -143,7 +143,7 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 		return nil
 	}
 	return e.waitFor(ctx, func() bool {
-		return session == e.node.session.ID() || e.node.peers.Known(session, e.node.moment())
+		return session == e.loop.Session.ID() || e.loop.Peers.Known(session, e.loop.Moment())
 	})
 }
 
@@ -173,10 +173,10 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	freed := make(chan error, 1)
 	held := false
 	err := e.box.ask(ctx, func() {
-		if held = e.node.leases.Holds(key); held {
-			r := e.node.runs.get(key)
+		if held = e.loop.Leases.Holds(key); held {
+			r := e.loop.runs.get(key)
 			r.freed = append(r.freed, freed)
-			e.node.leases.Release(key, leases.Release{}, e.node.moment())
+			e.loop.Leases.Release(key, leases.Release{}, e.loop.Moment())
 		}
 	})
 	switch {
@@ -203,7 +203,7 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 // HoldingKeys implements [Elect].
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
-	_ = e.box.ask(context.Background(), func() { keys = e.node.leases.Started() }) // before Run and after its end nothing is held
+	_ = e.box.ask(context.Background(), func() { keys = e.loop.Leases.Started() }) // before Run and after its end nothing is held
 	return keys
 }
 
@@ -233,7 +233,7 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 	}
 	holder = Holder{Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since)}
 	err = e.box.ask(ctx, func() {
-		holder.Alive = lock.Session == e.node.session.ID() || !e.node.peers.Freed(lock.Session, key, e.node.moment())
+		holder.Alive = lock.Session == e.loop.Session.ID() || !e.loop.Peers.Freed(lock.Session, key, e.loop.Moment())
 	})
 	return holder, true, err
 }

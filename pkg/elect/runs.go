@@ -6,12 +6,15 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
+var _ node.Runs = (*runs)(nil)
+
 // runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop touches them.
 type runs struct {
-	n      *node
+	n      *loop
 	dog    *watchdog
 	keys   map[Key]*run
 	active int // runs that have not returned
@@ -38,12 +41,12 @@ type advanceResult struct {
 	err   error
 }
 
-func newRuns(n *node) *runs {
+func newRuns(n *loop) *runs {
 	return &runs{n: n, dog: newWatchdog(n.p, n.clock, &n.lease), keys: map[Key]*run{}}
 }
 
-// count is how many runs have not returned.
-func (rs *runs) count() int { return rs.active }
+// Count implements [node.Runs].
+func (rs *runs) Count() int { return rs.active }
 
 func (rs *runs) get(key Key) *run { return rs.keys[key] }
 
@@ -52,10 +55,10 @@ func (rs *runs) expect(key Key, first Runnable, started chan<- lockResult) {
 	rs.keys[key] = &run{key: key, first: first, started: started}
 }
 
-// start starts the run of a key that has just been claimed.
-func (rs *runs) start(key Key, token int64, status TaskStatus) {
-	r := rs.get(key)
-	r.lease = newLease(rs.n, key, token, status)
+// Start implements [node.Runs].
+func (rs *runs) Start(s leases.Start, status TaskStatus) {
+	r := rs.get(s.Key)
+	r.lease = newLease(rs.n, s.Key, s.Token, status)
 	rs.begin(r, r.first)
 	r.answer(true, nil)
 }
@@ -91,8 +94,8 @@ func (rs *runs) expire() {
 
 func (rs *runs) expireOne(r *run) {
 	for _, a := range r.active {
-		if a.expired.Load() && rs.n.leases.Running(r.key) {
-			rs.n.leases.Expire(r.key, rs.n.moment())
+		if a.expired.Load() && rs.n.Leases.Running(r.key) {
+			rs.n.Leases.Expire(r.key, rs.n.Moment())
 			return
 		}
 	}
@@ -111,14 +114,14 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 	}
 	l := r.lease
 	l.lost.Store(true) // nobody who kept it may take it for valid when another has the key
-	rs.n.leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.n.moment())
+	rs.n.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.n.Moment())
 }
 
 // causes are the errors of the causes of a stop.
 var causes = map[leases.Cause]error{leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost}
 
-// stop asks the runs of a key to end.
-func (rs *runs) stop(key Key, cause leases.Cause) {
+// Stop implements [node.Runs].
+func (rs *runs) Stop(key Key, cause leases.Cause) {
 	r := rs.get(key)
 	if cause == leases.Lost {
 		r.lease.lost.Store(true)
@@ -128,15 +131,15 @@ func (rs *runs) stop(key Key, cause leases.Cause) {
 	}
 }
 
-// stuck reports runs that outlived their lease.
-func (rs *runs) stuck(keys []Key) {
+// Stuck implements [node.Runs].
+func (rs *runs) Stuck(keys []Key) {
 	if len(keys) > 0 {
 		rs.n.cfg.OnStuck(keys)
 	}
 }
 
-// advanced answers an Advance.
-func (rs *runs) advanced(a leases.Advanced) {
+// Advanced implements [node.Runs].
+func (rs *runs) Advanced(a leases.Advanced) {
 	r := rs.get(a.Key)
 	if a.Token > 0 {
 		r.lease.token.Store(a.Token)
@@ -152,8 +155,8 @@ func (rs *runs) advanced(a leases.Advanced) {
 	r.advance = nil
 }
 
-// freed forgets a key that is free here, and answers those who wait for that.
-func (rs *runs) freed(f leases.Freed, sessionLost, leaving bool) {
+// Freed implements [node.Runs]: it answers those who wait for the key to be free.
+func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 	r := rs.keys[f.Key]
 	delete(rs.keys, f.Key)
 	if r == nil {
@@ -166,6 +169,16 @@ func (rs *runs) freed(f leases.Freed, sessionLost, leaving bool) {
 	}
 	for _, freed := range r.freed {
 		freed <- err
+	}
+}
+
+// Reserved implements [node.Runs]: it claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
+func (rs *runs) Reserved(lock Lock) {
+	if rs.n.takes == nil {
+		return
+	}
+	if run := rs.n.takes(lock.Key); run != nil {
+		rs.n.claim(lock, LockOptions{adopt: true}, run, nil)
 	}
 }
 
@@ -199,7 +212,7 @@ func (rs *runs) abandon(key Key, started chan<- lockResult) {
 		return // answered
 	}
 	r.answer(false, nil)
-	rs.n.leases.Release(key, leases.Release{}, rs.n.moment())
+	rs.n.Leases.Release(key, leases.Release{}, rs.n.Moment())
 }
 
 // insideRun marks the contexts of runs.

@@ -43,8 +43,11 @@ func (c *storeClock) learn(now int64) {
 	}
 }
 
-// moment is one look at all clocks.
-func (c *storeClock) moment() protocol.Moment {
+// Now is the local steady clock.
+func (c *storeClock) Now() protocol.Instant { return c.local.Now() }
+
+// Moment is one look at all clocks.
+func (c *storeClock) Moment() protocol.Moment {
 	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.revisions()}
 }
 

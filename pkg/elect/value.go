@@ -23,7 +23,7 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 			return fmt.Errorf("save value of %s: %w", l.key, ErrLeaseLost)
 		}
 		var id store.WriterID
-		if err := l.n.box.ask(ctx, func() { id = l.n.session.IDs().Next() }); err != nil {
+		if err := l.n.box.ask(ctx, func() { id = l.n.Session.IDs().Next() }); err != nil {
 			return err
 		}
 		doc := store.Doc{

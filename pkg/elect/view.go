@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -70,10 +71,11 @@ func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(n *node, last bool) {
+func (p *publisher) publish(n *loop, last bool) {
 	now := n.clock.Now()
+	p.note(n.Changes())
 	before := n.view.Load()
-	stale, draining := n.peers.Away(n.session.Machine(), now), n.session.Draining(now)
+	stale, draining := n.Peers.Away(n.Session.Machine(), now), n.Session.Draining(now)
 	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(n.cache.Size()))) {
 		return
 	}
@@ -81,17 +83,17 @@ func (p *publisher) publish(n *node, last bool) {
 		n.log.Info("Whether the store answers has changed", "reachable", !stale)
 	}
 	v := &View{
-		Session: n.session.ID(), Instance: n.session.Member().Instance,
-		Open: n.session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
+		Session: n.Session.ID(), Instance: n.Session.Member().Instance,
+		Open: n.Session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    n.times.now(), Outage: n.peers.SinceOutage(now),
+		Now:    n.times.now(), Outage: n.Peers.SinceOutage(now),
 		Locks: before.Locks, Held: map[Key]Held{},
 		Overrides: n.cache.Overrides(), Sessions: sessionViews(n, now),
 	}
 	if p.locks || before.Locks == nil {
 		v.Locks = n.cache.Locks()
 	}
-	for key, h := range n.leases.Held() {
+	for key, h := range n.Leases.Held() {
 		v.Held[key] = Held{Phase: h.Phase, Token: h.Token, GiveUp: h.Releasing, Next: h.Next}
 	}
 	p.dirty, p.locks, p.last = false, false, now
@@ -99,17 +101,24 @@ func (p *publisher) publish(n *node, last bool) {
 	n.changed.Wake()
 }
 
-func sessionViews(n *node, now protocol.Instant) []SessionView {
-	m := n.session.Machine()
-	own := SessionView{ID: n.session.ID(), State: Live, Member: n.session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
+func (p *publisher) note(c node.Changes) {
+	p.dirty, p.locks = p.dirty || c.View, p.locks || c.Locks
+	if c.Forgot != (protocol.Instant{}) {
+		p.forgot = c.Forgot
+	}
+}
+
+func sessionViews(n *loop, now protocol.Instant) []SessionView {
+	m := n.Session.Machine()
+	own := SessionView{ID: n.Session.ID(), State: Live, Member: n.Session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
 	switch {
 	case m.Phase > protocol.Open:
 		own.State = Dead
-	case n.session.Draining(now):
+	case n.Session.Draining(now):
 		own.State = Draining
 	}
 	views := []SessionView{own}
-	for _, s := range n.peers.Sessions(now) {
+	for _, s := range n.Peers.Sessions(now) {
 		member, known := n.cache.Member(s.ID)
 		if !known {
 			member.Instance = s.Instance

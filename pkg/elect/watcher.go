@@ -5,15 +5,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // watcher hands the store's notifications to the loop.
 type watcher struct {
 	calls    *calls
-	notified func(note store.Notification, arrived protocol.Instant) func() // decodes; the result is run in the loop
-	broken   func()                                                         // run in the loop when the watch has ended
+	notified func(node.Notification) // run in the loop
 }
 
 // follow takes the store's notifications for as long as there are any; where the store has none, the counters are polled.
@@ -40,7 +39,7 @@ func (w *watcher) follow() {
 				n.log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
-			n.box.post(w.broken)
+			n.box.post(func() { w.notified(node.Notification{Broken: true}) })
 			if !w.pause(n.p.Retry) {
 				return
 			}
@@ -56,7 +55,8 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 			if !ok {
 				return
 			}
-			w.calls.box.post(w.notified(notification, w.calls.clock.Now()))
+			decoded := w.decode(notification)
+			w.calls.box.post(func() { w.notified(decoded) })
 			if w.calls.lease.Load().session != session {
 				return
 			}
@@ -64,6 +64,22 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 			return
 		}
 	}
+}
+
+// decode reads what a notification says, outside the loop.
+func (w *watcher) decode(x store.Notification) node.Notification {
+	n := node.Notification{Kind: x.Kind, Resync: x.Resync, Arrived: w.calls.clock.Now()}
+	switch {
+	case x.Resync || x.Doc == nil:
+	case x.Kind == store.KindSession:
+		s := w.calls.decodeSession(*x.Doc)
+		n.Session = &s
+	case x.Kind == store.KindLock:
+		n.Lock = w.calls.found(x.Doc)
+	case x.Kind == store.KindGroup:
+		n.Counter = x.Doc
+	}
+	return n
 }
 
 // pause waits for d. It reports false when everything is over.

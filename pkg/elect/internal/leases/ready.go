@@ -83,6 +83,9 @@ type Acked struct {
 	Was, Is record.Lock
 }
 
+// Moved says whether the key has another owner than before.
+func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != a.Is.Session }
+
 // Corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
 type Corrected struct {
 	Key  record.Key

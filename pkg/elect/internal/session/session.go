@@ -3,8 +3,6 @@ package session
 import (
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -13,6 +11,7 @@ import (
 // Own is this process's session, and after its end the next one. It is not safe for concurrent use.
 type Own struct {
 	p        protocol.Params
+	newID    func() string
 	m        protocol.Session
 	ids      *record.WriterIDs
 	write    store.Change          // the write under way: a repeat is the very same
@@ -31,16 +30,16 @@ type drain struct {
 	closeAt protocol.Instant // when that was asked for
 }
 
-// New is a process that is about to open its first session.
-func New(p protocol.Params, m record.Member) *Own {
-	o := &Own{p: p, member: member{record: m.Clone()}}
+// New is a process that is about to open its first session. newID gives names of sessions, each never used before.
+func New(p protocol.Params, m record.Member, newID func() string) *Own {
+	o := &Own{p: p, newID: newID, member: member{record: m.Clone()}}
 	o.begin()
 	return o
 }
 
 // begin begins a session with a fresh name. Everything of the one before is gone.
 func (o *Own) begin() {
-	id := uuid.NewString()
+	id := o.newID()
 	o.ids = &record.WriterIDs{Session: id}
 	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
 	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false

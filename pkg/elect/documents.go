@@ -1,0 +1,115 @@
+package elect
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at most op.
+type documents struct {
+	store     store.Store
+	op        time.Duration
+	log       logr.Logger
+	malformed malformed
+}
+
+// list lists documents, limited in time.
+func (d *documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
+	defer cancel()
+	return d.store.List(ctx, kind, q)
+}
+
+// pageLen is how many locks are listed at once.
+const pageLen = 5_000
+
+// listLocks lists locks page by page.
+func (d *documents) listLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
+	q.Limit = pageLen
+	var all []store.Doc
+	for {
+		reply, err := d.list(ctx, store.KindLock, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, reply.Docs...)
+		if len(reply.Docs) < pageLen {
+			return all, nil
+		}
+		q.From = reply.Docs[len(reply.Docs)-1].ID + "\x00"
+	}
+}
+
+// decodeLocks reads locks from their documents, outside the loop.
+func (d *documents) decodeLocks(docs []store.Doc) []record.Lock {
+	locks := make([]record.Lock, len(docs))
+	for i, doc := range docs {
+		locks[i] = d.decodeLock(doc)
+	}
+	return locks
+}
+
+func (d *documents) decodeLock(doc store.Doc) record.Lock {
+	lock, err := record.LockFrom(doc)
+	d.malformed.note(d.log, doc, err)
+	return lock
+}
+
+// found is a lock as an outcome or a read shows it; nil when it is absent.
+func (d *documents) found(doc *store.Doc) *record.Lock {
+	if doc == nil {
+		return nil
+	}
+	lock := d.decodeLock(*doc)
+	return &lock
+}
+
+// applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
+func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
+	outs, err := d.store.Apply(ctx, change)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	return outs[0], nil
+}
+
+// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
+func (d *documents) applyEach(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+	var failed error
+	outs := make([]store.Outcome, len(changes))
+	for i, change := range changes {
+		out, err := d.applyOne(ctx, change)
+		if err != nil {
+			d.log.Error(err, "The store cannot take this write", "key", change.Doc.ID)
+			failed = err
+		}
+		outs[i] = out
+	}
+	return outs, failed
+}
+
+func (d *documents) listSessions(ctx context.Context, l liveness.Look) ([]store.Doc, error) {
+	alive := []string{string(record.Live), string(record.Draining)}
+	if l.All {
+		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
+		return reply.Docs, err
+	}
+	reply, err := d.list(ctx, store.KindSession, store.Query{States: alive, From: l.From + "\x00", Limit: l.Count})
+	if err != nil || len(reply.Docs) == l.Count {
+		return reply.Docs, err
+	}
+	first, err := d.list(ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)})
+	return append(reply.Docs, first.Docs...), err
+}
+
+func (d *documents) decodeSession(doc store.Doc) record.Session {
+	s, err := record.SessionFrom(doc)
+	d.malformed.note(d.log, doc, err)
+	return s
+}

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/session"
+	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// Config is what a node is made of.
+type Config struct {
+	Params       protocol.Params
+	Member       record.Member
+	Predecessors []liveness.Predecessor
+	NewID        func() string // names of sessions, each never used before
+	Log          logr.Logger
+
+	Clock    Clock
+	Store    Store
+	Runs     Runs
+	Cache    Cache
+	Observer Observer
+}
+
+// Node is one process's part in the protocol. It is not safe for concurrent use. Who drives it may ask the components, and hand them events
+// of their own.
+type Node struct {
+	Session *session.Own
+	Peers   *liveness.Peers
+	Leases  *leases.Table
+	Outbox  Outbox
+	Waiters *waiters.Waiters
+
+	p        protocol.Params
+	log      logr.Logger
+	clock    Clock
+	store    Store
+	runs     Runs
+	cache    Cache
+	observer Observer
+	audit    *auditor
+	changes  Changes
+}
+
+// Changes is what is new to a view.
+type Changes struct {
+	View   bool             // something of it has changed
+	Locks  bool             // and the locks have
+	Forgot protocol.Instant // when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
+}
+
+// New is a node that is about to open its first session.
+func New(c Config) *Node {
+	now := c.Clock.Now()
+	n := &Node{
+		Session: session.New(c.Params, c.Member, c.NewID),
+		Peers:   liveness.New(c.Params, now, c.Predecessors),
+		Leases:  leases.New(c.Params),
+		Waiters: waiters.New(),
+		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache, observer: c.Observer,
+	}
+	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
+	n.Leases.SetLimits(limits(n.Session.Member()))
+	return n
+}
+
+// Moment is one look at all clocks and at the lease.
+func (n *Node) Moment() protocol.Moment {
+	m := n.clock.Moment()
+	m.Valid = n.Session.Valid(m.Now)
+	return m
+}
+
+// Tick lets time pass for every component, and carries what came of it and of the events before.
+func (n *Node) Tick() {
+	m := n.Moment()
+	n.Session.Tick(m)
+	n.Settle()
+	n.Session.Idle(n.runs.Count(), n.Leases.Len(), m)
+	n.Settle()
+	m = n.Moment()
+	n.Peers.EndPredecessors(n.Session.Announced() && n.cache.Loaded(), m)
+	n.Peers.Tick(n.Session.Machine(), n.cache.LongestLease(), m)
+	n.Settle()
+	n.Leases.Tick(m)
+	n.Session.Announce(m)
+	n.Settle()
+	n.audit.tick(m)
+	n.refresh(m.Now)
+	n.Settle()
+	n.flush(m)
+}
+
+// Settle carries effects until no component has any.
+func (n *Node) Settle() {
+	for busy := true; busy; {
+		busy = false
+		if r := n.Session.Ready(); !r.Empty() {
+			busy = true
+			n.carrySession(r)
+		}
+		if r := n.Peers.Ready(); !r.Empty() {
+			busy = true
+			n.carryPeers(r)
+		}
+		if r := n.Leases.Ready(); !r.Empty() {
+			busy = true
+			n.carryLeases(r)
+		}
+		if r := n.cache.Ready(); !r.Empty() {
+			busy = true
+			n.carryCache(r)
+		}
+		if r := n.audit.audit.Ready(); !r.Empty() {
+			busy = true
+			n.audit.carry(r)
+		}
+	}
+}
+
+// Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one timer.
+func (n *Node) Sleep() time.Duration {
+	now := n.clock.Now()
+	wait := min(n.p.Wake, n.Peers.Wait(n.Session.Machine(), now), n.Outbox.counters.Wait(now), n.cache.Wait(now))
+	if d, ok := n.Session.Wait(now); ok {
+		wait = min(wait, d)
+	}
+	if d, ok := n.Leases.ReportDelay(now); ok {
+		wait = min(wait, d)
+	}
+	return max(wait, time.Millisecond)
+}
+
+// Changes is what is new to a view since the last call.
+func (n *Node) Changes() Changes {
+	c := n.changes
+	n.changes = Changes{}
+	return c
+}
+
+// Close begins to give everything up. Keys that are not handed over by somebody who knows better are released for anyone.
+func (n *Node) Close() {
+	m := n.Moment()
+	if n.Session.Close(m) {
+		n.Leases.ReleaseAll(record.ReasonShutdown, m)
+	}
+}
+
+// Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has not answered for T.
+func (n *Node) Over() (ended, unheard bool) {
+	if !n.Session.Closing() {
+		return false, false
+	}
+	now := n.clock.Now()
+	ended = n.Session.Machine().Phase == protocol.Ended
+	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Silent(n.p.T, now)
+}
+
+// SetMember changes what the instance says of itself, and what it may claim.
+func (n *Node) SetMember(m record.Member) {
+	n.Session.SetMember(m)
+	n.Leases.SetLimits(limits(n.Session.Member()))
+}
+
+// limits are what the member allows.
+func limits(m record.Member) leases.Limits { return leases.Limits{Caps: m.Caps, MaxTasks: m.MaxTasks} }

@@ -1,0 +1,130 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// loop drives a node: it is the only select, with the timers, and calls, runs and the publisher do what the node wants done. Everything but
+// core and calls is touched by the loop's goroutine only.
+type loop struct {
+	*core
+	*node.Node
+	cache  *cache.Cache
+	calls  *calls
+	runs   *runs
+	takes  func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
+	page   publisher
+	cancel context.CancelCauseFunc // ends everything asynchronous
+	ended  error                   // see Elector.Wait; set before box.over is closed
+}
+
+func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop {
+	l := &loop{
+		core: c, cache: cache.New(c.p, c.clock.Now()), calls: &calls{core: c, ctx: ctx}, cancel: cancel,
+	}
+	l.runs = newRuns(l)
+	l.Node = node.New(node.Config{
+		Params: c.p, Member: c.cfg.Member, Predecessors: c.predecessors(), NewID: uuid.NewString, Log: c.log,
+		Clock: c.times, Store: l.calls, Runs: l.runs, Cache: l.cache, Observer: observer{c},
+	})
+	return l
+}
+
+// run runs the loop until its end, and leaves nothing of it.
+func (l *loop) run(ctx context.Context) {
+	l.calls.work.Go(func() { l.runs.dog.watch(l.calls.ctx, &l.calls.work, l.cfg.OnStuck) })
+	l.ended = l.loop(ctx)
+	l.page.publish(l, true)
+	l.cancel(ErrClosed)
+	close(l.box.over)
+	l.calls.work.Wait()
+	close(l.box.gone)
+}
+
+// loop takes events until nothing is left to do. Its error is that of [Elector.Wait].
+func (l *loop) loop(ctx context.Context) error {
+	l.Settle()
+	watch := watcher{calls: l.calls, notified: l.Notified}
+	watch.follow()
+	stop := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case do := <-l.box.inbox:
+			// Effects are carried before the next event: a caller must not find a key running whose run has not been started.
+			do()
+			l.Settle()
+			l.box.drain(l.Settle)
+		case <-timer.C:
+		case <-stop:
+			stop = nil
+			l.Close()
+		}
+		l.runs.expire()
+		l.Tick()
+		l.page.publish(l, false)
+		switch ended, unheard := l.Over(); {
+		case ended:
+			l.lastIncrements()
+			return nil
+		case unheard:
+			return fmt.Errorf("end the session: nothing runs any more, but the store has not answered for %v: %w", l.p.T, store.ErrUnavailable)
+		}
+		timer.Reset(min(l.Sleep(), l.page.wait(l.cache.Size(), l.clock.Now())))
+	}
+}
+
+// lastIncrements notify others of what was released at the very end: there is no next turn of the loop that would.
+func (l *loop) lastIncrements() {
+	changes := l.LastIncrements()
+	if len(changes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.calls.ctx, l.p.Op)
+	defer cancel()
+	if outs, err := l.store.Apply(ctx, changes...); firstError(outs, err) != nil {
+		l.log.V(1).Info("Others were not notified of the end of the session", "session", l.Session.ID())
+	}
+}
+
+// claim begins to take a key: lock is as read.
+func (l *loop) claim(lock Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
+	answer := func(ok bool, err error) {
+		if started != nil {
+			started <- lockResult{ok, err}
+		}
+	}
+	if l.Leases.Holds(lock.Key) {
+		ok := opts.Reentrant && l.Moment().Valid && l.Leases.Running(lock.Key)
+		if ok {
+			l.runs.again(lock.Key, run)
+		}
+		answer(ok, nil)
+		return
+	}
+	if l.Session.Leaving() {
+		answer(false, ErrClosed)
+		return
+	}
+	c := leases.Claim{Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt}
+	switch l.Claim(c) {
+	case leases.Claiming:
+		l.runs.expect(lock.Key, run, started)
+	case leases.HeldHere, leases.Taken, leases.Edited:
+		answer(false, nil)
+	case leases.Full:
+		answer(false, ErrCapReached)
+	case leases.Invalid:
+		answer(false, store.ErrUnavailable)
+	}
+}

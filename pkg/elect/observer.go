@@ -1,0 +1,61 @@
+package elect
+
+import (
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// observer hands what has happened to leases, guard and hooks.
+type observer struct{ *core }
+
+var _ node.Observer = observer{}
+
+// Lease shows leases, and the watchdog, what they count from.
+func (o observer) Lease(session string, open bool, acked protocol.Instant) {
+	v := validity{session: session, open: open, acked: acked}
+	if *o.lease.Load() != v {
+		o.lease.Store(&v)
+	}
+}
+
+// SessionOpening implements [node.Observer].
+func (o observer) SessionOpening(session string) {
+	if o.cfg.Guard != nil {
+		o.cfg.Guard.SessionOpening(session)
+	}
+}
+
+// SessionOver implements [node.Observer].
+func (o observer) SessionOver(session string) {
+	if o.cfg.Guard != nil {
+		o.cfg.Guard.SessionOver(session)
+	}
+}
+
+// Renewed implements [node.Observer].
+func (o observer) Renewed(session string, acked protocol.Instant) {
+	if o.cfg.Guard != nil {
+		o.cfg.Guard.Renewed(session, acked, o.p)
+	}
+}
+
+// Acked implements [node.Observer].
+func (o observer) Acked(a leases.Acked) {
+	group := a.Is.Key.Group()
+	switch {
+	case a.Op == protocol.Claim:
+		o.cfg.Hooks.claimed(group, "won")
+		if a.Moved() {
+			o.cfg.Hooks.moved(group, a.Is.Reason)
+		}
+	case a.Op == protocol.Release:
+		o.cfg.Hooks.released(group, a.Is.Reason)
+	}
+}
+
+// Started implements [node.Observer].
+func (o observer) Started(s leases.Start, m protocol.Moment) { o.cfg.Hooks.started(s, m) }
+
+// Beaten implements [node.Observer].
+func (o observer) Beaten(key Key) { o.cfg.Hooks.claimed(key.Group(), "lost") }
