@@ -9,31 +9,43 @@ import (
 	"github.com/shardctl/shardctl/internal/process"
 )
 
+// children are the processes below the guard: it collects what ends, and looks at what is there.
+type children struct {
+	*machines
+	list      func() ([]int, error) // the guard's own
+	childless bool                  // the last wait found no child at all
+	surveys   chan surveyed
+}
+
+func newChildren(m *machines, list func() ([]int, error)) *children {
+	return &children{machines: m, list: list, surveys: make(chan surveyed, 1)}
+}
+
 // reap collects every child that has ended, its own and those that came to it as orphans, and then looks at those it
 // still has: between the two nothing is reaped, so that the list is exact.
-func (l *loop) reap() {
+func (c *children) reap() {
 	for {
 		pid, status, err := process.ReapAny()
-		l.childless = errors.Is(err, process.ErrChildless)
+		c.childless = errors.Is(err, process.ErrChildless)
 		if err != nil || pid == 0 {
 			break
 		}
-		if pid == l.worker {
-			l.do(l.shutdown.workerExited(statusCode(status), Now()))
+		if pid == c.worker {
+			c.do(c.shutdown.workerExited(statusCode(status), Now()))
 		} else {
-			l.do(l.table.reaped(pid, status, Now()))
+			c.do(c.table.reaped(pid, status, Now()))
 		}
 	}
-	groups, wanted := l.table.wantsSight()
+	groups, wanted := c.table.wantsSight()
 	if !wanted {
 		return
 	}
-	children, err := l.cfg.children()
+	children, err := c.list()
 	if err != nil {
 		return // there is no such list here: the survey that is due finds out
 	}
 	s := sight{full: map[int]bool{}}
-	for _, pid := range l.table.strangers(children, l.worker) {
+	for _, pid := range c.table.strangers(children, c.worker) {
 		p, ok := process.Read(pid)
 		if !ok {
 			p = process.Proc{PID: pid} // it cannot be seen, but is not gone
@@ -43,24 +55,28 @@ func (l *loop) reap() {
 	for _, group := range groups {
 		s.full[group] = !process.GroupEmpty(group)
 	}
-	l.do(l.table.sighted(s))
+	c.do(c.table.sighted(s))
 }
 
 // survey looks through all processes, asynchronously: reading another process's memory can hang.
-func (l *loop) survey() {
-	s, reaps := l.table.suspects(), l.table.reaps
-	s.guard, s.worker, s.sessions = os.Getpid(), l.worker, l.leases.names()
+func (c *children) survey() {
+	s, reaps := c.table.suspects(), c.table.reaps
+	s.guard, s.worker, s.sessions = os.Getpid(), c.worker, c.leases.names()
 	go func() {
-		l.surveys <- surveyed{survey: s.look(), reaps: reaps} // of capacity one, and there is one survey at a time
+		c.surveys <- surveyed{survey: s.look(), reaps: reaps} // of capacity one, and there is one survey at a time
 	}()
 }
 
-func alive(pids []int) []int {
-	var out []int
-	for _, pid := range pids {
-		if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			out = append(out, pid)
-		}
+// nothingLeft says whether every process but the guard is gone. A subreaper without children has nothing below it
+// either.
+func (c *children) nothingLeft() bool {
+	return c.shutdown.silent() && c.childless && (process.CanFind || len(c.table.commands) == 0)
+}
+
+// statusCode is an exit status as a shell shows it.
+func statusCode(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
 	}
-	return out
+	return ws.ExitStatus()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -19,13 +20,6 @@ import (
 // envGuard says to a worker where its guard is: descriptor and the guard's process id, joined by a colon.
 const envGuard = "SHARDCTL_GUARD"
 
-var (
-	// ErrLost says that the guard is gone: the worker must exit, without marking its session.
-	ErrLost = errors.New("the guard is gone")
-	// ErrRefused says that the guard did not start a command, for a reason of its own.
-	ErrRefused = errors.New("refused by the guard")
-)
-
 // startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
 const startsAtOnce = 64
 
@@ -35,12 +29,11 @@ func Present() bool { return os.Getenv(envGuard) != "" }
 // Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and informs the guard of what
 // it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
 type Client struct {
-	conn *conn
-	pid  int // the guard's
+	conn  *conn
+	pid   int // the guard's
+	procs *procSet
 
 	mu    sync.Mutex
-	procs map[uint64]*proc
-	next  uint64
 	known map[string]bool // sessions whose processes may still run
 	bye   bool
 
@@ -80,7 +73,7 @@ func Connect() (*Client, error) {
 
 func newClient(conn *conn, pid int) *Client {
 	c := &Client{
-		conn: conn, pid: pid, procs: map[uint64]*proc{}, known: map[string]bool{}, pace: newPace(),
+		conn: conn, pid: pid, procs: newProcSet(), known: map[string]bool{}, pace: newPace(),
 		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16), alarms: make(chan Alarm, 64),
 		lost: make(chan struct{}),
 	}
@@ -96,7 +89,7 @@ func newClient(conn *conn, pid int) *Client {
 // anything else; saying it again changes them.
 func (c *Client) Hello(lease, shutdown time.Duration) error {
 	c.pace.set(lease)
-	return c.failed("say hello", c.conn.send(&hello{Lease: lease, Shutdown: shutdown}))
+	return c.failed("say hello", c.conn.send(&hello{Lease: lease, Limit: shutdown}))
 }
 
 // SessionOpening gives the guard a session's uuid. It returns once that is written, and only then may the session be
@@ -172,16 +165,32 @@ func (c *Client) failed(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrLost, err)
 }
 
+// killFor is how long a worker that lost its guard goes on looking for processes to kill.
+const killFor = 500 * time.Millisecond
+
+// lose ends the client when the connection has: without a goodbye, it kills what it can find and then closes Lost.
+func (c *Client) lose() {
+	c.mu.Lock()
+	bye, sessions := c.bye, maps.Clone(c.known)
+	c.mu.Unlock()
+	groups := c.procs.lose()
+	if bye {
+		return
+	}
+	victims{groups: groups, sessions: sessions}.killAll(Now().Add(killFor))
+	close(c.lost)
+}
+
 // handle takes one message from the guard.
 func (c *Client) handle(m message) {
 	c.pace.heard()
 	switch b := m.body.(type) {
 	case *started:
-		c.progress(b.ID, b, b.Error != "")
+		c.procs.progress(b.ID, b, b.Error != "")
 	case *exited:
-		c.progress(b.ID, b, false)
+		c.procs.progress(b.ID, b, false)
 	case *gone:
-		c.progress(b.ID, b, true)
+		c.procs.progress(b.ID, b, true)
 	case *ordered:
 		select {
 		case c.orders <- b.Order:
@@ -193,18 +202,5 @@ func (c *Client) handle(m message) {
 		default:
 		}
 	default: // a ping has done its work by coming
-	}
-}
-
-// progress passes on what became of a command, which is over with the last of it.
-func (c *Client) progress(id uint64, b body, last bool) {
-	c.mu.Lock()
-	p := c.procs[id]
-	if last {
-		delete(c.procs, id)
-	}
-	c.mu.Unlock()
-	if p != nil {
-		p.progress(b)
 	}
 }

@@ -11,10 +11,7 @@ import (
 // maxQueue bounds the messages that wait to be sent, apart from those with a slot.
 const maxQueue = 1 << 16
 
-var (
-	errQueueFull = errors.New("too much waits to be sent")
-	errClosed    = errors.New("socket closed")
-)
+var errQueueFull = errors.New("too much waits to be sent")
 
 // conn is one end of the socket. Sending never blocks: a goroutine writes what is queued.
 type conn struct {

@@ -182,7 +182,7 @@ func TestConnRefusesWhatIsMalformed(t *testing.T) {
 		"no body":                   frame(`{"version":2,"kind":"bye"}`, 0),
 		"a field of another type":   frame(`{"version":2,"kind":"opening","body":{"session":1}}`, 0),
 		"a session without name":    frame(`{"version":2,"kind":"opening","body":{"session":""}}`, 0),
-		"a lease of no duration":    frame(`{"version":2,"kind":"hello","body":{"lease":0,"shutdown":1}}`, 0),
+		"a lease of no duration":    frame(`{"version":2,"kind":"hello","body":{"lease":0,"limit":1}}`, 0),
 		"signal 0":                  frame(`{"version":2,"kind":"stop","body":{"id":1,"signal":0,"grace":1}}`, 0),
 		"a place without its file":  frame(`{"version":2,"kind":"place","body":{}}`, 0),
 	} {

@@ -6,6 +6,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
+// defaultLease holds until the lease's duration is known.
+const defaultLease = 20 * time.Second
+
 // Deadlines are the moments of one session's lease, counted from the sending of its last acknowledged heartbeat.
 type Deadlines struct {
 	Cancel protocol.Instant `json:"cancel"` // D: nothing starts any more, what runs is asked to stop
@@ -40,7 +43,7 @@ func (d Deadlines) phaseAt(now protocol.Instant) phase {
 		return phaseGone
 	case reached(d.Kill, now):
 		return phaseKill
-	case reached(d.stop(), now):
+	case reached(d.stopAt(), now):
 		return phaseStop
 	case reached(d.Cancel, now):
 		return phaseCancel
@@ -49,9 +52,9 @@ func (d Deadlines) phaseAt(now protocol.Instant) phase {
 	}
 }
 
-// stop is when the guard sends stop signals itself: a little after D, so that a worker in good health comes first,
+// stopAt is when the guard sends stop signals itself: a little after D, so that a worker in good health comes first,
 // with the signal that the task asks for.
-func (d Deadlines) stop() protocol.Instant {
+func (d Deadlines) stopAt() protocol.Instant {
 	return protocol.Instant{
 		Mono: d.Cancel.Mono + (d.Kill.Mono-d.Cancel.Mono)/4,
 		Boot: d.Cancel.Boot + (d.Kill.Boot-d.Cancel.Boot)/4,
@@ -63,7 +66,7 @@ func (d Deadlines) next(now protocol.Instant) (time.Duration, bool) {
 	if (d == Deadlines{}) {
 		return 0, false
 	}
-	for _, at := range []protocol.Instant{d.Cancel, d.stop(), d.Kill, d.Gone} {
+	for _, at := range []protocol.Instant{d.Cancel, d.stopAt(), d.Kill, d.Gone} {
 		if left := holderLeft(at, now); left > 0 {
 			return left, true
 		}

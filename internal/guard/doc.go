@@ -22,8 +22,9 @@
 //
 // Three pure machines decide, each on its own state: leases (how far each session's lease has run out), table (what
 // runs, and what of it is left) and shutdown (signals, time limits, the worker's end). They take what happened and the
-// time, and return effects. The loop carries events to them and does the effects; survey attributes processes to
-// commands. The worker's side is Client, and Place is the memory of a container across its restarts.
+// time, and return effects. The loop and its parts (inbox, children, marking) carry events to them and do the effects;
+// survey attributes processes to commands. The worker's side is Client, and Place is the memory of a container across
+// its restarts.
 //
 // Nothing here blocks on the other process: what is to be sent is queued, deadlines in the queue are replaced by newer
 // ones, and a guard that is silent for a quarter of the lease counts as gone.

@@ -23,8 +23,11 @@ const (
 // socket.
 const wireVersion = 2
 
-// errMalformed says that what came over the socket is not what the other end may send.
-var errMalformed = errors.New("malformed message")
+var (
+	// errMalformed says that what came over the socket is not what the other end may send.
+	errMalformed = errors.New("malformed message")
+	errClosed    = errors.New("socket closed")
+)
 
 // envelope is what travels: which type the body has, and in which version of all of them.
 type envelope struct {

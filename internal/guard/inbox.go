@@ -1,57 +1,66 @@
 package guard
 
 import (
+	"os"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/internal/process"
 )
 
+// inbox takes what the worker says to the machine that it is for.
+type inbox struct {
+	*machines
+	spawner *process.Spawner
+	held    []*os.File // locks that are the worker's, and this process's once it has died
+	greeted func()     // called with each hello
+}
+
 // handle takes one message from the worker to the machine that it is for.
-func (l *loop) handle(m message) {
+func (i *inbox) handle(m message) {
 	switch b := m.body.(type) {
 	case *hello:
-		l.table.lease, l.shutdown.lease, l.shutdown.limit = b.Lease, b.Lease, b.Shutdown
-		l.nextPing = Now() // the worker counts silence by this lease from now on
-		l.marking.greeted()
+		i.table.lease, i.shutdown.lease, i.shutdown.limit = b.Lease, b.Lease, b.Limit
+		i.greeted()
 	case *start:
-		l.start(b, m)
+		i.start(b, m)
 	case *stop:
-		l.do(l.table.stop(b.ID, unix.Signal(b.Signal), b.Grace, Now()))
+		i.do(i.table.stop(b.ID, unix.Signal(b.Signal), b.Grace, Now()))
 	case *renewed:
-		l.leases.renew(b.Session, b.Deadlines)
+		i.leases.renew(b.Session, b.Deadlines)
 	case *opening:
-		l.leases.open(b.Session)
+		i.leases.open(b.Session)
 	case *closed:
-		l.leases.close(b.Session)
+		i.leases.close(b.Session)
 	case *remote:
-		l.leases.endpoint(b.Session, b.Key, b.Until)
+		i.leases.endpoint(b.Session, b.Key, b.Until)
 	case *place:
-		l.held = append(l.held, m.files...)
+		i.held = append(i.held, m.files...)
 	case *bye:
-		l.shutdown.bye = true
+		i.shutdown.bye = true
 	}
 }
 
 // start starts a command, or refuses to.
-func (l *loop) start(b *start, m message) {
+func (i *inbox) start(b *start, m message) {
 	defer closeFiles(m.files)
-	pid, err := l.fork(b, m)
+	pid, err := i.fork(b, m)
 	if err != nil {
-		l.send(refused(b.ID, err))
+		i.send(refused(b.ID, err))
 		return
 	}
-	l.table.started(b.ID, b.Key, b.Session, b.Token, pid)
-	l.send(&started{ID: b.ID, PID: pid})
+	i.table.started(b.ID, b.Key, b.Session, b.Token, pid)
+	i.send(&started{ID: b.ID, PID: pid})
 }
 
-func (l *loop) fork(b *start, m message) (int, error) {
-	if err := l.shutdown.mayStart(); err != nil {
+func (i *inbox) fork(b *start, m message) (int, error) {
+	if err := i.shutdown.mayStart(); err != nil {
 		return 0, err
 	}
-	if err := l.leases.mayStart(b.Session, Now()); err != nil {
+	if err := i.leases.mayStart(b.Session, Now()); err != nil {
 		return 0, err
 	}
-	if err := l.table.mayStart(b.ID, b.Key, b.Session); err != nil {
+	if err := i.table.mayStart(b.ID, b.Key, b.Session); err != nil {
 		return 0, err
 	}
 	spec := process.Spec{Path: string(b.Path), Args: stringsOf(b.Args), Env: stringsOf(b.Env), Dir: string(b.Dir)}
@@ -69,5 +78,5 @@ func (l *loop) fork(b *start, m message) (int, error) {
 	default:
 		spec.Stderr = spec.Stdout // one file for both
 	}
-	return l.spawner.Start(spec)
+	return i.spawner.Start(spec)
 }

@@ -27,7 +27,7 @@ type leases struct {
 type ledger struct {
 	deadlines Deadlines
 	handled   phase // the last phase that was reported as a lapse
-	remote    map[elect.Key]protocol.Instant
+	endpoints map[elect.Key]protocol.Instant
 }
 
 // lapse is a session whose lease has run out further.
@@ -43,7 +43,7 @@ func newLeases() *leases { return &leases{sessions: map[string]*ledger{}} }
 // open begins a session. What comes for a session that is not open is late: it was closed.
 func (l *leases) open(uuid string) {
 	if l.sessions[uuid] == nil {
-		l.sessions[uuid] = &ledger{remote: map[elect.Key]protocol.Instant{}}
+		l.sessions[uuid] = &ledger{endpoints: map[elect.Key]protocol.Instant{}}
 	}
 }
 
@@ -61,9 +61,9 @@ func (l *leases) endpoint(uuid string, key elect.Key, until *protocol.Instant) {
 	switch {
 	case s == nil:
 	case until == nil:
-		delete(s.remote, key)
+		delete(s.endpoints, key)
 	default:
-		s.remote[key] = *until
+		s.endpoints[key] = *until
 	}
 }
 
@@ -117,7 +117,7 @@ func (l *leases) dead(now protocol.Instant) []Session {
 	var out []Session
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := Session{UUID: uuid, Remote: map[elect.Key]time.Duration{}}
-		for key, until := range l.sessions[uuid].remote {
+		for key, until := range l.sessions[uuid].endpoints {
 			if left := killerLeft(until, now); left > 0 {
 				s.Remote[key] = left
 			}

@@ -16,26 +16,6 @@ import (
 // to the group) is therefore enough as long as it knows where every child comes from. Where it does not, and where
 // something is to be killed that may have left its group, a survey walks through all processes.
 
-// leastGap is the least time between two surveys: together they must not fill a processor.
-const leastGap = 2 * time.Millisecond
-
-// lookout is when to look next, and how.
-type lookout struct {
-	stale   bool             // something was reaped since the last sight
-	looking bool             // a survey is under way
-	planned bool             // next is set
-	next    protocol.Instant // of a survey: not before
-	gap     time.Duration
-}
-
-// soon has the next survey come at a moment, if it would come later.
-func (w *lookout) soon(at protocol.Instant) {
-	if !w.planned || holderLeft(at, w.next) < 0 && w.gap > leastGap {
-		w.planned, w.next = true, at
-	}
-	w.gap = leastGap
-}
-
 // sight is what the guard sees of its own children at a moment since which it reaped none.
 type sight struct {
 	strangers []process.Proc // children that are neither the worker nor a command's own process
@@ -63,8 +43,8 @@ func (t *table) wantsSight() (groups []int, wanted bool) {
 }
 
 // strangers are those children whose origin has to be looked at.
-func (t *table) strangers(children []int, worker int) []int {
-	return slices.DeleteFunc(children, func(pid int) bool {
+func (t *table) strangers(pids []int, worker int) []int {
+	return slices.DeleteFunc(pids, func(pid int) bool {
 		_, leads := t.leaders[pid]
 		return leads || pid == worker
 	})
@@ -91,19 +71,6 @@ func (t *table) sighted(s sight) []effect {
 		t.purge = t.orphaned
 	}
 	return effects
-}
-
-// mustSurvey says whether something hangs on a survey.
-func (t *table) mustSurvey() bool {
-	if t.purge {
-		return true
-	}
-	for _, c := range t.ending {
-		if c.reaped || c.end.killing {
-			return true
-		}
-	}
-	return false
 }
 
 // surveyDue says whether a survey is to begin now; its result goes to surveyed, with the count of children reaped so
@@ -171,5 +138,3 @@ func (t *table) surveyed(s surveyed, now protocol.Instant) []effect {
 	}
 	return effects
 }
-
-func sortedIDs(of map[uint64]*command) []uint64 { return slices.Sorted(maps.Keys(of)) }

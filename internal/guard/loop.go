@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
@@ -19,32 +17,31 @@ import (
 // the machines and does what they return. One goroutine, run, owns it; the others only wait for something on its
 // behalf.
 type loop struct {
-	cfg    Config
-	worker int // the worker's process
-	conn   *conn
-
-	table       *table
-	leases      *leases
-	shutdown    *shutdown
+	*machines
+	cfg         Config
+	inbox       *inbox
+	children    *children
+	marking     *marking
 	obstruction obstruction
 
-	spawner  *process.Spawner
-	journal  *journal
-	marking  *marking
 	incoming chan message
-	surveys  chan surveyed
-
-	nextPing  protocol.Instant
-	childless bool       // the last wait found no child at all
-	held      []*os.File // locks that are the worker's, and this process's once it has died
+	nextPing protocol.Instant
 }
 
 func newLoop(cfg Config) *loop {
-	return &loop{
-		cfg: cfg, table: newTable(), leases: newLeases(), shutdown: newShutdown(),
-		spawner: process.NewSpawner(), journal: newJournal(cfg.Log), marking: newMarking(cfg),
-		incoming: make(chan message), surveys: make(chan surveyed, 1),
+	m := newMachines(cfg)
+	l := &loop{
+		machines: m, cfg: cfg, children: newChildren(m, cfg.listChildren), marking: newMarking(m, cfg),
+		incoming: make(chan message),
 	}
+	l.inbox = &inbox{machines: m, spawner: process.NewSpawner(), greeted: l.greeted}
+	return l
+}
+
+// greeted takes a hello: the worker counts silence by that lease from now on.
+func (l *loop) greeted() {
+	l.nextPing = Now()
+	l.marking.greeted()
 }
 
 func (l *loop) run(ctx context.Context) (int, error) {
@@ -67,7 +64,7 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	down, finish := l.begin(ctx)
 	defer finish()
 	l.serve(ctx, signals, ended, down)
-	err = l.mark(context.WithoutCancel(ctx), signals)
+	err = l.marking.mark(context.WithoutCancel(ctx), l.children.nothingLeft(), signals)
 	return l.shutdown.exitCode(), err
 }
 
@@ -85,11 +82,11 @@ func (l *loop) begin(ctx context.Context) (down <-chan error, finish func()) {
 		})
 	})
 	helpers.Go(l.journal.write)
-	l.marking.prepare(ctx, l.journal)
+	l.marking.prepare(ctx)
 	return ends, func() {
 		close(stopped)
 		l.conn.shut(errClosed)
-		l.spawner.Close()
+		l.inbox.spawner.Close()
 		l.journal.close()
 		helped := make(chan struct{})
 		go func() {
@@ -111,7 +108,7 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 	for {
 		select {
 		case m := <-l.incoming:
-			l.handle(m)
+			l.inbox.handle(m)
 		case err := <-down:
 			if errors.Is(err, errMalformed) {
 				values := []any{"error", err.Error()}
@@ -126,14 +123,14 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 			done = nil
 			l.do(l.shutdown.signalled(syscall.SIGTERM, Now()))
 		case <-ended:
-		case s := <-l.surveys:
+		case s := <-l.children.surveys:
 			l.do(l.table.surveyed(s, Now()))
 		case <-timer.C:
 		}
-		l.reap()
+		l.children.reap()
 		now := Now()
 		l.advance(now)
-		if l.shutdown.over(now, l.nothingLeft()) {
+		if l.shutdown.over(now, l.children.nothingLeft()) {
 			return
 		}
 		timer.Reset(l.pause(now))
@@ -148,7 +145,7 @@ func (l *loop) advance(now protocol.Instant) {
 	l.do(l.table.advance(now))
 	l.do(l.shutdown.advance(now))
 	if l.table.surveyDue(now) {
-		l.survey()
+		l.children.survey()
 	}
 	if l.shutdown.died != nil {
 		return
@@ -173,44 +170,4 @@ func (l *loop) pause(now protocol.Instant) time.Duration {
 		}
 	}
 	return max(wait, 0)
-}
-
-// do does what a machine has returned.
-func (l *loop) do(effects []effect) {
-	for _, e := range effects {
-		switch e := e.(type) {
-		case say:
-			l.send(e.body)
-		case signalGroup:
-			process.SignalGroup(e.pid, e.signal)
-			if e.signal == unix.SIGKILL {
-				_ = unix.Kill(e.pid, e.signal)
-			}
-		case signalProcs:
-			for _, p := range e.procs {
-				p.Signal(e.signal)
-			}
-		case probe:
-			l.do(l.table.probed(e.id, alive(e.pids), e.pastX))
-		case killCommands:
-			l.do(l.table.killAll(e.orphaned, Now()))
-		case killWorker:
-			_ = unix.Kill(l.worker, unix.SIGKILL)
-		case note:
-			l.journal.add(e)
-		}
-	}
-}
-
-// send queues a message for the worker. One that reads so little that the queue is full is as good as dead.
-func (l *loop) send(b body) {
-	if err := l.conn.send(b); errors.Is(err, errQueueFull) {
-		l.do(l.shutdown.killWorker())
-	}
-}
-
-// nothingLeft says whether every process but the guard is gone. A subreaper without children has nothing below it
-// either.
-func (l *loop) nothingLeft() bool {
-	return l.shutdown.silent() && l.childless && (process.CanFind || len(l.table.commands) == 0)
 }

@@ -113,7 +113,7 @@ func playGuard() int {
 		Log: funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, "guard:", prefix, args) }, funcr.Options{}),
 	}
 	if os.Getenv(envNoList) != "" {
-		cfg.children = func() ([]int, error) { return nil, errors.ErrUnsupported }
+		cfg.listChildren = func() ([]int, error) { return nil, errors.ErrUnsupported }
 	}
 	code, err := Run(context.Background(), cfg)
 	says.report(event{Event: "ended", Code: code, Error: errText(err)})

@@ -18,6 +18,7 @@ const (
 
 // marking writes the worker's sessions down as dead, over a connection that is ready beforehand.
 type marking struct {
+	*machines
 	cfg      Config
 	greeting sync.Once
 	hello    chan struct{} // closed at the first hello
@@ -25,13 +26,15 @@ type marking struct {
 	group    sync.WaitGroup
 }
 
-func newMarking(cfg Config) *marking { return &marking{cfg: cfg, hello: make(chan struct{})} }
+func newMarking(m *machines, cfg Config) *marking {
+	return &marking{machines: m, cfg: cfg, hello: make(chan struct{})}
+}
 
 // greeted says that the worker has said hello.
 func (k *marking) greeted() { k.greeting.Do(func() { close(k.hello) }) }
 
 // prepare calls Prepare once the worker has said hello, until it succeeds or ready is called.
-func (k *marking) prepare(ctx context.Context, journal *journal) {
+func (k *marking) prepare(ctx context.Context) {
 	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if k.cfg.Prepare == nil {
 		return
@@ -48,7 +51,7 @@ func (k *marking) prepare(ctx context.Context, journal *journal) {
 				return
 			}
 			text := "Could not prepare for the worker's death"
-			journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
+			k.journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
 			select {
 			case <-time.After(preparePause):
 			case <-ctx.Done():
@@ -72,34 +75,34 @@ func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration)
 
 // mark writes down as dead every session that the worker announced and did not close, again and again until it
 // succeeds or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
-func (l *loop) mark(ctx context.Context, signals <-chan os.Signal) error {
-	l.marking.ready()
-	if len(l.leases.sessions) == 0 || l.cfg.MarkDead == nil {
+func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.Signal) error {
+	k.ready()
+	if len(k.leases.sessions) == 0 || k.cfg.MarkDead == nil {
 		return nil
 	}
-	if !l.nothingLeft() {
+	if !nothingLeft {
 		return errors.New("mark the sessions dead: something of the tasks is still alive, their keys stay held")
 	}
 	var last error
 	for pause := markPause; ; pause = min(2*pause, markPauseMax) {
 		now := Now()
-		left := holderLeft(l.shutdown.markBy(), now)
+		left := holderLeft(k.shutdown.markBy(), now)
 		if left <= 0 {
 			return fmt.Errorf("mark the sessions dead: the lease is over: %w", last)
 		}
-		last = l.marking.once(ctx, l.leases.dead(now), min(left, max(l.shutdown.lease/3, time.Second)))
+		last = k.once(ctx, k.leases.dead(now), min(left, max(k.shutdown.lease/3, time.Second)))
 		if last == nil {
-			l.journal.add(note{text: "Marked the worker's sessions dead"})
+			k.journal.add(note{text: "Marked the worker's sessions dead"})
 			return nil
 		}
-		if l.interrupted(signals, min(pause, left)) {
+		if k.interrupted(signals, min(pause, left)) {
 			return fmt.Errorf("mark the sessions dead: %w", last)
 		}
 	}
 }
 
 // interrupted waits, and says whether a signal ends the marking: the second of those that stop.
-func (l *loop) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
+func (k *marking) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
 	select {
 	case <-time.After(pause):
 		return false
@@ -107,8 +110,8 @@ func (l *loop) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
 		if s == syscall.SIGHUP {
 			return false
 		}
-		before := l.shutdown.hard
-		l.shutdown.hard = syscall.SIGTERM
+		before := k.shutdown.hard
+		k.shutdown.hard = syscall.SIGTERM
 		return before != 0
 	}
 }

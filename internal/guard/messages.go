@@ -40,12 +40,19 @@ func bodies(makers ...func() body) map[kind]func() body {
 	return byKind
 }
 
+// Bits of start.Files: which files were passed, in this order.
+const (
+	passedStdin = 1 << iota
+	passedStdout
+	passedStderr
+)
+
 // What the worker says.
 type (
 	// hello comes first: the lease's duration and how long a shutdown may take. It may be repeated.
 	hello struct {
-		Lease    time.Duration `json:"lease"`
-		Shutdown time.Duration `json:"shutdown"`
+		Lease time.Duration `json:"lease"`
+		Limit time.Duration `json:"limit"` // of a shutdown
 	}
 	// start has a command started. What it reads and writes is passed as files beside it.
 	start struct {
@@ -135,8 +142,8 @@ func (*Alarm) kind() kind   { return "alarm" }
 func (*ping) kind() kind    { return "ping" }
 
 func (h *hello) check() error {
-	if h.Lease <= 0 || h.Shutdown < 0 {
-		return fmt.Errorf("lease of %v and shutdown of %v: must be positive, and not negative", h.Lease, h.Shutdown)
+	if h.Lease <= 0 || h.Limit < 0 {
+		return fmt.Errorf("lease of %v with limit %v: must be positive, and not negative", h.Lease, h.Limit)
 	}
 	return nil
 }
@@ -194,18 +201,6 @@ func (*gone) check() error    { return nil }
 func (*Alarm) check() error   { return nil }
 func (*ping) check() error    { return nil }
 
-// err is a failed start as the worker sees it; errors.Is works with fs.ErrNotExist and the like. nil: it succeeded.
-func (s *started) err() error {
-	switch {
-	case s.Error == "":
-		return nil
-	case s.Errno != 0:
-		return fmt.Errorf("%s: %w", s.Error, syscall.Errno(s.Errno))
-	default:
-		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
-	}
-}
-
 // refused answers a start with an error.
 func refused(id uint64, err error) *started {
 	s := &started{ID: id, Error: err.Error()}
@@ -227,4 +222,22 @@ func slotOf(b body) string {
 	default:
 		return ""
 	}
+}
+
+// bytesOf turns strings into what travels.
+func bytesOf(in []string) [][]byte {
+	out := make([][]byte, len(in))
+	for i, s := range in {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// stringsOf turns what travelled into strings again.
+func stringsOf(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i, b := range in {
+		out[i] = string(b)
+	}
+	return out
 }

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// defaultLease sets the pace until the lease's duration is known.
-const defaultLease = 20 * time.Second
-
 // silentTicks is how many ticks of T/20 without a message count as the guard's end: T/4.
 const silentTicks = 5
 

@@ -161,7 +161,7 @@ func (p *Place) note(change func(record) (changed bool)) error {
 	if err == nil {
 		return nil
 	}
-	if gone := forget(p.file); gone != nil {
+	if gone := removeRecord(p.file); gone != nil {
 		return errors.Join(err, gone)
 	}
 	p.over = true

@@ -80,8 +80,8 @@ func (r record) save(file string) error {
 	return nil
 }
 
-// forget removes a record.
-func forget(file string) error {
+// removeRecord removes a record.
+func removeRecord(file string) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the record: %w", err)
 	}

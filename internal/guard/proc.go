@@ -2,21 +2,27 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+var (
+	// ErrLost says that the guard is gone: the worker must exit, without marking its session.
+	ErrLost = errors.New("the guard is gone")
+	// ErrRefused says that the guard did not start a command, for a reason of its own.
+	ErrRefused = errors.New("refused by the guard")
 )
 
 // proc is a command that the guard runs, as the worker sees it.
 type proc struct {
-	client *Client
-	id     uint64
+	conn *conn
+	id   uint64
 
 	mu  sync.Mutex
 	pid int
@@ -30,105 +36,12 @@ type proc struct {
 
 var _ tasks.Process = (*proc)(nil)
 
-// Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left;
-// so when ctx ends first, it still waits until what was started is gone.
-func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
-	files, passed := filesOf(cmd)
-	path, err := resolve(ctx, cmd)
-	if err != nil {
-		closeFiles(files)
-		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
-	}
-	select {
-	case c.starts <- struct{}{}:
-		defer func() { <-c.starts }()
-	case <-ctx.Done():
-		closeFiles(files)
-		return nil, fmt.Errorf("start %s: %w", cmd.Key, context.Cause(ctx))
-	case <-c.conn.down:
-		closeFiles(files)
-		return nil, fmt.Errorf("start %s: %w", cmd.Key, ErrLost)
-	}
-	p := c.register()
-	if err := c.conn.send(&start{
-		ID: p.id, Key: cmd.Key, Session: cmd.Session, Token: cmd.Token,
-		Path: []byte(path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Env), Dir: []byte(cmd.Dir), Files: passed,
-	}, files...); err != nil {
-		c.forget(p)
-		return nil, fmt.Errorf("start %s: %w: %w", cmd.Key, ErrLost, err)
-	}
-	if err := p.awaitStart(ctx); err != nil {
-		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
-	}
-	return p, nil
-}
-
-// Bits of start.Files: which files were passed, in this order.
-const (
-	passedStdin = 1 << iota
-	passedStdout
-	passedStderr
-)
-
-func filesOf(cmd tasks.Command) ([]*os.File, int) {
-	var files []*os.File
-	passed := 0
-	if cmd.Stdin != nil {
-		files, passed = append(files, cmd.Stdin), passed|passedStdin
-	}
-	if cmd.Stdout != nil {
-		files, passed = append(files, cmd.Stdout), passed|passedStdout
-	}
-	switch cmd.Stderr {
-	case nil:
-	case cmd.Stdout:
-		passed |= passedStderr // one file for both
-	default:
-		files, passed = append(files, cmd.Stderr), passed|passedStderr
-	}
-	return files, passed
-}
-
-// resolve finds the command's program, and waits until its file systems have answered: here, where that holds up this
-// command alone, and not in the guard.
-func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
-	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
-		return "", fmt.Errorf("%w: no command", ErrRefused)
-	}
-	size := len(cmd.Dir)
-	for _, s := range slices.Concat(cmd.Args, cmd.Env) {
-		size += len(s)
-	}
-	if size > maxFrame/2 {
-		return "", fmt.Errorf("arguments and environment of %d bytes: %w", size, syscall.E2BIG)
-	}
-	return process.Resolve(ctx, cmd.Args[0], cmd.Env, cmd.Dir)
-}
-
-func (c *Client) register() *proc {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next++
-	p := &proc{
-		client: c, id: c.next,
-		answered: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}),
-	}
-	c.procs[p.id] = p
-	return p
-}
-
-func (c *Client) forget(p *proc) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.procs, p.id)
-}
-
 // awaitStart waits for the guard's answer. When ctx ends first, the command is killed, if it was started.
 func (p *proc) awaitStart(ctx context.Context) error {
 	select {
 	case <-p.answered:
 		return p.refusal
-	case <-p.client.conn.down:
+	case <-p.conn.down:
 		return ErrLost
 	case <-ctx.Done():
 	}
@@ -138,13 +51,13 @@ func (p *proc) awaitStart(ctx context.Context) error {
 		if p.refusal != nil {
 			return p.refusal
 		}
-	case <-p.client.conn.down:
+	case <-p.conn.down:
 		return ErrLost
 	}
 	select {
 	case <-p.gone:
 		return context.Cause(ctx)
-	case <-p.client.conn.down:
+	case <-p.conn.down:
 		return ErrLost
 	}
 }
@@ -153,7 +66,7 @@ func (p *proc) awaitStart(ctx context.Context) error {
 func (p *proc) progress(b body) {
 	switch b := b.(type) {
 	case *started:
-		p.refusal = b.err()
+		p.refusal = refusal(b)
 		p.mu.Lock()
 		p.pid = b.PID
 		p.mu.Unlock()
@@ -166,6 +79,18 @@ func (p *proc) progress(b body) {
 		close(p.exited)
 	case *gone:
 		close(p.gone)
+	}
+}
+
+// refusal is why a start failed, nil when it succeeded. errors.Is works with fs.ErrNotExist and the like.
+func refusal(s *started) error {
+	switch {
+	case s.Error == "":
+		return nil
+	case s.Errno != 0:
+		return fmt.Errorf("%s: %w", s.Error, syscall.Errno(s.Errno))
+	default:
+		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
 	}
 }
 
@@ -193,7 +118,7 @@ func (p *proc) Stop(signal os.Signal, grace time.Duration) {
 	if !ok || number < 1 || number > lastSignal {
 		number = syscall.SIGTERM
 	}
-	_ = p.client.conn.send(&stop{ID: p.id, Signal: int(number), Grace: max(grace, 0)})
+	_ = p.conn.send(&stop{ID: p.id, Signal: int(number), Grace: max(grace, 0)})
 }
 
 // Exited is closed when the command itself has ended.
@@ -204,21 +129,3 @@ func (p *proc) Gone() <-chan struct{} { return p.gone }
 
 // Exit is how the command ended; valid once Exited is closed.
 func (p *proc) Exit() tasks.Exit { return p.exit }
-
-// bytesOf turns strings into what travels.
-func bytesOf(in []string) [][]byte {
-	out := make([][]byte, len(in))
-	for i, s := range in {
-		out[i] = []byte(s)
-	}
-	return out
-}
-
-// stringsOf turns what travelled into strings again.
-func stringsOf(in [][]byte) []string {
-	out := make([]string, len(in))
-	for i, b := range in {
-		out[i] = string(b)
-	}
-	return out
-}

@@ -2,6 +2,8 @@ package guard
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -220,6 +222,19 @@ func (t *table) next(now protocol.Instant) (time.Duration, bool) {
 	return soonest, found
 }
 
+// mustSurvey says whether something hangs on a survey.
+func (t *table) mustSurvey() bool {
+	if t.purge {
+		return true
+	}
+	for _, c := range t.ending {
+		if c.reaped || c.end.killing {
+			return true
+		}
+	}
+	return false
+}
+
 // forget drops a command of which nothing is left.
 func (t *table) forget(c *command) effect {
 	delete(t.commands, c.id)
@@ -227,3 +242,5 @@ func (t *table) forget(c *command) effect {
 	delete(t.runs, c.marks())
 	return say{&gone{c.id}}
 }
+
+func sortedIDs(of map[uint64]*command) []uint64 { return slices.Sorted(maps.Keys(of)) }

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -46,45 +45,4 @@ func startWorker(cfg Config) (int, *conn, error) {
 func workerEnv(env []string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, envGuard+"=") })
 	return append(out, envGuard+"="+strconv.Itoa(workerFD)+":"+strconv.Itoa(os.Getpid()))
-}
-
-// withDefaults fills in what Config leaves open.
-func (cfg Config) withDefaults() (Config, error) {
-	if cfg.Path == "" {
-		path, err := process.Self()
-		if err != nil {
-			return cfg, fmt.Errorf("find this program: %w", err)
-		}
-		cfg.Path = path
-	}
-	if cfg.Args == nil {
-		cfg.Args = os.Args[1:]
-	}
-	if cfg.Env == nil {
-		cfg.Env = os.Environ()
-	}
-	if cfg.Stdin == nil {
-		cfg.Stdin = os.Stdin
-	}
-	if cfg.Stdout == nil {
-		cfg.Stdout = os.Stdout
-	}
-	if cfg.Stderr == nil {
-		cfg.Stderr = os.Stderr
-	}
-	if cfg.children == nil {
-		cfg.children = process.Children
-	}
-	if Present() {
-		return cfg, errors.New("this process is a worker already")
-	}
-	return cfg, nil
-}
-
-// statusCode is an exit status as a shell shows it.
-func statusCode(ws unix.WaitStatus) int {
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return ws.ExitStatus()
 }

@@ -1,0 +1,27 @@
+package guard
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// leastGap is the least time between two surveys: together they must not fill a processor.
+const leastGap = 2 * time.Millisecond
+
+// lookout is when to look next, and how.
+type lookout struct {
+	stale   bool             // something was reaped since the last sight
+	looking bool             // a survey is under way
+	planned bool             // next is set
+	next    protocol.Instant // of a survey: not before
+	gap     time.Duration
+}
+
+// soon has the next survey come at a moment, if it would come later.
+func (w *lookout) soon(at protocol.Instant) {
+	if !w.planned || holderLeft(at, w.next) < 0 && w.gap > leastGap {
+		w.planned, w.next = true, at
+	}
+	w.gap = leastGap
+}

@@ -1,0 +1,71 @@
+package guard
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/process"
+)
+
+// machines are the three that decide, and what carries out their effects. What one of them returns to an event is
+// passed to do.
+type machines struct {
+	table    *table
+	leases   *leases
+	shutdown *shutdown
+
+	worker  int // the worker's process
+	conn    *conn
+	journal *journal
+}
+
+func newMachines(cfg Config) *machines {
+	return &machines{
+		table: newTable(), leases: newLeases(), shutdown: newShutdown(), journal: newJournal(cfg.Log),
+	}
+}
+
+// do does what a machine has returned.
+func (m *machines) do(effects []effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case say:
+			m.send(e.body)
+		case signalGroup:
+			process.SignalGroup(e.pid, e.signal)
+			if e.signal == unix.SIGKILL {
+				_ = unix.Kill(e.pid, e.signal)
+			}
+		case signalProcs:
+			for _, p := range e.procs {
+				p.Signal(e.signal)
+			}
+		case probe:
+			m.do(m.table.probed(e.id, living(e.pids), e.pastX))
+		case killCommands:
+			m.do(m.table.killAll(e.orphaned, Now()))
+		case killWorker:
+			_ = unix.Kill(m.worker, unix.SIGKILL)
+		case note:
+			m.journal.add(e)
+		}
+	}
+}
+
+// send queues a message for the worker. One that reads so little that the queue is full is as good as dead.
+func (m *machines) send(b body) {
+	if err := m.conn.send(b); errors.Is(err, errQueueFull) {
+		m.do(m.shutdown.killWorker())
+	}
+}
+
+func living(pids []int) []int {
+	var out []int
+	for _, pid := range pids {
+		if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}

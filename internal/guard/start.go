@@ -1,0 +1,80 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left;
+// so when ctx ends first, it still waits until what was started is gone.
+func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
+	files, passed := filesOf(cmd)
+	path, err := resolve(ctx, cmd)
+	if err != nil {
+		closeFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
+	}
+	select {
+	case c.starts <- struct{}{}:
+		defer func() { <-c.starts }()
+	case <-ctx.Done():
+		closeFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, context.Cause(ctx))
+	case <-c.conn.down:
+		closeFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, ErrLost)
+	}
+	p := c.procs.register(c.conn)
+	if err := c.conn.send(&start{
+		ID: p.id, Key: cmd.Key, Session: cmd.Session, Token: cmd.Token,
+		Path: []byte(path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Env), Dir: []byte(cmd.Dir), Files: passed,
+	}, files...); err != nil {
+		c.procs.forget(p.id)
+		return nil, fmt.Errorf("start %s: %w: %w", cmd.Key, ErrLost, err)
+	}
+	if err := p.awaitStart(ctx); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
+	}
+	return p, nil
+}
+
+func filesOf(cmd tasks.Command) ([]*os.File, int) {
+	var files []*os.File
+	passed := 0
+	if cmd.Stdin != nil {
+		files, passed = append(files, cmd.Stdin), passed|passedStdin
+	}
+	if cmd.Stdout != nil {
+		files, passed = append(files, cmd.Stdout), passed|passedStdout
+	}
+	switch cmd.Stderr {
+	case nil:
+	case cmd.Stdout:
+		passed |= passedStderr // one file for both
+	default:
+		files, passed = append(files, cmd.Stderr), passed|passedStderr
+	}
+	return files, passed
+}
+
+// resolve finds the command's program, and waits until its file systems have answered: here, where that holds up this
+// command alone, and not in the guard.
+func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return "", fmt.Errorf("%w: no command", ErrRefused)
+	}
+	size := len(cmd.Dir)
+	for _, s := range slices.Concat(cmd.Args, cmd.Env) {
+		size += len(s)
+	}
+	if size > maxFrame/2 {
+		return "", fmt.Errorf("arguments and environment of %d bytes: %w", size, syscall.E2BIG)
+	}
+	return process.Resolve(ctx, cmd.Args[0], cmd.Env, cmd.Dir)
+}
