@@ -54,6 +54,22 @@ image: ## The image for amd64 and arm64 into dist, without Docker (IMAGE=shardct
 	go -C image run . build --version '$(VERSION)' --revision '$(REVISION)' --tag '$(IMAGE)' $(if $(PUSH),--push '$(PUSH)') \
 		--out ../dist/image --archive '../dist/shardctl-{arch}.tar' --sbom '../dist/sbom-{arch}.cdx.json'
 
+# Programs beside the image: replicas run on Linux; the commands that ask a replica run on macOS as well.
+DIST_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+CHART_VERSION   = $(patsubst v%,%,$(VERSION))
+
+.PHONY: dist
+dist: image ## What a release is made of, in dist: programs with checksums, the image and its SBOMs, the chart (VERSION=v1.2.3)
+	@for platform in $(DIST_PLATFORMS); do \
+		dir=$$(mktemp -d); os=$${platform%/*}; arch=$${platform#*/}; \
+		GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o "$$dir/shardctl" ./cmd/shardctl; \
+		cp LICENSE README.md "$$dir"; \
+		tar --sort=name --owner=0 --group=0 --mtime=@0 -C "$$dir" -cf - . | gzip -n >"dist/shardctl_$(VERSION)_$${os}_$$arch.tar.gz"; \
+		rm -rf "$$dir"; \
+	done
+	PATH="$$(helm/tools/build.sh):$$PATH" helm package helm/shardctl --destination dist/chart --version '$(CHART_VERSION)' --app-version '$(VERSION)'
+	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
+
 .PHONY: test
 test: unit e2e storm-short ## Everything: unit tests, model, simulations, histories, the stories with their faults, a short storm
 
