@@ -93,8 +93,8 @@ func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
 		return m, err
 	}
 	m.loop, err = balancer.NewLoop(balancer.LoopConfig{
-		Elector: m.elector, Run: c.runs.run(name), Clock: time.Now,
-		Policy: balancer.Policy{Settle: settle, FirstQuiet: min(500*time.Millisecond, m.elector.Params().Beat)}, // as a replica has it
+		Cluster: m.elector.Cluster(), Run: c.runs.run(name), Clock: time.Now,
+		Policy: balancer.Policy{Settle: settle, FirstQuiet: min(500*time.Millisecond, m.elector.Cluster().Heartbeat())}, // as a replica has it
 	})
 	return m, err
 }
@@ -172,8 +172,8 @@ func (c *crowd) gather(ctx context.Context, n, total int) error {
 // live waits until the member's session is acknowledged, and tells when that was seen.
 func (m *member) live(ctx context.Context) (time.Time, error) {
 	for {
-		changed := m.elector.Changed()
-		if m.elector.View().Open {
+		changed := m.elector.Cluster().Changed()
+		if m.elector.Cluster().View().Open {
 			return time.Now(), nil
 		}
 		select {

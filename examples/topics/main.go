@@ -93,7 +93,7 @@ func (s service) run(ctx context.Context, path string) error {
 
 	// The spread: which process owns which key.
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
-		Elector: elector, Clock: time.Now,
+		Cluster: elector.Cluster(), Clock: time.Now,
 		Policy: balancer.Policy{Settle: s.settle, FirstQuiet: 500 * time.Millisecond},
 		Run:    supervisor.Runnable,
 	})

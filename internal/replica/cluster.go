@@ -6,14 +6,15 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // isClient says whether a session declares no groups: it uses locks of its own and takes no part in running tasks.
-func isClient(v elect.SessionView) bool { return v.Known && v.Member.Client() }
+func isClient(v cluster.Session) bool { return v.Known && v.Member.Client() }
 
 // age is how long ago the session's newest heartbeat was seen.
-func (m material) age(v elect.SessionView) time.Duration {
+func (m material) age(v cluster.Session) time.Duration {
 	if age, ok := m.ages[v.ID]; ok {
 		return age
 	}
@@ -29,7 +30,7 @@ func (m material) instances(start time.Time) []status.Instance {
 	}
 	var list []status.Instance
 	for _, v := range m.view.Sessions {
-		if v.State == elect.Dead && m.age(v) > deadShown || isClient(v) {
+		if v.State == record.Dead && m.age(v) > deadShown || isClient(v) {
 			continue
 		}
 		started := status.Millis(v.Member.Opened)
@@ -37,7 +38,7 @@ func (m material) instances(start time.Time) []status.Instance {
 			started = status.Millis(start.UnixMilli())
 		}
 		held := m.owned[v.ID]
-		if v.State == elect.Dead {
+		if v.State == record.Dead {
 			held = nil // its orphans have no owner
 		}
 		list = append(list, status.Instance{
@@ -85,7 +86,7 @@ func (m material) places(g config.Group, owned map[string]int) []status.Place {
 	}
 	var places []status.Place
 	for _, member := range m.view.Sessions {
-		if member.State != elect.Live || !member.Known || isClient(member) || !balancer.Selects(g.Selector, member.Member.Labels) {
+		if member.State != record.Live || !member.Known || isClient(member) || !balancer.Selects(g.Selector, member.Member.Labels) {
 			continue
 		}
 		place := status.Place{Cap: -1, Owned: owned[member.ID]}

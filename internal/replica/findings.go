@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -177,7 +177,7 @@ func (m material) doubles(lease time.Duration) map[string]int {
 	}
 	counts := map[string]int{}
 	for _, v := range m.view.Sessions {
-		if v.State == elect.Live && m.age(v) < lease/3 && !isClient(v) {
+		if v.State == record.Live && m.age(v) < lease/3 && !isClient(v) {
 			counts[v.Member.Instance]++
 		}
 	}

@@ -4,16 +4,16 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // reasons and results are what is counted of each group.
 var (
 	reasons = []string{
-		string(elect.ReasonCreated), string(elect.ReasonOrphaned), string(elect.ReasonBalance), string(elect.ReasonDrain),
-		string(elect.ReasonShutdown), string(elect.ReasonPin), string(elect.ReasonMove), string(elect.ReasonUpgrade),
-		string(elect.ReasonRestarted), string(elect.ReasonRemoved), string(elect.ReasonPaused),
+		string(record.ReasonCreated), string(record.ReasonOrphaned), string(record.ReasonBalance), string(record.ReasonDrain),
+		string(record.ReasonShutdown), string(record.ReasonPin), string(record.ReasonMove), string(record.ReasonUpgrade),
+		string(record.ReasonRestarted), string(record.ReasonRemoved), string(record.ReasonPaused),
 	}
 	results = []string{
 		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout), string(tasks.ResultReplaced),

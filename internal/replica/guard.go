@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // guardAdapter passes on to the guard what the elector says. Once the guard is gone the worker exits, so a failure is
@@ -52,8 +51,8 @@ func (g guardAdapter) placed(err error) error {
 	return err
 }
 
-func (g guardAdapter) Renewed(session string, acked protocol.Instant, p protocol.Params) {
-	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, p.T, p.Renew)))
+func (g guardAdapter) Renewed(session string, acked elect.Instant, lease, renew time.Duration) {
+	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, lease, renew)))
 }
 
 func (g guardAdapter) note(err error) {

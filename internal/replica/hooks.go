@@ -24,7 +24,7 @@ func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Durat
 // hooks counts what the elector does, and remembers how its last heartbeat went.
 func hooks(m *status.Metrics, h *heartbeats) elect.Hooks {
 	return elect.Hooks{
-		Beat: func(took time.Duration, err error) {
+		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
 			h.note(took, err)
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -15,7 +16,7 @@ import (
 // Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a session
 // that died without being marked dead is shown as live.
 func Look(ctx context.Context, s *config.Settings, db store.Store, version string) (*status.Snapshot, error) {
-	view := &elect.View{Loaded: true, Locks: map[elect.Key]elect.Lock{}}
+	view := &cluster.View{Loaded: true, Locks: map[elect.Key]record.Lock{}}
 	if err := lookAtSessions(ctx, db, view); err != nil {
 		return nil, err
 	}
@@ -42,8 +43,8 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 	return snapshot, nil
 }
 
-func lookAtSessions(ctx context.Context, db store.Store, view *elect.View) error {
-	sessions, err := db.List(ctx, store.KindSession, store.Query{States: []string{string(elect.Live), string(elect.Draining)}})
+func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View) error {
+	sessions, err := db.List(ctx, store.KindSession, store.Query{States: []string{string(record.Live), string(record.Draining)}})
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
@@ -63,7 +64,7 @@ func lookAtSessions(ctx context.Context, db store.Store, view *elect.View) error
 			continue // malformed, by a change out of band
 		}
 		m, ok := known[d.ID]
-		view.Sessions = append(view.Sessions, elect.SessionView{ID: d.ID, State: s.State, Member: m, Known: ok})
+		view.Sessions = append(view.Sessions, cluster.Session{ID: d.ID, State: s.State, Member: m, Known: ok})
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -16,7 +16,7 @@ import (
 // material is what a snapshot is made from. view and report are nil before there is a store.
 type material struct {
 	settings *config.Settings
-	view     *elect.View
+	view     *cluster.View
 	report   *balancer.Report
 	reasons  leftOver
 	live     map[string]string        // session → instance, of those not dead
@@ -42,7 +42,7 @@ func (l leftOver) count(group, reason string) int {
 	return n
 }
 
-func gather(s *config.Settings, view *elect.View, report *balancer.Report) material {
+func gather(s *config.Settings, view *cluster.View, report *balancer.Report) material {
 	m := material{
 		settings: s, view: view, report: report, reasons: leftOver{},
 		live: map[string]string{}, owned: map[string]status.Counts{}, paused: map[elect.Key]bool{}, pins: map[elect.Key]string{},
@@ -56,7 +56,7 @@ func gather(s *config.Settings, view *elect.View, report *balancer.Report) mater
 		return m
 	}
 	for _, v := range view.Sessions {
-		if v.State != elect.Dead {
+		if v.State != record.Dead {
 			m.live[v.ID] = v.Member.Instance
 		}
 	}
@@ -82,9 +82,9 @@ func gather(s *config.Settings, view *elect.View, report *balancer.Report) mater
 }
 
 // lock is what is known of a key's lock; without a view, nothing.
-func (m material) lock(key elect.Key) elect.Lock {
+func (m material) lock(key elect.Key) record.Lock {
 	if m.view == nil {
-		return elect.Lock{Key: key}
+		return record.Lock{Key: key}
 	}
 	return m.view.Locks[key]
 }
@@ -127,8 +127,8 @@ func (m material) task(t *tasks.Task) status.Task {
 	return shown
 }
 
-func (m material) ownedState(key elect.Key, lock elect.Lock) status.TaskState {
-	if h, held := m.view.Held[key]; held && (h.Phase == protocol.Stopping || h.Phase == protocol.Releasing) {
+func (m material) ownedState(key elect.Key, lock record.Lock) status.TaskState {
+	if h, held := m.view.Held[key]; held && (h.Phase == cluster.PhaseStopping || h.Phase == cluster.PhaseReleasing) {
 		return status.Stopping
 	}
 	state := status.TaskState(lock.Status.State)
@@ -141,7 +141,7 @@ func (m material) ownedState(key elect.Key, lock elect.Lock) status.TaskState {
 	return state
 }
 
-func (m material) freeState(key elect.Key, lock elect.Lock) status.TaskState {
+func (m material) freeState(key elect.Key, lock record.Lock) status.TaskState {
 	switch {
 	case m.paused[key]:
 		return status.Paused
@@ -154,7 +154,7 @@ func (m material) freeState(key elect.Key, lock elect.Lock) status.TaskState {
 }
 
 // whyUnassigned says in one word and one sentence why the task has no owner now.
-func (m material) whyUnassigned(t *tasks.Task, lock elect.Lock) (reason, message string) {
+func (m material) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, message string) {
 	if m.view == nil || !m.view.Loaded {
 		return status.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
 	}
@@ -168,9 +168,9 @@ func (m material) whyUnassigned(t *tasks.Task, lock elect.Lock) (reason, message
 	}
 	switch {
 	case lock.Session != "":
-		return string(elect.ReasonOrphaned), lock.Instance + " is gone: about to be taken over"
+		return string(record.ReasonOrphaned), lock.Instance + " is gone: about to be taken over"
 	case lock.Token != 0:
 		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
 	}
-	return string(elect.ReasonCreated), "about to be claimed for the first time"
+	return string(record.ReasonCreated), "about to be claimed for the first time"
 }

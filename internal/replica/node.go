@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -17,6 +18,7 @@ import (
 type node struct {
 	store   store.Store
 	elector *elect.Elector
+	cluster elect.Cluster // of the elector
 	loop    *balancer.Loop
 	tasks   *tasks.Supervisor
 }
@@ -31,19 +33,20 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, r.log}
 	}
 	for _, left := range r.cfg.Left {
-		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Granted: left.Remote})
+		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Remote: left.Remote})
 	}
 	n := &node{store: db}
 	var err error
 	if n.elector, err = elect.New(cfg); err != nil {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
-	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n.elector.View)); err != nil {
+	n.cluster = n.elector.Cluster()
+	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n.cluster.View)); err != nil {
 		return nil, err
 	}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
-		Elector: n.elector, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
-		Decided: r.cfg.Metrics.Reconcile, Policy: policy(s, n.elector),
+		Cluster: n.cluster, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
+		Decided: r.cfg.Metrics.Reconcile, Policy: policy(s, n.cluster),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the loop: %w", err)
@@ -51,10 +54,10 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	return n, nil
 }
 
-func policy(s *config.Settings, e *elect.Elector) balancer.Policy {
+func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
 	p := balancer.Policy{
 		Settle: s.Rebalance.Settle, MaxMoves: s.Rebalance.MaxMoves,
-		FirstQuiet: min(500*time.Millisecond, e.Params().Beat),
+		FirstQuiet: min(500*time.Millisecond, c.Heartbeat()),
 	}
 	if s.Rebalance.OnRestart == config.OnRestartWait {
 		p.RestartGrace = s.Rebalance.RestartGrace
@@ -62,7 +65,7 @@ func policy(s *config.Settings, e *elect.Elector) balancer.Policy {
 	return p
 }
 
-func (r *Replica) supervisorConfig(s *config.Settings, view func() *elect.View) tasks.Config {
+func (r *Replica) supervisorConfig(s *config.Settings, view func() *cluster.View) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
@@ -123,27 +126,27 @@ func (n *node) declare(ctx context.Context, m elect.Member, s *config.Settings, 
 	for _, key := range n.tasks.Declare(taskList(s)) {
 		gone(key)
 	}
-	if err := n.elector.SetMember(ctx, m); err != nil {
+	if err := n.cluster.SetMember(ctx, m); err != nil {
 		return err
 	}
 	return n.loop.Declare(ctx, declared(s))
 }
 
 func (n *node) drain(ctx context.Context) error {
-	if err := n.elector.Drain(ctx); err != nil {
+	if err := n.cluster.Drain(ctx); err != nil {
 		return err
 	}
 	for {
-		changed := n.elector.Changed()
-		if v := n.elector.View(); v.Draining && len(v.Held) == 0 {
+		changed := n.cluster.Changed()
+		if v := n.cluster.View(); v.Draining && len(v.Held) == 0 {
 			return nil
 		}
 		select {
 		case <-changed:
-		case <-n.elector.Done():
+		case <-n.cluster.Done():
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("%d tasks have not ended: %w", len(n.elector.View().Held), context.Cause(ctx))
+			return fmt.Errorf("%d tasks have not ended: %w", len(n.cluster.View().Held), context.Cause(ctx))
 		}
 	}
 }
@@ -155,6 +158,6 @@ func (n *node) tail(key elect.Key, most int) ([]string, bool) {
 	for i, line := range lines {
 		texts[i] = line.Text
 	}
-	_, held := n.elector.View().Held[key]
+	_, held := n.cluster.View().Held[key]
 	return texts, len(lines) > 0 || held
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // publisher makes snapshots of what is known and shows them.
@@ -30,7 +30,7 @@ func newPublisher(m *status.Metrics, version string) publisher {
 // bulk is the large part of a snapshot, in order. While nothing has changed it is shared from one to the next.
 type bulk struct {
 	settings *config.Settings
-	view     *elect.View
+	view     *cluster.View
 	report   *balancer.Report
 
 	tasks  []status.Task

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -99,7 +100,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		return n.elector.Wait()
 	})
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
-	group.Go(func() error { keepPublishing(publishing, n.elector.Changed, r.publish); return nil })
+	group.Go(func() error { keepPublishing(publishing, n.cluster.Changed, r.publish); return nil })
 	group.Go(func() error {
 		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings) error {
 			return n.declare(ctx, r.member(s), s, func(gone elect.Key) { r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name()) })
@@ -115,8 +116,8 @@ func (r *Replica) publish() {
 // material is what is known now.
 func (r *Replica) material() material {
 	if n := r.node.Load(); n != nil {
-		m := gather(r.Settings(), n.elector.View(), n.loop.Report())
-		m.ages, _ = n.elector.Ages(context.Background()) // at the end there are none
+		m := gather(r.Settings(), n.cluster.View(), n.loop.Report())
+		m.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
 		m.heartbeat = r.heartbeats.get()
 		return m
 	}
@@ -141,7 +142,7 @@ func (r *Replica) Apply(s *config.Settings, restart []string) {
 func (r *Replica) Refuse(err error) {
 	p := configInvalid(r.Settings().Instance, err)
 	if n := r.node.Load(); r.lists.refuse(p.Message) && n != nil {
-		n.elector.Note(elect.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)})
+		n.cluster.Note(record.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)})
 	}
 	r.problems.set(p)
 	r.publish()
@@ -171,7 +172,7 @@ func (r *Replica) Ended(keys []elect.Key) (all bool, failed int) {
 	if n == nil {
 		return false, 0
 	}
-	return ended(n.elector.View(), keys)
+	return ended(n.cluster.View(), keys)
 }
 
 // Events implements [status.EventSource]: it asks the store.
@@ -189,7 +190,7 @@ func (r *Replica) EventsChanged() <-chan struct{} {
 	if n == nil {
 		return nil
 	}
-	return n.elector.Changed()
+	return n.cluster.Changed()
 }
 
 // Tail implements [status.LogSource].

@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -51,8 +51,8 @@ func settings(t *testing.T) *config.Settings {
 }
 
 // session is one of a view, with a cap of 2 in group g.
-func session(id, instance string, state elect.SessionState) elect.SessionView {
-	return elect.SessionView{
+func session(id, instance string, state record.SessionState) cluster.Session {
+	return cluster.Session{
 		ID: id, State: state, Known: true,
 		Member: elect.Member{
 			Session: id, Instance: instance, Caps: map[string]int{"g": 2}, ListHashes: map[string]string{"g": "1"}, Opened: 1000,
@@ -60,14 +60,14 @@ func session(id, instance string, state elect.SessionState) elect.SessionView {
 	}
 }
 
-func lockOf(key elect.Key, owner, state string) elect.Lock {
-	return elect.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: elect.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
+func lockOf(key elect.Key, owner, state string) record.Lock {
+	return record.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: record.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
 }
 
-func viewOf(locks ...elect.Lock) *elect.View {
-	v := &elect.View{
-		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]elect.Lock{}, Held: map[elect.Key]elect.Held{},
-		Sessions: []elect.SessionView{session("A", "a", elect.Live), session("B", "b", elect.Live), session("C", "c", elect.Dead)},
+func viewOf(locks ...record.Lock) *cluster.View {
+	v := &cluster.View{
+		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]record.Lock{}, Held: map[elect.Key]cluster.Held{},
+		Sessions: []cluster.Session{session("A", "a", record.Live), session("B", "b", record.Live), session("C", "c", record.Dead)},
 	}
 	for _, l := range locks {
 		v.Locks[l.Key] = l
@@ -78,16 +78,16 @@ func viewOf(locks ...elect.Lock) *elect.View {
 func TestTaskStates(t *testing.T) {
 	const key = elect.Key("g/t1")
 	failed, done := &elect.RunOutcome{Error: "exit status 3"}, &elect.RunOutcome{Succeeded: true}
-	parked := func(o *elect.RunOutcome) elect.Lock {
+	parked := func(o *elect.RunOutcome) record.Lock {
 		l := lockOf(key, "", "failed")
 		l.Suspended, l.Status.Outcome = true, o
 		return l
 	}
 	given := lockOf(key, "", "")
-	given.From, given.Reason = "b", elect.ReasonDrain
+	given.From, given.Reason = "b", record.ReasonDrain
 	for name, test := range map[string]struct {
-		lock    elect.Lock
-		change  func(*elect.View)
+		lock    record.Lock
+		change  func(*cluster.View)
 		reason  string // of the plan, why the key is unassigned
 		want    status.TaskState
 		told    string // reason shown; empty: any
@@ -105,9 +105,9 @@ func TestTaskStates(t *testing.T) {
 		"backoff":                  {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
 		"claimed, no word yet":     {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
 		"malformed":                {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
-		"stopping here":            {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Stopping), want: status.Stopping, owner: "a"},
-		"releasing here":           {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Releasing), want: status.Stopping, owner: "a"},
-		"running here":             {lock: lockOf(key, "A", "running"), change: hold(key, protocol.Running), want: status.Running, owner: "a"},
+		"stopping here":            {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseStopping), want: status.Stopping, owner: "a"},
+		"releasing here":           {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseReleasing), want: status.Stopping, owner: "a"},
+		"running here":             {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: status.Running, owner: "a"},
 		"done":                     {lock: parked(done), want: status.Done},
 		"failed":                   {lock: parked(failed), want: status.Failed},
 		"parked without outcome":   {lock: parked(nil), want: status.Unassigned},
@@ -139,12 +139,12 @@ func TestTaskStates(t *testing.T) {
 	}
 }
 
-func hold(key elect.Key, phase protocol.KeyPhase) func(*elect.View) {
-	return func(v *elect.View) { v.Held[key] = elect.Held{Phase: phase} }
+func hold(key elect.Key, phase cluster.Phase) func(*cluster.View) {
+	return func(v *cluster.View) { v.Held[key] = cluster.Held{Phase: phase} }
 }
 
-func wish(kind record.OverrideKind, key elect.Key, to string) func(*elect.View) {
-	return func(v *elect.View) {
+func wish(kind record.OverrideKind, key elect.Key, to string) func(*cluster.View) {
+	return func(v *cluster.View) {
 		v.Overrides = append(v.Overrides, record.Override{Kind: kind, Name: string(key), To: to})
 	}
 }
@@ -166,7 +166,7 @@ func TestCountsSumUp(t *testing.T) {
 				view.Locks[key] = l
 			}
 			if rapid.Bool().Draw(t, "held") {
-				hold(key, protocol.KeyPhase(rapid.IntRange(0, int(protocol.Releasing)).Draw(t, "phase")))(view)
+				hold(key, rapid.SampledFrom([]cluster.Phase{cluster.PhaseClaiming, cluster.PhaseWaiting, cluster.PhaseRunning, cluster.PhaseStopping, cluster.PhaseReleasing}).Draw(t, "phase"))(view)
 			}
 			if rapid.Bool().Draw(t, "paused") {
 				wish(record.OverridePause, key, "")(view)
@@ -192,13 +192,13 @@ func TestCountsSumUp(t *testing.T) {
 func TestRoom(t *testing.T) {
 	s := settings(t)
 	for name, test := range map[string]struct {
-		change             func(*elect.View)
+		change             func(*cluster.View)
 		capacity, headroom int
 	}{
-		"two with a cap of two": {func(*elect.View) {}, 4, 2 - 6},
-		"one drains":            {func(v *elect.View) { v.Sessions[1].State = elect.Draining }, 2, 0 - 6},
-		"one is not known yet":  {func(v *elect.View) { v.Sessions[1].Known = false }, 2, 0 - 6},
-		"one is filled by others": {func(v *elect.View) {
+		"two with a cap of two": {func(*cluster.View) {}, 4, 2 - 6},
+		"one drains":            {func(v *cluster.View) { v.Sessions[1].State = record.Draining }, 2, 0 - 6},
+		"one is not known yet":  {func(v *cluster.View) { v.Sessions[1].Known = false }, 2, 0 - 6},
+		"one is filled by others": {func(v *cluster.View) {
 			v.Sessions[1].Member.MaxTasks = 2
 			v.Locks["free/u"] = lockOf("free/u", "B", "running")
 		}, 3, 1 - 6},
@@ -262,7 +262,7 @@ func TestInstances(t *testing.T) {
 }
 
 // problemsOf are the reasons that a snapshot of the view shows, after they have lasted as long as they must.
-func problemsOf(r *Replica, view *elect.View, report *balancer.Report, ages map[string]time.Duration) map[string]status.Problem {
+func problemsOf(r *Replica, view *cluster.View, report *balancer.Report, ages map[string]time.Duration) map[string]status.Problem {
 	m := gather(r.Settings(), view, report)
 	m.ages, m.heartbeat = ages, r.heartbeats.get()
 	now := time.Now()
@@ -275,7 +275,7 @@ func problemsOf(r *Replica, view *elect.View, report *balancer.Report, ages map[
 }
 
 func TestProblems(t *testing.T) {
-	running := func() *elect.View {
+	running := func() *cluster.View {
 		v := viewOf(lockOf("free/u", "A", "running"))
 		v.Sessions[0].Member.Caps = map[string]int{"g": 20}
 		v.Sessions[1].Member.Caps = map[string]int{"g": 20}
@@ -293,7 +293,7 @@ func TestProblems(t *testing.T) {
 	twins := running()
 	twins.Sessions[1].Member.Instance = "a"
 	looping, cron, young, ended := running(), running(), running(), running()
-	set := func(v *elect.View, state string, restarts int, lastError string) {
+	set := func(v *cluster.View, state string, restarts int, lastError string) {
 		l := v.Locks["g/t1"]
 		l.Status.State, l.Status.Restarts, l.Status.LastError = state, restarts, lastError
 		v.Locks["g/t1"] = l
@@ -305,13 +305,13 @@ func TestProblems(t *testing.T) {
 	l.Suspended, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
 	ended.Locks["g/t1"] = l
 	client := running()
-	client.Sessions = append(client.Sessions, elect.SessionView{ID: "D", State: elect.Live, Known: true, Member: elect.Member{Instance: "a"}})
+	client.Sessions = append(client.Sessions, cluster.Session{ID: "D", State: record.Live, Known: true, Member: elect.Member{Instance: "a"}})
 	empty := viewOf()
 	empty.Loaded, empty.Sessions = false, nil
 	empty.Session = ""
 
 	for name, test := range map[string]struct {
-		view   *elect.View
+		view   *cluster.View
 		report balancer.Report
 		failed error
 		took   time.Duration

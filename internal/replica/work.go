@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -19,7 +20,7 @@ func taskList(s *config.Settings) []*tasks.Task {
 }
 
 // rerunAt is when an operator last asked for a new run of a task that has ended, by the store's clock in Unix ms; 0: never.
-func rerunAt(v *elect.View, key elect.Key) (at int64) {
+func rerunAt(v *cluster.View, key elect.Key) (at int64) {
 	for _, o := range v.Overrides {
 		if o.Kind == record.OverrideRerun && elect.Key(o.Name) == key {
 			at = max(at, o.At)
@@ -29,7 +30,7 @@ func rerunAt(v *elect.View, key elect.Key) (at int64) {
 }
 
 // ended says whether all keys have an outcome that still counts, and how many of these are failures.
-func ended(v *elect.View, keys []elect.Key) (all bool, failed int) {
+func ended(v *cluster.View, keys []elect.Key) (all bool, failed int) {
 	if !v.Loaded {
 		return false, 0
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -22,15 +23,15 @@ import (
 // TestEnded holds that tasks have ended when the store holds their outcomes, whatever they look like.
 func TestEnded(t *testing.T) {
 	keys := []elect.Key{"g/t1", "g/t2"}
-	with := func(key elect.Key, owner string, suspended bool, outcome *elect.RunOutcome) elect.Lock {
+	with := func(key elect.Key, owner string, suspended bool, outcome *elect.RunOutcome) record.Lock {
 		l := lockOf(key, owner, "done")
 		l.Suspended, l.Status.Outcome = suspended, outcome
 		return l
 	}
 	succeeded, failed := &elect.RunOutcome{Succeeded: true, At: 5000}, &elect.RunOutcome{At: 5000}
 	for name, test := range map[string]struct {
-		view   *elect.View
-		change func(*elect.View)
+		view   *cluster.View
+		change func(*cluster.View)
 		all    bool
 		failed int
 	}{
@@ -41,10 +42,10 @@ func TestEnded(t *testing.T) {
 		"released by a drain":   {view: viewOf(with("g/t1", "", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
 		"paused":                {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", ""), all: true},
 		"paused before its end": {view: viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", "")},
-		"to run again": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) {
+		"to run again": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *cluster.View) {
 			v.Overrides = append(v.Overrides, record.Override{Kind: record.OverrideRerun, Name: "g/t1", At: 6000})
 		}},
-		"not read yet": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *elect.View) { v.Loaded = false }},
+		"not read yet": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *cluster.View) { v.Loaded = false }},
 	} {
 		if test.change != nil {
 			test.change(test.view)

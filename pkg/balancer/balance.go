@@ -4,7 +4,7 @@ package balancer
 // take about 10 ms, with differing weights 30 ms; several times as long where MaxTasks leaves too little capacity, or
 // with a thousand groups.
 func Balance(in Input) Plan {
-	c := newCluster(in)
+	c := newLayout(in)
 	solveAll(c)
 	return planOf(c, in)
 }
@@ -18,7 +18,7 @@ const rounds = 64
 // For groups alone, with equal weights or without pins, one round gives what no other could better. Where weights
 // meet pins, or MaxTasks ties groups together, a state once reached may allow a better one. That is looked for now,
 // and not at the next plan: a plan carried out must leave nothing to do.
-func solveAll(c *cluster) {
+func solveAll(c *layout) {
 	for range rounds {
 		again := false
 		c.forget()
@@ -40,7 +40,7 @@ func solveAll(c *cluster) {
 
 // solveLimited makes the plan fit MaxTasks, once each group has been solved alone. It says whether what is held is as
 // good and was kept.
-func solveLimited(c *cluster) (kept bool) {
+func solveLimited(c *layout) (kept bool) {
 	fitLimits(c)
 	if !heldIsBest(c) {
 		return false

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // input is n members without caps, and one group of keys all of which are owned evenly.
@@ -134,10 +135,10 @@ func TestReasonsOfMoves(t *testing.T) {
 		change func(*Input)
 		want   elect.Reason
 	}{
-		{"balance", func(in *Input) { in.Members[1].Revision = "r1" }, elect.ReasonBalance},
-		{"drain", func(in *Input) { in.Members[0].Draining = true }, elect.ReasonDrain},
-		{"pin", func(in *Input) { in.Groups[0].Keys[0].Pin = "b" }, elect.ReasonPin},
-		{"upgrade", func(in *Input) { in.Even = true }, elect.ReasonUpgrade},
+		{"balance", func(in *Input) { in.Members[1].Revision = "r1" }, record.ReasonBalance},
+		{"drain", func(in *Input) { in.Members[0].Draining = true }, record.ReasonDrain},
+		{"pin", func(in *Input) { in.Groups[0].Keys[0].Pin = "b" }, record.ReasonPin},
+		{"upgrade", func(in *Input) { in.Even = true }, record.ReasonUpgrade},
 		{"orphan", func(in *Input) { in.Groups[0].Keys[1].Owner = "gone" }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -4,7 +4,7 @@ import "slices"
 
 // chains finds free capacity under MaxTasks by moving keys aside. Only counts matter.
 type chains struct {
-	*cluster
+	*layout
 
 	counts [][]int // by group and member
 	loose  [][]int // of these, keys that may go anywhere
@@ -18,12 +18,12 @@ type hop struct {
 }
 
 // fillByChains places keys that found no free capacity by moving keys of other groups aside, along shortest chains.
-func fillByChains(c *cluster) {
+func fillByChains(c *layout) {
 	if !hasFree(c) {
 		return
 	}
 	n := len(c.groups)
-	ch := chains{cluster: c, counts: make([][]int, n), loose: make([][]int, n), total: slices.Clone(c.load)}
+	ch := chains{layout: c, counts: make([][]int, n), loose: make([][]int, n), total: slices.Clone(c.load)}
 	for i, p := range c.groups {
 		ch.counts[i], ch.loose[i] = slices.Clone(p.count), looseKeys(p)
 	}
@@ -43,7 +43,7 @@ func fillByChains(c *cluster) {
 }
 
 // hasFree says whether any member is below its MaxTasks.
-func hasFree(c *cluster) bool {
+func hasFree(c *layout) bool {
 	for m, n := range c.load {
 		if !c.roster.above(m, n+1) {
 			return true

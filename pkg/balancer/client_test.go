@@ -5,20 +5,22 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // TestClientsTakeNoPart holds that a session that declares no groups, as a process does that only wants a lock,
 // differs from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
 func TestClientsTakeNoPart(t *testing.T) {
-	member := func(id string, lists map[string]string) elect.SessionView {
-		return elect.SessionView{ID: id, State: elect.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists}}
+	member := func(id string, lists map[string]string) cluster.Session {
+		return cluster.Session{ID: id, State: record.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists}}
 	}
 	now := time.UnixMilli(1_000_000)
 	declared := Declared{Revision: 1, Groups: []DeclaredGroup{{Name: "g", Hash: "1", Keys: []DeclaredKey{{Key: "g/1"}, {Key: "g/2"}}}}}
-	view := &elect.View{
+	view := &cluster.View{
 		Session: "a", Instance: "a", Open: true, Loaded: true, Outage: -1,
-		Sessions: []elect.SessionView{member("a", map[string]string{"g": "1"})},
-		Locks:    map[elect.Key]elect.Lock{}, Held: map[elect.Key]elect.Held{"g/gone": {}},
+		Sessions: []cluster.Session{member("a", map[string]string{"g": "1"})},
+		Locks:    map[elect.Key]record.Lock{}, Held: map[elect.Key]cluster.Held{"g/gone": {}},
 	}
 	past := history{}.follow(view, declared, now)
 	client := member("lock", nil)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Snapshot is what a replica decides from once it has a plan: its own part of it.
@@ -45,9 +47,9 @@ type KeyState struct {
 
 // Decision is what a replica does.
 type Decision struct {
-	Claim   []elect.Key      // in the order of Snapshot.Keys
-	Release []elect.HandOver // in order of keys
-	Wave    Wave             // for the next Snapshot
+	Claim   []elect.Key        // in the order of Snapshot.Keys
+	Release []cluster.HandOver // in order of keys
+	Wave    Wave               // for the next Snapshot
 	// Again is when to decide again although nothing changed; 0: not at all.
 	Again time.Duration
 }
@@ -60,7 +62,7 @@ func Decide(s Snapshot, now time.Time) Decision {
 	} else {
 		s.act(&d)
 	}
-	slices.SortFunc(d.Release, func(a, b elect.HandOver) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(d.Release, func(a, b cluster.HandOver) int { return cmp.Compare(a.Key, b.Key) })
 	if s.Draining {
 		d.Wave, d.Release, d.Again = s.Wave.pace(d.Release, now)
 	}
@@ -68,14 +70,14 @@ func Decide(s Snapshot, now time.Time) Decision {
 }
 
 // drain releases everything, each key to the session that the plan gives it to.
-func (s *Snapshot) drain() []elect.HandOver {
-	var all []elect.HandOver
+func (s *Snapshot) drain() []cluster.HandOver {
+	var all []cluster.HandOver
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		if k.Hold == NotHeld || k.Hold == Releasing {
 			continue
 		}
-		handOver := elect.HandOver{Key: k.Key, Next: k.Planned, Reason: elect.ReasonShutdown}
+		handOver := cluster.HandOver{Key: k.Key, Next: k.Planned, Reason: record.ReasonShutdown}
 		if s.Policy.RestartGrace > 0 || handOver.Next == s.Session {
 			handOver.Next = ""
 		}
@@ -93,14 +95,14 @@ func (s *Snapshot) act(d *Decision) {
 		switch {
 		case k.Hold == Releasing:
 		case k.Removed:
-			d.Release = append(d.Release, elect.HandOver{Key: k.Key, Park: true, Reason: elect.ReasonRemoved})
+			d.Release = append(d.Release, cluster.HandOver{Key: k.Key, Suspend: true, Reason: record.ReasonRemoved})
 		case k.Hold == Running && k.Planned != s.Session:
 			group := k.Key.Group()
 			if s.Policy.MaxMoves > 0 && under[group] >= s.Policy.MaxMoves && !k.Suspend {
 				continue
 			}
 			under[group]++
-			away := elect.HandOver{Key: k.Key, Next: k.Planned, Park: k.Suspend, Reason: k.Reason}
+			away := cluster.HandOver{Key: k.Key, Next: k.Planned, Suspend: k.Suspend, Reason: k.Reason}
 			d.Release = append(d.Release, away)
 		case k.Hold != NotHeld || k.Planned != s.Session || k.Taken:
 		case k.Fresh && !seed:

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 func TestDecideTakesItsPart(t *testing.T) {
@@ -18,7 +20,7 @@ func TestDecideTakesItsPart(t *testing.T) {
 		key     KeyState
 		change  func(*Snapshot)
 		claim   bool
-		release *elect.HandOver
+		release *cluster.HandOver
 		again   time.Duration
 	}{
 		{name: "shall own", key: KeyState{Planned: "me"}, claim: true},
@@ -37,27 +39,27 @@ func TestDecideTakesItsPart(t *testing.T) {
 			change: func(s *Snapshot) { s.Calm.Quiet = 100 * time.Millisecond; s.Calm.Up = maxFirstWait },
 		},
 		{
-			name: "moves", key: KeyState{Planned: "b", Hold: Running, Reason: elect.ReasonBalance},
-			release: &elect.HandOver{Key: "g/1", Next: "b", Reason: elect.ReasonBalance},
+			name: "moves", key: KeyState{Planned: "b", Hold: Running, Reason: record.ReasonBalance},
+			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonBalance},
 		},
 		{name: "moves, not running yet", key: KeyState{Planned: "b", Hold: Starting}},
 		{name: "moves already", key: KeyState{Planned: "b", Hold: Releasing}},
 		{
-			name: "paused", key: KeyState{Hold: Running, Suspend: true, Reason: elect.ReasonPaused},
-			release: &elect.HandOver{Key: "g/1", Park: true, Reason: elect.ReasonPaused},
+			name: "paused", key: KeyState{Hold: Running, Suspend: true, Reason: record.ReasonPaused},
+			release: &cluster.HandOver{Key: "g/1", Suspend: true, Reason: record.ReasonPaused},
 		},
 		{
 			name: "removed", key: KeyState{Planned: "me", Hold: Starting, Removed: true},
-			release: &elect.HandOver{Key: "g/1", Park: true, Reason: elect.ReasonRemoved},
+			release: &cluster.HandOver{Key: "g/1", Suspend: true, Reason: record.ReasonRemoved},
 		},
 		{
 			name: "drain", key: KeyState{Planned: "b", Hold: Running}, change: func(s *Snapshot) { s.Draining = true },
-			release: &elect.HandOver{Key: "g/1", Next: "b", Reason: elect.ReasonShutdown},
+			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonShutdown},
 		},
 		{
 			name: "drain with a grace", key: KeyState{Planned: "b", Hold: Starting},
 			change:  func(s *Snapshot) { s.Draining, s.Policy.RestartGrace = true, time.Minute },
-			release: &elect.HandOver{Key: "g/1", Reason: elect.ReasonShutdown},
+			release: &cluster.HandOver{Key: "g/1", Reason: record.ReasonShutdown},
 		},
 		{
 			name: "drain of what is not held", key: KeyState{Planned: "me"},
@@ -74,9 +76,9 @@ func TestDecideTakesItsPart(t *testing.T) {
 			if got := len(d.Claim) == 1; got != tc.claim {
 				t.Errorf("claims %v", d.Claim)
 			}
-			var want []elect.HandOver
+			var want []cluster.HandOver
 			if tc.release != nil {
-				want = []elect.HandOver{*tc.release}
+				want = []cluster.HandOver{*tc.release}
 			}
 			if !slices.Equal(d.Release, want) {
 				t.Errorf("releases %+v, want %+v", d.Release, want)

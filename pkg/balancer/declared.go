@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // Declared is what one replica has to run: its task lists.
@@ -27,7 +28,7 @@ type DeclaredKey struct {
 	Weight int // share of the load; less than 1 counts as 1
 }
 
-// Names lists the groups' names, as [elect.Elector.Track] wants them.
+// Names lists the groups' names, as [elect.Cluster] wants them.
 func (d Declared) Names() []string {
 	names := make([]string, len(d.Groups))
 	for i, g := range d.Groups {
@@ -38,7 +39,7 @@ func (d Declared) Names() []string {
 
 // client says whether a session only uses locks of its own: it declares no groups, while the lists here have hashes.
 // It counts neither in plans nor as a change of membership, and its lists differ from none.
-func (d Declared) client(m *elect.SessionView) bool {
+func (d Declared) client(m *cluster.Session) bool {
 	hashed := func(g DeclaredGroup) bool { return g.Hash != "" }
 	return m.Known && m.Member.Client() && slices.ContainsFunc(d.Groups, hashed)
 }

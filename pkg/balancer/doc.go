@@ -37,7 +37,7 @@
 //
 // # Acting on it
 //
-// [Loop] is the reconciliation loop of one replica. It looks at what its Elector knows, plans, claims what the plan
+// [Loop] is the reconciliation loop of one replica. It looks at what its elector knows, plans, claims what the plan
 // gives this replica and releases what the plan takes from it. Keys that are reserved for this replica are claimed at
 // once, before any plan; orphans as soon as they are known; keys without any owner so far after a short rest
 // ([Policy].FirstQuiet), so that replicas that start together share them out; and keys move for balance alone only

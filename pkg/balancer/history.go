@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // history is what the loop remembers from one decision to the next.
@@ -16,10 +17,10 @@ type history struct {
 }
 
 // follow notes when the membership last changed, clients apart.
-func (h history) follow(v *elect.View, d Declared, now time.Time) history {
+func (h history) follow(v *cluster.View, d Declared, now time.Time) history {
 	ids := make([]string, 0, len(v.Sessions))
 	for i := range v.Sessions {
-		if s := &v.Sessions[i]; s.State != elect.Dead && !d.client(s) {
+		if s := &v.Sessions[i]; s.State != record.Dead && !d.client(s) {
 			ids = append(ids, s.ID+string(s.State))
 		}
 	}
@@ -33,6 +34,6 @@ func (h history) follow(v *elect.View, d Declared, now time.Time) history {
 	return h
 }
 
-func (h history) calm(v *elect.View, now time.Time) Calm {
+func (h history) calm(v *cluster.View, now time.Time) Calm {
 	return Calm{Quiet: now.Sub(h.since), Up: now.Sub(h.began), Outage: v.Outage}
 }

@@ -9,7 +9,7 @@ package balancer
 
 // fitLimits lowers the groups' limits until every member has at most MaxTasks, then fills what free capacity that
 // left.
-func fitLimits(c *cluster) {
+func fitLimits(c *layout) {
 	parts := make([]filled, len(c.groups))
 	for c.overfull() {
 		dirty := make([]bool, len(c.groups))
@@ -32,7 +32,7 @@ func fitLimits(c *cluster) {
 
 // shareLimit shares a member's capacity out over its groups: of equals the one with the smallest part of its keys
 // placed goes first. It keeps the counts up to date, so that the next member favours another group.
-func shareLimit(c *cluster, m, limit int, parts []filled, dirty []bool) {
+func shareLimit(c *layout, m, limit int, parts []filled, dirty []bool) {
 	slots := make([]slot, len(c.groups))
 	for i, p := range c.groups {
 		slots[i] = slot{member: int32(i), lo: p.fixed[m], hi: p.count[m], load: parts[i].millionths()}

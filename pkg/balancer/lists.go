@@ -3,21 +3,22 @@ package balancer
 import (
 	"maps"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // lists compares the task lists of the replicas.
 type lists struct {
 	own      Declared
-	sessions []*elect.SessionView // live ones whose member is known, clients apart
-	highest  int64                // revision
+	sessions []*cluster.Session // live ones whose member is known, clients apart
+	highest  int64              // revision
 }
 
-func listsOf(v *elect.View, own Declared) lists {
+func listsOf(v *cluster.View, own Declared) lists {
 	l := lists{own: own, highest: own.Revision}
 	for i := range v.Sessions {
 		s := &v.Sessions[i]
-		if s.Known && s.State == elect.Live && !own.client(s) {
+		if s.Known && s.State == record.Live && !own.client(s) {
 			l.sessions = append(l.sessions, s)
 			l.highest = max(l.highest, s.Member.ListRevision)
 		}

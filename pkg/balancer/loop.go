@@ -10,11 +10,12 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // LoopConfig is what a Loop is made of.
 type LoopConfig struct {
-	Elector Elector
+	Cluster elect.Cluster
 	// Run makes the work of a key. It is called in the elector's loop and must not block.
 	Run    func(elect.Key) elect.Runnable
 	Policy Policy
@@ -37,8 +38,8 @@ type Loop struct {
 // NewLoop makes a Loop that has nothing declared.
 func NewLoop(cfg LoopConfig) (*Loop, error) {
 	var errs []error
-	if cfg.Elector == nil {
-		errs = append(errs, errors.New("elector: required"))
+	if cfg.Cluster == nil {
+		errs = append(errs, errors.New("cluster: required"))
 	}
 	if cfg.Run == nil {
 		errs = append(errs, errors.New("run: required"))
@@ -60,10 +61,10 @@ func (l *Loop) Declare(ctx context.Context, d Declared) error {
 	l.mu.Lock()
 	l.declared, l.known = d, known
 	l.mu.Unlock()
-	if err := l.cfg.Elector.Track(ctx, d.Names()...); err != nil {
+	if err := l.cfg.Cluster.Track(ctx, d.Names()...); err != nil {
 		return err
 	}
-	if err := l.cfg.Elector.TakeReserved(ctx, l.runKnown); err != nil {
+	if err := l.cfg.Cluster.TakeReserved(ctx, l.runKnown); err != nil {
 		return err
 	}
 	select {
@@ -98,7 +99,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		changed := l.cfg.Elector.Changed()
+		changed := l.cfg.Cluster.Changed()
 		begin := l.cfg.Clock()
 		again, next, err := l.once(ctx, past, begin)
 		past = next
@@ -123,7 +124,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-changed:
 		case <-l.wake:
 		case <-timer.C:
-		case <-l.cfg.Elector.Done():
+		case <-l.cfg.Cluster.Done():
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -148,7 +149,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	l.mu.Lock()
 	declared := l.declared
 	l.mu.Unlock()
-	view := l.cfg.Elector.View()
+	view := l.cfg.Cluster.View()
 	if !view.Loaded || !view.Open && !view.Draining {
 		return 0, past, nil
 	}
@@ -174,17 +175,17 @@ func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 			known = append(known, key)
 		}
 	}
-	if err := l.cfg.Elector.Claim(ctx, known, elect.LockOptions{}, l.cfg.Run); err != nil {
+	if err := l.cfg.Cluster.Claim(ctx, known, elect.LockOptions{}, l.cfg.Run); err != nil {
 		return err
 	}
 	// Claim has taken every key that the caps allow: Decline leaves those out.
-	return l.cfg.Elector.Decline(ctx, keys...)
+	return l.cfg.Cluster.Decline(ctx, keys...)
 }
 
-func (l *Loop) act(ctx context.Context, d Decision, seen *elect.View) error {
+func (l *Loop) act(ctx context.Context, d Decision, seen *cluster.View) error {
 	if len(d.Release) > 0 {
 		l.cfg.Logger.V(1).Info("Releasing keys", "keys", len(d.Release))
-		if err := l.cfg.Elector.GiveUp(ctx, d.Release...); err != nil {
+		if err := l.cfg.Cluster.Release(ctx, d.Release...); err != nil {
 			return err
 		}
 	}
@@ -192,5 +193,5 @@ func (l *Loop) act(ctx context.Context, d Decision, seen *elect.View) error {
 		return nil
 	}
 	l.cfg.Logger.V(1).Info("Claiming keys", "keys", len(d.Claim))
-	return l.cfg.Elector.Claim(ctx, d.Claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
+	return l.cfg.Cluster.Claim(ctx, d.Claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
 }

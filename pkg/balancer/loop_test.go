@@ -19,8 +19,8 @@ import (
 
 const lease = 4 * time.Second
 
-// cluster is a number of replicas on one store, and what they run.
-type cluster struct {
+// fleet is a number of replicas on one store, and what they run.
+type fleet struct {
 	t     *testing.T
 	store *memstore.Store
 
@@ -38,9 +38,9 @@ type replica struct {
 	done    sync.WaitGroup
 }
 
-func newCluster(t *testing.T) *cluster {
+func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	return &cluster{t: t, store: memstore.New(), owner: map[elect.Key]string{}}
+	return &fleet{t: t, store: memstore.New(), owner: map[elect.Key]string{}}
 }
 
 // list declares n keys of group g.
@@ -52,7 +52,7 @@ func list(n int) balancer.Declared {
 	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
 }
 
-func (c *cluster) start(name string, limit, keys int) *replica {
+func (c *fleet) start(name string, limit, keys int) *replica {
 	c.t.Helper()
 	r := &replica{name: name, store: c.store.Client()}
 	declared := list(keys)
@@ -68,7 +68,7 @@ func (c *cluster) start(name string, limit, keys int) *replica {
 		c.t.Fatal(err)
 	}
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
-		Elector: e, Clock: time.Now, Logger: logr.Discard(),
+		Cluster: e.Cluster(), Clock: time.Now, Logger: logr.Discard(),
 		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
 		Run:    func(elect.Key) elect.Runnable { return elect.Go(c.hold(name)) },
 	})
@@ -93,7 +93,7 @@ func (c *cluster) start(name string, limit, keys int) *replica {
 	return r
 }
 
-func (c *cluster) hold(name string) elect.RunFunc {
+func (c *fleet) hold(name string) elect.RunFunc {
 	return func(ctx context.Context, l *elect.Lease) error {
 		c.mu.Lock()
 		if other := c.owner[l.Key()]; other != "" {
@@ -111,7 +111,7 @@ func (c *cluster) hold(name string) elect.RunFunc {
 }
 
 // spread counts the keys by owner.
-func (c *cluster) spread() map[string]int {
+func (c *fleet) spread() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := map[string]int{}
@@ -121,7 +121,7 @@ func (c *cluster) spread() map[string]int {
 	return counts
 }
 
-func (c *cluster) total() int {
+func (c *fleet) total() int {
 	n := 0
 	for _, k := range c.spread() {
 		n += k
@@ -129,7 +129,7 @@ func (c *cluster) total() int {
 	return n
 }
 
-func (c *cluster) even(replicas, keys int) func() bool {
+func (c *fleet) even(replicas, keys int) func() bool {
 	return func() bool {
 		counts := c.spread()
 		for _, n := range counts {
@@ -141,7 +141,7 @@ func (c *cluster) even(replicas, keys int) func() bool {
 	}
 }
 
-func (c *cluster) eventually(limit time.Duration, what string, ok func() bool) time.Duration {
+func (c *fleet) eventually(limit time.Duration, what string, ok func() bool) time.Duration {
 	c.t.Helper()
 	begin := time.Now()
 	for !ok() {
@@ -153,7 +153,7 @@ func (c *cluster) eventually(limit time.Duration, what string, ok func() bool) t
 	return time.Since(begin)
 }
 
-func (c *cluster) movesIn(do func()) int {
+func (c *fleet) movesIn(do func()) int {
 	c.mu.Lock()
 	before := c.moves
 	c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *cluster) movesIn(do func()) int {
 // drain stops a replica in order.
 func (r *replica) drain(t *testing.T) {
 	t.Helper()
-	if err := r.elector.Drain(t.Context()); err != nil && !errors.Is(err, elect.ErrClosed) {
+	if err := r.elector.Cluster().Drain(t.Context()); err != nil && !errors.Is(err, elect.ErrClosed) {
 		t.Fatal(err)
 	}
 	for len(r.elector.HoldingKeys()) > 0 {
@@ -189,7 +189,7 @@ func (r *replica) stop() {
 
 func TestSpreadScaleOutDrainAndCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFleet(t)
 		var all []*replica
 		for i := range 5 {
 			all = append(all, c.start(fmt.Sprint("r", i), 30, 100))
@@ -228,7 +228,7 @@ func TestSpreadScaleOutDrainAndCrash(t *testing.T) {
 
 func TestCapsLeaveKeysUnassigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFleet(t)
 		var all []*replica
 		for i := range 4 {
 			all = append(all, c.start(fmt.Sprint("r", i), 20, 100))
@@ -252,7 +252,7 @@ func TestCapsLeaveKeysUnassigned(t *testing.T) {
 
 func TestStoreOutageReshufflesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFleet(t)
 		var all []*replica
 		for i := range 4 {
 			all = append(all, c.start(fmt.Sprint("r", i), 0, 40))
@@ -292,7 +292,7 @@ func TestStoreOutageReshufflesNothing(t *testing.T) {
 
 func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFleet(t)
 		var old []*replica
 		for i := range 5 {
 			old = append(old, c.start(fmt.Sprint("old", i), 0, 100))
@@ -316,10 +316,10 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 	})
 }
 
-func (c *cluster) startRevision(name, revision string, keys int) *replica {
+func (c *fleet) startRevision(name, revision string, keys int) *replica {
 	r := c.start(name, 0, keys)
 	m := elect.Member{Revision: revision, ListHashes: map[string]string{"g": fmt.Sprint(keys)}}
-	if err := r.elector.SetMember(c.t.Context(), m); err != nil {
+	if err := r.elector.Cluster().SetMember(c.t.Context(), m); err != nil {
 		c.t.Fatal(err)
 	}
 	return r
@@ -327,12 +327,12 @@ func (c *cluster) startRevision(name, revision string, keys int) *replica {
 
 func TestRemovedKeysAreGivenUpAndDifferencesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFleet(t)
 		a, b := c.start("a", 0, 10), c.start("b", 0, 10)
 		c.eventually(5*time.Second, "5 each", c.even(2, 10))
 		redeclare := func(r *replica, keys int) {
 			d := list(keys)
-			if err := r.elector.SetMember(t.Context(), elect.Member{ListHashes: map[string]string{"g": d.Groups[0].Hash}}); err != nil {
+			if err := r.elector.Cluster().SetMember(t.Context(), elect.Member{ListHashes: map[string]string{"g": d.Groups[0].Hash}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.loop.Declare(t.Context(), d); err != nil {

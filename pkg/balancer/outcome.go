@@ -6,7 +6,7 @@ import (
 )
 
 // planOf puts what was decided into words.
-func planOf(c *cluster, in Input) Plan {
+func planOf(c *layout, in Input) Plan {
 	plan := Plan{Groups: make([]GroupPlan, len(in.Groups)), Unassigned: make([]Unassigned, 0, countLeft(c))}
 	for i, at := range c.position {
 		p := c.groups[at]
@@ -24,7 +24,7 @@ func planOf(c *cluster, in Input) Plan {
 }
 
 // countLeft counts the keys without an owner.
-func countLeft(c *cluster) int {
+func countLeft(c *layout) int {
 	left := 0
 	for _, p := range c.groups {
 		left += len(p.order)

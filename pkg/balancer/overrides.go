@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
@@ -13,7 +14,7 @@ type overrides struct {
 	rerun   map[elect.Key]record.Override
 }
 
-func overridesOf(v *elect.View) overrides {
+func overridesOf(v *cluster.View) overrides {
 	o := overrides{map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]record.Override{}, map[elect.Key]record.Override{}}
 	for _, asked := range v.Overrides {
 		switch asked.Kind {
@@ -31,7 +32,7 @@ func overridesOf(v *elect.View) overrides {
 }
 
 // reruns says whether a rerun was asked for after the outcome that the lock keeps.
-func (o overrides) reruns(lock elect.Lock) bool {
+func (o overrides) reruns(lock record.Lock) bool {
 	asked, ok := o.rerun[lock.Key]
 	return ok && asked.At > lock.Status.Outcome.At
 }

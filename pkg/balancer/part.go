@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Report is what the last decision found, for status and metrics. It is shared, and stays as it is.
@@ -68,11 +69,11 @@ func (s *situation) removed(key elect.Key) bool {
 	return !s.outdated && len(s.differs[key.Group()]) == 0
 }
 
-func holdOf(h elect.Held) Hold {
+func holdOf(h cluster.Held) Hold {
 	switch {
-	case h.GiveUp:
+	case h.Releasing:
 		return Releasing
-	case h.Phase == protocol.Running:
+	case h.Phase == cluster.PhaseRunning:
 		return Running
 	default:
 		return Starting
@@ -93,20 +94,20 @@ func reasonsFor(in Input, from string) reasons {
 // reason says why a key leaves for another member, or for none.
 func (r reasons) reason(k *Key, to string) elect.Reason {
 	if k.Paused {
-		return elect.ReasonPaused
+		return record.ReasonPaused
 	}
 	if r.from == none {
-		return elect.ReasonBalance
+		return record.ReasonBalance
 	}
 	from, next := &r.roster.members[r.from], r.roster.find(to)
 	switch {
 	case from.Draining:
-		return elect.ReasonDrain
+		return record.ReasonDrain
 	case k.Pin != "" && !from.pinnedBy(k.Pin) && (next == none || r.roster.members[next].pinnedBy(k.Pin)):
-		return elect.ReasonPin
+		return record.ReasonPin
 	case next != none && r.roster.rank[next] > r.roster.rank[r.from]:
-		return elect.ReasonUpgrade
+		return record.ReasonUpgrade
 	default:
-		return elect.ReasonBalance
+		return record.ReasonBalance
 	}
 }

@@ -23,7 +23,7 @@ func (s score) better(t score) bool {
 }
 
 // rate scores a state: what at returns for each group is a member by key.
-func rate(c *cluster, at func(*placement) []int32) score {
+func rate(c *layout, at func(*placement) []int32) score {
 	var s score
 	count := make([]int, len(c.load))
 	for _, p := range c.groups {
@@ -48,12 +48,12 @@ func rate(c *cluster, at func(*placement) []int32) score {
 }
 
 // heldIsBest says whether what is held keeps to every limit and strict pin, and the answer is no better.
-func heldIsBest(c *cluster) bool {
+func heldIsBest(c *layout) bool {
 	held := rate(c, func(p *placement) []int32 { return p.home })
 	return heldFits(c) && !rate(c, func(p *placement) []int32 { return p.target }).better(held)
 }
 
-func heldFits(c *cluster) bool {
+func heldFits(c *layout) bool {
 	total := make([]int, len(c.load))
 	count := make([]int, len(c.load))
 	for _, p := range c.groups {

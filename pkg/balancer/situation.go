@@ -5,24 +5,26 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // situation is everything that a plan depends on, as one replica knows it.
 type situation struct {
-	view      *elect.View
+	view      *cluster.View
 	declared  Declared
 	policy    Policy
 	calm      Calm
 	overrides overrides
-	sessions  map[string]*elect.SessionView
+	sessions  map[string]*cluster.Session
 	differs   map[string][]string // group → instances whose list is another at the same revision
 	outdated  bool                // another replica has a newer list
 }
 
-func newSituation(v *elect.View, declared Declared, policy Policy, calm Calm) *situation {
+func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) *situation {
 	s := &situation{
 		view: v, declared: declared, policy: policy, calm: calm,
-		overrides: overridesOf(v), sessions: make(map[string]*elect.SessionView, len(v.Sessions)),
+		overrides: overridesOf(v), sessions: make(map[string]*cluster.Session, len(v.Sessions)),
 	}
 	for i := range v.Sessions {
 		s.sessions[v.Sessions[i].ID] = &v.Sessions[i]
@@ -62,7 +64,7 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 		return key
 	}
 	key.Owner, key.Reserved = lock.Session, lock.Next
-	if held := s.view.Held[k.Key]; held.GiveUp && held.Next != "" {
+	if held := s.view.Held[k.Key]; held.Releasing && held.Next != "" {
 		key.Reserved = held.Next // as good as gone: a plan must not choose again while it stops
 	}
 	key.Settled = key.Settled || lock.Status.Settled
@@ -76,8 +78,8 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 }
 
 // waitsFor says whether a key still waits for the instance that released it when it stopped.
-func (s *situation) waitsFor(lock elect.Lock) (instance string, waits bool) {
-	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != elect.ReasonShutdown {
+func (s *situation) waitsFor(lock record.Lock) (instance string, waits bool) {
+	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != record.ReasonShutdown {
 		return "", false
 	}
 	return lock.From, s.view.Now-lock.Since < s.policy.RestartGrace.Milliseconds()
@@ -88,13 +90,13 @@ func (s *situation) planMembers() []Member {
 	var members []Member
 	for i := range s.view.Sessions {
 		v := &s.view.Sessions[i]
-		if v.State == elect.Dead || !v.Known || s.declared.client(v) {
+		if v.State == record.Dead || !v.Known || s.declared.client(v) {
 			continue
 		}
 		m := &v.Member
 		members = append(members, Member{
 			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision, Opened: m.Opened,
-			Draining: v.State == elect.Draining || s.overrides.drained[m.Instance] ||
+			Draining: v.State == record.Draining || s.overrides.drained[m.Instance] ||
 				v.ID == s.view.Session && s.view.Draining,
 			MaxTasks: m.MaxTasks, Caps: m.Caps, Labels: m.Labels,
 		})
@@ -127,12 +129,12 @@ func (s *situation) taken(session string) bool {
 		return false
 	}
 	v := s.sessions[session]
-	return v != nil && v.State != elect.Dead
+	return v != nil && v.State != record.Dead
 }
 
 // reservedFor lists the keys that were handed over to this replica, in order, and not taken yet. They need no plan:
 // the giver waits for no other.
-func reservedFor(v *elect.View) []elect.Key {
+func reservedFor(v *cluster.View) []elect.Key {
 	var keys []elect.Key
 	for key, lock := range v.Locks {
 		if lock.Next == v.Session && lock.Session == "" {

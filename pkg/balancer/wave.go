@@ -3,7 +3,7 @@ package balancer
 import (
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // Wave is how far a drain has come. The zero Wave is a drain that has not begun.
@@ -20,7 +20,7 @@ const (
 
 // pace spreads a drain over a moment: four keys at once, or a tenth of all, each 60 ms, whether those before have
 // ended or not. All at once they would wait for each other on their way through the store, and each for longer.
-func (w Wave) pace(all []elect.HandOver, now time.Time) (Wave, []elect.HandOver, time.Duration) {
+func (w Wave) pace(all []cluster.HandOver, now time.Time) (Wave, []cluster.HandOver, time.Duration) {
 	if len(all) == 0 {
 		return w, nil, 0
 	}

@@ -107,7 +107,7 @@ func TestHopelessPinsAreSearchedOnce(t *testing.T) {
 	for _, patterns := range []int{1, 100, 10_000} {
 		t.Run(fmt.Sprint(patterns), func(t *testing.T) {
 			in := hopelessPins(50, patterns)
-			c := newCluster(in)
+			c := newLayout(in)
 			p := c.groups[0]
 			solveAll(c)
 			s := newStrictSearch(p)

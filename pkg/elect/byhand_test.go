@@ -62,7 +62,7 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 		db := memstore.New()
 		a := startNode(t, db, "a")
 		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "nonsense": `[]`} {
-			d := store.Doc{Kind: store.KindSession, ID: id, Rev: 1, State: string(elect.Dead), WriterID: store.WriterID{Session: "hand", Seq: 1}}
+			d := store.Doc{Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead), WriterID: store.WriterID{Session: "hand", Seq: 1}}
 			if d.Body = []byte(body); body == `[]` {
 				d.Body = []byte(`{"died":"long ago"}`)
 			}
@@ -71,7 +71,7 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 			}
 		}
 		dead := func() int {
-			res, err := db.List(t.Context(), store.KindSession, store.Query{States: []string{string(elect.Dead)}})
+			res, err := db.List(t.Context(), store.KindSession, store.Query{States: []string{string(record.Dead)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 			}
 			return memstore.Verdict{}
 		})
-		a.Note(elect.Event{Type: "Lost", Message: "the request"})
+		a.Note(record.Event{Type: "Lost", Message: "the request"})
 		time.Sleep(lease)
 		deaf.Store(true)
 		time.Sleep(lease)

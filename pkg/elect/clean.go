@@ -35,7 +35,7 @@ type cleaner struct {
 
 // removeSessions removes the sessions that have been dead for long and that no lock names any more.
 func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
-	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(Dead)}, Limit: cleanAtOnce})
+	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 }
 
 // noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead manually.
-func (c *cleaner) noteDeath(ctx context.Context, s Session, now int64, id func() store.WriterID) error {
+func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
 	if err := c.box.ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err

@@ -6,9 +6,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
+// Instant is one reading of the machine's two steady clocks.
+type Instant = protocol.Instant
+
 // Clock reads the machine's steady clocks. Tests give one that runs at another rate; everybody else uses the default.
 type Clock interface {
-	Now() protocol.Instant
+	Now() Instant
 }
 
 // goClock reads time.Now alone.
@@ -18,7 +21,7 @@ type goClock struct{ start time.Time }
 // Its readings mean something only beside others of the same GoClock. It follows the clock of testing/synctest.
 func GoClock() Clock { return goClock{time.Now()} }
 
-func (c goClock) Now() protocol.Instant {
+func (c goClock) Now() Instant {
 	d := time.Since(c.start) + time.Hour // never near zero: the zero Instant means never
-	return protocol.Instant{Mono: d, Boot: d}
+	return Instant{Mono: d, Boot: d}
 }

@@ -5,32 +5,69 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Params are the protocol's constants in force.
-func (e *Elector) Params() protocol.Params { return e.p }
+// Cluster is what a balancer and a status need of an elector, beside the locks. All methods may be called concurrently. Those that
+// return an error return ErrNotRunning before Start, and ErrClosed once the elector has ended.
+type Cluster interface {
+	// View is the newest snapshot. It is cheap: the snapshot is shared, and nothing changes it.
+	View() *cluster.View
+	// Changed returns a channel that is closed when a newer View than the present one is there.
+	Changed() <-chan struct{}
+	// Done returns a channel that is closed when the elector has ended.
+	Done() <-chan struct{}
+	// Ages says how long ago each session's newest heartbeat was first seen here. Heartbeats alone make no new View.
+	Ages(ctx context.Context) (map[string]time.Duration, error)
+	// Heartbeat is the time between two heartbeats of a session: a tenth of the lease duration.
+	Heartbeat() time.Duration
 
-// Track sets the groups whose locks this elector knows and shows in its View. Others can be locked all the same.
-func (e *Elector) Track(ctx context.Context, groups ...string) error {
-	return e.box.ask(ctx, func() { e.loop.cache.Track(groups...) })
+	// Track sets the groups whose locks the View shows. Others can be locked all the same.
+	Track(ctx context.Context, groups ...string) error
+	// SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are. New caps hold
+	// at once; keys above them are not released here.
+	SetMember(ctx context.Context, m Member) error
+	// Drain says draining in the session's document, and takes no new keys: others then leave this instance out when they spread
+	// keys. What is held stays held until it is released, one by one or by Close. The View says Draining once the document does, or
+	// after T/40 when the store does not answer.
+	Drain(ctx context.Context) error
+
+	// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it went shows
+	// in the View. Keys that are held already, or may not be claimed, are left out.
+	Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error
+	// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a call of Claim: the
+	// giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not block,
+	// and returns nil for a key that this instance does not know.
+	TakeReserved(ctx context.Context, run func(Key) Runnable) error
+	// Release asks for the release of keys. It does not wait. A key that is being released already keeps its first reservation.
+	Release(ctx context.Context, keys ...cluster.HandOver) error
+	// Decline clears reservations that this instance cannot take, so that others need not wait.
+	Decline(ctx context.Context, keys ...Key) error
+	// Note writes an event to the store: soon, best effort. Time and ID are filled in.
+	Note(event record.Event)
 }
 
-// View returns the newest snapshot. It is cheap: the snapshot is shared.
-func (e *Elector) View() *View { return e.view.Load() }
+// Cluster is the door to what a balancer and a status need beside the locks. It may be called before Start.
+func (e *Elector) Cluster() Cluster { return clusterOf{e} }
 
-// Changed returns a channel that is closed when a newer View than the present one is there.
-func (e *Elector) Changed() <-chan struct{} { return e.changed.Wait() }
+// clusterOf implements [Cluster].
+type clusterOf struct{ e *Elector }
 
-// Ages says how long ago each session's newest heartbeat was first seen here. Heartbeats alone make no new View.
-func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
+func (c clusterOf) View() *cluster.View { return c.e.view.Load() }
+
+func (c clusterOf) Changed() <-chan struct{} { return c.e.changed.Wait() }
+
+func (c clusterOf) Done() <-chan struct{} { return c.e.Done() }
+
+func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
-	err := e.box.ask(ctx, func() {
-		now := e.clock.Now()
-		ages = e.loop.Peers.Ages(now)
-		ages[e.loop.Session.ID()] = now.HolderElapsed(e.loop.Session.Machine().Acked)
+	err := c.ask(ctx, func(l *loop) {
+		now := l.clock.Now()
+		ages = l.Peers.Ages(now)
+		ages[l.Session.ID()] = now.HolderElapsed(l.Session.Machine().Acked)
 	})
 	if err != nil {
 		return nil, err // the loop may still be at it
@@ -38,14 +75,24 @@ func (e *Elector) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	return ages, nil
 }
 
-// Note writes an event to the store: soon, best effort. Time and ID are filled in.
-func (e *Elector) Note(ev Event) {
-	e.box.post(func() { e.loop.Outbox.Note(ev, e.loop.Session.ID(), e.loop.Moment()) })
+func (c clusterOf) Heartbeat() time.Duration { return c.e.p.Beat }
+
+func (c clusterOf) Track(ctx context.Context, groups ...string) error {
+	return c.ask(ctx, func(l *loop) { l.cache.Track(groups...) })
 }
 
-// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it
-// went shows in the View. Keys that are held already, or may not be claimed, are left out.
-func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
+func (c clusterOf) SetMember(ctx context.Context, m Member) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return c.ask(ctx, func(l *loop) { l.SetMember(m) })
+}
+
+func (c clusterOf) Drain(ctx context.Context) error {
+	return c.ask(ctx, func(l *loop) { l.Session.Drain(l.Moment()) })
+}
+
+func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
 	seen := opts.Seen
 	opts.Seen, opts.adopt = nil, true // a key that is held must not keep an old view in memory
 	for _, key := range keys {
@@ -53,65 +100,60 @@ func (e *Elector) Claim(ctx context.Context, keys []Key, opts LockOptions, run f
 			return fmt.Errorf("claim %.80q: %w", key, err)
 		}
 	}
-	return e.box.ask(ctx, func() {
+	return c.ask(ctx, func(l *loop) {
 		for _, key := range keys {
-			lock, known := e.loop.cache.Lock(key)
+			lock, known := l.cache.Lock(key)
 			if !known {
-				lock = Lock{Key: key}
+				lock = record.Lock{Key: key}
 			}
 			if seen != nil && seen.Locks[key].Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
-			e.loop.claim(lock, opts, run(key), nil)
+			l.claim(lock, opts, run(key), nil)
 		}
 	})
 }
 
-// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a call of Claim:
-// the giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not
-// block, and returns nil for a key that this instance does not know.
-func (e *Elector) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return e.box.ask(ctx, func() { e.loop.takes = run })
+func (c clusterOf) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
+	return c.ask(ctx, func(l *loop) { l.takes = run })
 }
 
-// HandOver is one key released on purpose.
-type HandOver struct {
-	Key    Key
-	Next   string // the session it is reserved for; empty: for nobody
-	Park   bool   // leave it out of the sweeps
-	Reason Reason
+func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error {
+	for _, h := range keys {
+		if err := checkRelease(h); err != nil {
+			return err
+		}
+	}
+	return c.ask(ctx, func(l *loop) {
+		for _, h := range keys {
+			l.Leases.Release(h.Key, leases.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason}, l.Moment())
+		}
+	})
 }
 
-// validate says why a release could never be written.
-func (h HandOver) validate() error {
+func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
+	return c.ask(ctx, func(l *loop) {
+		for _, key := range keys {
+			l.Decline(key)
+		}
+	})
+}
+
+func (c clusterOf) Note(event record.Event) {
+	c.e.box.post(func() { c.e.loop.Outbox.Note(event, c.e.loop.Session.ID(), c.e.loop.Moment()) })
+}
+
+// ask has do called in the loop, and waits for it.
+func (c clusterOf) ask(ctx context.Context, do func(l *loop)) error {
+	return c.e.box.ask(ctx, func() { do(c.e.loop) })
+}
+
+// checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.
+func checkRelease(h cluster.HandOver) error {
 	for name, text := range map[string]string{"next": h.Next, "reason": string(h.Reason)} {
 		if err := store.ValidateTexts(store.Doc{ID: text}); err != nil {
 			return fmt.Errorf("release %.80q: %s: %w", h.Key, name, err)
 		}
 	}
 	return nil
-}
-
-// GiveUp asks for the release of keys. It does not wait. A key that is being released already keeps its first
-// reservation.
-func (e *Elector) GiveUp(ctx context.Context, moves ...HandOver) error {
-	for _, m := range moves {
-		if err := m.validate(); err != nil {
-			return err
-		}
-	}
-	return e.box.ask(ctx, func() {
-		for _, m := range moves {
-			e.loop.Leases.Release(m.Key, leases.Release{Next: m.Next, Suspend: m.Park, Reason: m.Reason}, e.loop.Moment())
-		}
-	})
-}
-
-// Decline clears reservations that this instance cannot take, so that others need not wait.
-func (e *Elector) Decline(ctx context.Context, keys ...Key) error {
-	return e.box.ask(ctx, func() {
-		for _, key := range keys {
-			e.loop.Decline(key)
-		}
-	})
 }

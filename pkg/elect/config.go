@@ -48,8 +48,9 @@ type Guard interface {
 	SessionOpening(session string)
 	// SessionOver says the session is known to be dead: nothing is left to be marked.
 	SessionOver(session string)
-	// Renewed says the session's deadlines count from acked on.
-	Renewed(session string, acked protocol.Instant, p protocol.Params)
+	// Renewed says that the session's deadlines count from acked on: the lease lasts so long, and without another acknowledged
+	// heartbeat runs are cancelled after renew.
+	Renewed(session string, acked Instant, lease, renew time.Duration)
 }
 
 func (c *Config) setDefaults() {

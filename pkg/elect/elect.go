@@ -3,6 +3,8 @@ package elect
 import (
 	"context"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the
@@ -60,9 +62,9 @@ type LockOptions struct {
 	Message string
 	// AnyCap lets the key pass the caps.
 	AnyCap bool
-	// Seen is the view by which [Elector.Claim] was decided: a key whose lock has changed since is left out, since what changed
+	// Seen is the view by which [Cluster]'s Claim was decided: a key whose lock has changed since is left out, since what changed
 	// may speak against it. Nil: the keys are claimed as they are now.
-	Seen *View
+	Seen *cluster.View
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.
 	adopt bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
@@ -32,7 +33,7 @@ type core struct {
 	box     *mailbox
 	times   *storeClock
 	lease   atomic.Pointer[validity]
-	view    atomic.Pointer[View]
+	view    atomic.Pointer[cluster.View]
 	changed waiters.Broadcast
 }
 
@@ -56,7 +57,7 @@ func New(cfg Config) (*Elector, error) {
 	}
 	c.documents = &documents{store: timedStore{cfg.Store, c.times}, op: p.Op, log: c.log}
 	c.lease.Store(&validity{})
-	c.view.Store(&View{})
+	c.view.Store(&cluster.View{})
 	return &Elector{core: c}, nil
 }
 
@@ -122,22 +123,4 @@ func (e *Elector) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close: keys are still held: %w", context.Cause(ctx))
 	}
-}
-
-// Drain says draining in the session's document, so that others take no notice of this instance when they spread keys,
-// and takes no new keys. What is held stays held until it is released, one by one or by Close. The View says Draining once
-// the document does, or after T/40 when the store does not answer.
-func (e *Elector) Drain(ctx context.Context) error {
-	return e.box.ask(ctx, func() { e.loop.Session.Drain(e.loop.Moment()) })
-}
-
-// SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
-// New caps hold at once; keys above them are not released here.
-func (e *Elector) SetMember(ctx context.Context, m Member) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	return e.box.ask(ctx, func() {
-		e.loop.SetMember(m)
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -25,10 +26,11 @@ const lease = 4 * time.Second
 // node is one elector under test.
 type node struct {
 	*elect.Elector
-	store  *memstore.Store
-	cancel context.CancelFunc
-	done   chan struct{}
-	stuck  atomic.Int64
+	elect.Cluster // of the elector
+	store         *memstore.Store
+	cancel        context.CancelFunc
+	done          chan struct{}
+	stuck         atomic.Int64
 }
 
 // startNode runs an elector until the test ends.
@@ -49,7 +51,7 @@ func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*el
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Elector = e
+	n.Elector, n.Cluster = e, e.Cluster()
 	go func() {
 		defer close(n.done)
 		if err := e.Wait(); err != nil {
@@ -265,7 +267,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		}
 		mustLock(t, a, "g/k", rec.hold("a"))
 		eventually(t, lease, "b is open", func() bool { return b.View().Open })
-		if err := a.GiveUp(t.Context(), elect.HandOver{Key: "g/k", Next: b.View().Session, Reason: elect.ReasonBalance}); err != nil {
+		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance}); err != nil {
 			t.Fatal(err)
 		}
 		took := eventually(t, time.Second, "b sees it reserved", func() bool { return b.View().Locks["g/k"].Next == b.View().Session })
@@ -280,7 +282,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		claim(a, "a") // held off: it is reserved for b, who lives
 		claim(b, "b")
 		eventually(t, time.Second, "b runs it", func() bool { return rec.owner("g/k") == "b" })
-		if l := b.View().Locks["g/k"]; l.Reason != elect.ReasonBalance || l.From != "a" {
+		if l := b.View().Locks["g/k"]; l.Reason != record.ReasonBalance || l.From != "a" {
 			t.Errorf("lock says reason %s from %q", l.Reason, l.From)
 		}
 		a.stop()
@@ -480,7 +482,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 			if _, err := l.Advance(ctx, done); err != nil {
 				t.Error(err)
 			}
-			l.Park()
+			l.Suspend()
 			return nil
 		})
 		eventually(t, time.Second, "released", func() bool { return len(a.HoldingKeys()) == 0 })
@@ -509,7 +511,7 @@ func TestClaimLeavesOutWhatChangedSinceItWasSeen(t *testing.T) {
 		if err := a.Unlock(t.Context(), "g/k"); err != nil {
 			t.Fatal(err)
 		}
-		claim := func(seen *elect.View) {
+		claim := func(seen *cluster.View) {
 			opts := elect.LockOptions{Seen: seen}
 			run := func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }
 			if err := a.Claim(t.Context(), []elect.Key{"g/k"}, opts, run); err != nil {

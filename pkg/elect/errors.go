@@ -22,7 +22,7 @@ var (
 	// ErrLeaseLost says the lease could not be renewed in time, or somebody else owns the key now.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrReleased says the key is released in order: by Unlock, a hand-over or a drain.
-	ErrReleased = errors.New("lease given up")
+	ErrReleased = errors.New("lease released")
 	// ErrMaxHold says the longest holding time is over.
 	ErrMaxHold = errors.New("longest holding time is over")
 	// ErrClosed says the elector is closed or draining and takes no more keys.

@@ -9,13 +9,13 @@ import (
 
 // Hooks observe an elector, for metrics. Nil functions are skipped; they must not block.
 type Hooks struct {
-	Beat     func(took time.Duration, err error)
-	StoreOp  func(op, result string, took time.Duration)
-	Claim    func(group, result string) // result: won, lost, failed
-	Release  func(group string, reason Reason)
-	Move     func(group string, reason Reason)
-	Failover func(group string, took time.Duration) // from the dead owner's last heartbeat seen to the start here
-	Handover func(group string, took time.Duration) // from the release, by the store's clock, to the start here
+	Heartbeat func(took time.Duration, err error)
+	StoreOp   func(op, result string, took time.Duration)
+	Claim     func(group, result string) // result: won, lost, failed
+	Release   func(group string, reason Reason)
+	Move      func(group string, reason Reason)
+	Failover  func(group string, took time.Duration) // from the dead owner's last heartbeat seen to the start here
+	Handover  func(group string, took time.Duration) // from the release, by the store's clock, to the start here
 }
 
 func (h Hooks) claimed(group, result string) {
@@ -49,8 +49,8 @@ func (h Hooks) started(s leases.Start, m protocol.Moment) {
 
 // heartbeat says how long a heartbeat took, and whether it was acknowledged.
 func (h Hooks) heartbeat(took time.Duration, err error) {
-	if h.Beat != nil {
-		h.Beat(took, err)
+	if h.Heartbeat != nil {
+		h.Heartbeat(took, err)
 	}
 }
 

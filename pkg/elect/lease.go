@@ -112,9 +112,9 @@ func (l *Lease) advance(status TaskStatus, done chan<- advanceResult) {
 	}
 }
 
-// Park makes the lock stay aside once it is released: sweeps leave it out until somebody claims it on purpose. A run
+// Suspend leaves the lock out of the sweeps once it is released, until it is claimed on purpose. A run
 // that is done for good says so before it returns.
-func (l *Lease) Park() { l.suspend.Store(true) }
+func (l *Lease) Suspend() { l.suspend.Store(true) }
 
 func (l *Lease) setStatus(status TaskStatus) {
 	l.mu.Lock()

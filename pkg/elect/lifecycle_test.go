@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -80,7 +81,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 		second := a.View().Session
 		eventually(t, lease, "the document says so", func() bool {
 			res, err := db.Read(t.Context(), store.KindSession, second)
-			return err == nil && len(res.Docs) == 1 && res.Docs[0].State == string(elect.Draining)
+			return err == nil && len(res.Docs) == 1 && res.Docs[0].State == string(record.Draining)
 		})
 		a.stop()
 	})
@@ -166,7 +167,7 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 func TestReservationFromAClockThatWasSetBackHoldsNobodyOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		lock := elect.Lock{Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
+		lock := record.Lock{Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
 		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -119,15 +120,15 @@ func checkClaim(key Key, opts LockOptions) error {
 	return store.ValidateTexts(store.Doc{ID: string(key)})
 }
 
-func (e *Elector) readLock(ctx context.Context, key Key) (Lock, error) {
+func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
 	defer cancel()
 	reply, err := e.store.Read(ctx, store.KindLock, string(key))
 	if err != nil {
-		return Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
+		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
 	if len(reply.Docs) == 0 {
-		return Lock{Key: key}, nil
+		return record.Lock{Key: key}, nil
 	}
 	return e.decodeLock(reply.Docs[0]), nil // also a malformed one: who owns it still counts, and the next claim writes the rest
 }
@@ -150,7 +151,7 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 // waitFor waits until ready, asked in the loop whenever the view has changed, says yes.
 func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 	for {
-		changed := e.Changed()
+		changed := e.changed.Wait()
 		var yes bool
 		if err := e.box.ask(ctx, func() { yes = ready() }); err != nil || yes {
 			return err

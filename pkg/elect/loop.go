@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -98,7 +99,7 @@ func (l *loop) lastIncrements() {
 }
 
 // claim begins to take a key: lock is as read.
-func (l *loop) claim(lock Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
+func (l *loop) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
 	answer := func(ok bool, err error) {
 		if started != nil {
 			started <- lockResult{ok, err}

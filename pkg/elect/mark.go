@@ -12,25 +12,25 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// MarkDead marks a session dead, whatever it says now, and tells the others to look. Only who knows that nothing of
-// the session's work is left may call it: a guard whose worker has died. granted lists the keys that far sides may still work
-// on and the milliseconds left. It returns nil once the document is known to say dead, also when it was never created:
+// MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of
+// the session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may still
+// work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was never created:
 // then it is created as dead, so that a creation still under way cannot land.
-func MarkDead(ctx context.Context, db store.Store, session string, granted map[Key]int64) error {
+func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {
 	writer := uuid.NewString()
 	for seq := int64(1); ; seq++ {
 		res, err := db.Read(ctx, store.KindSession, session)
 		if err != nil {
 			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
 		}
-		s := Session{ID: session}
+		s := record.Session{ID: session}
 		if len(res.Docs) > 0 {
-			if s, _ = record.SessionFrom(res.Docs[0]); s.State == Dead {
+			if s, _ = record.SessionFrom(res.Docs[0]); s.State == record.Dead {
 				return nil
 			}
 		}
 		ifRev := s.Rev
-		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), Dead, granted, max(res.Now, 1)
+		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Now, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
 		s.WriterID = store.WriterID{Session: writer, Seq: seq}
 		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
@@ -46,7 +46,7 @@ func MarkDead(ctx context.Context, db store.Store, session string, granted map[K
 	}
 }
 
-// wakeAll raises every group's counter.
+// wakeAll increments every group's counter.
 func wakeAll(ctx context.Context, db store.Store) error {
 	res, err := db.List(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -30,8 +31,8 @@ func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
 		},
 		"Unlock": func() error { return e.Unlock(t.Context(), "g/k") },
 		"Close":  func() error { return e.Close(t.Context()) },
-		"Track":  func() error { return e.Track(t.Context(), "g") },
-		"Drain":  func() error { return e.Drain(t.Context()) },
+		"Track":  func() error { return e.Cluster().Track(t.Context(), "g") },
+		"Drain":  func() error { return e.Cluster().Drain(t.Context()) },
 	} {
 		if err := call(); !errors.Is(err, elect.ErrNotRunning) {
 			t.Errorf("%s: %v, want ErrNotRunning", name, err)
@@ -135,7 +136,7 @@ func TestAnInvalidReservationIsRefusedAtTheDoor(t *testing.T) {
 		n.track(t)
 		n.claim(t, "g/1", rec.hold("a"))
 		eventually(t, lease, "running", func() bool { return rec.owner("g/1") == "a" })
-		err := n.GiveUp(t.Context(), elect.HandOver{Key: "g/1", Next: "\xff"})
+		err := n.Release(t.Context(), cluster.HandOver{Key: "g/1", Next: "\xff"})
 		if !errors.Is(err, store.ErrMalformed) {
 			t.Errorf("GiveUp: %v, want ErrMalformed", err)
 		}

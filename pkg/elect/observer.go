@@ -36,7 +36,7 @@ func (o observer) SessionOver(session string) {
 // Renewed implements [node.Observer].
 func (o observer) Renewed(session string, acked protocol.Instant) {
 	if o.cfg.Guard != nil {
-		o.cfg.Guard.Renewed(session, acked, o.p)
+		o.cfg.Guard.Renewed(session, acked, o.p.T, o.p.Renew)
 	}
 }
 

@@ -11,17 +11,17 @@ import (
 // again knows it of the processes that ran in it before, since all of them ended with its first one. A name proves nothing.
 type Predecessor struct {
 	Session string
-	// Granted are the keys that remote endpoints may still work on, and for how long, counted from the moment others hear that the
+	// Remote are the keys that remote endpoints may still work on, and for how long, counted from the moment others hear that the
 	// session is dead.
-	Granted map[Key]time.Duration
+	Remote map[Key]time.Duration
 }
 
 // predecessors are those of the configuration whose remote leases a document can hold. The others are left to the lease, like anyone.
 func (c *core) predecessors() []liveness.Predecessor {
 	var all []liveness.Predecessor
 	for _, p := range c.cfg.Predecessors {
-		remote := make(map[Key]int64, len(p.Granted))
-		for key, left := range p.Granted {
+		remote := make(map[Key]int64, len(p.Remote))
+		for key, left := range p.Remote {
 			remote[key] = left.Milliseconds()
 		}
 		if err := (record.Session{Remote: remote}).Validate(); err != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -55,8 +56,8 @@ type ledger struct {
 	over []string
 }
 
-func (g *ledger) SessionOpening(string)                             {}
-func (g *ledger) Renewed(string, protocol.Instant, protocol.Params) {}
+func (g *ledger) SessionOpening(string)                                       {}
+func (g *ledger) Renewed(string, elect.Instant, time.Duration, time.Duration) {}
 
 func (g *ledger) SessionOver(session string) {
 	g.mu.Lock()
@@ -70,10 +71,10 @@ func (g *ledger) has(session string) bool {
 	return slices.Contains(g.over, session)
 }
 
-func sessionOf(v *elect.View, id string) (elect.SessionView, bool) {
-	i := slices.IndexFunc(v.Sessions, func(s elect.SessionView) bool { return s.ID == id })
+func sessionOf(v *cluster.View, id string) (cluster.Session, bool) {
+	i := slices.IndexFunc(v.Sessions, func(s cluster.Session) bool { return s.ID == id })
 	if i < 0 {
-		return elect.SessionView{}, false
+		return cluster.Session{}, false
 	}
 	return v.Sessions[i], true
 }
@@ -112,11 +113,11 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 
 	died := time.Now()
 	second := startContainer(t, db, rec, told,
-		[]elect.Predecessor{{Session: old, Granted: map[elect.Key]time.Duration{"g/far": lease}}}, change)
+		[]elect.Predecessor{{Session: old, Remote: map[elect.Key]time.Duration{"g/far": lease}}}, change)
 	eventually(t, lease/2, "the other sees the first one dead", func() bool {
 		v := other.View()
 		s, _ := sessionOf(v, old)
-		if s.State != elect.Dead {
+		if s.State != record.Dead {
 			return false
 		}
 		if next, ok := sessionOf(v, second.View().Session); !ok || !next.Known {
@@ -132,7 +133,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	}
 	eventually(t, time.Second, "the others know why", func() bool {
 		l := other.View().Locks["g/k"]
-		return l.Reason == elect.ReasonRestarted && strings.Contains(l.Message, "its container ended")
+		return l.Reason == record.ReasonRestarted && strings.Contains(l.Message, "its container ended")
 	})
 
 	// A far side may still work on the other key.
@@ -207,9 +208,9 @@ func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 		first := startContainer(t, db, rec, told, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
-		left := elect.Predecessor{Session: first.View().Session, Granted: map[elect.Key]time.Duration{}}
+		left := elect.Predecessor{Session: first.View().Session, Remote: map[elect.Key]time.Duration{}}
 		for i := range 4000 {
-			left.Granted[elect.Key(fmt.Sprintf("g/far-%06d", i))] = lease
+			left.Remote[elect.Key(fmt.Sprintf("g/far-%06d", i))] = lease
 		}
 		first.die()
 		died := time.Now()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -311,7 +312,7 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 			}
 			return memstore.Verdict{}
 		})
-		if err := a.GiveUp(t.Context(), elect.HandOver{Key: "g/k"}); err != nil {
+		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k"}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Locks["g/k"].Session == "" })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -68,7 +69,7 @@ func TestRunnableKeepsItsKeyUntilItHasEnded(t *testing.T) {
 		if more := runtime.NumGoroutine() - before; more > 0 {
 			t.Errorf("%d goroutines for a run that waits", more)
 		}
-		if err := a.GiveUp(t.Context(), elect.HandOver{Key: "g/k"}); err != nil {
+		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, stops := w.seen(); !slices.Equal(stops, []error{elect.ErrReleased}) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -173,7 +174,7 @@ func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 }
 
 // Reserved implements [node.Runs]: it claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
-func (rs *runs) Reserved(lock Lock) {
+func (rs *runs) Reserved(lock record.Lock) {
 	if rs.n.takes == nil {
 		return
 	}

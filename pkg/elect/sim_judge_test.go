@@ -154,18 +154,18 @@ func (s *sim) healed() string {
 func (s *sim) views() string {
 	var lines []string
 	for _, n := range s.nodes {
-		v := n.elector.View()
+		v := n.elector.Cluster().View()
 		line := fmt.Sprintf("%s, session %.4s, open %v, stale %v:", n.name, v.Session, v.Open, v.Stale)
 		for _, key := range s.list.keys() {
 			l, held := v.Locks[key], v.Held[key]
-			line += fmt.Sprintf(" %s rev %d of %.4s next %.4s held %d,", key, l.Rev, l.Session, l.Next, held.Phase)
+			line += fmt.Sprintf(" %s rev %d of %.4s next %.4s held %s,", key, l.Rev, l.Session, l.Next, held.Phase)
 		}
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (s *sim) runsOnce(l elect.Lock) bool {
+func (s *sim) runsOnce(l record.Lock) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n, token := range s.active[l.Key] {
@@ -186,7 +186,7 @@ func (s *sim) left() {
 		}
 		// Nobody wanted it after its owner's death; whoever does must be free to take it.
 		session, err := s.store.Read(s.t.Context(), store.KindSession, d.Session)
-		if err != nil || len(session.Docs) > 0 && session.Docs[0].State != string(elect.Dead) {
+		if err != nil || len(session.Docs) > 0 && session.Docs[0].State != string(record.Dead) {
 			s.fail("a lock names a live session when everybody has left", "%s: %v: %v", d.ID, session.Docs, err)
 		}
 	}

@@ -170,7 +170,7 @@ func (n *simNode) SessionOver(session string) {
 }
 
 // Renewed implements [elect.Guard].
-func (*simNode) Renewed(string, protocol.Instant, protocol.Params) {}
+func (*simNode) Renewed(string, elect.Instant, time.Duration, time.Duration) {}
 
 // left are the sessions that a node's successor finds noted.
 func (n *simNode) left() []elect.Predecessor {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -171,7 +172,7 @@ func (s *sim) hand(step simStep) {
 		s.byHand(store.KindMember, step.arg, remove)
 	case "kill a session":
 		s.byHand(store.KindSession, step.arg, func(d store.Doc) store.Change {
-			return put(d, func(d *store.Doc) { d.State = string(elect.Dead) })
+			return put(d, func(d *store.Doc) { d.State = string(record.Dead) })
 		})
 	}
 }
@@ -197,7 +198,7 @@ func (s *sim) byHand(kind store.Kind, which int, change func(store.Doc) store.Ch
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logLocked("hand: op %d on %s %s, state %q", c.Op, kind, d.ID, c.Doc.State)
-	if kind == store.KindSession && c.Doc.State == string(elect.Dead) {
+	if kind == store.KindSession && c.Doc.State == string(record.Dead) {
 		for _, g := range []string{"g", "x"} { // also what it claims before it notices
 			for i := range simKeys + 4 {
 				s.touched[elect.NewKey(g, fmt.Sprint(i))] = time.Now()

@@ -130,7 +130,7 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 		s.t.Fatal(err)
 	}
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
-		Elector: e, Clock: n.wall, Logger: logr.Discard(),
+		Cluster: e.Cluster(), Clock: n.wall, Logger: logr.Discard(),
 		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
 		Run:    func(elect.Key) elect.Runnable { return elect.Go(s.run(n)) },
 	})
@@ -167,7 +167,7 @@ func (s *sim) declare(ctx context.Context, n *simNode, l simList) {
 	n.frozen()
 	has := <-n.list
 	defer func() { n.list <- max(has, l.revision) }()
-	if l.revision >= has && n.elector.SetMember(ctx, l.member()) == nil {
+	if l.revision >= has && n.elector.Cluster().SetMember(ctx, l.member()) == nil {
 		n.allow(l.limit)
 		_ = n.loop.Declare(ctx, l.declared())
 	}

@@ -5,45 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// View is what an elector knows of the cluster: a snapshot that nobody changes. It may be stale.
-type View struct {
-	Session   string // this process's session
-	Instance  string
-	Open      bool // the session is acknowledged and the lease valid
-	Draining  bool
-	Loaded    bool          // members and the locks of all tracked groups have been read at least once
-	Forgot    bool          // within the last hour the store showed the own session below a revision it had acknowledged
-	Stale     bool          // own reads or heartbeats have failed for longer than T/4
-	Now       int64         // the store's clock when the view was made, Unix ms
-	Outage    time.Duration // time since the last outage of the store ended; negative: none yet
-	Sessions  []SessionView // in order of instance and session, this process's included
-	Locks     map[Key]Lock  // of the tracked groups
-	Held      map[Key]Held
-	Overrides []record.Override
-}
-
-// SessionView is one session in a View.
-type SessionView struct {
-	ID      string
-	State   SessionState
-	Member  Member        // zero until it has been read
-	Known   bool          // Member has been read
-	Age     time.Duration // since its newest heartbeat was first seen here, when the view was made: see [Elector.Ages]
-	Granted map[Key]int64
-}
-
-// Held is one key in this process.
-type Held struct {
-	Phase  protocol.KeyPhase
-	Token  int64
-	GiveUp bool
-	Next   string // with GiveUp: the session it will be reserved for
+// phases are the phases of keys in the words of the View. A key that is free is not in it.
+var phases = map[protocol.KeyPhase]cluster.Phase{
+	protocol.Claiming: cluster.PhaseClaiming, protocol.Idle: cluster.PhaseWaiting, protocol.Running: cluster.PhaseRunning,
+	protocol.Stopping: cluster.PhaseStopping, protocol.Releasing: cluster.PhaseReleasing,
 }
 
 // publisher is when views are made.
@@ -82,19 +54,19 @@ func (p *publisher) publish(n *loop, last bool) {
 	if stale != before.Stale {
 		n.log.Info("Whether the store answers has changed", "reachable", !stale)
 	}
-	v := &View{
+	v := &cluster.View{
 		Session: n.Session.ID(), Instance: n.Session.Member().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
 		Now:    n.times.now(), Outage: n.Peers.SinceOutage(now),
-		Locks: before.Locks, Held: map[Key]Held{},
+		Locks: before.Locks, Held: map[Key]cluster.Held{},
 		Overrides: n.cache.Overrides(), Sessions: sessionViews(n, now),
 	}
 	if p.locks || before.Locks == nil {
 		v.Locks = n.cache.Locks()
 	}
 	for key, h := range n.Leases.Held() {
-		v.Held[key] = Held{Phase: h.Phase, Token: h.Token, GiveUp: h.Releasing, Next: h.Next}
+		v.Held[key] = cluster.Held{Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next}
 	}
 	p.dirty, p.locks, p.last = false, false, now
 	n.view.Store(v)
@@ -108,24 +80,24 @@ func (p *publisher) note(c node.Changes) {
 	}
 }
 
-func sessionViews(n *loop, now protocol.Instant) []SessionView {
+func sessionViews(n *loop, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
-	own := SessionView{ID: n.Session.ID(), State: Live, Member: n.Session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
+	own := cluster.Session{ID: n.Session.ID(), State: record.Live, Member: n.Session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
 	switch {
 	case m.Phase > protocol.Open:
-		own.State = Dead
+		own.State = record.Dead
 	case n.Session.Draining(now):
-		own.State = Draining
+		own.State = record.Draining
 	}
-	views := []SessionView{own}
+	views := []cluster.Session{own}
 	for _, s := range n.Peers.Sessions(now) {
 		member, known := n.cache.Member(s.ID)
 		if !known {
 			member.Instance = s.Instance
 		}
-		views = append(views, SessionView{ID: s.ID, State: s.State, Member: member, Known: known, Age: s.Age, Granted: s.Remote})
+		views = append(views, cluster.Session{ID: s.ID, State: s.State, Member: member, Known: known, Age: s.Age, Remote: s.Remote})
 	}
-	slices.SortFunc(views, func(a, b SessionView) int {
+	slices.SortFunc(views, func(a, b cluster.Session) int {
 		return cmp.Or(cmp.Compare(a.Member.Instance, b.Member.Instance), cmp.Compare(a.ID, b.ID))
 	})
 	return views

@@ -18,7 +18,7 @@ type runnable struct {
 func (r *runnable) Start(lease *elect.Lease, ended func(error)) {
 	h := newHeld(lease, nil, func(err error) {
 		if errors.Is(err, ErrDone) {
-			lease.Park()
+			lease.Suspend()
 		}
 		ended(err)
 	})

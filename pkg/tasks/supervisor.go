@@ -60,7 +60,7 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 // at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.declare(tasks) }
 
-// Runnable is the work of a declared task: give it to [elect.Elector.Claim]. It ends
+// Runnable is the work of a declared task: give it to Claim of an [elect.Cluster]. It ends
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
 //     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the latest;
 //   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so; its

@@ -24,8 +24,9 @@ const nodeLease = 4 * time.Second
 // node is a supervisor whose keys are held by a real elector.
 type node struct {
 	*elect.Elector
-	s     *Supervisor
-	store *memstore.Store
+	elect.Cluster // of the elector
+	s             *Supervisor
+	store         *memstore.Store
 }
 
 // startNode runs an elector that knows the groups of the tasks, until the test ends.
@@ -52,6 +53,7 @@ func startNode(t *testing.T, s *Supervisor, tasks ...*Task) *node {
 		}
 	}()
 	t.Cleanup(func() { stop(); <-ended })
+	n.Cluster = n.Elector.Cluster()
 	if err := n.Track(ctx, "g"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func (*node) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (n *node) lock(t *testing.T, key elect.Key) elect.Lock {
+func (n *node) lock(t *testing.T, key elect.Key) electrecord.Lock {
 	t.Helper()
 	res, err := n.store.Read(t.Context(), store.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -156,7 +155,7 @@ func (s *hasty) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	own := s.own.Load()
 	for i, d := range res.Docs {
 		if kind == store.KindSession && own != nil && d.ID != *own && rand.IntN(30) == 0 {
-			res.Docs[i].State = string(elect.Dead)
+			res.Docs[i].State = "dead"
 		}
 	}
 	return res, err

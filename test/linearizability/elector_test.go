@@ -183,7 +183,7 @@ func (w *worker) unlock(ctx context.Context, k *lockKey, work *work) {
 	}
 	freed := now()
 	// That it is released is sure only of a session that still stands: one that is lost frees its keys later.
-	view := w.x.e.View()
+	view := w.x.e.Cluster().View()
 	select {
 	case <-work.over:
 	default:

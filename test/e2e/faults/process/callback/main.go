@@ -86,7 +86,7 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	declared := list(s)
 	supervisor.Declare(declared)
 	loop, err := balancer.NewLoop(balancer.LoopConfig{
-		Elector: elector, Clock: time.Now, Logger: log,
+		Cluster: elector.Cluster(), Clock: time.Now, Logger: log,
 		Policy: balancer.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
 		Run:    supervisor.Runnable,
 	})

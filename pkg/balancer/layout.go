@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// cluster is all groups while a plan is made.
-type cluster struct {
+// layout is all groups while a plan is made.
+type layout struct {
 	roster   *roster
 	groups   []*placement // in order of names
 	position []int        // by index in Input.Groups: index in groups
@@ -16,8 +16,8 @@ type cluster struct {
 	work *slotWork
 }
 
-func newCluster(in Input) *cluster {
-	c := &cluster{
+func newLayout(in Input) *layout {
+	c := &layout{
 		roster: newRoster(in.Members), work: newSlotWork(len(in.Members)),
 		load: make([]int, len(in.Members)), position: make([]int, len(in.Groups)),
 	}
@@ -36,14 +36,14 @@ func newCluster(in Input) *cluster {
 }
 
 // solveGroup decides one group as if it were alone.
-func (c *cluster) solveGroup(p *placement) {
+func (c *layout) solveGroup(p *placement) {
 	c.addLoad(p, -1)
 	solveAlone(c.work, p, c.load)
 	c.addLoad(p, 1)
 }
 
 // keepHeld leaves everything of a group where it is held.
-func (c *cluster) keepHeld(p *placement) {
+func (c *layout) keepHeld(p *placement) {
 	c.addLoad(p, -1)
 	p.reset()
 	for _, key := range p.order {
@@ -55,14 +55,14 @@ func (c *cluster) keepHeld(p *placement) {
 }
 
 // addLoad adds the group's counts to the members' loads, or with sign -1 takes them away.
-func (c *cluster) addLoad(p *placement, sign int) {
+func (c *layout) addLoad(p *placement, sign int) {
 	for _, m := range p.eligible {
 		c.load[m] += sign * p.count[m]
 	}
 }
 
 // forget takes back what was decided.
-func (c *cluster) forget() {
+func (c *layout) forget() {
 	clear(c.load)
 	for _, p := range c.groups {
 		clear(p.count)
@@ -70,7 +70,7 @@ func (c *cluster) forget() {
 }
 
 // startAgain makes the answer the state to start from. It says whether it was that already.
-func (c *cluster) startAgain() bool {
+func (c *layout) startAgain() bool {
 	same := true
 	for _, p := range c.groups {
 		same = p.stayThere() && same
@@ -85,7 +85,7 @@ func (r *roster) above(m, n int) bool {
 }
 
 // overfull says whether any member is above its MaxTasks.
-func (c *cluster) overfull() bool {
+func (c *layout) overfull() bool {
 	for m, n := range c.load {
 		if c.roster.above(m, n) {
 			return true

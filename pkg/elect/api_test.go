@@ -1,0 +1,103 @@
+package elect_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The words of package protocol stay inside. Only a clock's reading passes, under a name of this package.
+func TestNothingOfTheProtocolIsExported(t *testing.T) {
+	for _, dir := range []string{".", "cluster"} {
+		for _, decl := range exported(t, dir) {
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok && dir == "." && spec.Name.Name == "Instant" && spec.Assign.IsValid() {
+					return false
+				}
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if from, ok := sel.X.(*ast.Ident); ok && from.Name == "protocol" {
+					t.Errorf("package %s exports a declaration that mentions protocol.%s", dir, sel.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// An elector is for those who lock keys. What a balancer asks of it is behind one method.
+func TestTheElectorShowsLocksAndOneDoor(t *testing.T) {
+	allowed := map[string]bool{
+		"Lock": true, "Unlock": true, "HoldingKeys": true, "LockedKeys": true, "Close": true, // Elect
+		"LockWith": true, "Holder": true, "Start": true, "Wait": true, "Run": true, "Done": true, "Cluster": true,
+	}
+	for _, decl := range exported(t, ".") {
+		method, ok := decl.(*ast.FuncDecl)
+		if !ok || method.Recv == nil {
+			continue
+		}
+		star, ok := method.Recv.List[0].Type.(*ast.StarExpr)
+		if !ok {
+			continue
+		}
+		if on, ok := star.X.(*ast.Ident); ok && on.Name == "Elector" && !allowed[method.Name.Name] {
+			t.Errorf("Elector has the method %s: does it belong to Cluster?", method.Name.Name)
+		}
+	}
+}
+
+// exported are the exported declarations of the package in dir, without the bodies of its functions.
+func exported(t *testing.T, dir string) []ast.Decl {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(set, files, "pkg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decls []ast.Decl
+	values := func(of []*doc.Value) {
+		for _, v := range of {
+			decls = append(decls, v.Decl)
+		}
+	}
+	funcs := func(of []*doc.Func) {
+		for _, f := range of {
+			decls = append(decls, f.Decl)
+		}
+	}
+	values(p.Consts)
+	values(p.Vars)
+	funcs(p.Funcs)
+	for _, typ := range p.Types {
+		decls = append(decls, typ.Decl)
+		values(typ.Consts)
+		values(typ.Vars)
+		funcs(typ.Funcs)
+		funcs(typ.Methods)
+	}
+	if len(decls) == 0 {
+		t.Fatalf("nothing is exported in %s", dir)
+	}
+	return decls
+}

@@ -1,0 +1,65 @@
+// Package cluster is what an elector knows of the cluster, and what a balancer asks of it: plain data. Package elect takes and gives it
+// at elect.Cluster.
+package cluster
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// View is a snapshot that nothing changes. It may be stale.
+type View struct {
+	Session   string // this process's session
+	Instance  string
+	Open      bool // the session is acknowledged and the lease valid
+	Draining  bool
+	Loaded    bool                       // members and the locks of all tracked groups have been read at least once
+	Forgot    bool                       // within the last hour the store showed the own session below a revision it had acknowledged
+	Stale     bool                       // own reads or heartbeats have failed for longer than T/4
+	Now       int64                      // the store's clock when the view was made, Unix ms
+	Outage    time.Duration              // time since the last outage of the store ended; negative: none yet
+	Sessions  []Session                  // in order of instance and session, this process's included
+	Locks     map[record.Key]record.Lock // of the tracked groups
+	Held      map[record.Key]Held        // by this process
+	Overrides []record.Override
+}
+
+// Session is one session in a View.
+type Session struct {
+	ID     string
+	State  record.SessionState
+	Member record.Member // zero until it has been read
+	Known  bool          // Member has been read
+	Age    time.Duration // since its newest heartbeat was first seen here, when the view was made
+	// Remote are the keys on which HTTP endpoints may still work once the session is dead, and the milliseconds left of each.
+	Remote map[record.Key]int64
+}
+
+// Held is one key in this process.
+type Held struct {
+	Phase     Phase
+	Token     int64
+	Releasing bool   // its release was asked for; the run may not have ended yet
+	Next      string // with Releasing: the session it will be reserved for
+}
+
+// Phase is where a key stands that this process holds or claims.
+type Phase string
+
+// The phases, in their order.
+const (
+	PhaseClaiming  Phase = "claiming"  // the claim is not acknowledged yet
+	PhaseWaiting   Phase = "waiting"   // owned, and not running: the lease is not valid
+	PhaseRunning   Phase = "running"   // its run goes on
+	PhaseStopping  Phase = "stopping"  // its run was asked to end and has not
+	PhaseReleasing Phase = "releasing" // its run has ended, and the release is not acknowledged yet
+)
+
+// HandOver is one key to be released on purpose.
+type HandOver struct {
+	Key     record.Key
+	Next    string // the session it is reserved for; empty: for none
+	Suspend bool   // leave it out of the sweeps
+	Reason  record.Reason
+}
