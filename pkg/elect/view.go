@@ -47,7 +47,7 @@ func (p *publisher) publish(n *loop, last bool) {
 	now := n.clock.Now()
 	p.note(n.Changes())
 	before := n.view.Load()
-	stale, draining := n.Peers.Away(n.Session.Machine(), now), n.Session.Draining(now)
+	stale, draining := n.Peers.Reach.Away(n.Session.Machine(), now), n.Session.Draining(now)
 	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(n.cache.Size()))) {
 		return
 	}
@@ -55,10 +55,10 @@ func (p *publisher) publish(n *loop, last bool) {
 		n.log.Info("Whether the store answers has changed", "reachable", !stale)
 	}
 	v := &cluster.View{
-		Session: n.Session.ID(), Instance: n.Session.Member().Instance,
+		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    n.times.now(), Outage: n.Peers.SinceOutage(now),
+		Now:    n.times.now(), Outage: n.Peers.Reach.SinceOutage(now),
 		Locks: before.Locks, Held: map[Key]cluster.Held{},
 		Overrides: n.cache.Overrides(), Sessions: sessionViews(n, now),
 	}
@@ -82,7 +82,7 @@ func (p *publisher) note(c node.Changes) {
 
 func sessionViews(n *loop, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
-	own := cluster.Session{ID: n.Session.ID(), State: record.Live, Member: n.Session.Member(), Known: true, Age: now.HolderElapsed(m.Acked)}
+	own := cluster.Session{ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true, Age: now.HolderElapsed(m.Acked)}
 	switch {
 	case m.Phase > protocol.Open:
 		own.State = record.Dead

@@ -34,11 +34,7 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 		q.doc = q.dying // with its remote leases: the document may never be shown here again
 		ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true})
 	}
-	ps.step(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m)
-}
-
-func (ps *Peers) step(session string, q *peer, ev protocol.PeerEvent, m protocol.Moment) {
-	ps.stepAt(session, q, ev, m.Now, m)
+	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
 }
 
 // stepAt feeds a session's machine with what came to be known at an instant, and notes what it wants done.
@@ -72,11 +68,11 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 		doc := q.doc
 		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = session, a.NewRev, ps.ids.Next(), record.Dead, max(m.Clock, 1)
 		doc.Cause = "no heartbeat for " + max(ps.p.T, q.m.Lease).String()
-		if before, ok := ps.predecessors[session]; ok {
+		if before, ok := ps.predecessors.left[session]; ok {
 			doc.Cause, doc.Remote = "its container ended and was started again", before.Remote
 		}
 		if q.m.Dead() {
-			doc.Cause = "it was dead, and somebody wrote it live again"
+			doc.Cause = "it was dead, and was written live again"
 		}
 		q.dying = doc
 		q.kill = &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
@@ -84,38 +80,4 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 	ps.out.Kills = append(ps.out.Kills, Kill{
 		Session: session, Instance: q.doc.Instance, Cause: q.dying.Cause, Change: *q.kill, First: first,
 	})
-}
-
-// shownFor is how many looks of the others the own session has been there for before those of predecessors end. Those who share out the keys
-// of the dead shall see who has come back for them: else the keys go to everyone, and move again later.
-const shownFor = 2
-
-// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that they can read it.
-func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
-	if len(ps.predecessors) == 0 || !ps.isShown(announced, m.Now) {
-		return
-	}
-	for id := range ps.predecessors {
-		q := ps.want(id, m)
-		if q.m.Dead() || q.m.Gone { // a missing session owns nothing for longer than any other that is missing
-			delete(ps.predecessors, id)
-			ps.out.Over = append(ps.out.Over, id)
-			continue
-		}
-		if m.Now.HolderElapsed(q.notTill) >= 0 {
-			ps.step(id, q, protocol.PeerEvent{Kind: protocol.PeerEnded}, m)
-		}
-	}
-}
-
-// isShown says whether the others have had the time to see the own session, and what its instance says of itself.
-func (ps *Peers) isShown(announced bool, now protocol.Instant) bool {
-	switch {
-	case !announced:
-		ps.shown = protocol.Instant{}
-		return false
-	case ps.shown == protocol.Instant{}:
-		ps.shown = now
-	}
-	return now.Reached(ps.shown, shownFor*ps.p.Observe)
 }

@@ -118,7 +118,7 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 	if r := w.round(silent, silent); len(r.Kills) > 0 {
 		t.Fatalf("at the first success after the outage: %+v", r.Kills)
 	}
-	if w.SinceOutage(w.at()) < 0 {
+	if w.Reach.SinceOutage(w.at()) < 0 {
 		t.Error("the outage is not known")
 	}
 }

@@ -11,13 +11,13 @@ import (
 
 // Peers are the other sessions. It is not safe for concurrent use.
 type Peers struct {
+	Reach Reach // how well this process reaches the store
+
 	p            protocol.Params
 	ids          *record.WriterIDs
 	peers        map[string]*peer
-	look         look
-	reach        reach
-	predecessors map[string]Predecessor // not known to be dead yet
-	shown        protocol.Instant       // since when the own session can be seen by others
+	look         lookout
+	predecessors predecessors
 	out          Ready
 }
 
@@ -32,23 +32,13 @@ type peer struct {
 	notTill protocol.Instant // no kill or read before, after a failure
 }
 
-// Predecessor is a session of a process before this one, of which it is certain that nothing is left.
-type Predecessor struct {
-	Session string
-	Remote  map[record.Key]int64 // remote leases of its keys, and the ms that are left of each once the session is dead
-}
-
 // New knows no session. The sessions of predecessors are marked dead once the own one can be seen by others.
-func New(p protocol.Params, now protocol.Instant, predecessors []Predecessor) *Peers {
+func New(p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
 	long := now.Add(-p.T)
-	ps := &Peers{
-		p: p, peers: map[string]*peer{}, predecessors: map[string]Predecessor{},
-		reach: reach{read: now, heartbeat: now}, look: look{last: long, lastAll: long},
+	return &Peers{
+		p: p, peers: map[string]*peer{}, predecessors: newPredecessors(before),
+		Reach: Reach{p: p, read: now, heartbeat: now}, look: lookout{last: long, lastAll: long},
 	}
-	for _, before := range predecessors {
-		ps.predecessors[before.Session] = before
-	}
-	return ps
 }
 
 // Begin says which session is this process's own.
@@ -71,7 +61,7 @@ func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	if q == nil {
 		q = &peer{}
 		ps.peers[session] = q
-		ps.step(session, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, m)
+		ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, m.Now, m)
 	}
 	return q
 }
@@ -117,15 +107,6 @@ func (ps *Peers) Alive() []string {
 	return ids
 }
 
-// LongestLease is the largest T of all sessions known here.
-func (ps *Peers) LongestLease() time.Duration {
-	longest := ps.p.T
-	for _, q := range ps.peers {
-		longest = max(longest, q.m.Lease)
-	}
-	return longest
-}
-
 // Seen is one other session as this process knows it.
 type Seen struct {
 	ID       string
@@ -164,4 +145,11 @@ func (ps *Peers) ForgetDead(now protocol.Instant) {
 			delete(ps.peers, id)
 		}
 	}
+}
+
+// Ready returns what is to be done since the last call.
+func (ps *Peers) Ready() Ready {
+	r := ps.out
+	ps.out = Ready{}
+	return r
 }

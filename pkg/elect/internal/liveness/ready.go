@@ -43,13 +43,6 @@ type Death struct {
 	Own      bool // this process marked it dead
 }
 
-// Ready returns what is to be done since the last call.
-func (ps *Peers) Ready() Ready {
-	r := ps.out
-	ps.out = Ready{}
-	return r
-}
-
 // Empty says whether there is nothing to do.
 func (r Ready) Empty() bool {
 	return r.Look == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Over) == 0 && r.Outage == 0 && len(r.Skewed) == 0 &&

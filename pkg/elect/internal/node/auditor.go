@@ -48,12 +48,12 @@ func (a *auditor) carry(r audit.Ready) {
 		})
 	}
 	if r.Sweep != nil {
-		rev := a.Session.Member().Rev
+		rev := a.Session.Member.Record().Rev
 		a.store.Sweep(r.Sweep, id, func(locks []record.Lock, member *store.Doc, ok bool) {
 			for _, lock := range a.audit.Swept(locks, ok, a.cache, a.Leases.Holds) {
 				a.cache.Put(lock)
 			}
-			if ok && a.Session.MemberFound(id, rev, member) {
+			if ok && a.Session.Machine().Phase == protocol.Open && a.Session.Member.Found(id, rev, member) {
 				a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
 			}
 		})

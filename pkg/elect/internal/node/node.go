@@ -67,7 +67,7 @@ func New(c Config) *Node {
 		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache, observer: c.Observer,
 	}
 	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
-	n.Leases.SetLimits(limits(n.Session.Member()))
+	n.Leases.SetLimits(limits(n.Session.Member.Record()))
 	return n
 }
 
@@ -160,13 +160,13 @@ func (n *Node) Over() (ended, unheard bool) {
 	}
 	now := n.clock.Now()
 	ended = n.Session.Machine().Phase == protocol.Ended
-	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Silent(n.p.T, now)
+	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Reach.Silent(n.p.T, now)
 }
 
 // SetMember changes what the instance says of itself, and what it may claim.
 func (n *Node) SetMember(m record.Member) {
-	n.Session.SetMember(m)
-	n.Leases.SetLimits(limits(n.Session.Member()))
+	n.Session.Member.Set(m)
+	n.Leases.SetLimits(limits(n.Session.Member.Record()))
 }
 
 // limits are what the member allows.

@@ -76,7 +76,7 @@ func (n *Node) sessionOpening(id string) {
 	n.log.Info("Opening a session", "session", id)
 	ids := n.Session.IDs()
 	n.Peers.Begin(ids)
-	n.Leases.Begin(leases.Self{IDs: ids, Instance: n.Session.Member().Instance})
+	n.Leases.Begin(leases.Self{IDs: ids, Instance: n.Session.Member.Record().Instance})
 	n.cache.Begin(id)
 	n.audit.audit.Begin()
 }
@@ -84,7 +84,7 @@ func (n *Node) sessionOpening(id string) {
 func (n *Node) memberAnswered(change *store.Change) func(store.Outcome, bool) {
 	return func(out store.Outcome, malformed bool) {
 		now := n.clock.Now()
-		if n.Session.MemberAnswered(*change, out, malformed, now) {
+		if n.Session.Member.Answered(*change, out, malformed, now) {
 			n.Outbox.counters.Increment(cache.CounterMembers, now)
 		}
 	}

@@ -8,23 +8,28 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// member is what the instance says of itself, and the document that others read.
-type member struct {
+// Member is what the instance says of itself, and the document that others read. It is not safe for concurrent use.
+type Member struct {
+	ids     *record.WriterIDs
+	retry   time.Duration
 	record  record.Member
 	opened  int64         // the store's clock at the process's first session
 	dirty   bool          // the document is not what it should be
 	flying  bool          // write is under way
 	write   *store.Change // an unanswered write, repeated as it is
 	notTill protocol.Instant
+	changed bool // since it was last asked
 }
 
-func (m *member) begin(session string, lease time.Duration) {
-	m.record.Session, m.record.Rev, m.record.LeaseMS = session, 0, lease.Milliseconds()
+// begin begins the member of another session.
+func (m *Member) begin(ids *record.WriterIDs, lease time.Duration) {
+	m.ids = ids
+	m.record.Session, m.record.Rev, m.record.LeaseMS = ids.Session, 0, lease.Milliseconds()
 	m.dirty, m.flying, m.write, m.notTill = true, false, nil, protocol.Instant{}
 }
 
 // due is the write that brings the document up to date, if one is due: an unanswered one again, as it was.
-func (m *member) due(ids *record.WriterIDs, at protocol.Moment) *store.Change {
+func (m *Member) due(at protocol.Moment) *store.Change {
 	if m.opened == 0 && at.Rev != 0 { // by no other clock than the store's: it says which of two revisions is newer
 		m.opened, m.dirty = at.Clock, true
 	}
@@ -35,21 +40,34 @@ func (m *member) due(ids *record.WriterIDs, at protocol.Moment) *store.Change {
 		m.record.Opened = m.opened
 		next := m.record
 		next.Rev++
-		m.write = &store.Change{IfRev: m.record.Rev, Doc: next.Doc(ids.Next())}
+		m.write = &store.Change{IfRev: m.record.Rev, Doc: next.Doc(m.ids.Next())}
 		m.dirty = false
 	}
 	m.flying = true
 	return m.write
 }
 
-// MemberAnswered takes the outcome of a member's write. malformed says that the store cannot take it at all: it is not repeated. It reports
-// whether others are to look.
-func (o *Own) MemberAnswered(change store.Change, out store.Outcome, malformed bool, now protocol.Instant) bool {
-	m := &o.member
-	if change.Doc.ID != o.ids.Session {
+// Record is what the instance says of itself.
+func (m *Member) Record() record.Member { return m.record }
+
+// Readable says whether others can read it.
+func (m *Member) Readable() bool { return m.record.Rev > 0 }
+
+// Set changes what the instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
+func (m *Member) Set(r record.Member) {
+	was := m.record
+	r = r.Clone()
+	r.Session, r.Rev, r.Instance, r.Opened, r.LeaseMS = was.Session, was.Rev, was.Instance, was.Opened, was.LeaseMS
+	m.record, m.dirty, m.changed = r, true, true
+}
+
+// Answered takes the outcome of a write. malformed says that the store cannot take it at all: it is not repeated. It
+// reports whether others are to look.
+func (m *Member) Answered(change store.Change, out store.Outcome, malformed bool, now protocol.Instant) bool {
+	if change.Doc.ID != m.ids.Session {
 		return false
 	}
-	m.flying, m.notTill = false, now.Add(o.p.Retry)
+	m.flying, m.notTill = false, now.Add(m.retry)
 	switch record.StatusOf(out) {
 	case protocol.Applied:
 		m.record.Rev = change.Doc.Rev
@@ -67,20 +85,10 @@ func (o *Own) MemberAnswered(change store.Change, out store.Outcome, malformed b
 	return true
 }
 
-// SetMember changes what the instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
-func (o *Own) SetMember(r record.Member) {
-	was := o.member.record
-	r = r.Clone()
-	r.Session, r.Rev, r.Instance, r.Opened, r.LeaseMS = was.Session, was.Rev, was.Instance, was.Opened, was.LeaseMS
-	o.member.record, o.member.dirty = r, true
-	o.out.Changed = true
-}
-
-// MemberFound takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is absent. It
-// reports whether the document was deleted or edited: then it is written again.
-func (o *Own) MemberFound(session string, rev int64, doc *store.Doc) bool {
-	m := &o.member
-	if session != o.ids.Session || o.m.Phase != protocol.Open || m.flying || m.dirty || m.write != nil || m.record.Rev != rev {
+// Found takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is
+// absent. It reports whether the document was deleted or edited: then it is written again.
+func (m *Member) Found(session string, rev int64, doc *store.Doc) bool {
+	if session != m.ids.Session || m.flying || m.dirty || m.write != nil || m.record.Rev != rev {
 		return false
 	}
 	found := int64(0)

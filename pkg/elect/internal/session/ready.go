@@ -36,7 +36,8 @@ type Write struct {
 // Ready returns what is to be done since the last call.
 func (o *Own) Ready() Ready {
 	r := o.out
-	o.out = Ready{}
+	r.Changed = r.Changed || o.Member.changed
+	o.out, o.Member.changed = Ready{}, false
 	return r
 }
 

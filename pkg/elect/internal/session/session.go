@@ -10,13 +10,14 @@ import (
 
 // Own is this process's session, and after its end the next one. It is not safe for concurrent use.
 type Own struct {
+	Member Member // what the instance says of itself, beside the session
+
 	p        protocol.Params
 	newID    func() string
 	m        protocol.Session
 	ids      *record.WriterIDs
 	write    store.Change          // the write under way: a repeat is the very same
 	written  protocol.SessionWrite // what write was made for
-	member   member
 	drain    drain
 	wasValid bool
 	out      Ready
@@ -32,7 +33,7 @@ type drain struct {
 
 // New is a process that is about to open its first session. newID gives names of sessions, each never used before.
 func New(p protocol.Params, m record.Member, newID func() string) *Own {
-	o := &Own{p: p, newID: newID, member: member{record: m.Clone()}}
+	o := &Own{p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
 	o.begin()
 	return o
 }
@@ -43,7 +44,7 @@ func (o *Own) begin() {
 	o.ids = &record.WriterIDs{Session: id}
 	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
 	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false
-	o.member.begin(id, o.p.T)
+	o.Member.begin(o.ids, o.p.T)
 	o.out.Opening = id
 }
 
@@ -56,11 +57,8 @@ func (o *Own) IDs() *record.WriterIDs { return o.ids }
 // Machine is the session's state.
 func (o *Own) Machine() protocol.Session { return o.m }
 
-// Member is what the instance says of itself.
-func (o *Own) Member() record.Member { return o.member.record }
-
 // Announced says whether the lease is valid and others can read what the instance says of itself.
-func (o *Own) Announced() bool { return o.wasValid && o.member.record.Rev > 0 }
+func (o *Own) Announced() bool { return o.wasValid && o.Member.Readable() }
 
 // Valid says whether the lease is valid.
 func (o *Own) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
@@ -114,7 +112,7 @@ func (o *Own) Idle(running, held int, m protocol.Moment) {
 // Announce brings the member's document up to date, when it has changed since.
 func (o *Own) Announce(m protocol.Moment) {
 	if o.m.Phase == protocol.Open {
-		o.out.Member = o.member.due(o.ids, m)
+		o.out.Member = o.Member.due(m)
 	}
 }
 
@@ -181,7 +179,7 @@ func (o *Own) act(a protocol.SessionAction, m protocol.Moment) {
 		o.out.Lost = o.m.Phase == protocol.Lost
 	case protocol.HardStop: // the watchdog reports it, whatever holds up the loop
 	case protocol.SessionOver:
-		o.out.Over = &Over{Session: o.ids.Session, Instance: o.member.record.Instance, Acked: o.m.Acked}
+		o.out.Over = &Over{Session: o.ids.Session, Instance: o.Member.record.Instance, Acked: o.m.Acked}
 	}
 	if kind, ok := o.m.ForKeys(a.Kind); ok {
 		o.out.Keys = append(o.out.Keys, kind)
@@ -194,7 +192,7 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 		o.written = same
 		doc := record.Session{
 			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: o.p.T,
-			Instance: o.member.record.Instance, Clock: m.Rev,
+			Instance: o.Member.record.Instance, Clock: m.Rev,
 		}
 		if a.State == protocol.Dead {
 			doc.Died, doc.Cause = m.Clock, "it ended its session itself"
@@ -203,7 +201,7 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 	}
 	o.out.Write = &Write{Change: o.write}
 	if a.IfRev == 0 && a.Kind == protocol.SendBeat {
-		o.out.Write.Member = o.member.due(o.ids, m)
+		o.out.Write.Member = o.Member.due(m)
 	}
 }
 
