@@ -26,37 +26,22 @@ func CounterOf(key record.Key) string {
 
 // Cache is not safe for concurrent use.
 type Cache struct {
-	p       protocol.Params
 	session string
 
 	groups    map[string]*group // those tracked
 	tracked   int               // counts the calls of Track that added a group
-	counts    map[string]int64  // of every counter, as last read
 	members   map[string]record.Member
 	overrides []record.Override
+	known     known
+	out       Ready
 
-	want     want
-	schedule schedule
-	skew     skew
-	known    known
-	out      Ready
+	refresher // what is to be read, and when
 }
 
 // known says what has been read at least once.
 type known struct {
 	locks   bool // members and the locks of all tracked groups
 	members bool
-}
-
-// group is one tracked group.
-type group struct {
-	since   int // the call of Track that added it
-	locks   map[record.Key]record.Lock
-	maxRev  int64
-	read    int64 // the store's clock at the last reading of its locks
-	count   int64 // as of then
-	loaded  bool
-	touched bool // something says that what is known is not the newest
 }
 
 // Ready is what others are to hear of.
@@ -78,9 +63,7 @@ func (c *Cache) Ready() Ready {
 // New is a cache that knows nothing and wants to read everything.
 func New(p protocol.Params, now protocol.Instant) *Cache {
 	return &Cache{
-		p: p, groups: map[string]*group{}, counts: map[string]int64{}, members: map[string]record.Member{},
-		want:     want{counters: true, members: true, overrides: true},
-		schedule: schedule{polled: now.Add(-p.T)},
+		groups: map[string]*group{}, members: map[string]record.Member{}, refresher: newRefresher(p.T, now),
 	}
 }
 
@@ -195,40 +178,6 @@ func (c *Cache) LongestLease() time.Duration {
 	}
 	return longest
 }
-
-// Put takes a lock as read or written. A lower revision than known is an older reply.
-func (c *Cache) Put(lock record.Lock) {
-	g := c.groups[lock.Key.Group()]
-	if g == nil {
-		return
-	}
-	if known, ok := g.locks[lock.Key]; ok && known.Rev > lock.Rev {
-		return
-	}
-	g.locks[lock.Key] = lock
-	g.maxRev = max(g.maxRev, lock.Rev)
-	c.changedLocks()
-	switch {
-	case lock.Session != "" && lock.Session != c.session:
-		c.out.Sessions = append(c.out.Sessions, lock.Session)
-	case lock.Session == "" && lock.Next == c.session && lock.Next != "":
-		c.out.Reserved = append(c.out.Reserved, lock.Key)
-	}
-}
-
-// Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision (a backup restored) or
-// nothing at all (deleted manually).
-func (c *Cache) Correct(key record.Key, found *record.Lock) {
-	if g := c.groups[key.Group()]; g != nil {
-		delete(g.locks, key)
-		c.changedLocks()
-	}
-	if found != nil {
-		c.Put(*found)
-	}
-}
-
-func (c *Cache) changedLocks() { c.out.Locks, c.out.Changed = true, true }
 
 // Empty says whether there is nothing to hear of.
 func (r Ready) Empty() bool {

@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// overlap is how many ms below the highest revision known changes are read again.
+const overlap = 5_000
+
+// Plan says what is to be read: the counters, then what they say has changed.
+type Plan struct {
+	Full, Members, Overrides bool
+
+	begun   protocol.Instant
+	wanted  want
+	tracked int
+	counts  map[string]int64
+	groups  map[string]group
+	skew    int64
+}
+
+// Changed says whether a counter has moved since it was last read.
+func (p Plan) Changed(counter string, count int64) bool { return p.counts[counter] != count }
+
+// From is the revision from which the locks of a group are to be read, when its counter stands at count; ok is false when they need not be.
+// clock is the store's, Unix ms.
+func (p Plan) From(name string, count, clock int64) (rev int64, ok bool) {
+	g := p.groups[name]
+	switch {
+	case p.full(name):
+		return 0, true
+	case !g.touched && g.count == count:
+		return 0, false
+	}
+	// Revisions may be ahead of the store's clock, where it was set back: then what was written since is below them.
+	return min(g.maxRev, g.read, clock) - overlap - p.skew, true
+}
+
+func (p Plan) full(name string) bool { return p.Full || !p.groups[name].loaded }
+
+// Groups lists the groups that were tracked when the plan was made, in no order.
+func (p Plan) Groups() []string {
+	names := make([]string, 0, len(p.groups))
+	for name := range p.groups {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Reading is what a refresh found.
+type Reading struct {
+	Counts map[string]int64
+	Locks  map[string][]record.Lock // by group: of those that were read
+	Clock  int64                    // the store's, Unix ms, when the counters were read
+
+	Members   map[string]record.Member // nil: not read
+	Broken    []string                 // sessions whose member is malformed: what was known of it stays
+	Overrides []record.Override
+	Overrode  bool // overrides were read
+}
