@@ -1,8 +1,6 @@
 package leases
 
 import (
-	"slices"
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -17,7 +15,7 @@ func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
 
 // Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on although their key is another's.
 func (t *Table) Tick(m protocol.Moment) {
-	t.findStuck(m.Now)
+	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
 	for _, r := range t.reports.due(m.Now) {
 		r.h.due = false
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
@@ -27,22 +25,6 @@ func (t *Table) Tick(m protocol.Moment) {
 			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
 		}
 	}
-}
-
-// waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
-func (h *holding) waits() bool {
-	return h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
-}
-
-// findStuck finds runs that go on although their key is another's. A key that was taken away alone, by an edited lock, meets no deadline
-// of the session. T/4 is enough for any command to be killed.
-func (t *Table) findStuck(now protocol.Instant) {
-	for _, l := range t.lost.due(now) {
-		if l.h.m.Lost {
-			t.out.Stuck = append(t.out.Stuck, l.h.key)
-		}
-	}
-	slices.Sort(t.out.Stuck)
 }
 
 // Release asks for a key's release. A key that is being released already keeps its first reservation.
@@ -90,12 +72,6 @@ func (t *Table) Advance(key record.Key, status record.TaskStatus, m protocol.Mom
 	return true
 }
 
-// Advancing says whether an advance of the key is under way.
-func (t *Table) Advancing(key record.Key) bool {
-	h := t.keys[key]
-	return h != nil && h.advance != nil
-}
-
 // Report notes a status in the lock: soon, and at most the newest one.
 func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.Instant) {
 	h := t.keys[key]
@@ -117,7 +93,7 @@ func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Stat
 	}
 	switch status {
 	case protocol.Applied:
-		t.acknowledged(h)
+		t.out.Acked = append(t.out.Acked, h.acknowledged())
 	case protocol.Refused:
 		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
 	case protocol.Unknown:
@@ -158,7 +134,7 @@ func (t *Table) Found(f Found, m protocol.Moment) {
 		ev.Ours = h.write.made != nil && lock.WriterID == h.write.made.change.Doc.WriterID
 		if ev.Mine {
 			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
-				t.acknowledged(h)
+				t.out.Acked = append(t.out.Acked, h.acknowledged())
 			}
 			h.lock = *lock
 		}
@@ -183,18 +159,6 @@ func (t *Table) Lose(key record.Key, absent bool, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyLose}, m)
 }
 
-// acknowledged takes note of what a write did, before the key's machine goes on.
-func (t *Table) acknowledged(h *holding) {
-	was := h.lock
-	h.lock = h.write.made.after
-	h.write.made = nil
-	if h.m.Op == protocol.Advance && !h.fresh {
-		h.status = h.lock.Status // the release keeps it: an outcome, the last tick
-	}
-	h.noted = h.m.Op == protocol.Release
-	t.out.Acked = append(t.out.Acked, Acked{Op: h.m.Op, Was: was, Is: h.lock})
-}
-
 // step feeds one key's machine and notes what it wants done.
 func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 	ev.Valid = m.Valid
@@ -207,80 +171,38 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 		t.act(h, a, before, m)
 	}
 	t.census.changed(h)
-	if h.waits() {
-		t.pending[h] = struct{}{}
-	} else {
-		delete(t.pending, h)
-	}
+	t.agenda.changed(h)
 }
 
 func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
 	switch a.Kind {
 	case protocol.WriteKey:
-		t.queue(h, a)
+		t.out.Writes = append(t.out.Writes, h.queue(a))
 	case protocol.ReadKey:
 		t.out.Reads = append(t.out.Reads, Read{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
-		t.out.Starts = append(t.out.Starts, t.start(h, a.Token))
+		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
 	case protocol.StopKey:
 		cause := Released
 		if h.m.Expired {
 			cause = Expired
 		}
-		t.stop(h, before.Token, cause)
+		t.out.stop(h, before.Token, cause)
 	case protocol.KillKey:
 		t.lost.add(h, m.Now)
-		t.stop(h, before.Token, Lost)
+		t.out.stop(h, before.Token, Lost)
 	case protocol.Advanced:
-		t.advanced(h, a.Token, m.Valid)
+		t.out.advanced(h, a.Token, m.Valid)
 	case protocol.KeyOff:
 		t.off(h, a.Refused, before)
 	}
 }
 
-func (t *Table) start(h *holding, token int64) Start {
-	s := Start{Key: h.key, Token: token}
-	switch owner := h.claim.Lock.Session; {
-	case owner != "" && owner != t.self.IDs.Session:
-		s.Died = &h.claim.Died
-	case h.claim.Lock.Next == t.self.IDs.Session:
-		s.HandedOver = h.claim.Lock.Since
-	}
-	return s
-}
-
-func (t *Table) stop(h *holding, token int64, cause Cause) {
-	if h.advance != nil {
-		t.out.Advanced = append(t.out.Advanced, Advanced{Key: h.key, Cause: cause})
-		h.advance = nil
-	}
-	t.out.Stops = append(t.out.Stops, Stop{Key: h.key, Token: token, Cause: cause})
-}
-
-func (t *Table) advanced(h *holding, token int64, valid bool) {
-	a := Advanced{Key: h.key, Token: token}
-	if !valid { // D has come: nothing may be started
-		a = Advanced{Key: h.key, Cause: Expired}
-	}
-	t.out.Advanced = append(t.out.Advanced, a)
-	h.advance = nil
-}
-
 // off forgets a key that is free here.
 func (t *Table) off(h *holding, refused bool, before protocol.Key) {
 	delete(t.keys, h.key)
-	group := h.key.Group()
-	if t.owned[group]--; t.owned[group] == 0 {
-		delete(t.owned, group)
-	}
+	t.quota.freed(h.key.Group())
 	t.out.Changed = true
-	if h.advance != nil {
-		t.out.Advanced = append(t.out.Advanced, Advanced{Key: h.key, Cause: Lost})
-	}
-	f := Freed{Key: h.key, Refused: refused, Unnoted: before.Token > 0 && !h.noted}
-	if h.deleted {
-		lock := h.lock
-		f.Deleted = &lock
-	}
-	t.out.Freed = append(t.out.Freed, f)
+	t.out.refuse(h, Lost)
+	t.out.Freed = append(t.out.Freed, h.freed(refused, before))
 }

@@ -8,10 +8,10 @@ import (
 
 // Free is the change that frees a lock which names this session and is not held here. ok is false when it may not be written yet.
 func (t *Table) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != t.self.IDs.Session || t.keys[lock.Key] != nil || !m.Valid || !t.facts(Claim{Lock: lock}, m).Claimable(t.p) {
+	if lock.Session != t.self.IDs.Session || t.keys[lock.Key] != nil || !m.Valid || !t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
 		return store.Change{}, false
 	}
-	return t.unowned(lock, lock.Rev, 0, m), true
+	return t.self.unowned(lock, lock.Rev, 0, m), true
 }
 
 // Restore is the change that creates a deleted lock again, owned by no one. mark is the group's high-water mark. ok is false when it may not
@@ -22,14 +22,7 @@ func (t *Table) Restore(lock record.Lock, mark int64, m protocol.Moment) (change
 	}
 	floor := max(lock.Rev, mark) + 1
 	lock.Suspended = false
-	return t.unowned(lock, 0, floor, m), true
-}
-
-// unowned is the lock without an owner, written over revision ifRev.
-func (t *Table) unowned(lock record.Lock, ifRev, floor int64, m protocol.Moment) store.Change {
-	lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", m.Clock
-	lock.Rev, lock.WriterID = protocol.NextRev(ifRev, max(m.Rev, floor)), t.self.IDs.Next()
-	return store.Change{IfRev: ifRev, Doc: lock.Doc()}
+	return t.self.unowned(lock, 0, floor, m), true
 }
 
 // Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is none.
