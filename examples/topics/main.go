@@ -44,9 +44,9 @@ func main() {
 
 // consume stands for the work. It returns when ctx ends: only then may another process consume the topic.
 func consume(ctx context.Context, run tasks.Run) error {
-	fmt.Fprintf(os.Stdout, "%s: begins, with token %d\n", run.Task.Name, run.Token)
+	fmt.Fprintf(os.Stdout, "%s: begins, with token %d\n", run.Name, run.Token)
 	<-ctx.Done()
-	fmt.Fprintf(os.Stdout, "%s: ends\n", run.Task.Name)
+	fmt.Fprintf(os.Stdout, "%s: ends\n", run.Name)
 	return nil
 }
 

@@ -23,16 +23,16 @@ type runs struct {
 func (r *runs) consumer(instance string) tasks.Callback {
 	return func(ctx context.Context, run tasks.Run) error {
 		r.change(func() {
-			if other := r.owner[run.Task.Name]; other != "" {
-				r.wrong = append(r.wrong, fmt.Sprintf("%s runs on %s and on %s", run.Task.Name, other, instance))
+			if other := r.owner[run.Name]; other != "" {
+				r.wrong = append(r.wrong, fmt.Sprintf("%s runs on %s and on %s", run.Name, other, instance))
 			}
-			if run.Token <= r.tokens[run.Task.Name] {
-				r.wrong = append(r.wrong, fmt.Sprintf("%s: token %d after %d", run.Task.Name, run.Token, r.tokens[run.Task.Name]))
+			if run.Token <= r.tokens[run.Name] {
+				r.wrong = append(r.wrong, fmt.Sprintf("%s: token %d after %d", run.Name, run.Token, r.tokens[run.Name]))
 			}
-			r.owner[run.Task.Name], r.tokens[run.Task.Name] = instance, run.Token
+			r.owner[run.Name], r.tokens[run.Name] = instance, run.Token
 		})
 		<-ctx.Done()
-		r.change(func() { r.owner[run.Task.Name] = "" })
+		r.change(func() { r.owner[run.Name] = "" })
 		return nil
 	}
 }

@@ -239,7 +239,7 @@ func TestLeaseChangesNoTask(t *testing.T) {
 	for _, lease := range []string{"1s", "80s", "1h"} {
 		before, after := load(t, minimal+lists), load(t, minimal+"lease: {duration: "+lease+"}\n"+lists)
 		for i, old := range before.Groups[0].Tasks {
-			if next := after.Groups[0].Tasks[i]; !reflect.DeepEqual(old, next) || tasks.NeedsRestart(old, next) {
+			if next := after.Groups[0].Tasks[i]; !reflect.DeepEqual(old, next) || next.NeedsRestart(old) {
 				t.Errorf("with a lease of %s %s changes from %+v to %+v", lease, old.Name, old, next)
 			}
 		}

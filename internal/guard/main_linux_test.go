@@ -248,10 +248,10 @@ func (p *player) start(d deed) {
 	}
 	cmd := tasks.Command{
 		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
-		Env: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session},
+		Environ: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session},
 	}
 	for pad := d.Pad; pad > 0; pad -= 64 << 10 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("PAD%d=%s", pad, strings.Repeat("x", min(pad, 64<<10))))
+		cmd.Environ = append(cmd.Environ, fmt.Sprintf("PAD%d=%s", pad, strings.Repeat("x", min(pad, 64<<10))))
 	}
 	if d.Script != "" {
 		cmd.Args = []string{"sh", "-c", d.Script}

@@ -33,7 +33,7 @@ func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, e
 	p := c.procs.register(c.conn)
 	if err := c.conn.send(&start{
 		ID: p.id, Key: cmd.Key, Session: cmd.Session, Token: cmd.Token,
-		Path: []byte(path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Env), Dir: []byte(cmd.Dir), Files: passed,
+		Path: []byte(path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Environ), Dir: []byte(cmd.Dir), Files: passed,
 	}, files...); err != nil {
 		c.procs.forget(p.id)
 		return nil, fmt.Errorf("start %s: %w: %w", cmd.Key, ErrLost, err)
@@ -70,11 +70,11 @@ func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
 		return "", fmt.Errorf("%w: no command", ErrRefused)
 	}
 	size := len(cmd.Dir)
-	for _, s := range slices.Concat(cmd.Args, cmd.Env) {
+	for _, s := range slices.Concat(cmd.Args, cmd.Environ) {
 		size += len(s)
 	}
 	if size > maxFrame/2 {
 		return "", fmt.Errorf("arguments and environment of %d bytes: %w", size, syscall.E2BIG)
 	}
-	return process.Resolve(ctx, cmd.Args[0], cmd.Env, cmd.Dir)
+	return process.Resolve(ctx, cmd.Args[0], cmd.Environ, cmd.Dir)
 }

@@ -69,10 +69,22 @@ func (r *Replica) supervisorConfig(s *config.Settings, view func() *cluster.View
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
-		Rerun: func(key elect.Key) int64 { return rerunAt(view(), key) },
+		Rerun:  func(key elect.Key) int64 { return rerunAt(view(), key) },
+		Alarms: r.taskAlarms(s.Instance),
+	}
+	if g := r.cfg.Guard; g != nil {
+		cfg.Starter = g
+		cfg.RemoteLease = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
+	}
+	return cfg
+}
+
+// taskAlarms keeps a problem for as long as a task does not end or start.
+func (r *Replica) taskAlarms(instance string) tasks.Alarms {
+	return tasks.Alarms{
 		OnStuck: func(t tasks.Task, since time.Time) {
 			r.problems.set(status.Problem{
-				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: s.Instance,
+				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: instance,
 				Message: fmt.Sprintf("does not stop since %s; its key is not handed over while it runs", since.UTC().Format(time.RFC3339)),
 			})
 		},
@@ -80,18 +92,13 @@ func (r *Replica) supervisorConfig(s *config.Settings, view func() *cluster.View
 		OnStartStuck: func(t tasks.Task, since time.Time) {
 			r.problems.set(status.Problem{
 				Reason: status.ProblemStartStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
-				Instance: s.Instance,
+				Instance: instance,
 				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not answer",
 					since.UTC().Format(time.RFC3339)),
 			})
 		},
 		OnStartUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStartStuck, string(t.Key())) },
 	}
-	if g := r.cfg.Guard; g != nil {
-		cfg.Starter = g
-		cfg.RemoteLease = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
-	}
-	return cfg
 }
 
 func (r *Replica) member(s *config.Settings) elect.Member {

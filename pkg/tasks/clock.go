@@ -10,5 +10,5 @@ import (
 // and the steady one, for pauses.
 type moment struct{ wall, steady time.Time }
 
-// now reads both clocks.
-func now() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }
+// readClocks reads both clocks.
+func readClocks() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }

@@ -36,6 +36,16 @@ type Config struct {
 	// Rerun says when an operator last asked for a task to run once more although it has ended, in Unix ms; 0:
 	// never. An outcome from before is forgotten. Nil: none is.
 	Rerun func(key elect.Key) int64
+	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
+	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
+	// an error it may not know, and the endpoint learns nothing.
+	RemoteLease func(key elect.Key, session string, until time.Time) error
+	// Alarms say that something does not end or start.
+	Alarms
+}
+
+// Alarms are hooks for what does not end, or start, in the time it has.
+type Alarms struct {
 	// OnStuck is called once when a task has not ended StuckAfter past its stop timeout. Its key stays here. OnUnstuck
 	// is called when it ends after all.
 	OnStuck   func(task Task, since time.Time)
@@ -47,52 +57,6 @@ type Config struct {
 	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck.
 	// 0: 5 s.
 	StuckAfter time.Duration
-	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
-	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
-	// an error it may not know, and the endpoint learns nothing.
-	RemoteLease func(key elect.Key, session string, until time.Time) error
 }
-
-// Stream names one of the two outputs of a command.
-type Stream string
-
-// The outputs of a command.
-const (
-	Stdout Stream = "stdout"
-	Stderr Stream = "stderr"
-)
-
-// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one
-// stream of a key are in order. A call that does not return holds up the command, once its pipe is full, and nothing
-// else: nothing is dropped.
-type Sink interface {
-	Line(key elect.Key, stream Stream, line string)
-}
-
-// Metrics counts runs. Calls must not block.
-type Metrics interface {
-	// TaskRestart counts a start of a task without ticks after an earlier one ended by itself.
-	TaskRestart(key elect.Key)
-	// RunDone counts a run that ended, and how long it took; for ResultSkipped that is 0.
-	RunDone(key elect.Key, result Result, took time.Duration)
-}
-
-// Result is how a run ended, as in the label of the metric.
-type Result string
-
-// The results of runs.
-const (
-	ResultSucceeded Result = "succeeded"
-	ResultFailed    Result = "failed"
-	ResultTimeout   Result = "timeout"  // a tick's run passed Task.Timeout
-	ResultReplaced  Result = "replaced" // the next tick took its place
-	ResultStopped   Result = "stopped"  // the key was released or lost
-	ResultSkipped   Result = "skipped"  // the tick found the run before it still going
-)
-
-type noMetrics struct{}
-
-func (noMetrics) TaskRestart(elect.Key)                    {}
-func (noMetrics) RunDone(elect.Key, Result, time.Duration) {}
 
 const defaultStuckAfter = 5 * time.Second

@@ -48,14 +48,14 @@ func (c *cronSchedule) nextFixed(after time.Time) time.Time {
 // first found is it.
 func (c *cronSchedule) firstOfDay(day, after time.Time) time.Time {
 	for hour := range 24 {
-		if c.hour&(1<<hour) == 0 || !c.resolve(wall(day, hour, 59)).After(after) {
+		if c.hour&(1<<hour) == 0 || !c.resolve(onWall(day, hour, 59)).After(after) {
 			continue
 		}
 		for minute := range 60 {
 			if c.minute&(1<<minute) == 0 {
 				continue
 			}
-			if t := c.resolve(wall(day, hour, minute)); t.After(after) {
+			if t := c.resolve(onWall(day, hour, minute)); t.After(after) {
 				return t
 			}
 		}
@@ -93,7 +93,7 @@ func (c *cronSchedule) nextOnWall(from, before time.Time) time.Time {
 	for t.Before(before) {
 		switch {
 		case !c.matchesDay(t):
-			t = wall(t.AddDate(0, 0, 1), 0, 0)
+			t = onWall(t.AddDate(0, 0, 1), 0, 0)
 		case c.hour&(1<<t.Hour()) == 0:
 			t = t.Truncate(time.Hour).Add(time.Hour)
 		case c.minute&(1<<t.Minute()) == 0:
@@ -117,8 +117,8 @@ func (c *cronSchedule) matchesDay(day time.Time) bool {
 	return inMonth || inWeek
 }
 
-// wall is a time of a day as a clock on the wall shows it, written as UTC.
-func wall(day time.Time, hour, minute int) time.Time {
+// onWall is a time of a day as a clock on the wall shows it, written as UTC.
+func onWall(day time.Time, hour, minute int) time.Time {
 	return time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, time.UTC)
 }
 

@@ -140,10 +140,10 @@ func sundaySeven(field string) string {
 	for i, part := range parts {
 		span, stepText, hasStep := strings.Cut(part, "/")
 		lowText, highText, isRange := strings.Cut(span, "-")
-		low, ok1 := weekday(lowText)
+		low, ok1 := weekdayOf(lowText)
 		high, ok2 := low, true
 		if isRange {
-			if high, ok2 = weekday(highText); high == 0 && low > 0 && strings.EqualFold(highText, "sun") {
+			if high, ok2 = weekdayOf(highText); high == 0 && low > 0 && strings.EqualFold(highText, "sun") {
 				high = 7
 			}
 		}
@@ -169,7 +169,7 @@ func weekdays(low, step int) string {
 
 var weekdayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-func weekday(text string) (int, bool) {
+func weekdayOf(text string) (int, bool) {
 	if i := slices.Index(weekdayNames, strings.ToLower(text)); i >= 0 {
 		return i, true
 	}

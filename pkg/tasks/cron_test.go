@@ -275,7 +275,7 @@ func TestEvery(t *testing.T) {
 
 func TestNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := every{period: rapid.Int64Range(1, 10_000_000).Draw(t, "period"), phase: 0}
+		s := every{period: rapid.Int64Range(1, 10_000_000).Draw(t, "period"), offset: 0}
 		now := time.UnixMilli(rapid.Int64Range(1, 1e9).Draw(t, "now"))
 		after := now.Add(-time.Duration(rapid.Int64Range(-1000, 1e9).Draw(t, "after")) * time.Millisecond)
 		window := time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "window")) * time.Millisecond

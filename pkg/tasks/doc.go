@@ -14,7 +14,7 @@
 //
 // # What is not
 //
-// A Go function that ignores its context cannot be ended: its key stays here, and [Config.OnStuck] is called. A
+// A Go function that ignores its context cannot be ended: its key stays here, and [Alarms.OnStuck] is called. A
 // panic in a goroutine that such a function starts takes the process down. Work that a task starts elsewhere,
 // processes that leave their process group, and a request that was sent are out of reach. A machine that is frozen
 // and thaws may still be working on what another has taken over. What guards against all of these is the token:

@@ -61,7 +61,9 @@ func ExampleNewSupervisor() {
 		return
 	}
 	defer supervisor.Close()
-	supervisor.Declare([]*tasks.Task{{Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Every: time.Minute}})
+	supervisor.Declare([]*tasks.Task{{
+		Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Timing: tasks.Timing{Every: time.Minute},
+	}})
 	// What holds keys starts and stops their work:
 	var run func(elect.Key) elect.Runnable = supervisor.Runnable //nolint:staticcheck // QF1011: the type is what this shows
 	_ = run

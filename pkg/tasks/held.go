@@ -16,14 +16,14 @@ type held struct {
 	reins reins
 
 	// The rest belongs to the loop.
-	job    *job
-	run    *running // what it runs with; nil while it waits for a tick
-	alarms alarms[*held]
+	job     *job
+	run     *taskRuns // what it runs with; nil while it waits for a tick
+	wakeups wakeups[*held]
 }
 
 func newHeld(hold Hold, given *Task, ended func(error)) *held {
 	h := &held{key: hold.Key(), hold: hold, ended: ended, given: given}
-	h.alarms = alarmsOf(h)
+	h.wakeups = wakeupsOf(h)
 	return h
 }
 

@@ -34,7 +34,7 @@ func (n named) Run(ctx context.Context, env Env) Ending {
 		return NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(n)))
 	}
 	env.Status.Running()
-	return Ended(ctx, call(ctx, Run{Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log}))
+	return Ended(ctx, call(ctx, Run{Identity: env.Identity, Start: env.Start, Lease: env.Lease, Logger: env.Log}))
 }
 
 // shell is a runner of a command: a script of sh.
@@ -48,7 +48,7 @@ func (s shell) Print(Use) any                  { return string(s) }
 
 func (s shell) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{
-		Args: []string{"/bin/sh", "-c", string(s)}, Env: append(env.Own().List(), env.Environ()...),
+		Args: []string{"/bin/sh", "-c", string(s)}, Environ: append(env.Own().List(), env.Environ()...),
 	})
 	if err != nil {
 		return NotStarted(ctx, err)

@@ -1,21 +1,9 @@
 package tasks
 
 import (
-	"errors"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-)
-
-// ErrDone says that a task has ended for good, done or failed: its outcome is in the lock, and the key is to be
-// suspended.
-var ErrDone = errors.New("task has ended for good")
-
-// Causes, beside those of package elect, of a run being told to stop.
-var (
-	errTimeout  = errors.New("run took longer than its timeout")
-	errReplaced = errors.New("the next tick takes the place of this run")
-	errChanged  = errors.New("the task is declared with other fields now")
 )
 
 // phase is where a job stands.
@@ -26,7 +14,7 @@ const (
 	active               // a run goes on
 	pausing              // it waits for the time of the next try
 	leaving              // nothing runs, and its runner takes leave
-	over
+	concluded
 )
 
 // job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no
@@ -50,7 +38,7 @@ type job struct {
 	failures int       // in a row, of starts without ticks
 	refused  int       // in a row, of writes of the lock before a start
 	retryAt  time.Time // by the steady clock, while pausing
-	ran      bool      // since it began: its runner may have to take leave
+	hasRun   bool      // since it began: its runner may have to take leave
 	rerun    int64     // Unix ms: outcomes before it are to be forgotten; 0: none
 
 	stop   error // why it has to end; nil: it need not
@@ -58,57 +46,12 @@ type job struct {
 	result error // why it leaves
 }
 
-// effects are what is to be done, in this order. The zero value is nothing.
-type effects struct {
-	cut     error         // the run is to be told to stop, for this reason
-	ended   []runCount    // runs to be counted
-	missed  time.Duration // so late came a tick that is not run
-	invalid error         // the task cannot run at all
-	fresh   bool          // it begins again: nothing is left of what ran before
-	note    bool          // the lease is to be told the status, if it knows another
-	run     bool          // the start is to be run
-	leave   bool          // the runner is to take leave
-	over    error         // nothing is left; what the task ended with
-}
-
-// runCount is one run that ended.
-type runCount struct {
-	result Result
-	took   time.Duration
-	err    error
-}
-
-// ran is what became of a start.
-type ran struct {
-	start   Start
-	refused error // the lock was not advanced: nothing ran
-	ending  Ending
-	cause   error // why the run was told to stop; nil: it was not
-	took    time.Duration
-}
-
 // newJob takes up a task under the status that the lock holds. Begin it.
 func newJob(t *Task, status elect.TaskStatus) *job { return &job{task: t, status: status} }
 
-// begin starts the task, or has it wait for its ticks. The token is that of the claim, 0 once it has been used.
-func (j *job) begin(token int64, now moment) effects {
-	outcome := j.status.Outcome
-	j.status.Restarts, j.status.LastError, j.status.Settled, j.status.Outcome = 0, "", false, nil // an earlier owner's
-	j.phase, j.ticks, j.failures, j.refused, j.ran = idle, nil, 0, 0, false
-	if j.task.Ticks() {
-		return j.beginTicks(now)
-	}
-	if err := j.done(outcome); err != nil {
-		j.status.Outcome = outcome
-		return j.leave(err, now)
-	}
-	j.start = Start{Token: token, Attempt: 1}
-	return j.run(now)
-}
-
 // run begins the start. One without a token gets it by advancing the lock to the status.
 func (j *job) run(now moment) effects {
-	j.phase, j.ran = active, true
+	j.phase, j.hasRun = active, true
 	j.set(StateStarting, now)
 	return effects{run: true, note: j.start.Token > 0}
 }
@@ -118,135 +61,9 @@ func (j *job) pause(d time.Duration, now moment) {
 	j.phase, j.retryAt = pausing, now.steady.Add(d)
 }
 
-// wake lets time pass.
-func (j *job) wake(now moment) effects {
-	var fx effects
-	if j.phase == pausing && !now.steady.Before(j.retryAt) {
-		fx = j.tryAgain(now)
-	}
-	if j.ticks != nil && j.phase < leaving {
-		fx = fx.and(j.due(now))
-	}
-	return fx
-}
-
-// tryAgain goes on after a pause.
-func (j *job) tryAgain(now moment) effects {
-	if j.refused == 0 { // else it is the same start still
-		j.start.Attempt++
-		if j.ticks == nil {
-			j.status.Restarts++
-		}
-	}
-	j.start.Token = 0
-	return j.run(now)
-}
-
-// ended takes what became of the start.
-func (j *job) ended(r ran, now moment) effects {
-	if j.phase != active {
-		return effects{}
-	}
-	var fx effects
-	j.phase, j.start = idle, r.start
-	switch {
-	case r.refused != nil:
-		fx = j.unstarted(r.refused, now)
-	case j.ticks != nil:
-		fx = j.tried(r, now)
-	default:
-		fx = j.returned(r, now)
-	}
-	switch {
-	case j.phase >= leaving:
-		return fx
-	case j.stop != nil:
-		return fx.and(j.leave(j.stop, now))
-	case j.next != nil:
-		return fx.and(j.leave(errChanged, now))
-	case j.ticks != nil:
-		return fx.and(j.proceed(now))
-	}
-	return fx
-}
-
-// unstarted takes that the lock was not advanced, so that nothing was run.
-func (j *job) unstarted(err error, now moment) effects {
-	switch {
-	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
-		return effects{}
-	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased),
-		errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
-		return j.leave(err, now)
-	}
-	j.refused++
-	j.pause(advanceBackoff.delay(j.refused-1), now)
-	return effects{}
-}
-
-// advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
-var advanceBackoff = Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
-
-// stopped takes that the key is to be released, or is lost.
-func (j *job) stopped(cause error, now moment) effects {
-	if j.stop == nil {
-		j.stop = cause
-	}
-	switch j.phase {
-	case idle, pausing:
-		return j.leave(j.stop, now)
-	case active:
-		return effects{cut: cause}
-	case leaving, over:
-	}
-	return effects{}
-}
-
-// changed takes the task as it is declared now. What needs no restart takes effect while the run goes on.
-func (j *job) changed(t *Task, now moment) effects {
-	switch {
-	case j.phase == over:
-		return effects{}
-	case j.next == nil && !NeedsRestart(*j.task, *t):
-		j.task = t
-		return effects{}
-	}
-	j.next = t
-	switch j.phase {
-	case idle, pausing:
-		return j.leave(errChanged, now)
-	case active:
-		return effects{cut: errChanged}
-	case leaving, over:
-	}
-	return effects{}
-}
-
-// leave begins the end, for the reason given.
-func (j *job) leave(why error, now moment) effects {
-	j.phase, j.result = leaving, why
-	if _, ok := j.task.Runner.(Leaver); ok && j.ran && j.ticks == nil {
-		return effects{leave: true}
-	}
-	return j.left(now)
-}
-
-// left takes that nothing of the task is left.
-func (j *job) left(now moment) effects {
-	if j.stop == nil && errors.Is(j.result, errChanged) {
-		j.task, j.next, j.result = j.next, nil, nil
-		return effects{fresh: true}.and(j.begin(0, now))
-	}
-	j.phase = over
-	why := j.result
-	if errors.Is(why, errChanged) {
-		why = j.stop
-	}
-	fx := effects{over: why}
-	if errors.Is(why, ErrDone) {
-		fx = fx.and(j.showOutcome(now))
-	}
-	return fx
+// set changes the status.
+func (j *job) set(state string, now moment, change ...func(*elect.TaskStatus)) {
+	setState(&j.status, j.task, state, now.wall, change...)
 }
 
 // times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one; the
@@ -268,24 +85,4 @@ func (j *job) said(state string, change []func(*elect.TaskStatus), now moment) e
 	}
 	j.set(state, now, change...)
 	return effects{note: true}
-}
-
-// and is both effects, as one.
-func (fx effects) and(more effects) effects {
-	fx.ended = append(fx.ended, more.ended...)
-	fx.missed = max(fx.missed, more.missed)
-	fx.fresh = fx.fresh || more.fresh
-	fx.note = fx.note || more.note
-	fx.run = fx.run || more.run
-	fx.leave = fx.leave || more.leave
-	if more.cut != nil {
-		fx.cut = more.cut
-	}
-	if more.invalid != nil {
-		fx.invalid = more.invalid
-	}
-	if more.over != nil {
-		fx.over = more.over
-	}
-	return fx
 }

@@ -55,10 +55,10 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 	}
 	if fx.over != nil {
 		if m.runs || m.leaves {
-			t.Fatal("over while something runs")
+			t.Fatal("concluded while something runs")
 		}
 		if errors.Is(fx.over, ErrDone) != (m.status.Outcome != nil) {
-			t.Fatalf("over with %v, outcome %+v", fx.over, m.status.Outcome)
+			t.Fatalf("concluded with %v, outcome %+v", fx.over, m.status.Outcome)
 		}
 		m.ended = true
 	}

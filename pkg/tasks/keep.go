@@ -6,11 +6,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// returned decides what follows a run of a task without ticks.
-func (j *job) returned(r ran, now moment) effects {
-	fx := effects{ended: []runCount{{keepResult(r.ending), r.took, r.ending.Err}}}
+// returned decides what follows a run of a task without ticks. done says that it has ended for good.
+func (j *job) returned(r ran, now moment) (fx effects, done error) {
+	fx = effects{ended: []runCount{{keepResult(r.ending), r.took, r.ending.Err}}}
 	if r.ending.Cut && (j.stop != nil || j.next != nil) {
-		return fx
+		return fx, nil
 	}
 	if j.refused = 0; r.took >= j.task.Backoff.ResetAfter {
 		j.failures = 0
@@ -18,15 +18,17 @@ func (j *job) returned(r ran, now moment) effects {
 	j.failures++
 	switch {
 	case j.endsForGood(r.ending):
-		return fx.and(j.finish(r, now))
+		done = j.finish(r, now)
+		fx.note = true
+		return fx, done
 	case j.stop != nil || j.next != nil:
-		return fx
+		return fx, nil
 	}
 	delay := j.task.Backoff.delay(j.failures - 1)
 	j.pause(delay, now)
 	j.set(StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
 	fx.note = true
-	return fx
+	return fx, nil
 }
 
 // endsForGood says whether what has ended stays ended.
@@ -42,8 +44,9 @@ func (j *job) endsForGood(end Ending) bool {
 
 // finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key
 // is released at this moment; if the lease is lost before, the work starts again elsewhere.
-func (j *job) finish(r ran, now moment) effects {
-	end, done := r.ending, ErrDone
+func (j *job) finish(r ran, now moment) (done error) {
+	end := r.ending
+	done = ErrDone
 	succeeded := end.Err == nil && j.task.Restart != RestartAlways
 	if !succeeded {
 		if end.Err == nil {
@@ -56,7 +59,8 @@ func (j *job) finish(r ran, now moment) effects {
 		Succeeded: succeeded, ExitCode: end.Code, Error: display(end.Err), Token: r.start.Token,
 		At: max(now.wall.UnixMilli(), j.rerun), // a rerun asked before is answered by it, whatever this clock shows
 	}
-	return j.showOutcome(now).and(j.leave(done, now))
+	j.showOutcome(now)
+	return done
 }
 
 // showOutcome makes the state that of the outcome, which the runner's leave may have changed.

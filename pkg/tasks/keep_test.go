@@ -335,7 +335,7 @@ func TestWhatNeedsARestart(t *testing.T) {
 	next := task
 	next.Labels, next.Weight, next.Stop.Timeout = map[string]string{"team": "core"}, 7, time.Minute
 	next.Restart, next.Backoff = RestartOnFailure, Backoff{Initial: time.Hour, Max: time.Hour}
-	if NeedsRestart(task, next) {
+	if next.NeedsRestart(task) {
 		t.Error("labels, weight, stop, restart and backoff need a restart")
 	}
 	for name, change := range map[string]func(*Task){
@@ -346,7 +346,7 @@ func TestWhatNeedsARestart(t *testing.T) {
 		"every":    func(t *Task) { t.Every = time.Minute },
 	} {
 		other := task
-		if change(&other); !NeedsRestart(task, other) {
+		if change(&other); !other.NeedsRestart(task) {
 			t.Errorf("another %s is said to need no restart", name)
 		}
 	}

@@ -31,12 +31,12 @@ func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
 	if len(c.Args) == 0 {
 		return nil, errors.New("start command: it is empty")
 	}
-	path, err := process.Resolve(ctx, c.Args[0], c.Env, c.Dir)
+	path, err := process.Resolve(ctx, c.Args[0], c.Environ, c.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}
 	pid, err := l.spawner.Start(process.Spec{
-		Path: path, Args: c.Args, Env: c.Env, Dir: c.Dir,
+		Path: path, Args: c.Args, Env: c.Environ, Dir: c.Dir,
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ func startLocal(t *testing.T, script string) (Process, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = read.Close() })
-	p, err := starter.Start(t.Context(), Command{Args: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Stdout: write})
+	p, err := starter.Start(t.Context(), Command{Args: []string{"/bin/sh", "-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}, Stdout: write})
 	if err != nil {
 		t.Fatal(err)
 	}

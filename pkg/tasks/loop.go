@@ -62,11 +62,11 @@ func (l *loop) run() {
 		for _, do := range inbox {
 			do()
 		}
-		at := now()
+		at := readClocks()
 		for h, ok := l.timers.due(at); ok; h, ok = l.timers.due(at) {
 			l.apply(h, h.job.wake(at))
 		}
-		if d, ok := l.timers.wait(now()); ok {
+		if d, ok := l.timers.wait(readClocks()); ok {
 			sleep.Reset(d)
 		}
 	}
@@ -92,7 +92,7 @@ func (l *loop) begin(h *held) {
 		l.means.logs.open(h.key)
 		h.job = newJob(task, h.hold.Status())
 		h.job.rerun = l.means.rerun(h.key)
-		l.apply(h, h.job.begin(h.hold.Token(), now()))
+		l.apply(h, h.job.begin(h.hold.Token(), readClocks()))
 	})
 }
 
@@ -100,7 +100,7 @@ func (l *loop) begin(h *held) {
 func (l *loop) stop(h *held, cause error) {
 	l.post(func() {
 		if h.job != nil {
-			l.apply(h, h.job.stopped(cause, now()))
+			l.apply(h, h.job.stopped(cause, readClocks()))
 		}
 	})
 	h.reins.stop(cause)
@@ -132,7 +132,7 @@ func (l *loop) declare(tasks []*Task) (gone []elect.Key) {
 func (l *loop) redeclare() {
 	for _, h := range l.held {
 		if task := l.taskOf(h); task != nil {
-			l.apply(h, h.job.changed(task, now()))
+			l.apply(h, h.job.changed(task, readClocks()))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (l *loop) apply(h *held, fx effects) {
 		h.run = nil // nothing is kept for a task that waits
 	}
 	tick, retry := h.job.times()
-	l.timers.set(&h.alarms, tick, retry)
+	l.timers.set(&h.wakeups, tick, retry)
 }
 
 // start runs the job's start, once the lock was advanced where it has no token.
@@ -188,7 +188,7 @@ func (l *loop) start(h *held) {
 		done()
 		l.post(func() {
 			h.job.rerun = l.means.rerun(h.key)
-			l.apply(h, h.job.ended(r, now()))
+			l.apply(h, h.job.ended(r, readClocks()))
 		})
 	})
 }
@@ -198,17 +198,17 @@ func (l *loop) leave(h *held) {
 	run := h.run
 	go func() {
 		run.leave()
-		l.post(func() { l.apply(h, h.job.left(now())) })
+		l.post(func() { l.apply(h, h.job.left(readClocks())) })
 	}()
 }
 
 // running is what the task runs with. What it reports counts for as long as it is this.
-func (l *loop) running(h *held) *running {
-	r := newRunning(l.means, h.job.task, h.hold)
+func (l *loop) running(h *held) *taskRuns {
+	r := newTaskRuns(l.means, h.job.task, h.hold)
 	r.report = func(state string, change ...func(*elect.TaskStatus)) {
 		l.post(func() {
 			if h.run == r {
-				l.apply(h, h.job.said(state, change, now()))
+				l.apply(h, h.job.said(state, change, readClocks()))
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func (l *loop) running(h *held) *running {
 
 // end says that nothing of the task is left.
 func (l *loop) end(h *held, err error) {
-	l.timers.set(&h.alarms, time.Time{}, time.Time{})
+	l.timers.set(&h.wakeups, time.Time{}, time.Time{})
 	h.run = nil
 	if l.held[h.key] == h {
 		delete(l.held, h.key)

@@ -16,8 +16,8 @@ const maxLine = 64 << 10
 // How long output is waited for once nothing of its command is left: by the key, which waits for no log, and then in
 // the background, for a sink that takes nothing and for ends of the pipes that another process still has.
 const (
-	outputWait = 250 * time.Millisecond
-	outputEnd  = 5 * time.Second
+	outputWait   = 250 * time.Millisecond
+	sinkPatience = 5 * time.Second
 )
 
 // output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills
@@ -75,16 +75,16 @@ func (o *output) end() {
 // read keeps and passes on what comes from one pipe until its end.
 func (s *scope) read(o *output, from *os.File, stream Stream) {
 	sink, key := s.means.cfg.Output, s.hold.Key()
-	turn, lost := s.means.logs.sink(key, stream), 0
+	place, lost := s.means.logs.sink(key, stream), 0
 	err := splitLines(from, func(line string) {
 		s.means.logs.add(key, stream, line, time.Now())
 		if sink == nil {
 			return
 		}
 		select {
-		case turn <- struct{}{}:
+		case place <- struct{}{}:
 			sink.Line(key, stream, line)
-			<-turn
+			<-place
 		case <-o.left:
 			lost++
 		}

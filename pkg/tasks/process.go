@@ -14,7 +14,7 @@ type Command struct {
 	Session string // the session that holds the key: with Key it marks the processes in their environment
 	Token   int64
 	Args    []string
-	Env     []string // NAME=value, complete
+	Environ []string // NAME=value, complete
 	Dir     string
 	// Stdin is what the command reads; nil: nothing. The starter passes it on and closes its own copy before Start
 	// returns.
@@ -22,7 +22,7 @@ type Command struct {
 	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before
 	// Start returns; the caller keeps the reading ends.
 	Stdout, Stderr *os.File
-	// Notify is the socket for sd_notify readiness, passed to the child by NOTIFY_SOCKET in Env; nothing here
+	// Notify is the socket for sd_notify readiness, passed to the child by NOTIFY_SOCKET in Environ; nothing here
 	// needs to know it.
 }
 
@@ -46,6 +46,12 @@ type Process interface {
 	Gone() <-chan struct{}
 	// Exit is how the command ended; valid once Exited is closed.
 	Exit() Exit
+}
+
+// Stop says how a command is asked to end: Signal to its whole process group, SIGKILL after Timeout.
+type Stop struct {
+	Signal  string // SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL
+	Timeout time.Duration
 }
 
 // Exit is how a command ended.

@@ -11,13 +11,13 @@ import (
 )
 
 // Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop: the callback must
-// then return soon, since its key is not handed over while it runs (see [Config.OnStuck]). Returning nil is success,
+// then return soon, since its key is not handed over while it runs (see [Alarms.OnStuck]). Returning nil is success,
 // an error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
 type Callback func(ctx context.Context, run Run) error
 
 // Run is one start of a callback.
 type Run struct {
-	Task Task
+	Identity // of the task
 	// Start has the token: whatever the callback writes to should refuse smaller ones than it has seen.
 	Start
 	// Lease says how long the work may go on; a long step may ask it before it begins.

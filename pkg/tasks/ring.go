@@ -20,14 +20,6 @@ const (
 	lineCost = 64
 )
 
-// Line is a line that a command wrote.
-type Line struct {
-	Seq    uint64 // counts the task's lines from 1, without gaps
-	Time   time.Time
-	Stream Stream
-	Text   string
-}
-
 // logs keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
 type logs struct {
 	budget int // of bytes, with lineCost for each line

@@ -2,11 +2,31 @@ package tasks
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
+
+// Kind is a kind of work, as a configuration names it: how its field in a task is read into a [Runner].
+type Kind interface {
+	// Name is the field of a task that chooses the kind, and the key of its definition in the schema.
+	Name() string
+	// Schema is the JSON Schema (draft 2020-12) of the field's value. It may refer to definitions of the whole, such
+	// as #/$defs/text. A text of it that has neither a pattern nor an enum stays as it is written, for the runner to
+	// expand at each start.
+	Schema() string
+	// Fields says which fields of a task go with the kind.
+	Fields() Fields
+	// Parse reads the field's value, which has passed the schema, wherever it stands. What is wrong beyond single
+	// values is for the runner's Validate.
+	Parse(n *decode.Node, r *decode.Reader) Runner
+}
+
+// Fields are those of a task that only some tasks have, as far as they go with a kind.
+type Fields struct {
+	Owned  []string // of a task without ticks
+	Ticked []string // of a task with schedule or every; nil: neither goes with the kind
+}
 
 // Runner is the work of a task: its kind with that kind's fields filled in. It is a value that is never changed, and
 // its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
@@ -44,43 +64,12 @@ type Use struct {
 	Callbacks *Registry     // nil: not known
 }
 
-// Start is one start of a task's work.
-type Start struct {
-	// Token is the fencing token of this start: larger than that of every start of the task before it, anywhere.
-	Token int64
-	// Attempt counts from 1: tries of one tick, or starts of a task without ticks since the replica owns it.
-	Attempt int
-	// ScheduledAt is the tick that this start is for; zero for a task without ticks.
-	ScheduledAt time.Time
-}
-
-// Ending is how a run ended.
-type Ending struct {
-	Err      error // nil: success
-	Code     int   // exit status; of what has none, 0 or 1
-	ByItself bool  // the work ran and ended by itself: the restart policy decides
-	Cut      bool  // it had to stop
-}
-
-// NotStarted is the ending of work that could not be started: it is tried again, whatever the restart policy.
-func NotStarted(ctx context.Context, err error) Ending {
-	return Ending{Err: fmt.Errorf("not started: %w", err), Code: 1, Cut: ctx.Err() != nil}
-}
-
-// Ended is the ending of work that returned err by itself. What was cut off cannot be distinguished from what had just
-// finished: after ctx has ended it counts as cut.
-func Ended(ctx context.Context, err error) Ending {
-	end := Ending{Err: err, ByItself: true, Cut: ctx.Err() != nil}
-	if err != nil {
-		end.Code = 1
-	}
-	return end
-}
-
-// NeedsRestart says whether a run of old must start again to become next. Every other difference, such as labels,
-// weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
-func NeedsRestart(old, next Task) bool {
-	return old.Index != next.Index || old.Schedule != next.Schedule || old.Every != next.Every ||
-		old.TimeZone != next.TimeZone ||
-		old.Kind() != next.Kind() || next.Runner != nil && next.Runner.NeedsRestart(old.Runner)
+// BatchSink is a Runner that takes batches, for kinds of tasks that receive something and have it worked on: such a
+// kind parses the sink under a field of its own.
+type BatchSink interface {
+	Runner
+	// Deliver has one batch worked on and returns nil once that is done. With an error nothing is known of it: it is
+	// to be delivered again, under the same ID, or left. Deliver returns soon after ctx ends, with nothing of the
+	// work left. env.Start has the token that batches are delivered under. It may be called concurrently.
+	Deliver(ctx context.Context, env Env, batch Batch) error
 }

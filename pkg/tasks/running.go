@@ -12,15 +12,15 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// running is what a task's runs have in common, from when it begins until it ends or begins again.
-type running struct {
+// taskRuns is what a task's runs have in common, from when it begins until it ends or begins again.
+type taskRuns struct {
 	*scope
 	remote *RemoteLease
 	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
 }
 
-func newRunning(m *means, t *Task, hold Hold) *running {
-	r := &running{scope: newScope(m, t, hold), remote: NewRemoteLease(nil)}
+func newTaskRuns(m *means, t *Task, hold Hold) *taskRuns {
+	r := &taskRuns{scope: newScope(m, t, hold), remote: NewRemoteLease(nil)}
 	if m.cfg.RemoteLease != nil {
 		r.remote.note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
 	}
@@ -35,7 +35,7 @@ var (
 
 // attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by
 // advancing the lock to the status first.
-func (r *running) attempt(ctx context.Context, start Start, status elect.TaskStatus, ended func(ran)) {
+func (r *taskRuns) attempt(ctx context.Context, start Start, status elect.TaskStatus, ended func(ran)) {
 	result := ran{start: start}
 	defer func() { ended(result) }()
 	if start.Token == 0 {
@@ -65,7 +65,7 @@ func (r *running) attempt(ctx context.Context, start Start, status elect.TaskSta
 }
 
 // work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
-func (r *running) work(ctx context.Context, start Start, end *Ending) {
+func (r *taskRuns) work(ctx context.Context, start Start, end *Ending) {
 	task := r.task()
 	if task.Runner == nil {
 		*end = NotStarted(ctx, errNoRunner)
@@ -97,7 +97,7 @@ func (r *running) work(ctx context.Context, start Start, end *Ending) {
 }
 
 // leave lets the runner end what it has begun elsewhere.
-func (r *running) leave() {
+func (r *taskRuns) leave() {
 	task := r.task()
 	leaver, ok := task.Runner.(Leaver)
 	if !ok {
@@ -109,9 +109,9 @@ func (r *running) leave() {
 	leaver.Leave(context.Background(), r.env(task, r.remote.Start()))
 }
 
-func (r *running) env(task Task, start Start) Env {
+func (r *taskRuns) env(task Task, start Start) Env {
 	return Env{
-		Task: task, Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease, Lease: r.hold, Remote: r.remote,
+		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease, Lease: r.hold, Remote: r.remote,
 		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry, Environ: r.means.cfg.Environ,
 		Status: &reporter{r: r}, Metrics: r.means.cfg.Metrics, Log: r.log,
 	}
@@ -126,7 +126,7 @@ func (q requests) Turn(ctx context.Context) (done func(), err error) { return tu
 
 // reporter passes on what a run says about itself. It implements [Status].
 type reporter struct {
-	r    *running
+	r    *taskRuns
 	mu   sync.Mutex
 	over bool // it was told to stop: what it says comes too late
 }

@@ -15,8 +15,8 @@ type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// every fires at phase + k × period, in Unix milliseconds.
-type every struct{ period, phase int64 }
+// every fires at offset + k × period, in Unix milliseconds.
+type every struct{ period, offset int64 }
 
 // EverySchedule fires at epoch + hash(key) mod every + k × every, where hash is the 64-bit FNV-1a of the key's
 // bytes, and every and the remainder count in milliseconds. So tasks with one period are spread over it, and a
@@ -26,19 +26,19 @@ func EverySchedule(key elect.Key, period time.Duration) (Schedule, error) {
 		return nil, fmt.Errorf("every: %s is not a positive number of whole milliseconds", period)
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(key))                                                    // a hash's Write never fails
-	ms := uint64(period.Milliseconds())                                               //nolint:gosec // G115: it was checked to be positive
-	return every{period: period.Milliseconds(), phase: int64(hash.Sum64() % ms)}, nil //nolint:gosec // G115: less than period
+	_, _ = hash.Write([]byte(key))                                                     // a hash's Write never fails
+	ms := uint64(period.Milliseconds())                                                //nolint:gosec // G115: it was checked to be positive
+	return every{period: period.Milliseconds(), offset: int64(hash.Sum64() % ms)}, nil //nolint:gosec // G115: less than period
 }
 
 // Next is the first tick after the given moment.
 func (e every) Next(after time.Time) time.Time {
-	since := after.UnixMilli() - e.phase
+	since := after.UnixMilli() - e.offset
 	k := since / e.period
 	if since < 0 && since%e.period != 0 {
 		k-- // division rounds towards zero, ticks are counted upwards from below
 	}
-	return time.UnixMilli(e.phase + (k+1)*e.period).UTC()
+	return time.UnixMilli(e.offset + (k+1)*e.period).UTC()
 }
 
 // newest is the latest tick in (after, now], the zero time when there is none. It looks no further back than
@@ -62,4 +62,12 @@ func newest(s Schedule, after, now time.Time, window time.Duration) time.Time {
 			return found
 		}
 	}
+}
+
+// ticks is what a job with ticks knows of them.
+type ticks struct {
+	schedule Schedule
+	last     time.Time // ticks up to here have been dealt with
+	next     time.Time // the first after it; zero: none
+	pending  time.Time // a tick to fire as soon as no run goes; zero: none
 }

@@ -77,7 +77,7 @@ func (program) Validate(Use) []decode.FieldError { return nil }
 func (p program) Print(Use) any                  { return string(p) }
 
 func (p program) Run(ctx context.Context, env Env) Ending {
-	child, err := env.Processes.Start(ctx, Command{Args: []string{string(p)}, Env: env.Environ()})
+	child, err := env.Processes.Start(ctx, Command{Args: []string{string(p)}, Environ: env.Environ()})
 	if err != nil {
 		return NotStarted(ctx, err)
 	}

@@ -19,27 +19,27 @@ const (
 	StateFailed   = "failed"
 )
 
-// set changes the status. Since is by the local clock; for display only.
-func (j *job) set(state string, now moment, change ...func(*elect.TaskStatus)) {
-	if j.status.State != state {
-		j.status.State, j.status.Since = state, now.wall.UnixMilli()
+// setState changes the status of t to a state. Since is by the local clock; for display only.
+func setState(s *elect.TaskStatus, t *Task, state string, at time.Time, change ...func(*elect.TaskStatus)) {
+	if s.State != state {
+		s.State, s.Since = state, at.UnixMilli()
 	}
-	if !j.task.Ticks() {
-		j.status.NextRunAt = 0
+	if !t.Ticks() {
+		s.NextRunAt = 0
 	}
 	for _, c := range change {
-		c(&j.status)
+		c(s)
 	}
-	j.status.Settled = j.settled()
+	s.Settled = settled(t, s.State)
 }
 
-// settled says whether the work should not be moved for balance now: it could not be picked up where it stopped.
-func (j *job) settled() bool {
-	switch j.status.State {
+// settled says whether work in that state should not be moved for balance: it could not be picked up where it stopped.
+func settled(t *Task, state string) bool {
+	switch state {
 	case StateStarting, StateRunning, StateStopping:
-		return j.task.Ticks() || j.task.Restart != RestartAlways
+		return t.Ticks() || t.Restart != RestartAlways
 	case StateBackoff:
-		return j.task.Ticks() // a tick between two tries
+		return t.Ticks() // a tick between two tries
 	default:
 		return false
 	}

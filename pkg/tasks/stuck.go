@@ -18,7 +18,7 @@ const slowStart = time.Second
 // watchStop begins when a task is told to stop; end is called when nothing of it is left.
 func (s *scope) watchStop() (end func()) {
 	cfg := s.means.cfg
-	return watch(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
+	return raiseAfter(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
 		if !s.stuck.CompareAndSwap(false, true) {
 			return false // what is left of a command is watched as well as the run that it is of
 		}
@@ -40,7 +40,7 @@ func (s *scope) watchStop() (end func()) {
 func (s *scope) watchStart(leave func()) (end func()) {
 	cfg := s.means.cfg
 	slow := time.AfterFunc(slowStart, leave)
-	answered := watch(cfg.StuckAfter, func(since time.Time) bool {
+	answered := raiseAfter(cfg.StuckAfter, func(since time.Time) bool {
 		s.log.Error(errStartStuck, "task does not start", "duration", time.Since(since))
 		if cfg.OnStartStuck != nil {
 			cfg.OnStartStuck(s.task(), since)
@@ -58,9 +58,9 @@ func (s *scope) watchStart(leave func()) (end func()) {
 	}
 }
 
-// watch calls raise when end has not been called for so long, and calm at the end if raise returned true. They get
+// raiseAfter calls raise when end has not been called for so long, and calm at the end if raise returned true. They get
 // the time at which the watch began.
-func watch(after time.Duration, raise func(since time.Time) bool, calm func(since time.Time)) (end func()) {
+func raiseAfter(after time.Duration, raise func(since time.Time) bool, calm func(since time.Time)) (end func()) {
 	var mu sync.Mutex
 	raised, over, since := false, false, time.Now()
 	timer := time.AfterFunc(after, func() {

@@ -48,7 +48,7 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	places := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
 	s.means = &means{
 		cfg: cfg, starts: make(chan struct{}, places), calls: make(chan struct{}, places),
-		logs: newLogs(), outputEnd: outputEnd,
+		logs: newLogs(), outputEnd: sinkPatience,
 	}
 	s.loop = newLoop(s.means)
 	go s.loop.run()
@@ -56,7 +56,7 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 }
 
 // Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among
-// them. A task that runs and has changed starts again where [NeedsRestart] says so; every other change takes effect
+// them. A task that runs and has changed starts again where [Task.NeedsRestart] says so; every other change takes effect
 // at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.declare(tasks) }
 

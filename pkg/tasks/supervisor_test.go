@@ -166,7 +166,7 @@ func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 		})
 		list := make([]*Task, tasks)
 		for i := range list {
-			list[i] = &Task{Group: "g", Name: fmt.Sprintf("t-%05d", i), Runner: named("work"), Schedule: "0 0 1 1 *"}
+			list[i] = &Task{Group: "g", Name: fmt.Sprintf("t-%05d", i), Runner: named("work"), Timing: Timing{Schedule: "0 0 1 1 *"}}
 		}
 		n := startNode(t, s, list...)
 		before, memory := runtime.NumGoroutine(), heapInUse()
@@ -202,14 +202,14 @@ func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 func TestDeclaredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type begun struct {
-			weight int
-			token  int64
+			team  string
+			token int64
 		}
 		var mu sync.Mutex
 		var runs []begun
 		s, _ := rig(t, func(ctx context.Context, run Run) error {
 			mu.Lock()
-			runs = append(runs, begun{run.Task.Weight, run.Token})
+			runs = append(runs, begun{run.Labels["team"], run.Token})
 			mu.Unlock()
 			<-ctx.Done()
 			return nil
@@ -239,7 +239,7 @@ func TestDeclaredAgain(t *testing.T) {
 		other.Index = "1"
 		s.Declare([]*Task{&other})
 		n.until(t, "another run", func() bool { return len(seen()) == 2 })
-		if got := seen(); got[1].weight != 2 || got[1].token <= got[0].token {
+		if got := seen(); got[1].team != "core" || got[1].token <= got[0].token {
 			t.Errorf("runs %+v", got)
 		}
 

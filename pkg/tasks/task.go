@@ -23,6 +23,19 @@ type Task struct {
 	Backoff     Backoff       // between restarts
 	MaxRestarts int           // then failed; 0: no limit
 
+	Timing
+}
+
+// Key is what is locked for the task.
+func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
+
+// Identity says which task it is.
+func (t Task) Identity() Identity {
+	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels}
+}
+
+// Timing says when a task is fired and what holds for its runs at ticks. The zero value is a task without ticks.
+type Timing struct {
 	Schedule      string        // cron expression, five fields or a descriptor; empty: none
 	Every         time.Duration // 0: none
 	TimeZone      string        // of Schedule; empty: UTC
@@ -33,11 +46,8 @@ type Task struct {
 	Retry         Retry         // of one run at a tick
 }
 
-// Key is what is locked for the task.
-func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
-
 // Ticks says whether the task is fired by a schedule.
-func (t Task) Ticks() bool { return t.Schedule != "" || t.Every > 0 }
+func (t Timing) Ticks() bool { return t.Schedule != "" || t.Every > 0 }
 
 // Kind is the kind of the task's runner, as exec; empty without one.
 func (t Task) Kind() string {
@@ -45,12 +55,6 @@ func (t Task) Kind() string {
 		return ""
 	}
 	return t.Runner.Kind()
-}
-
-// Stop says how a command is asked to end: Signal to its whole process group, SIGKILL after Timeout.
-type Stop struct {
-	Signal  string // SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL
-	Timeout time.Duration
 }
 
 // RestartPolicy says what happens when a task without ticks ends by itself.
@@ -91,4 +95,11 @@ type Backoff struct {
 type Retry struct {
 	Attempts int // in all, at least 1
 	Backoff  Backoff
+}
+
+// NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
+// weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
+func (t Task) NeedsRestart(old Task) bool {
+	return old.Index != t.Index || old.Schedule != t.Schedule || old.Every != t.Every || old.TimeZone != t.TimeZone ||
+		old.Kind() != t.Kind() || t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
 }

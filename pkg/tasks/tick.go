@@ -8,14 +8,6 @@ import (
 // lateTick is how late a tick that this replica waited for may be without counting as missed.
 const lateTick = 30 * time.Second
 
-// ticks is what a job with ticks knows of them.
-type ticks struct {
-	schedule Schedule
-	last     time.Time // ticks up to here have been dealt with
-	next     time.Time // the first after it; zero: none
-	pending  time.Time // a tick to fire as soon as no run goes; zero: none
-}
-
 // beginTicks looks at what was fired before, here or elsewhere, and at what was missed meanwhile.
 func (j *job) beginTicks(now moment) effects {
 	schedule, err := j.task.schedule()

@@ -10,52 +10,52 @@ const maxSleep = time.Minute
 
 // timers are the next times of all that wait: ticks by the wall clock, the ends of pauses by the steady one. What
 // waits costs an entry in one of the two heaps, and no more.
-type timers[T any] struct{ ticks, retries timerHeap[T] }
+type timers[T any] struct{ byWall, bySteady timerHeap[T] }
 
-// alarms are the entries of one that may wait.
-type alarms[T any] struct{ tick, retry timer[T] }
+// wakeups are the entries of one that may wait.
+type wakeups[T any] struct{ tick, retry alarm[T] }
 
-// timer is one time at which its owner is to be woken.
-type timer[T any] struct {
+// alarm is one time at which its owner is to be woken.
+type alarm[T any] struct {
 	at    time.Time
 	owner T
 	index int // in its heap; -1: in none
 }
 
-func alarmsOf[T any](owner T) alarms[T] {
-	return alarms[T]{tick: timer[T]{owner: owner, index: -1}, retry: timer[T]{owner: owner, index: -1}}
+func wakeupsOf[T any](owner T) wakeups[T] {
+	return wakeups[T]{tick: alarm[T]{owner: owner, index: -1}, retry: alarm[T]{owner: owner, index: -1}}
 }
 
-// set notes when the owner of the alarms is to be woken, by each clock; the zero time is never.
-func (t *timers[T]) set(of *alarms[T], tick, retry time.Time) {
-	t.ticks.set(&of.tick, tick)
-	t.retries.set(&of.retry, retry)
+// set notes when the owner of the wakeups is to be woken, by each clock; the zero time is never.
+func (t *timers[T]) set(of *wakeups[T], tick, retry time.Time) {
+	t.byWall.set(&of.tick, tick)
+	t.bySteady.set(&of.retry, retry)
 }
 
 // due returns the first owner whose time has come, and forgets that time; false: none.
 func (t *timers[T]) due(now moment) (owner T, ok bool) {
-	if owner, ok = t.ticks.pop(now.wall); ok {
+	if owner, ok = t.byWall.pop(now.wall); ok {
 		return owner, true
 	}
-	return t.retries.pop(now.steady)
+	return t.bySteady.pop(now.steady)
 }
 
 // wait is how long until the first of the times; false: there is none.
 func (t *timers[T]) wait(now moment) (d time.Duration, ok bool) {
 	d = maxSleep
-	if len(t.ticks) > 0 {
-		d = min(d, t.ticks[0].at.Sub(now.wall))
+	if len(t.byWall) > 0 {
+		d = min(d, t.byWall[0].at.Sub(now.wall))
 	}
-	if len(t.retries) > 0 {
-		d = min(d, t.retries[0].at.Sub(now.steady))
+	if len(t.bySteady) > 0 {
+		d = min(d, t.bySteady[0].at.Sub(now.steady))
 	}
-	return max(0, d), len(t.ticks)+len(t.retries) > 0
+	return max(0, d), len(t.byWall)+len(t.bySteady) > 0
 }
 
 // timerHeap implements [heap.Interface]: the first time is on top.
-type timerHeap[T any] []*timer[T]
+type timerHeap[T any] []*alarm[T]
 
-func (h *timerHeap[T]) set(t *timer[T], at time.Time) {
+func (h *timerHeap[T]) set(t *alarm[T], at time.Time) {
 	switch known := t.index >= 0; {
 	case at.IsZero() && known:
 		heap.Remove(h, t.index)
@@ -73,7 +73,7 @@ func (h *timerHeap[T]) pop(now time.Time) (owner T, ok bool) {
 	if len(*h) == 0 || now.Before((*h)[0].at) {
 		return owner, false
 	}
-	return heap.Pop(h).(*timer[T]).owner, true //nolint:forcetypeassert // nothing else is in it
+	return heap.Pop(h).(*alarm[T]).owner, true //nolint:forcetypeassert // nothing else is in it
 }
 
 func (h timerHeap[T]) Len() int           { return len(h) }
@@ -86,7 +86,7 @@ func (h timerHeap[T]) Swap(i, j int) {
 
 // Push implements [heap.Interface].
 func (h *timerHeap[T]) Push(x any) {
-	t := x.(*timer[T]) //nolint:forcetypeassert // nothing else is pushed
+	t := x.(*alarm[T]) //nolint:forcetypeassert // nothing else is pushed
 	t.index = len(*h)
 	*h = append(*h, t)
 }

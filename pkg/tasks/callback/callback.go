@@ -39,6 +39,6 @@ func (r Runner) lookup(env tasks.Env) (tasks.Callback, error) {
 }
 
 func (r Runner) run(env tasks.Env) tasks.Run {
-	return tasks.Run{Task: env.Task, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token",
+	return tasks.Run{Identity: env.Identity, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token",
 		env.Start.Token)}
 }

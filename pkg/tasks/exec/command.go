@@ -47,5 +47,5 @@ func (r Runner) command(env tasks.Env, more tasks.Variables) (tasks.Command, err
 	maps.DeleteFunc(base, func(name, _ string) bool { return withheld(name) })
 	maps.Copy(base, set)
 	maps.Copy(base, own)
-	return tasks.Command{Args: args, Env: base.List(), Dir: dir}, nil
+	return tasks.Command{Args: args, Environ: base.List(), Dir: dir}, nil
 }

@@ -64,7 +64,7 @@ func (r Runner) start(ctx context.Context, env tasks.Env) (tasks.Child, *readine
 	if err != nil {
 		return nil, nil, err
 	}
-	command.Env = append(command.Env, ready.environ()...)
+	command.Environ = append(command.Environ, ready.environ()...)
 	child, err := env.Processes.Start(ctx, command)
 	if err != nil {
 		ready.close()

@@ -359,7 +359,7 @@ type sender struct {
 
 func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
 	return tasks.Env{
-		Task: task, Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q, Status: q,
+		Identity: task.Identity(), Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q, Status: q,
 		Environ: func() []string { return q.environ },
 	}
 }

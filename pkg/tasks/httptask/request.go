@@ -137,8 +137,8 @@ func (r Runner) authorize(request *http.Request, env tasks.Env) error {
 
 // describe sets what the endpoint needs to know. Nothing that the task's headers say wins over it.
 func describe(header http.Header, env tasks.Env, m message) {
-	header.Set("Shardctl-Task", env.Task.Name)
-	header.Set("Shardctl-Group", env.Task.Group)
+	header.Set("Shardctl-Task", env.Name)
+	header.Set("Shardctl-Group", env.Group)
 	header.Set("Shardctl-Key", string(env.Lease.Key()))
 	header.Set("Shardctl-Fencing-Token", strconv.FormatInt(m.start.Token, 10))
 	header.Set("Shardctl-Instance", env.Instance)

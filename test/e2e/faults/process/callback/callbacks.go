@@ -89,7 +89,7 @@ func stampFor(ctx context.Context, s settings, run tasks.Run, d time.Duration) e
 // stamp records that this run is alive until ctx ends.
 func stamp(ctx context.Context, s settings, run tasks.Run) error {
 	w, err := history.Create(os.Getenv("RECORD_DIR"), history.Header{
-		Key: string(run.Task.Key()), Token: run.Token, Session: run.Lease.Session(), Instance: s.instance, PID: os.Getpid(),
+		Key: string(run.Key()), Token: run.Token, Session: run.Lease.Session(), Instance: s.instance, PID: os.Getpid(),
 	}, now())
 	if err != nil {
 		return err

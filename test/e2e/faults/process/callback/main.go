@@ -76,8 +76,10 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 		return err
 	}
 	supervisor, err := tasks.NewSupervisor(tasks.Config{ //nolint:contextcheck // its loop lives until Close
-		Instance: s.instance, Lease: s.lease, Registry: registry, Logger: log, StuckAfter: 500 * time.Millisecond,
-		OnStuck: func(t tasks.Task, _ time.Time) { log.Info("StopStuck", "key", t.Key()) },
+		Instance: s.instance, Lease: s.lease, Registry: registry, Logger: log, Alarms: tasks.Alarms{
+			StuckAfter: 500 * time.Millisecond,
+			OnStuck:    func(t tasks.Task, _ time.Time) { log.Info("StopStuck", "key", t.Key()) },
+		},
 	})
 	if err != nil {
 		return err

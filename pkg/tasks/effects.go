@@ -1,0 +1,43 @@
+package tasks
+
+import "time"
+
+// effects are what is to be done, in this order. The zero value is nothing.
+type effects struct {
+	cut     error         // the run is to be told to stop, for this reason
+	ended   []runCount    // runs to be counted
+	missed  time.Duration // so late came a tick that is not run
+	invalid error         // the task cannot run at all
+	fresh   bool          // it begins again: nothing is left of what ran before
+	note    bool          // the lease is to be told the status, if it knows another
+	run     bool          // the start is to be run
+	leave   bool          // the runner is to take leave
+	over    error         // nothing is left; what the task ended with
+}
+
+// runCount is one run that ended.
+type runCount struct {
+	result Result
+	took   time.Duration
+	err    error
+}
+
+// and is both effects, as one.
+func (fx effects) and(more effects) effects {
+	fx.ended = append(fx.ended, more.ended...)
+	fx.missed = max(fx.missed, more.missed)
+	fx.fresh = fx.fresh || more.fresh
+	fx.note = fx.note || more.note
+	fx.run = fx.run || more.run
+	fx.leave = fx.leave || more.leave
+	if more.cut != nil {
+		fx.cut = more.cut
+	}
+	if more.invalid != nil {
+		fx.invalid = more.invalid
+	}
+	if more.over != nil {
+		fx.over = more.over
+	}
+	return fx
+}

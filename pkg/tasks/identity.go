@@ -1,0 +1,13 @@
+package tasks
+
+import "github.com/shardctl/shardctl/pkg/elect"
+
+// Identity says which task a run is of: its group and name, its place in the braces of its name (empty without
+// braces) and its labels, which must not be changed.
+type Identity struct {
+	Group, Name, Index string
+	Labels             map[string]string
+}
+
+// Key is what is locked for the task.
+func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }

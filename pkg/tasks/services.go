@@ -1,0 +1,60 @@
+package tasks
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Lease is what a run may ask about its hold on the key. Its methods may be called concurrently.
+type Lease interface {
+	Key() elect.Key
+	Session() string
+	// Valid says whether work may go on now.
+	Valid() bool
+	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must
+	// have ended.
+	Deadline() time.Time
+	// Save stores a value with the key, for its next holder: a checkpoint. A holder with a larger token has the last
+	// word.
+	Save(ctx context.Context, value []byte) error
+	// Load returns what was saved last, and the token it was saved under; nil and 0 when nothing was.
+	Load(ctx context.Context) (value []byte, token int64, err error)
+}
+
+// Processes starts commands, each as a process group of its own.
+type Processes interface {
+	// Start starts a command, of which only Args, Env, Dir and Stdin are looked at: its outputs go to the task's
+	// log. It waits for its turn when many commands are starting. On an error nothing of the command is left. End
+	// must be called in the end.
+	Start(ctx context.Context, c Command) (Child, error)
+}
+
+// Child is a command that a run has started.
+type Child interface {
+	// Exited is closed when the command itself has ended.
+	Exited() <-chan struct{}
+	// End stops what is left of the command, in the way and time that the task's stop says, and returns when nothing
+	// of it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline.
+	End(ctx context.Context) Ending
+}
+
+// HTTP gives clients for requests. Its methods may be called concurrently.
+type HTTP interface {
+	// Client gives a client that checks servers against the PEM certificates in caFile; empty: the system's.
+	// Redirects are not followed.
+	Client(caFile string) (*http.Client, error)
+	// Turn waits for one of the places for simultaneous starts; done gives it back.
+	Turn(ctx context.Context) (done func(), err error)
+}
+
+// Status takes what a run says about itself, for people. Calls never block, and cost a write only where something
+// has changed.
+type Status interface {
+	// Running says that what was starting runs now.
+	Running()
+	// Trouble says that it runs, and what is wrong with it.
+	Trouble(err error)
+}
