@@ -113,3 +113,12 @@ func (d *documents) decodeSession(doc store.Doc) record.Session {
 	d.malformed.note(d.log, doc, err)
 	return s
 }
+
+// loadValue returns the value's document, which holds the token as its count; the zero document when there is none.
+func (d *documents) loadValue(ctx context.Context, key Key) (store.Doc, error) {
+	res, err := d.store.Read(ctx, store.KindValue, string(key))
+	if err != nil || len(res.Docs) == 0 {
+		return store.Doc{}, err
+	}
+	return res.Docs[0], nil
+}

@@ -43,8 +43,6 @@ type Elect interface {
 	Close(ctx context.Context) error
 }
 
-var _ Elect = (*Elector)(nil)
-
 // LockOptions are what [Elector.LockWith] can do beside Lock. The zero value is Lock.
 type LockOptions struct {
 	// Wait is how long to wait for a key that another holds; 0: not at all. It must not be negative.

@@ -4,13 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
-
-	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // Elector is one process's part in the protocol: a session with one heartbeat for all its keys, the keys it holds, and
@@ -23,26 +16,7 @@ type Elector struct {
 	loop *loop // touched by its own goroutine only
 }
 
-// core is what the loop shares with everything else. Nothing in it changes but by its own methods.
-type core struct {
-	*documents
-	cfg     Config
-	p       protocol.Params
-	clock   Clock
-	log     logr.Logger
-	box     *mailbox
-	times   *storeClock
-	lease   atomic.Pointer[validity]
-	view    atomic.Pointer[cluster.View]
-	changed waiters.Broadcast
-}
-
-// validity is what leases need to know, readable without the loop.
-type validity struct {
-	session string
-	open    bool
-	acked   protocol.Instant
-}
+var _ Elect = (*Elector)(nil)
 
 // New makes an Elector. It checks the configuration, all of it, and touches nothing else.
 func New(cfg Config) (*Elector, error) {
@@ -51,14 +25,7 @@ func New(cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{
-		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
-		box: newMailbox(), times: &storeClock{local: cfg.Clock}, changed: waiters.NewBroadcast(),
-	}
-	c.documents = &documents{store: timedStore{cfg.Store, c.times}, op: p.Op, log: c.log}
-	c.lease.Store(&validity{})
-	c.view.Store(&cluster.View{})
-	return &Elector{core: c}, nil
+	return &Elector{core: newCore(cfg, p)}, nil
 }
 
 // Start makes an Elector and starts it, as [Elector.Start] does.

@@ -6,11 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	n       *loop
+	c       *calls
+	keeper  keeper
 	key     Key
 	session string
 	token   atomic.Int64
@@ -21,8 +24,23 @@ type Lease struct {
 	status TaskStatus
 }
 
-func newLease(n *loop, key Key, token int64, status TaskStatus) *Lease {
-	l := &Lease{n: n, key: key, session: n.Session.ID(), status: status}
+// keeper holds keys, for leases. Its methods are called in the loop.
+type keeper interface {
+	// report notes the lease's status in the lock.
+	report(l *Lease)
+	// advance asks for a new token.
+	advance(l *Lease, status TaskStatus, done chan<- advanceResult)
+	// writerID names a write of the session.
+	writerID() store.WriterID
+}
+
+type advanceResult struct {
+	token int64
+	err   error
+}
+
+func newLease(c *calls, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{c: c, keeper: keeper, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
 }
@@ -39,18 +57,18 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	v := l.n.lease.Load()
-	return !l.lost.Load() && v.open && v.session == l.session && !l.n.clock.Now().Reached(v.acked, l.n.p.Renew)
+	v := l.c.lease.Load()
+	return !l.lost.Load() && v.open && v.session == l.session && !l.c.clock.Now().Reached(v.acked, l.c.p.Renew)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	v := l.n.lease.Load()
+	v := l.c.lease.Load()
 	if l.lost.Load() || v.session != l.session {
 		return time.Time{}
 	}
-	return time.Now().Add(l.n.p.Hard - l.n.clock.Now().HolderElapsed(v.acked))
+	return time.Now().Add(l.c.p.Hard - l.c.clock.Now().HolderElapsed(v.acked))
 }
 
 // Status is what the lock says of the work, as this holder last reported it or an earlier one left it.
@@ -64,15 +82,11 @@ func (l *Lease) Status() TaskStatus {
 // before the run ended, in the same write. It does not wait. A status with a text beyond MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.n.log.Error(err, "A status is not noted", "key", l.key)
+		l.c.log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.n.box.postSoon(func() {
-		if l.current() {
-			l.n.Leases.Report(l.key, l.Status(), l.n.clock.Now())
-		}
-	})
+	l.c.box.postSoon(func() { l.keeper.report(l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -82,7 +96,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	if !l.n.box.post(func() { l.advance(status, done) }) {
+	if !l.c.box.post(func() { l.keeper.advance(l, status, done) }) {
 		return 0, ErrClosed
 	}
 	select {
@@ -90,25 +104,8 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.n.box.over:
+	case <-l.c.box.over:
 		return 0, ErrClosed
-	}
-}
-
-// advance is Advance in the loop.
-func (l *Lease) advance(status TaskStatus, done chan<- advanceResult) {
-	n := l.n
-	switch {
-	case !l.current() || l.lost.Load() || !n.Leases.Keeps(l.key):
-		done <- advanceResult{err: ErrLeaseLost}
-	case n.Leases.Advancing(l.key):
-		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
-	case !n.Leases.Running(l.key):
-		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
-	default:
-		l.setStatus(status)
-		n.runs.get(l.key).advance = done
-		n.Leases.Advance(l.key, status, n.Moment())
 	}
 }
 
@@ -120,10 +117,4 @@ func (l *Lease) setStatus(status TaskStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.status = status
-}
-
-// current says whether the lease is still the one its key is held by.
-func (l *Lease) current() bool {
-	r := l.n.runs.get(l.key)
-	return r != nil && r.lease == l
 }

@@ -32,11 +32,13 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 	l := &loop{
 		core: c, cache: cache.New(c.p, c.clock.Now()), calls: &calls{core: c, ctx: ctx}, cancel: cancel,
 	}
-	l.runs = newRuns(l)
+	l.runs = newRuns(l.calls)
+	l.runs.reserved = l.takeReserved
 	l.Node = node.New(node.Config{
-		Params: c.p, Member: c.cfg.Member, Predecessors: c.predecessors(), NewID: uuid.NewString, Log: c.log,
+		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString, Log: c.log,
 		Clock: c.times, Store: l.calls, Runs: l.runs, Cache: l.cache, Observer: observer{c},
 	})
+	l.runs.node = l.Node
 	return l
 }
 
@@ -44,7 +46,7 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 func (l *loop) run(ctx context.Context) {
 	l.calls.work.Go(func() { l.runs.dog.watch(l.calls.ctx, &l.calls.work, l.cfg.OnStuck) })
 	l.ended = l.loop(ctx)
-	l.page.publish(l, true)
+	l.page.publish(l.core, l.Node, l.cache, true)
 	l.cancel(ErrClosed)
 	close(l.box.over)
 	l.calls.work.Wait()
@@ -73,7 +75,7 @@ func (l *loop) loop(ctx context.Context) error {
 		}
 		l.runs.expire()
 		l.Tick()
-		l.page.publish(l, false)
+		l.page.publish(l.core, l.Node, l.cache, false)
 		switch ended, unheard := l.Over(); {
 		case ended:
 			l.lastIncrements()
@@ -127,5 +129,15 @@ func (l *loop) claim(lock record.Lock, opts LockOptions, run Runnable, started c
 		answer(false, ErrCapReached)
 	case leases.Invalid:
 		answer(false, store.ErrUnavailable)
+	}
+}
+
+// takeReserved claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
+func (l *loop) takeReserved(lock record.Lock) {
+	if l.takes == nil {
+		return
+	}
+	if run := l.takes(lock.Key); run != nil {
+		l.claim(lock, LockOptions{adopt: true}, run, nil)
 	}
 }

@@ -3,6 +3,8 @@ package elect
 import (
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -16,16 +18,16 @@ type Predecessor struct {
 	Remote map[Key]time.Duration
 }
 
-// predecessors are those of the configuration whose remote leases a document can hold. The others are left to the lease, like anyone.
-func (c *core) predecessors() []liveness.Predecessor {
+// predecessors are those of the configuration whose remote leases a document can hold. The others are left to the lease, as any other is.
+func predecessors(of []Predecessor, log logr.Logger) []liveness.Predecessor {
 	var all []liveness.Predecessor
-	for _, p := range c.cfg.Predecessors {
+	for _, p := range of {
 		remote := make(map[Key]int64, len(p.Remote))
 		for key, left := range p.Remote {
 			remote[key] = left.Milliseconds()
 		}
 		if err := (record.Session{Remote: remote}).Validate(); err != nil {
-			c.log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
+			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
 			continue
 		}
 		all = append(all, liveness.Predecessor{Session: p.Session, Remote: remote})

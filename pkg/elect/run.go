@@ -23,12 +23,12 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	n := lease.n
-	ctx, cancel := context.WithCancelCause(context.WithValue(n.calls.ctx, insideRun{n.core}, lease.key))
+	c := lease.c
+	ctx, cancel := context.WithCancelCause(context.WithValue(c.ctx, insideRun{c.core}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
-	n.calls.work.Go(func() {
+	c.work.Go(func() {
 		err := errGoexit
 		defer func() {
 			r.mu.Lock()
@@ -39,7 +39,7 @@ func (r *goRun) Start(lease *Lease, ended func(error)) {
 		}()
 		limited, stop := withMaxHold(ctx, r.limit)
 		defer stop()
-		err = n.guarded(limited, lease, r.run)
+		err = guarded(limited, lease, r.run)
 	})
 }
 
@@ -63,12 +63,21 @@ func withMaxHold(ctx context.Context, limit time.Duration) (context.Context, con
 }
 
 // guarded calls run and turns a panic into an error: one task never takes the replica down.
-func (c *core) guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
+func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			c.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			lease.c.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)
+}
+
+// insideRun marks the contexts of runs.
+type insideRun struct{ c *core }
+
+// runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
+func runKey(ctx context.Context, c *core) (Key, bool) {
+	key, ok := ctx.Value(insideRun{c}).(Key)
+	return key, ok
 }

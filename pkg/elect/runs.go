@@ -1,7 +1,6 @@
 package elect
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -15,10 +14,12 @@ var _ node.Runs = (*runs)(nil)
 
 // runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop touches them.
 type runs struct {
-	n      *loop
-	dog    *watchdog
-	keys   map[Key]*run
-	active int // runs that have not returned
+	c        *calls
+	node     *node.Node // set once there is one
+	dog      *watchdog
+	keys     map[Key]*run
+	active   int                    // runs that have not returned
+	reserved func(lock record.Lock) // claims what was handed over
 }
 
 // run is the work of one key.
@@ -37,13 +38,10 @@ type lockResult struct {
 	err error
 }
 
-type advanceResult struct {
-	token int64
-	err   error
-}
+var _ keeper = (*runs)(nil)
 
-func newRuns(n *loop) *runs {
-	return &runs{n: n, dog: newWatchdog(n.p, n.clock, &n.lease), keys: map[Key]*run{}}
+func newRuns(c *calls) *runs {
+	return &runs{c: c, dog: newWatchdog(c.p, c.clock, &c.lease), keys: map[Key]*run{}}
 }
 
 // Count implements [node.Runs].
@@ -59,7 +57,7 @@ func (rs *runs) expect(key Key, first Runnable, started chan<- lockResult) {
 // Start implements [node.Runs].
 func (rs *runs) Start(s leases.Start, status TaskStatus) {
 	r := rs.get(s.Key)
-	r.lease = newLease(rs.n, s.Key, s.Token, status)
+	r.lease = newLease(rs.c, rs, rs.node.Session.ID(), s.Key, s.Token, status)
 	rs.begin(r, r.first)
 	r.answer(true, nil)
 }
@@ -74,9 +72,9 @@ func (rs *runs) begin(r *run, next Runnable) {
 	rs.dog.add(a)
 	next.Start(r.lease, func(err error) {
 		rs.dog.remove(a)
-		rs.n.box.postSoon(func() {
+		rs.c.box.postSoon(func() {
 			if err != nil {
-				rs.n.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+				rs.c.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
 			rs.returned(r, a)
 		})
@@ -95,8 +93,8 @@ func (rs *runs) expire() {
 
 func (rs *runs) expireOne(r *run) {
 	for _, a := range r.active {
-		if a.expired.Load() && rs.n.Leases.Running(r.key) {
-			rs.n.Leases.Expire(r.key, rs.n.Moment())
+		if a.expired.Load() && rs.node.Leases.Running(r.key) {
+			rs.node.Leases.Expire(r.key, rs.node.Moment())
 			return
 		}
 	}
@@ -115,7 +113,7 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 	}
 	l := r.lease
 	l.lost.Store(true) // nobody who kept it may take it for valid when another has the key
-	rs.n.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.n.Moment())
+	rs.node.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
 }
 
 // causes are the errors of the causes of a stop.
@@ -135,9 +133,41 @@ func (rs *runs) Stop(key Key, cause leases.Cause) {
 // Stuck implements [node.Runs].
 func (rs *runs) Stuck(keys []Key) {
 	if len(keys) > 0 {
-		rs.n.cfg.OnStuck(keys)
+		rs.c.cfg.OnStuck(keys)
 	}
 }
+
+// current says whether the lease is still the one its key is held by.
+func (rs *runs) current(l *Lease) bool {
+	r := rs.get(l.key)
+	return r != nil && r.lease == l
+}
+
+// report implements [keeper].
+func (rs *runs) report(l *Lease) {
+	if rs.current(l) {
+		rs.node.Leases.Report(l.key, l.Status(), rs.c.clock.Now())
+	}
+}
+
+// advance implements [keeper].
+func (rs *runs) advance(l *Lease, status TaskStatus, done chan<- advanceResult) {
+	switch held := rs.node.Leases; {
+	case !rs.current(l) || l.lost.Load() || !held.Keeps(l.key):
+		done <- advanceResult{err: ErrLeaseLost}
+	case held.Advancing(l.key):
+		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
+	case !held.Running(l.key):
+		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
+	default:
+		l.setStatus(status)
+		rs.get(l.key).advance = done
+		held.Advance(l.key, status, rs.node.Moment())
+	}
+}
+
+// writerID implements [keeper].
+func (rs *runs) writerID() store.WriterID { return rs.node.Session.IDs().Next() }
 
 // Advanced implements [node.Runs].
 func (rs *runs) Advanced(a leases.Advanced) {
@@ -173,14 +203,9 @@ func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 	}
 }
 
-// Reserved implements [node.Runs]: it claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
+// Reserved implements [node.Runs].
 func (rs *runs) Reserved(lock record.Lock) {
-	if rs.n.takes == nil {
-		return
-	}
-	if run := rs.n.takes(lock.Key); run != nil {
-		rs.n.claim(lock, LockOptions{adopt: true}, run, nil)
-	}
+	rs.reserved(lock)
 }
 
 // whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started: nil, another
@@ -213,14 +238,5 @@ func (rs *runs) abandon(key Key, started chan<- lockResult) {
 		return // answered
 	}
 	r.answer(false, nil)
-	rs.n.Leases.Release(key, leases.Release{}, rs.n.Moment())
-}
-
-// insideRun marks the contexts of runs.
-type insideRun struct{ c *core }
-
-// runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
-func runKey(ctx context.Context, c *core) (Key, bool) {
-	key, ok := ctx.Value(insideRun{c}).(Key)
-	return key, ok
+	rs.node.Leases.Release(key, leases.Release{}, rs.node.Moment())
 }

@@ -15,7 +15,7 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 	}
 	token := l.Token()
 	for {
-		was, err := l.n.loadValue(ctx, l.key)
+		was, err := l.c.loadValue(ctx, l.key)
 		if err != nil {
 			return err
 		}
@@ -23,13 +23,13 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 			return fmt.Errorf("save value of %s: %w", l.key, ErrLeaseLost)
 		}
 		var id store.WriterID
-		if err := l.n.box.ask(ctx, func() { id = l.n.Session.IDs().Next() }); err != nil {
+		if err := l.c.box.ask(ctx, func() { id = l.keeper.writerID() }); err != nil {
 			return err
 		}
 		doc := store.Doc{
 			Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: was.Rev + 1, WriterID: id, Count: token, Body: value,
 		}
-		outs, err := l.n.store.Apply(ctx, store.Change{IfRev: was.Rev, Doc: doc})
+		outs, err := l.c.store.Apply(ctx, store.Change{IfRev: was.Rev, Doc: doc})
 		switch {
 		case err != nil:
 			return fmt.Errorf("save value of %s: %w", l.key, err)
@@ -47,15 +47,6 @@ const MaxValue = store.MaxBody
 // Load returns the value that this holder or an earlier one saved, and the token it was saved under; nil and 0 when
 // there is none.
 func (l *Lease) Load(ctx context.Context) (value []byte, token int64, err error) {
-	was, err := l.n.loadValue(ctx, l.key)
+	was, err := l.c.loadValue(ctx, l.key)
 	return was.Body, was.Count, err
-}
-
-// loadValue returns the value's document, which holds the token as its count; the zero document when there is none.
-func (c *core) loadValue(ctx context.Context, key Key) (store.Doc, error) {
-	res, err := c.store.Read(ctx, store.KindValue, string(key))
-	if err != nil || len(res.Docs) == 0 {
-		return store.Doc{}, err
-	}
-	return res.Docs[0], nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -43,34 +44,34 @@ func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(n *loop, last bool) {
-	now := n.clock.Now()
+func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool) {
+	now := c.clock.Now()
 	p.note(n.Changes())
-	before := n.view.Load()
+	before := c.view.Load()
 	stale, draining := n.Peers.Reach.Away(n.Session.Machine(), now), n.Session.Draining(now)
-	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(n.cache.Size()))) {
+	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
-		n.log.Info("Whether the store answers has changed", "reachable", !stale)
+		c.log.Info("Whether the store answers has changed", "reachable", !stale)
 	}
 	v := &cluster.View{
 		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
-		Open: n.Session.Valid(now), Draining: draining, Loaded: n.cache.Loaded(), Stale: stale,
+		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    n.times.now(), Outage: n.Peers.Reach.SinceOutage(now),
+		Now:    c.times.now(), Outage: n.Peers.Reach.SinceOutage(now),
 		Locks: before.Locks, Held: map[Key]cluster.Held{},
-		Overrides: n.cache.Overrides(), Sessions: sessionViews(n, now),
+		Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
 	if p.locks || before.Locks == nil {
-		v.Locks = n.cache.Locks()
+		v.Locks = known.Locks()
 	}
 	for key, h := range n.Leases.Held() {
 		v.Held[key] = cluster.Held{Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next}
 	}
 	p.dirty, p.locks, p.last = false, false, now
-	n.view.Store(v)
-	n.changed.Wake()
+	c.view.Store(v)
+	c.changed.Wake()
 }
 
 func (p *publisher) note(c node.Changes) {
@@ -80,7 +81,7 @@ func (p *publisher) note(c node.Changes) {
 	}
 }
 
-func sessionViews(n *loop, now protocol.Instant) []cluster.Session {
+func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
 	own := cluster.Session{ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true, Age: now.HolderElapsed(m.Acked)}
 	switch {
@@ -91,11 +92,11 @@ func sessionViews(n *loop, now protocol.Instant) []cluster.Session {
 	}
 	views := []cluster.Session{own}
 	for _, s := range n.Peers.Sessions(now) {
-		member, known := n.cache.Member(s.ID)
-		if !known {
+		member, read := known.Member(s.ID)
+		if !read {
 			member.Instance = s.Instance
 		}
-		views = append(views, cluster.Session{ID: s.ID, State: s.State, Member: member, Known: known, Age: s.Age, Remote: s.Remote})
+		views = append(views, cluster.Session{ID: s.ID, State: s.State, Member: member, Known: read, Age: s.Age, Remote: s.Remote})
 	}
 	slices.SortFunc(views, func(a, b cluster.Session) int {
 		return cmp.Or(cmp.Compare(a.Member.Instance, b.Member.Instance), cmp.Compare(a.ID, b.ID))

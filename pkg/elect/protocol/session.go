@@ -60,12 +60,13 @@ type Session struct {
 	NotTill  Instant // no repeat before, after a failure
 	Reading  bool    // a read of the own document is under way
 	Look     bool    // a refusal is to be understood by a read
-	Cancel   bool    // CancelTasks was said since the last acknowledged beat
-	Kill     bool    // KillTasks likewise
-	Hard     bool    // HardStop likewise
+	Said             // since the last acknowledged beat
 	FoundRev int64   // Ending: the revision to mark dead at
 	Forgot   bool    // a read showed the document below the revision acknowledged
 }
+
+// Said is which deadlines were said to have come: each is said once.
+type Said struct{ Cancel, Kill, Hard bool }
 
 // SessionEventKind is what happened to a session.
 type SessionEventKind uint8
@@ -175,7 +176,7 @@ func (s Session) acknowledge(w SessionWrite) (Session, []SessionAction) {
 	s.Rev, s.Beat, s.Acked = w.NewRev, w.Beat, w.FirstSent
 	s.SaysDrn = w.State == Draining
 	s.Phase = Open
-	s.Cancel, s.Kill, s.Hard = false, false, false
+	s.Said = Said{}
 	return s, []SessionAction{{Kind: Renewed, Acked: s.Acked}}
 }
 
