@@ -16,7 +16,7 @@ import (
 // Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a session
 // that died without being marked dead is shown as live.
 func Look(ctx context.Context, s *config.Settings, db store.Store, version string) (*status.Snapshot, error) {
-	view := &cluster.View{Loaded: true, Locks: map[elect.Key]record.Lock{}}
+	view := &cluster.View{Loaded: true, Locks: map[elect.Key]*record.Lock{}}
 	if err := lookAtSessions(ctx, db, view); err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 		}
 		for _, d := range res.Docs {
 			if lock, err := record.LockFrom(d); err == nil {
-				view.Locks[lock.Key] = lock
+				view.Locks[lock.Key] = &lock
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func (m material) lock(key elect.Key) record.Lock {
 	if m.view == nil {
 		return record.Lock{Key: key}
 	}
-	return m.view.Locks[key]
+	return m.view.Lock(key)
 }
 
 // lists are the tasks, locks and groups of a snapshot, not yet in order.

@@ -60,13 +60,13 @@ func session(id, instance string, state record.SessionState) cluster.Session {
 	}
 }
 
-func lockOf(key elect.Key, owner, state string) record.Lock {
-	return record.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: record.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
+func lockOf(key elect.Key, owner, state string) *record.Lock {
+	return &record.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: record.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
 }
 
-func viewOf(locks ...record.Lock) *cluster.View {
+func viewOf(locks ...*record.Lock) *cluster.View {
 	v := &cluster.View{
-		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]record.Lock{}, Held: map[elect.Key]cluster.Held{},
+		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]*record.Lock{}, Held: map[elect.Key]cluster.Held{},
 		Sessions: []cluster.Session{session("A", "a", record.Live), session("B", "b", record.Live), session("C", "c", record.Dead)},
 	}
 	for _, l := range locks {
@@ -78,7 +78,7 @@ func viewOf(locks ...record.Lock) *cluster.View {
 func TestTaskStates(t *testing.T) {
 	const key = elect.Key("g/t1")
 	failed, done := &elect.RunOutcome{Error: "exit status 3"}, &elect.RunOutcome{Succeeded: true}
-	parked := func(o *elect.RunOutcome) record.Lock {
+	parked := func(o *elect.RunOutcome) *record.Lock {
 		l := lockOf(key, "", "failed")
 		l.Suspended, l.Status.Outcome = true, o
 		return l
@@ -86,7 +86,7 @@ func TestTaskStates(t *testing.T) {
 	given := lockOf(key, "", "")
 	given.From, given.Reason = "b", record.ReasonDrain
 	for name, test := range map[string]struct {
-		lock    record.Lock
+		lock    *record.Lock
 		change  func(*cluster.View)
 		reason  string // of the plan, why the key is unassigned
 		want    status.TaskState
@@ -117,7 +117,7 @@ func TestTaskStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			view := viewOf()
-			if test.lock.Key != "" {
+			if test.lock != nil {
 				view.Locks[key] = test.lock
 			}
 			if test.change != nil {
@@ -296,7 +296,6 @@ func TestProblems(t *testing.T) {
 	set := func(v *cluster.View, state string, restarts int, lastError string) {
 		l := v.Locks["g/t1"]
 		l.Status.State, l.Status.Restarts, l.Status.LastError = state, restarts, lastError
-		v.Locks["g/t1"] = l
 	}
 	set(looping, "backoff", 3, "exit status 3")
 	set(young, "backoff", 2, "exit status 3")

@@ -35,7 +35,7 @@ func ended(v *cluster.View, keys []elect.Key) (all bool, failed int) {
 		return false, 0
 	}
 	for _, key := range keys {
-		outcome := v.Locks[key].Status.Outcome
+		outcome := v.Lock(key).Status.Outcome
 		if outcome == nil || rerunAt(v, key) > outcome.At {
 			return false, 0
 		}

@@ -23,7 +23,7 @@ import (
 // TestEnded holds that tasks have ended when the store holds their outcomes, whatever they look like.
 func TestEnded(t *testing.T) {
 	keys := []elect.Key{"g/t1", "g/t2"}
-	with := func(key elect.Key, owner string, suspended bool, outcome *elect.RunOutcome) record.Lock {
+	with := func(key elect.Key, owner string, suspended bool, outcome *elect.RunOutcome) *record.Lock {
 		l := lockOf(key, owner, "done")
 		l.Suspended, l.Status.Outcome = suspended, outcome
 		return l

@@ -20,7 +20,7 @@ func TestClientsTakeNoPart(t *testing.T) {
 	view := &cluster.View{
 		Session: "a", Instance: "a", Open: true, Loaded: true, Outage: -1,
 		Sessions: []cluster.Session{member("a", map[string]string{"g": "1"})},
-		Locks:    map[elect.Key]record.Lock{}, Held: map[elect.Key]cluster.Held{"g/gone": {}},
+		Locks:    map[elect.Key]*record.Lock{}, Held: map[elect.Key]cluster.Held{"g/gone": {}},
 	}
 	past := history{}.follow(view, declared, now)
 	client := member("lock", nil)

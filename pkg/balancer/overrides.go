@@ -32,7 +32,7 @@ func overridesOf(v *cluster.View) overrides {
 }
 
 // reruns says whether a rerun was asked for after the outcome that the lock keeps.
-func (o overrides) reruns(lock record.Lock) bool {
+func (o overrides) reruns(lock *record.Lock) bool {
 	asked, ok := o.rerun[lock.Key]
 	return ok && asked.At > lock.Status.Outcome.At
 }

@@ -46,7 +46,7 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 				declared[k.Key] = true
 				state.Hold = holdOf(held)
 			} else {
-				lock := s.view.Locks[k.Key]
+				lock := s.view.Lock(k.Key)
 				state.Taken, state.Fresh = s.taken(lock.Session), lock.Token == 0
 			}
 			if state.Hold == Running && planned != me {

@@ -59,8 +59,8 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 	if pin, pinned := s.overrides.pins[k.Key]; pinned {
 		key.Pin, key.Strict = pin.To, pin.Strict
 	}
-	lock, ok := s.view.Locks[k.Key]
-	if !ok {
+	lock := s.view.Locks[k.Key]
+	if lock == nil {
 		return key
 	}
 	key.Owner, key.Reserved = lock.Session, lock.Next
@@ -78,7 +78,7 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 }
 
 // waitsFor says whether a key still waits for the instance that released it when it stopped.
-func (s *situation) waitsFor(lock record.Lock) (instance string, waits bool) {
+func (s *situation) waitsFor(lock *record.Lock) (instance string, waits bool) {
 	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != record.ReasonShutdown {
 		return "", false
 	}
@@ -116,7 +116,7 @@ func (s *situation) closeToStrangers(in *Input, g DeclaredGroup) {
 		if owned == nil {
 			owned = map[string]int{}
 			for _, k := range g.Keys {
-				owned[s.view.Locks[k.Key].Session]++
+				owned[s.view.Lock(k.Key).Session]++
 			}
 		}
 		m.capTo(g.Name, owned[m.ID])

@@ -19,7 +19,7 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 
 		const (
 			cut    = iota // nothing gets through

@@ -106,7 +106,7 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 			if !known {
 				lock = record.Lock{Key: key}
 			}
-			if seen != nil && seen.Locks[key].Rev != lock.Rev {
+			if seen != nil && seen.Lock(key).Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
 			l.claim(lock, opts, run(key), nil)

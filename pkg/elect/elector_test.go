@@ -270,7 +270,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance}); err != nil {
 			t.Fatal(err)
 		}
-		took := eventually(t, time.Second, "b sees it reserved", func() bool { return b.View().Locks["g/k"].Next == b.View().Session })
+		took := eventually(t, time.Second, "b sees it reserved", func() bool { return b.View().Lock("g/k").Next == b.View().Session })
 		if took > 200*time.Millisecond {
 			t.Errorf("seen after %v", took)
 		}
@@ -282,7 +282,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		claim(a, "a") // held off: it is reserved for b, who lives
 		claim(b, "b")
 		eventually(t, time.Second, "b runs it", func() bool { return rec.owner("g/k") == "b" })
-		if l := b.View().Locks["g/k"]; l.Reason != record.ReasonBalance || l.From != "a" {
+		if l := b.View().Lock("g/k"); l.Reason != record.ReasonBalance || l.From != "a" {
 			t.Errorf("lock says reason %s from %q", l.Reason, l.From)
 		}
 		a.stop()

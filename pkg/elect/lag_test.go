@@ -55,7 +55,7 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 					t.Helper()
 					eventually(t, lease/2, "everybody sees that "+want+" owns the key", func() bool {
 						for _, n := range all {
-							if n.View().Locks["g/k"].Instance != want {
+							if n.View().Lock("g/k").Instance != want {
 								return false
 							}
 						}

@@ -132,7 +132,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 		t.Errorf("its key runs again after %v", took)
 	}
 	eventually(t, time.Second, "the others know why", func() bool {
-		l := other.View().Locks["g/k"]
+		l := other.View().Lock("g/k")
 		return l.Reason == record.ReasonRestarted && strings.Contains(l.Message, "its container ended")
 	})
 

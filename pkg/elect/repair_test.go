@@ -52,7 +52,7 @@ func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
-		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 		deleteLock(t, db, "g/k")
 		eventually(t, lease, "b knows that a has it no more", func() bool {
 			l, ok := b.View().Locks["g/k"]
@@ -208,13 +208,13 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
 		a.claim(t, "g/late", rec.hold("a"))
-		eventually(t, time.Second, "b knows", func() bool { return b.View().Locks["g/late"].Session == a.View().Session })
+		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/late").Session == a.View().Session })
 		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "nobody" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
-		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Locks["g/k"].Session == "nobody" })
+		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Lock("g/k").Session == "nobody" })
 		eventually(t, 2*lease, "b may have it", func() bool {
 			b.claim(t, "g/k", rec.hold("b"))
 			return rec.owner("g/k") == "b"
@@ -284,10 +284,10 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 			return memstore.Verdict{}
 		})
 		a.claim(t, "g/1", rec.hold("a"))
-		eventually(t, 2*lease, "b has read slowly", func() bool { return b.View().Locks["g/1"].Session != "" })
+		eventually(t, 2*lease, "b has read slowly", func() bool { return b.View().Lock("g/1").Session != "" })
 		b.store.Fault(nil)
 		a.claim(t, "g/2", rec.hold("a"))
-		took := eventually(t, 2*lease, "b reads again", func() bool { return b.View().Locks["g/2"].Session != "" })
+		took := eventually(t, 2*lease, "b reads again", func() bool { return b.View().Lock("g/2").Session != "" })
 		if limit := lease/4 + lease/6 + time.Second; took > limit {
 			t.Errorf("b read again after %v, more than %v", took, limit)
 		}
@@ -305,7 +305,7 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "b knows a for its owner", func() bool { return b.View().Locks["g/k"].Session == a.View().Session })
+		eventually(t, time.Second, "b knows a for its owner", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 		b.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpList && c.Kind != store.KindSession {
 				return memstore.Verdict{Fault: memstore.LoseRequest}
@@ -315,7 +315,7 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k"}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Locks["g/k"].Session == "" })
+		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Lock("g/k").Session == "" })
 		deleteLock(t, db, "g/k")
 		b.store.Fault(nil)
 		eventually(t, 2*lease, "b knows that it is nobody's", func() bool {

@@ -157,7 +157,7 @@ func (s *sim) views() string {
 		v := n.elector.Cluster().View()
 		line := fmt.Sprintf("%s, session %.4s, open %v, stale %v:", n.name, v.Session, v.Open, v.Stale)
 		for _, key := range s.list.keys() {
-			l, held := v.Locks[key], v.Held[key]
+			l, held := v.Lock(key), v.Held[key]
 			line += fmt.Sprintf(" %s rev %d of %.4s next %.4s held %s,", key, l.Rev, l.Session, l.Next, held.Phase)
 		}
 		lines = append(lines, line)

@@ -23,6 +23,7 @@ var phases = map[protocol.KeyPhase]cluster.Phase{
 type publisher struct {
 	dirty  bool // something of the view has changed
 	locks  bool // and the locks have
+	held   bool // and what is held here has
 	last   protocol.Instant
 	forgot protocol.Instant // when the store last showed the own session below a revision it had acknowledged
 }
@@ -60,22 +61,25 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
 		Now:    c.times.now(), Outage: n.Peers.Reach.SinceOutage(now),
-		Locks: before.Locks, Held: map[Key]cluster.Held{},
+		Locks: before.Locks, Held: before.Held,
 		Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
 	if p.locks || before.Locks == nil {
 		v.Locks = known.Locks()
 	}
-	for key, h := range n.Leases.Held() {
-		v.Held[key] = cluster.Held{Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next}
+	if p.held || before.Held == nil {
+		v.Held = make(map[Key]cluster.Held, n.Leases.Len())
+		for key, h := range n.Leases.Held() {
+			v.Held[key] = cluster.Held{Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next}
+		}
 	}
-	p.dirty, p.locks, p.last = false, false, now
+	p.dirty, p.locks, p.held, p.last = false, false, false, now
 	c.view.Store(v)
 	c.changed.Wake()
 }
 
 func (p *publisher) note(c node.Changes) {
-	p.dirty, p.locks = p.dirty || c.View, p.locks || c.Locks
+	p.dirty, p.locks, p.held = p.dirty || c.View, p.locks || c.Locks, p.held || c.Held
 	if c.Forgot != (protocol.Instant{}) {
 		p.forgot = c.Forgot
 	}

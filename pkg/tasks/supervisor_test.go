@@ -262,6 +262,6 @@ func TestTaskThatIsNotDeclaredIsReleased(t *testing.T) {
 		n := startNode(t, s)
 		task := callbackTask()
 		n.claim(t, &task)
-		n.until(t, "the release", func() bool { v := n.View(); return v.Locks[task.Key()].Token > 0 && len(v.Held) == 0 })
+		n.until(t, "the release", func() bool { v := n.View(); return v.Lock(task.Key()).Token > 0 && len(v.Held) == 0 })
 	})
 }

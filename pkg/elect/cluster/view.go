@@ -14,15 +14,23 @@ type View struct {
 	Instance  string
 	Open      bool // the session is acknowledged and the lease valid
 	Draining  bool
-	Loaded    bool                       // members and the locks of all tracked groups have been read at least once
-	Forgot    bool                       // within the last hour the store showed the own session below a revision it had acknowledged
-	Stale     bool                       // own reads or heartbeats have failed for longer than T/4
-	Now       int64                      // the store's clock when the view was made, Unix ms
-	Outage    time.Duration              // time since the last outage of the store ended; negative: none yet
-	Sessions  []Session                  // in order of instance and session, this process's included
-	Locks     map[record.Key]record.Lock // of the tracked groups
-	Held      map[record.Key]Held        // by this process
+	Loaded    bool                        // members and the locks of all tracked groups have been read at least once
+	Forgot    bool                        // within the last hour the store showed the own session below a revision it had acknowledged
+	Stale     bool                        // own reads or heartbeats have failed for longer than T/4
+	Now       int64                       // the store's clock when the view was made, Unix ms
+	Outage    time.Duration               // time since the last outage of the store ended; negative: none yet
+	Sessions  []Session                   // in order of instance and session, this process's included
+	Locks     map[record.Key]*record.Lock // of the tracked groups; views share those that have not changed
+	Held      map[record.Key]Held         // by this process
 	Overrides []record.Override
+}
+
+// Lock is a key's lock as far as it is known; else one without an owner, at revision 0.
+func (v *View) Lock(key record.Key) record.Lock {
+	if lock := v.Locks[key]; lock != nil {
+		return *lock
+	}
+	return record.Lock{Key: key}
 }
 
 // Session is one session in a View.

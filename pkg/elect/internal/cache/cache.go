@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"maps"
 	"math"
 	"time"
 
@@ -30,6 +29,7 @@ type Cache struct {
 
 	groups    map[string]*group // those tracked
 	tracked   int               // counts the calls of Track that added a group
+	locks     locks
 	members   map[string]record.Member
 	overrides []record.Override
 	known     known
@@ -63,7 +63,8 @@ func (c *Cache) Ready() Ready {
 // New is a cache that knows nothing and wants to read everything.
 func New(p protocol.Params, now protocol.Instant) *Cache {
 	return &Cache{
-		groups: map[string]*group{}, members: map[string]record.Member{}, refresher: newRefresher(p.T, now),
+		groups: map[string]*group{}, locks: locks{all: map[record.Key]*record.Lock{}}, members: map[string]record.Member{},
+		refresher: newRefresher(p.T, now),
 	}
 }
 
@@ -80,10 +81,11 @@ func (c *Cache) Track(names ...string) {
 			c.groups[name] = g
 			continue
 		}
-		c.groups[name] = &group{since: c.tracked, locks: map[record.Key]record.Lock{}}
+		c.groups[name] = &group{since: c.tracked}
 		c.want.counters = true
 		c.known.locks = false
 	}
+	c.locks.forget(func(key record.Key) bool { return c.groups[key.Group()] == nil })
 	c.changedLocks()
 }
 
@@ -101,10 +103,10 @@ func (c *Cache) Loaded() bool { return c.known.locks }
 
 // Lock is a key's lock as known; ok is false when it is not known.
 func (c *Cache) Lock(key record.Key) (lock record.Lock, ok bool) {
-	if g := c.groups[key.Group()]; g != nil {
-		lock, ok = g.locks[key]
+	if known := c.locks.all[key]; known != nil {
+		return *known, true
 	}
-	return lock, ok
+	return lock, false
 }
 
 // Tracks says whether locks of the group are kept.
@@ -119,34 +121,15 @@ func (c *Cache) MaxRev(group string) int64 {
 }
 
 // Size is how many locks are kept.
-func (c *Cache) Size() int {
-	n := 0
-	for _, g := range c.groups {
-		n += len(g.locks)
-	}
-	return n
-}
+func (c *Cache) Size() int { return len(c.locks.all) }
 
-// Locks is a copy of all locks kept.
-func (c *Cache) Locks() map[record.Key]record.Lock {
-	if len(c.groups) == 1 {
-		for _, g := range c.groups {
-			return maps.Clone(g.locks)
-		}
-	}
-	all := make(map[record.Key]record.Lock, c.Size())
-	for _, g := range c.groups {
-		maps.Copy(all, g.locks)
-	}
-	return all
-}
+// Locks are all locks kept. Nobody changes them: what comes later is in another map.
+func (c *Cache) Locks() map[record.Key]*record.Lock { return c.locks.show() }
 
 // Each calls do for every lock kept.
 func (c *Cache) Each(do func(record.Lock)) {
-	for _, g := range c.groups {
-		for _, lock := range g.locks {
-			do(lock)
-		}
+	for _, lock := range c.locks.all {
+		do(*lock)
 	}
 }
 

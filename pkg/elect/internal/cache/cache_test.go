@@ -108,8 +108,8 @@ func TestAFailedRefreshIsWantedAgainWhole(t *testing.T) {
 
 func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
 	c := newCache(t, "g")
-	c.Put(record.Lock{Key: "g/1", Rev: 9})
-	c.Put(record.Lock{Key: "g/1", Rev: 4, Session: "b"})
+	c.Put(&record.Lock{Key: "g/1", Rev: 9})
+	c.Put(&record.Lock{Key: "g/1", Rev: 4, Session: "b"})
 	if lock, _ := c.Lock("g/1"); lock.Rev != 9 {
 		t.Errorf("revision %d", lock.Rev)
 	}
@@ -128,8 +128,8 @@ func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
 
 func TestAReservationIsAnnounced(t *testing.T) {
 	c := newCache(t, "g")
-	c.Put(record.Lock{Key: "g/1", Rev: 1, Next: "me"})
-	c.Put(record.Lock{Key: "g/2", Rev: 1, Next: "b"})
+	c.Put(&record.Lock{Key: "g/1", Rev: 1, Next: "me"})
+	c.Put(&record.Lock{Key: "g/2", Rev: 1, Next: "b"})
 	if got := c.Ready().Reserved; !slices.Equal(got, []record.Key{"g/1"}) {
 		t.Errorf("reserved: %v", got)
 	}
@@ -166,5 +166,26 @@ func TestASkewedClockWidensWhatIsReadAgain(t *testing.T) {
 	p, _ = c.Plan(at(20 * time.Second))
 	if from, _ := p.From("g", 4, 100_000); from > 20_000 {
 		t.Errorf("reads from %d", from)
+	}
+}
+
+func TestLocksThatWereShownStayAsTheyAre(t *testing.T) {
+	c := newCache(t, "g", "h")
+	c.Put(&record.Lock{Key: "g/1", Rev: 1})
+	c.Put(&record.Lock{Key: "h/1", Rev: 1})
+	before := c.Locks()
+	c.Put(&record.Lock{Key: "g/1", Rev: 2})
+	c.Put(&record.Lock{Key: "g/2", Rev: 2})
+	c.Correct("h/1", nil)
+	if len(before) != 2 || before["g/1"].Rev != 1 || before["h/1"] == nil {
+		t.Errorf("shown before, and changed: %v", before)
+	}
+	after := c.Locks()
+	if len(after) != 2 || after["g/1"].Rev != 2 || after["g/2"] == nil {
+		t.Errorf("shown after: %v", after)
+	}
+	c.Track("h")
+	if _, ok := c.Lock("g/1"); ok || c.Size() != 0 || len(after) != 2 {
+		t.Errorf("a group that is not tracked is kept: %d locks", c.Size())
 	}
 }

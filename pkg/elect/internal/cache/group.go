@@ -7,7 +7,6 @@ import (
 // group is one tracked group.
 type group struct {
 	since   int // the call of Track that added it
-	locks   map[record.Key]record.Lock
 	maxRev  int64
 	read    int64 // the store's clock at the last reading of its locks
 	count   int64 // as of then
@@ -15,16 +14,16 @@ type group struct {
 	touched bool // something says that what is known is not the newest
 }
 
-// Put takes a lock as read or written. A lower revision than known is an older reply.
-func (c *Cache) Put(lock record.Lock) {
+// Put takes a lock as read or written, which nobody changes any more. A lower revision than known is an older reply.
+func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {
 		return
 	}
-	if known, ok := g.locks[lock.Key]; ok && known.Rev > lock.Rev {
+	if known := c.locks.all[lock.Key]; known != nil && known.Rev > lock.Rev {
 		return
 	}
-	g.locks[lock.Key] = lock
+	c.locks.own()[lock.Key] = lock
 	g.maxRev = max(g.maxRev, lock.Rev)
 	c.changedLocks()
 	switch {
@@ -38,12 +37,12 @@ func (c *Cache) Put(lock record.Lock) {
 // Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision (a backup restored) or
 // nothing at all (deleted manually).
 func (c *Cache) Correct(key record.Key, found *record.Lock) {
-	if g := c.groups[key.Group()]; g != nil {
-		delete(g.locks, key)
+	if c.locks.all[key] != nil {
+		delete(c.locks.own(), key)
 		c.changedLocks()
 	}
 	if found != nil {
-		c.Put(*found)
+		c.Put(found)
 	}
 }
 

@@ -86,17 +86,11 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 
 func (c *Cache) refreshGroup(g *group, locks []record.Lock, full bool, r Reading, name string, held func(record.Key) bool) {
 	if full {
-		before := g.locks
-		g.locks = make(map[record.Key]record.Lock, len(locks))
-		for key, lock := range before {
-			if held(key) {
-				g.locks[key] = lock
-			}
-		}
+		c.locks.forget(func(key record.Key) bool { return key.Group() == name && !held(key) })
 		c.changedLocks()
 	}
 	g.loaded, g.count, g.read = true, r.Counts[name], r.Clock
 	for _, lock := range locks {
-		c.Put(lock)
+		c.Put(&lock) // a copy: one lock that stays must not keep the whole list
 	}
 }

@@ -56,7 +56,8 @@ func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
 		return Taken
 	}
 	t.seen.forget(key)
-	h := &holding{key: key, lock: c.Lock, claim: c, status: c.Lock.Status}
+	status := c.Lock.Status
+	h := &holding{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
 	t.keys[key] = h
 	t.quota.claimed(key.Group())
 	t.census.claimed()

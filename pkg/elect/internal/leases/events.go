@@ -52,9 +52,9 @@ func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool,
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = status, true
+	h.status, h.fresh = &status, true
 	h.release.Suspend = h.release.Suspend || suspend
-	if h.m.Expired && !h.claim.Adopt {
+	if h.m.Expired && !h.adopt {
 		t.Release(key, Release{}, m)
 	}
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyReturned}, m)
@@ -78,7 +78,7 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = status, true
+	h.status, h.fresh = &status, true
 	if !h.due {
 		h.due = true
 		t.reports.add(h, now)
@@ -88,7 +88,7 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 // Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the lock is absent.
 func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment) {
 	h := t.keys[key]
-	if h == nil || !h.m.Sent || h.write.made == nil || h.write.made.change.Doc.WriterID != id {
+	if h == nil || !h.m.Sent || !h.sentAs(id) {
 		return
 	}
 	switch status {
@@ -131,12 +131,12 @@ func (t *Table) Found(f Found, m protocol.Moment) {
 		t.out.Corrected = append(t.out.Corrected, Corrected{Key: f.Key})
 	default:
 		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
-		ev.Ours = h.write.made != nil && lock.WriterID == h.write.made.change.Doc.WriterID
+		ev.Ours = h.sentAs(lock.WriterID)
 		if ev.Mine {
 			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 				t.out.Acked = append(t.out.Acked, h.acknowledged())
 			}
-			h.lock = *lock
+			h.lock = lock
 		}
 	}
 	t.step(h, ev, m)
@@ -166,7 +166,7 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 	before := h.m
 	var acts []protocol.KeyAction
 	h.m, acts = h.m.Step(ev)
-	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase
+	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}
@@ -182,6 +182,7 @@ func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m pro
 		t.out.Reads = append(t.out.Reads, Read{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
 		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
+		h.claim = &started
 	case protocol.StopKey:
 		cause := Released
 		if h.m.Expired {

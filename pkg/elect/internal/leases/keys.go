@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -19,7 +20,7 @@ func (k keys) Holds(key record.Key) bool { return k[key] != nil }
 // Status is what the lock says of the key's work, or will say once it has been written.
 func (k keys) Status(key record.Key) record.TaskStatus {
 	if h := k[key]; h != nil {
-		return h.status
+		return *h.status
 	}
 	return record.TaskStatus{}
 }
@@ -56,13 +57,15 @@ type Held struct {
 	Next      string // with Releasing: the session it will be reserved for
 }
 
-// Held is a snapshot of all keys that are not free.
-func (k keys) Held() map[record.Key]Held {
-	held := make(map[record.Key]Held, len(k))
-	for key, h := range k {
-		held[key] = Held{Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next}
+// Held are all keys that are not free, in no order.
+func (k keys) Held() iter.Seq2[record.Key, Held] {
+	return func(yield func(record.Key, Held) bool) {
+		for key, h := range k {
+			if !yield(key, Held{Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next}) {
+				return
+			}
+		}
 	}
-	return held
 }
 
 // Settled says whether the key runs, also one that is being stopped, and has no write under way, so that what a read finds can be

@@ -66,6 +66,15 @@ func (w *world) run() {
 	}
 }
 
+func (w *world) held(key record.Key) leases.Held {
+	for k, h := range w.Held() {
+		if k == key {
+			return h
+		}
+	}
+	return leases.Held{}
+}
+
 func lockOf(t *testing.T, c store.Change) record.Lock {
 	t.Helper()
 	lock, err := record.LockFrom(c.Doc)
@@ -245,7 +254,7 @@ func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	w := newWorld(t)
 	w.run()
-	before := w.Held()["g/k"].Token
+	before := w.held("g/k").Token
 	w.All(protocol.KeyDeadline, w.moment())
 	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != leases.Expired {
 		t.Fatalf("%+v", r.Stops)
@@ -261,6 +270,21 @@ func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	r := w.answer(w.send(), protocol.Applied)
 	if len(r.Starts) != 1 || r.Starts[0].Token <= before {
 		t.Errorf("%+v, want a start above token %d", r.Starts, before)
+	}
+}
+
+// How long a hand-over took is measured at the first start only: a later one has another cause.
+func TestAnAdoptionIsNoHandOver(t *testing.T) {
+	w := newWorld(t)
+	since := w.moment().Clock
+	w.Claim(leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Next: "me", Since: since}, Adopt: true}, w.moment())
+	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].HandedOver != since {
+		t.Fatalf("%+v, want a start that was handed over", r.Starts)
+	}
+	w.All(protocol.KeyDeadline, w.moment())
+	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
+	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].HandedOver != 0 {
+		t.Errorf("%+v, want a start that was not", r.Starts)
 	}
 }
 

@@ -16,7 +16,7 @@ type Ready struct {
 	Acked     []Acked     // writes that are known to have happened
 	Corrected []Corrected // what refused writes and reads found
 	Stuck     []record.Key
-	Changed   bool // the phase of some key
+	Changed   bool // some key's Held
 }
 
 // Write asks for the write that a key has under way.
@@ -80,7 +80,7 @@ type Freed struct {
 // Acked is a write that is known to have happened.
 type Acked struct {
 	Op      protocol.KeyOp
-	Was, Is record.Lock
+	Was, Is *record.Lock // nobody changes them
 }
 
 // Moved says whether the key has another owner than before.

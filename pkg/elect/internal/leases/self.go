@@ -13,12 +13,12 @@ type Self struct {
 }
 
 // lockAfter is the lock as the write would leave it.
-func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) record.Lock {
+func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) *record.Lock {
 	me := s.IDs.Session
 	was := h.lock
-	l := was
+	l := *was
 	l.Key, l.Rev, l.WriterID = h.key, a.NewRev, s.IDs.Next()
-	l.Status = h.status
+	l.Status = *h.status
 	switch a.Op {
 	case protocol.Claim:
 		l.Session, l.Next, l.Suspended, l.Token, l.Instance = me, "", false, a.NewRev, s.Instance
@@ -44,7 +44,7 @@ func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) record.Lock
 		l.Message = ""
 	case protocol.Report, protocol.NoOp:
 	}
-	return l
+	return &l
 }
 
 // reason says why a key is claimed: what the claimer gave, what its last owner noted when it gave it away, or what the lock shows.

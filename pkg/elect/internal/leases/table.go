@@ -51,7 +51,7 @@ func (t *Table) Counted() (least, most int) { return t.census.least, t.census.mo
 func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(keys))
 	for _, key := range keys {
-		if h := t.keys[key]; h != nil && h.write.queued && h.m.Sent {
+		if h := t.keys[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
 			changes = append(changes, h.change(t.self, m))
 		}
 	}

@@ -51,7 +51,7 @@ func (a *auditor) carry(r audit.Ready) {
 		rev := a.Session.Member.Record().Rev
 		a.store.Sweep(r.Sweep, id, func(locks []record.Lock, member *store.Doc, ok bool) {
 			for _, lock := range a.audit.Swept(locks, ok, a.cache, a.Leases.Holds) {
-				a.cache.Put(lock)
+				a.cache.Put(&lock)
 			}
 			if ok && a.Session.Machine().Phase == protocol.Open && a.Session.Member.Found(id, rev, member) {
 				a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
@@ -75,7 +75,7 @@ func (a *auditor) carry(r audit.Ready) {
 // listed takes the locks that name the own session.
 func (a *auditor) listed(locks []record.Lock) {
 	for _, lock := range locks {
-		a.cache.Put(lock)
+		a.cache.Put(&lock)
 	}
 	a.audit.Listed(locks, a.Leases.Holds, a.Leases.AllSettled())
 }
@@ -93,7 +93,7 @@ func (a *auditor) judge(f leases.Found, before int64) {
 	switch audit.Judge(f.Lock, a.Session.ID(), held, settled) {
 	case audit.Fine:
 		if f.Lock != nil {
-			a.cache.Put(*f.Lock)
+			a.cache.Put(f.Lock)
 			a.audit.Settled(f.Key)
 		}
 	case audit.Correct:
@@ -104,7 +104,7 @@ func (a *auditor) judge(f leases.Found, before int64) {
 		a.Leases.Lose(f.Key, f.Lock == nil, m)
 		a.audit.Settled(f.Key)
 	case audit.Free:
-		a.cache.Put(*f.Lock)
+		a.cache.Put(f.Lock)
 		a.audit.Settled(f.Key)
 		if change, ok := a.Leases.Free(*f.Lock, m); ok {
 			a.repair(change)

@@ -97,7 +97,7 @@ type Cache interface {
 	LongestLease() time.Duration
 
 	// What was read or written by others than a refresh.
-	Put(lock record.Lock)
+	Put(lock *record.Lock)
 	Correct(key record.Key, found *record.Lock)
 	ForgetMembers(sessions ...string)
 

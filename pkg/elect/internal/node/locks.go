@@ -39,7 +39,7 @@ func (n *Node) Decline(key record.Key) {
 
 // carryLeases does what the keys want done.
 func (n *Node) carryLeases(r leases.Ready) {
-	n.changes.View = n.changes.View || r.Changed
+	n.changes.View, n.changes.Held = n.changes.View || r.Changed, n.changes.Held || r.Changed
 	for _, a := range r.Acked {
 		n.acked(a)
 	}
@@ -84,7 +84,7 @@ func (n *Node) acked(a leases.Acked) {
 	case protocol.Claim:
 		n.log.V(1).Info("Claimed", "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
 		if a.Moved() {
-			n.Outbox.noteMove(a.Is, n.Session.ID(), m)
+			n.Outbox.noteMove(*a.Is, n.Session.ID(), m)
 		}
 		n.Outbox.counters.Increment(counter, m.Now)
 	case protocol.Release:

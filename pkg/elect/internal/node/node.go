@@ -53,6 +53,7 @@ type Node struct {
 type Changes struct {
 	View   bool             // something of it has changed
 	Locks  bool             // and the locks have
+	Held   bool             // and what is held here has
 	Forgot protocol.Instant // when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
 }
 

@@ -62,7 +62,7 @@ func (n *Node) Notified(x Notification) {
 	case x.Session != nil:
 		n.Peers.See(*x.Session, false, x.Arrived, n.Moment())
 	case x.Lock != nil:
-		n.cache.Put(*x.Lock)
+		n.cache.Put(x.Lock)
 	case x.Kind == store.KindOverride:
 		n.cache.LookAtOverrides()
 	case x.Counter != nil && n.cache.Counted(x.Counter.ID, x.Counter.Count):
