@@ -21,12 +21,12 @@ E2E_LABELS ?=
 FUZZTIME   ?= 5000x
 DEV_FLAGS  ?=
 
-# Packages of stories with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
-# ending tasks in time. So would those of a crowd, which come last, by themselves.
-STORIES = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
-CROWDS  = $$(grep -rl --include='*_test.go' 'Label(Crowd)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
-# Packages of this module with Go files; the end-to-end stories have targets of their own.
-UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/storm|/kube)?$$')
+# Packages of scenarios with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
+# ending tasks in time. So would those of a fleet, which come last, by themselves.
+SCENARIOS = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
+FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
+# Packages of this module with Go files; the end-to-end scenarios have targets of their own.
+UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$')
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod))
 
@@ -71,18 +71,18 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
 
 .PHONY: test
-test: unit e2e storm-short ## Everything: unit tests, model, simulations, histories, the stories with their faults, a short storm
+test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: unit
-unit: ## All tests but the end-to-end stories
+unit: ## All tests but the end-to-end scenarios
 	go test -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
 	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
 .PHONY: e2e
-e2e: ## Stories with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !crowd")
-	go test -v -count=1 -timeout 30m -p 2 $(STORIES) -ginkgo.label-filter='!crowd$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
-	go test -v -count=1 -timeout 30m -p 1 $(CROWDS) -ginkgo.label-filter='crowd$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
+	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) -ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) -ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 
 # States to visit at most in each of the model's scenarios.
 STATES ?= 20000000
@@ -95,17 +95,17 @@ model: ## A long search of the protocol's states, and every weakening caught (ST
 SECS ?= 600
 SEED ?=
 
-.PHONY: storm
-storm: ## Random faults on real processes (SECS=600 SEED=7)
-	go test -v -count=1 -timeout 24h ./test/e2e/storm -run Storm -storm.secs=$(SECS) $(if $(SEED),-storm.seed=$(SEED))
+.PHONY: chaos
+chaos: ## Random faults on real processes (SECS=600 SEED=7)
+	go test -v -count=1 -timeout 24h ./test/e2e/chaos -run Chaos -chaos.secs=$(SECS) $(if $(SEED),-chaos.seed=$(SEED))
 
-.PHONY: storm-short
-storm-short: ## What CI has of it: a minute under a fixed seed, a minute under a random one
-	go test -v -count=1 -timeout 15m ./test/e2e/storm
+.PHONY: chaos-short
+chaos-short: ## What CI has of it: a minute under a fixed seed, a minute under a random one
+	go test -v -count=1 -timeout 15m ./test/e2e/chaos
 
 # With a cluster of KUBECONFIG, or one made here. Status 3: nothing to make one with.
 .PHONY: kube
-kube: ## Stories of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
+kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
 	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
 
 .PHONY: bench

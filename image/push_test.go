@@ -36,7 +36,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// Whoever has the index's digest, or a platform's, finds the SBOMs in the registry.
+// Anyone who has the index's digest, or a platform's, finds the SBOMs in the registry.
 func TestSBOMsAreReferrers(t *testing.T) {
 	b := whole(t)
 	if got := referrers(t, b.pushed, digestOf(t, b.index)); len(got) != 2 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A program that exits in a hurry does so while others log, and perhaps twice: nobody panics, and what was written before is there.
+// A program that exits in a hurry does so while others log, and perhaps twice: no one panics, and what was written before is there.
 func TestLogEndsWhileOthersWrite(t *testing.T) {
 	var to strings.Builder
 	w := newLossyWriter(&to)
@@ -37,7 +37,7 @@ func TestLogEndsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A log that nobody reads does not hold up who exits at the hard deadline.
+// A log that no one reads does not hold up who exits at the hard deadline.
 func TestLogNobodyReads(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer func() { _ = reader.Close() }()

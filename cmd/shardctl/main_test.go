@@ -30,11 +30,11 @@ func execute(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	if err := write.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var told bytes.Buffer
-	if _, err := told.ReadFrom(read); err != nil {
+	var reported bytes.Buffer
+	if _, err := reported.ReadFrom(read); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), told.String() + errs.String(), code
+	return out.String(), reported.String() + errs.String(), code
 }
 
 func writeConfig(t *testing.T, text string) string {

@@ -32,7 +32,7 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config PATH",
 		Short: "Run one replica",
-		Long: "Run one replica until it is told to stop. SIGTERM hands all tasks over and exits, a second signal stops hard, SIGHUP reads\n" +
+		Long: "Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal stops hard, SIGHUP reads\n" +
 			"the configuration again.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -85,7 +85,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (write it anew with -update)\ngot\n%s\nwant\n%s", path, got, want)
+		t.Errorf("%s differs (write it again with -update)\ngot\n%s\nwant\n%s", path, got, want)
 	}
 }
 

@@ -17,7 +17,7 @@ func sample() *status.Snapshot {
 			Groups: []status.Group{{Name: "topics", Cap: new(2)}, {Name: "jobs"}},
 			Problems: []status.Problem{
 				{Reason: "NoHeadroom", Severity: status.SeverityWarning, Message: "losing b would leave 3 tasks over", Group: "topics", Since: ago(time.Hour)},
-				{Reason: "NoCapacity", Severity: status.SeverityError, Message: "no instance has room:\n2 of 2 are full \x1b[31m", Group: "topics", Task: "topics/topic-005", Since: ago(3 * time.Minute)},
+				{Reason: "NoCapacity", Severity: status.SeverityError, Message: "no instance has free capacity:\n2 of 2 are full \x1b[31m", Group: "topics", Task: "topics/topic-005", Since: ago(3 * time.Minute)},
 			},
 		},
 		Tasks: []status.Task{

@@ -8,7 +8,7 @@ import (
 )
 
 // Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks'
-// runners replaced. Nobody changes it once [Load] has returned it.
+// runners replaced. No one changes it once [Load] has returned it.
 type Settings struct {
 	Cluster  string // several clusters can share one database
 	Instance string // this replica's name

@@ -10,7 +10,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// story makes views one after the other, 200 ms apart.
+// scenario makes views one after the other, 200 ms apart.
 type story struct {
 	t  *testing.T
 	c  *changes
@@ -55,7 +55,7 @@ func (s *story) state(name string, state State, why string) {
 	})
 }
 
-// owners says by numbers who owns each task, "-" for nobody.
+// owners says by numbers who owns each task, "-" for no one.
 func (s *story) owners(numbers string, state status.TaskState) {
 	s.v.Tasks = nil
 	for i, number := range numbers {

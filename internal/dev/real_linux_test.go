@@ -229,11 +229,11 @@ func TestRealClusterRefusesATakenPort(t *testing.T) {
 		"--no-such-thing": "error: unknown flag: --no-such-thing",
 	} {
 		cmd := exec.CommandContext(t.Context(), program, "dev", flag)
-		var told bytes.Buffer
-		cmd.Stdout, cmd.Stderr = io.Discard, &told
+		var reported bytes.Buffer
+		cmd.Stdout, cmd.Stderr = io.Discard, &reported
 		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(told.String(), want) {
-			t.Errorf("%s: got %v, %q", flag, err, told.String())
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(reported.String(), want) {
+			t.Errorf("%s: got %v, %q", flag, err, reported.String())
 		}
 	}
 }

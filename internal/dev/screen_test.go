@@ -90,7 +90,7 @@ func TestScreen(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got+"\n" != string(want) {
-				t.Errorf("the screen differs from %s (go test -update writes it anew):\n%s", file, got)
+				t.Errorf("the screen differs from %s (go test -update writes it again):\n%s", file, got)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 )
 
-// Whoever looks at the events afterwards must see that a list was refused, once for each: the file is looked at again and again.
+// Anyone who looks at the events afterwards must see that a list was refused, once for each: the file is looked at again and again.
 func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	s := settings(t)
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})

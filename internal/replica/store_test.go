@@ -23,19 +23,19 @@ func TestWaitForStore(t *testing.T) {
 		limit  time.Duration
 		errs   []error // of the tries, in order; then it opens
 		want   error
-		tells  int
+		reports  int
 		atMost time.Duration
 	}{
 		"there":                  {limit: time.Minute},
 		"there, no waiting":      {},
 		"away, no waiting":       {errs: []error{away}, want: elect.ErrUnavailable},
-		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, tells: 3, atMost: 2 * time.Second},
-		"away for too long":      {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, tells: 4, atMost: 2500 * time.Millisecond},
-		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, tells: 1, atMost: time.Second},
+		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
+		"away for too long":      {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4, atMost: 2500 * time.Millisecond},
+		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tries, tells, began := 0, 0, time.Now()
+				tries, reports, began := 0, 0, time.Now()
 				db, err := WaitForStore(t.Context(), test.limit, func(context.Context) (store.Store, error) {
 					tries++
 					if tries <= len(test.errs) {
@@ -43,7 +43,7 @@ func TestWaitForStore(t *testing.T) {
 					}
 					return memstore.New(), nil
 				}, func(err error, next time.Duration) {
-					tells++
+					reports++
 					if err == nil || next <= 0 || next > openPauses {
 						t.Errorf("told %v, next try in %v", err, next)
 					}
@@ -51,8 +51,8 @@ func TestWaitForStore(t *testing.T) {
 				if !errors.Is(err, test.want) || (err == nil) != (db != nil) {
 					t.Errorf("got %v, %v", db, err)
 				}
-				if tells != test.tells || time.Since(began) > test.atMost {
-					t.Errorf("told %d times in %v, want %d times in at most %v", tells, time.Since(began), test.tells, test.atMost)
+				if reports != test.reports || time.Since(began) > test.atMost {
+					t.Errorf("told %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports, test.atMost)
 				}
 			})
 		})

@@ -16,7 +16,7 @@ func ExampleNew() {
 	}))
 	defer server.Close()
 
-	// Whoever knows the cluster publishes what it sees, as often as that changes.
+	// Anyone who knows the cluster publishes what it sees, as often as that changes.
 	group := status.Group{Name: "topics"}
 	group.Count(status.Running)
 	group.Count(status.Unassigned)

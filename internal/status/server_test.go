@@ -268,7 +268,7 @@ func TestLogsComeFromTheOwner(t *testing.T) {
 		"topic-0005/logs": 503, // of c, which keeps none of it
 		"topic-0001/logs": 503, // of b, which has no address
 		"topic-0006/logs": 404, // of a itself
-		"topic-0009/logs": 404, // of nobody
+		"topic-0009/logs": 404, // of no one
 		"none/logs":       404,
 	} {
 		if w := get(t, h, "/api/v1/tasks/topics/"+path); w.Code != want {

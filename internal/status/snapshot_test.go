@@ -112,8 +112,8 @@ func TestRoom(t *testing.T) {
 		"largest is lost":  {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, new(40), new(5), 1},
 		"paused wait not":  {Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, new(10), new(4), 1},
 		"no cap":           {Group{Running: 5}, []Place{{-1, 5}, {20, 0}}, nil, nil, 5},
-		"nobody, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
-		"nobody, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
+		"no one, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
+		"no one, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
 		"full is not idle": {Group{Running: 12}, []Place{{2, 2}, {20, 10}}, new(22), new(-10), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.l
 func (l *Link) Close() {
 	l.end()
 	for _, g := range l.gates {
-		_ = g.listener.Close() // nobody is to be told
+		_ = g.listener.Close() // no one is to be told
 	}
 	l.wait.Wait()
 }
@@ -164,7 +164,7 @@ func (l *Link) pump(to, from net.Conn, lane *lane, change func([]byte) []byte) {
 			return
 		}
 		if _, err := to.Write(change(message)); err != nil {
-			_ = from.Close() // nobody reads what comes
+			_ = from.Close() // no one reads what comes
 			return
 		}
 	}

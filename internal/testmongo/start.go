@@ -24,7 +24,7 @@ var ErrExternal = errors.New("the server of " + EnvURI + " is not this test's ow
 // replicaSetName is the name of every set this package starts.
 const replicaSetName = "shardctl"
 
-// startAttempts is how often Start tries anew when a port it found free was taken meanwhile.
+// startAttempts is how often Start tries again when a port it found free was taken meanwhile.
 const startAttempts = 3
 
 // Options say what [Start] starts. The zero value is a replica set of three nodes.
@@ -39,7 +39,7 @@ type Options struct {
 	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
 	Own bool
 	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty: 127.0.0.1.
-	// Whoever reaches it can read and write, so it is for networks that nobody else is in.
+	// Anyone who reaches it can read and write, so it is for networks that no one else is in.
 	Host string
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string
@@ -215,7 +215,7 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 	return os.RemoveAll(rs.dir)
 }
 
-// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then Start tries anew.
+// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then Start tries again.
 func freePorts(ctx context.Context, host string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {

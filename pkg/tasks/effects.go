@@ -4,7 +4,7 @@ import "time"
 
 // effects are what is to be done, in this order. The zero value is nothing.
 type effects struct {
-	cut     error         // the run is to be told to stop, for this reason
+	cut     error         // the run is to be asked to stop, for this reason
 	ended   []runCount    // runs to be counted
 	missed  time.Duration // so late came a tick that is not run
 	invalid error         // the task cannot run at all

@@ -35,7 +35,7 @@ type ran struct {
 	start   Start
 	refused error // the lock was not advanced: nothing ran
 	ending  Ending
-	cause   error // why the run was told to stop; nil: it was not
+	cause   error // why the run was asked to stop; nil: it was not
 	took    time.Duration
 }
 
@@ -43,7 +43,7 @@ type ran struct {
 // suspended.
 var ErrDone = errors.New("task has ended for good")
 
-// Causes, beside those of package elect, of a run being told to stop.
+// Causes, beside those of package elect, of a run being asked to stop.
 var (
 	errTimeout  = errors.New("run took longer than its timeout")
 	errReplaced = errors.New("the next tick takes the place of this run")

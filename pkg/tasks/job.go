@@ -26,7 +26,7 @@ const (
 //	         └────────────┘  └─────────────────────────────────┘
 //	          ended, with ticks           its time has come
 //
-// From each of these it goes to leaving, and then is over, when it is told to stop or has ended for good. A change
+// From each of these it goes to leaving, and then is over, when it is asked to stop or has ended for good. A change
 // of the task that needs a restart takes the same way, and begins again in place of being over.
 type job struct {
 	task   *Task  // it is never changed

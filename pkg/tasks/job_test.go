@@ -51,7 +51,7 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 		m.leaves = true
 	}
 	if fx.cut != nil && !m.runs {
-		t.Fatal("there is no run to be told to stop")
+		t.Fatal("there is no run to be asked to stop")
 	}
 	if fx.over != nil {
 		if m.runs || m.leaves {

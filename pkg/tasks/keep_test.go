@@ -230,7 +230,7 @@ func TestOutcomeIsKeptAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 	})
 }
 
-// finished is a runner whose work has ended by itself at the moment when it is told to stop.
+// finished is a runner whose work has ended by itself at the moment when it is asked to stop.
 type finished struct{}
 
 func (finished) Kind() string             { return "finished" }
@@ -295,7 +295,7 @@ func TestLongRunResetsBackoff(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if n := runs.Load(); n < 20 {
-			t.Errorf("%d runs in 3 hours, want one about each 5 minutes: long runs count failures anew", n)
+			t.Errorf("%d runs in 3 hours, want one about each 5 minutes: long runs count failures again", n)
 		}
 	})
 }

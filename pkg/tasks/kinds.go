@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Kinds are the kinds that a configuration may name. Nobody changes them once they are made.
+// Kinds are the kinds that a configuration may name. No one changes them once they are made.
 type Kinds struct{ all []Kind }
 
 // NewKinds gathers kinds. It fails when two have one name.

@@ -128,7 +128,7 @@ func (q requests) Turn(ctx context.Context) (done func(), err error) { return tu
 type reporter struct {
 	r    *taskRuns
 	mu   sync.Mutex
-	over bool // it was told to stop: what it says comes too late
+	over bool // it was asked to stop: what it says comes too late
 }
 
 func (p *reporter) Running() { p.say(StateRunning) }

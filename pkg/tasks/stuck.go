@@ -15,7 +15,7 @@ var (
 // dead file server as a rule, and must not hold up the others.
 const slowStart = time.Second
 
-// watchStop begins when a task is told to stop; end is called when nothing of it is left.
+// watchStop begins when a task is asked to stop; end is called when nothing of it is left.
 func (s *scope) watchStop() (end func()) {
 	cfg := s.means.cfg
 	return raiseAfter(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {

@@ -138,7 +138,7 @@ groups:
 			}
 			return owners, err
 		}).Should(ConsistOf("a", "a", "b", "b"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered, func() {
@@ -160,7 +160,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		r := o.start(ctx, "r1")
 		Expect(exit(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
 		Expect(r.Log()).To(And(ContainSubstring("the log-in failed: wrong user or password"), Not(ContainSubstring(secret)), Not(ContainSubstring("goroutine "))))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("works with the right one, which is shown nowhere", func(ctx SpecContext) {
 		o := newOwn("password", "groups: [{name: a, tasks: [{name: b, exec: {command: [env]}, restart: never}]}]\n")
@@ -187,7 +187,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		}).ShouldNot(BeEmpty())
 		Expect(o.Scale(ctx, 0)).To(Succeed())
 		Expect(r.Log()).NotTo(ContainSubstring(secret))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // withUser is a set's URI with a user and password.
@@ -205,11 +205,11 @@ func withUser(rs *testmongo.ReplicaSet, password string) string {
 // expectOneError says that a log holds this error and no other line that is not a log line, nor a stack trace.
 func expectOneError(log, want string) {
 	GinkgoHelper()
-	var told []string
+	var reported []string
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "{") {
-			told = append(told, strings.TrimRight(line, "\n"))
+			reported = append(reported, strings.TrimRight(line, "\n"))
 		}
 	}
-	Expect(told).To(Equal([]string{want}), log)
+	Expect(reported).To(Equal([]string{want}), log)
 }

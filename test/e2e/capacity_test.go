@@ -13,7 +13,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("More tasks than the caps have room for", func() {
+var _ = Describe("More tasks than the caps have free capacity for", func() {
 	EachStore("A hundred on four replicas with a cap of 20", func(store string, uri func() string) {
 		const tasks, running, left = 100, 80, 20
 		var c *harness.Cluster
@@ -66,7 +66,7 @@ var _ = Describe("More tasks than the caps have room for", func() {
 				return status.ProblemsOf("NoCapacity"), err
 			}).Should(BeEmpty())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	})
 })
 

@@ -58,7 +58,7 @@ groups:
 			Expect(got.Stderr).To(HavePrefix("error: not "))
 			Expect(strings.Count(got.Stderr, "\n")).To(Equal(1))
 		}
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("gets lists in each format", func(ctx SpecContext) {
 		get := func(args ...string) string {
@@ -95,14 +95,14 @@ groups:
 		none := shardctl(ctx, "get", "--server", server, "tasks", "g/none")
 		Expect(none.Code).To(Equal(1))
 		Expect(none.Stderr).To(ContainSubstring("g/none"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("shows the status", func(ctx SpecContext) {
 		got := shardctl(ctx, "status", "--server", server)
 		Expect(got.Code).To(BeZero(), got.Stderr)
 		Expect(got.Stdout).To(And(ContainSubstring("own"), MatchRegexp(`(?m)^ *g +`), MatchRegexp(`(?m)^ *b +live`)))
 		Expect(shardctl(ctx, "healthcheck", "--server", server)).To(Equal(harness.CommandResult{}))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("reads the store itself when no replica is up", func(ctx SpecContext) {
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
@@ -141,5 +141,5 @@ groups:
 		Expect(missing.Stderr).To(HavePrefix("error: SQLite file "))
 		Expect(missing.Stderr).To(HaveSuffix("no replica has made this store yet: stat " + o.dir + "/none.db: no such file or directory\n"))
 		Expect(filepath.Join(o.dir, "none.db")).NotTo(BeAnExistingFile())
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -36,7 +36,7 @@ var _ = Describe("Two replicas with one instance name", func() {
 			}
 			Expect(c.Live()).To(HaveLen(2))
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	})
 })
 

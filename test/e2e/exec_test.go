@@ -97,7 +97,7 @@ groups:
 		Expect(task(ctx, b, "g/third-time-lucky")).To(HaveField("State", "done"))
 		Expect(o.lines("crash")).To(HaveLen(4))
 		Expect(o.lines("lucky")).To(HaveLen(3))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("are starting until they are ready", func(ctx SpecContext) {
 		self, err := os.Executable()
@@ -120,7 +120,7 @@ groups:
 		Expect(os.WriteFile(filepath.Join(o.dir, "go"), nil, 0o600)).To(Succeed())
 		eventuallyState(ctx, a, "g/notifies", "running")
 		Expect(task(ctx, a, "g/never-says")).To(HaveField("State", "starting"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("write to the log line by line, and any replica gives their last lines", func(ctx SpecContext) {
 		o := newOwn("output", `
@@ -155,7 +155,7 @@ groups:
 		By("losing the owner")
 		Expect(a.Kill(harness.Worker, 9)).Error().NotTo(HaveOccurred())
 		Eventually(func() (string, error) { return b.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).Should(ContainSubstring("I am g/t on b"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // expectRising says that these are n tokens, each larger than the one before; -1: any number.

@@ -20,7 +20,7 @@ import (
 
 var _ = Describe("Tasks that call a URL", Label("sqlite"), func() {
 	It("say at each tick who calls, and the same key when they try again", func(ctx SpecContext) {
-		far := newFarSide()
+		far := newEndpoint()
 		far.answering(func(c call) int {
 			if c.Path == "/broken" {
 				return http.StatusInternalServerError
@@ -72,10 +72,10 @@ groups:
 		Expect(tries[2].Header.Get("Idempotency-Key")).NotTo(Equal(tries[1].Header.Get("Idempotency-Key")))
 		Expect(tries[1].Token()).To(BeNumerically(">", tries[0].Token()))
 		eventuallyTask(ctx, a, "g/broken", HaveField("LastError", "tick: status 500 Internal Server Error"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("are told start, renew and stop, and never to two at once", func(ctx SpecContext) {
-		far := newFarSide()
+		far := newEndpoint()
 		o := newOwn("httpsession", fmt.Sprintf(`
 groups:
   - name: g
@@ -131,7 +131,7 @@ groups:
 		Expect(began).To(BeTemporally(">=", granted), "b began before what a was granted was over")
 		Figure("sqlite", "worker of an http task killed: started elsewhere %v after its grant was over", began.Sub(granted).Round(time.Millisecond))
 
-		By("draining: the far side is told to stop")
+		By("draining: the HTTP endpoint is asked to stop")
 		c := o.start(ctx, "c")
 		eventuallyReady(ctx, c)
 		Expect(b.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
@@ -145,7 +145,7 @@ groups:
 		}
 		Expect(order).To(Equal([]string{"b start", "b stop", "c start"}))
 
-		By("stopping while the far side does not answer: the key is held until the grant is over")
+		By("stopping while the HTTP endpoint does not answer: the key is held until the grant is over")
 		far.answering(func(c call) int {
 			if c.Event() == "stop" {
 				return http.StatusInternalServerError
@@ -167,7 +167,7 @@ groups:
 			}
 		}
 		expectUnique(calls())
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 func countEvent(calls []call, event string) int {

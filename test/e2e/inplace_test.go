@@ -18,7 +18,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// pod is where a container of a story lives: its identity, and the directory that outlives it.
+// pod is where a container of a scenario lives: its identity, and the directory that outlives it.
 type pod struct{ uid, dir string }
 
 func (p pod) fields() map[string]any {
@@ -85,9 +85,9 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			}
 			a, b, d = pods["a"].start(ctx, c, "a"), pods["b"].start(ctx, c, "b"), pods["d"].start(ctx, c, "d")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 
-		It("takes its keys back at once, and nobody else's move", func(ctx SpecContext) {
+		It("takes its keys back at once, and no other's move", func(ctx SpecContext) {
 			keys := keysOf(c, b)
 			at := dieWhole(ctx, b)
 			b = pods["b"].start(ctx, c, "b")
@@ -114,7 +114,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			Expect(doubles).To(BeEmpty())
 			ExpectOneRunEach(c)
 			Figure(store, "a container killed whole and started again in place, T %v: its %d keys were without a run for %s, 0 moved", lease, len(keys), history.Summary(gaps))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("waits for the lease as another pod, or with a record that is torn", func(ctx SpecContext) {
 			keys := append(keysOf(c, b), keysOf(c, d)...)
@@ -132,7 +132,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			Expect(doubles).To(BeEmpty())
 			ExpectOneRunEach(c)
 			Figure(store, "the same as another pod, and with a torn record: %s", history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("leaves a living one alone that has its place", func(ctx SpecContext) {
 			before, err := sessionOf(ctx, a, "b")
@@ -144,7 +144,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			dieWhole(ctx, twin)
 			Expect(pods["b"].record()).To(BeARegularFile())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("has nothing to do where its guard has marked its session already", func(ctx SpecContext) {
 			keys := keysOf(c, d)
@@ -162,18 +162,18 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			text, err := os.ReadFile(pods["d"].record())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(text)).To(ContainSubstring(`"sessions":{}`), "what ends in order leaves nothing behind")
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered)
 })
 
-var _ = Describe("A container that is killed whole while a far side works for it", Label("sqlite"), func() {
+var _ = Describe("A container that is killed whole while an HTTP endpoint works for it", Label("sqlite"), func() {
 	var c *harness.Cluster
 
 	AfterEach(func() { LogsOnFailure(c) })
 
-	It("takes the far side's key back only when its time is over", func(ctx SpecContext) {
+	It("takes the HTTP endpoint's key back only when its time is over", func(ctx SpecContext) {
 		const lease = 10 * time.Second
-		far := newFarSide()
+		far := newEndpoint()
 		c = NewCluster("in-place-far", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
 		dir, err := os.MkdirTemp(Work, "pod-")
 		Expect(err).NotTo(HaveOccurred())
@@ -190,17 +190,17 @@ var _ = Describe("A container that is killed whole while a far side works for it
 		before := far.of("far/side")
 		home.start(ctx, c, "a", "--config", more)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
-		Expect(far.of("far/side")).To(HaveLen(len(before)), "its commands run again, and the far side is left alone")
+		Expect(far.of("far/side")).To(HaveLen(len(before)), "its commands run again, and the HTTP endpoint is left alone")
 		Eventually(func() int { return len(far.of("far/side")) }).Should(BeNumerically(">", len(before)))
 
 		again := far.of("far/side")[len(before)]
 		Expect(again.Event()).To(Equal("start"))
 		for _, call := range before {
-			Expect(again.At).To(BeTemporally(">", call.Until()), "the far side may still work under token %d", call.Token())
+			Expect(again.At).To(BeTemporally(">", call.Until()), "the HTTP endpoint may still work under token %d", call.Token())
 			Expect(again.Token()).To(BeNumerically(">", call.Token()))
 		}
 		ExpectOneRunEach(c)
-		Figure("sqlite", "in place, T %v: commands were without a run for %s; a far side's next start came %v after the end of its time",
+		Figure("sqlite", "in place, T %v: commands were without a run for %s; an HTTP endpoint's next start came %v after the end of its time",
 			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))), again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

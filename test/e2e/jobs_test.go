@@ -51,13 +51,13 @@ groups:
 		Expect(done.Instance).To(BeEmpty())
 		Expect(o.Scale(ctx, 0)).To(Succeed())
 
-		By("starting all anew")
+		By("starting all again")
 		d := o.startWith(ctx, "d", []string{"--until-done"})
 		Expect(exit(ctx, d)).To(BeZero(), d.LogTail(20))
 		expectRising(o.lines("long"), 3)
 		Expect(o.lines("ended")).To(HaveLen(1))
 		Expect(o.lines("quick")).To(HaveLen(1))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("end the program with code 1 when one has failed", func(ctx SpecContext) {
 		o := newOwn("failed", `
@@ -74,9 +74,9 @@ groups:
 			expectOneError(r.Log(), "error: 1 of 2: a task has failed")
 		}
 		Expect(o.Leftovers()).To(BeEmpty())
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
-	It("are waited for by all replicas, whoever runs them", func(ctx SpecContext) {
+	It("are waited for by all replicas, whichever of them runs them", func(ctx SpecContext) {
 		o := newOwn("together", `
 groups:
   - name: g
@@ -87,7 +87,7 @@ groups:
 		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(exit(ctx, b)).To(BeZero(), b.LogTail(20))
 		Expect(o.lines("ran")).To(And(HaveLen(8), ContainElements("a", "b")))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("make no sense to wait for where there are none", func(ctx SpecContext) {
 		o := newOwn("nojobs", `
@@ -96,5 +96,5 @@ groups: [{name: g, tasks: [{name: t, exec: {command: [sleep, "1000"]}}]}]
 		r := o.startWith(ctx, "r", []string{"--until-done"})
 		Expect(exit(ctx, r)).To(Equal(2), r.Log())
 		expectOneError(r.Log(), "error: --until-done: no task has restart: never")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -11,7 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	_ "modernc.org/sqlite" // the stories take the write lock of the database themselves
+	_ "modernc.org/sqlite" // the scenarios take the write lock of the database themselves
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -19,7 +19,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// outage is a store that a story can take away and give back.
+// outage is a store that a scenario can take away and give back.
 type outage struct {
 	uri string
 	// absent takes it away before anybody used it, freeze while it is in use; the functions they return give it back.
@@ -27,8 +27,8 @@ type outage struct {
 }
 
 var _ = Describe("A store that is away", func() {
-	Describe("MongoDB", Label("mongodb"), func() { outageStories("mongodb", mongoOutage) })
-	Describe("SQLite", Label("sqlite"), func() { outageStories("sqlite", sqliteOutage) })
+	Describe("MongoDB", Label("mongodb"), func() { outageScenarios("mongodb", mongoOutage) })
+	Describe("SQLite", Label("sqlite"), func() { outageScenarios("sqlite", sqliteOutage) })
 
 	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
 		c := NewCluster("nowait", harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1})
@@ -42,10 +42,10 @@ var _ = Describe("A store that is away", func() {
 		Expect(r.Log()).To(ContainSubstring("127.0.0.1:9"), "the message names the store")
 		Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
-func outageStories(store string, take func(SpecContext) outage) {
+func outageScenarios(store string, take func(SpecContext) outage) {
 	const tasks = 12
 	var c *harness.Cluster
 
@@ -70,9 +70,9 @@ func outageStories(store string, take func(SpecContext) outage) {
 			Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
 				Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
 		}
-		Expect(c.Live()).To(HaveLen(2), "nobody gave up")
+		Expect(c.Live()).To(HaveLen(2), "no one gave up")
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("costs nothing when it is away for less than the renewal deadline, and all tasks stop when it is away for longer", func(ctx SpecContext) {
 		s := take(ctx)
@@ -108,12 +108,12 @@ func outageStories(store string, take func(SpecContext) outage) {
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 		Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
 			lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
-		Expect(c.Live()).To(HaveLen(3), "nobody crashed")
+		Expect(c.Live()).To(HaveLen(3), "no one crashed")
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 }
 
-// mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other stories.
+// mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other scenarios.
 func mongoOutage(SpecContext) outage {
 	GinkgoHelper()
 	rs := testmongo.New(GinkgoTB(), testmongo.Options{Nodes: 1, Own: true})

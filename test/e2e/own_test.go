@@ -20,12 +20,12 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// own is a cluster whose story writes the configuration itself: what follows below is joined with a header that names the store, the
-// instance and free ports. Commands find a directory of the story in $(DIR).
+// own is a cluster whose scenario writes the configuration itself: what follows below is joined with a header that names the store, the
+// instance and free ports. Commands find a directory of the scenario in $(DIR).
 type own struct {
 	*harness.Cluster
 	dir    string
-	header map[string]any // of every replica; stories change it
+	header map[string]any // of every replica; scenarios change it
 	body   string         // YAML: groups
 }
 
@@ -80,7 +80,7 @@ func (o *own) startWith(ctx context.Context, name string, args []string, changes
 	return r
 }
 
-// rewrite writes the configuration of a running replica anew, from the body as it is now.
+// rewrite writes the configuration of a running replica again, from the body as it is now.
 func (o *own) rewrite(r *harness.Replica, changes ...map[string]any) {
 	GinkgoHelper()
 	Expect(os.WriteFile(r.Config, []byte(o.text(r.Name, r.Client.Server, r.Client.Admin, changes...)), 0o600)).To(Succeed())

@@ -54,7 +54,7 @@ groups:
 		lost := eventuallyTask(ctx, a, "gpu/g1", And(HaveField("State", "unassigned"), HaveField("Reason", "NoInstance")))
 		Expect(lost.Message).To(ContainSubstring("no live instance may own"))
 		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 2, "b": 2}))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("stays below maxTasks, over all groups", func(ctx SpecContext) {
 		o := newOwn("maxtasks", `
@@ -79,7 +79,7 @@ groups:
 			}
 		}
 		eventuallyNoProblem(ctx, a, "NoCapacity")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // keyGroup is the group of a key.

@@ -25,7 +25,7 @@ groups:
 `
 	second := strings.NewReplacer("TOKEN one", "TOKEN two", "name: removed", "name: added", "$(DIR)/removed", "$(DIR)/added").Replace(first)
 
-	It("is taken up while its tasks run: what is added starts, what is removed stops, what has changed starts anew", func(ctx SpecContext) {
+	It("is taken up while its tasks run: what is added starts, what is removed stops, what has changed starts again", func(ctx SpecContext) {
 		o := newOwn("reload", first)
 		a := o.start(ctx, "a")
 		for _, name := range []string{"kept", "changed", "removed"} {
@@ -53,7 +53,7 @@ groups:
 		removed := o.lines("removed")
 		expectRising([]string{strings.TrimPrefix(removed[0], "started "), strings.TrimPrefix(removed[2], "started ")}, 2)
 		Expect(o.lines("kept")).To(HaveLen(1))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("is refused when it is bad, and the last good one stays", func(ctx SpecContext) {
 		o := newOwn("refused", first)
@@ -92,7 +92,7 @@ groups:
 		reload(1)
 		eventuallyState(ctx, a, "g/added", "running")
 		Expect(task(ctx, a, "g/kept")).To(And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("is read again at SIGHUP, and tells what needs a restart", func(ctx SpecContext) {
 		o := newOwn("hup", first)
@@ -113,5 +113,5 @@ groups:
 		o.rewrite(a)
 		eventuallyNoProblem(ctx, a, "RestartRequired")
 		Expect(o.lines("kept")).To(HaveLen(1))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -43,5 +43,5 @@ var _ = Describe("Two rollouts of one program side by side", Label("sqlite"), fu
 		Expect(keysOf(c, staying)).To(Equal(others))
 		Expect(Load(c).Started(at, history.Now())).To(HaveLen(len(its)), "each key moves once")
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -22,7 +22,7 @@ const samples = "../../config"
 
 var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 	var (
-		far      *farSide
+		far      *endpoint
 		stores   = map[string]string{}
 		clusters = map[string]*harness.Cluster{}
 		replicas = map[string][]*harness.Replica{}
@@ -30,7 +30,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 
 	// All at once, since most of their time is waiting.
 	BeforeAll(func(ctx SpecContext) {
-		far = newFarSide()
+		far = newEndpoint()
 		GinkgoT().Setenv("WEBHOOK_URL", far.URL)
 		for name, n := range map[string]int{"topics": 2, "webhooks": 1, "schedules": 1, "jobs": 1, "full": 1} {
 			stores[name] = SQLiteURI()
@@ -71,9 +71,9 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		name := strings.TrimPrefix(running.Key, "topics/")
 		Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/"+running.Key+"/logs") }).
 			Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
-	It("webhooks.yaml tells the far side what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
+	It("webhooks.yaml tells the HTTP endpoint what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
 		r := replicas["webhooks"][0]
 		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 			eventuallyState(ctx, r, "tenants/"+name, "running")
@@ -86,7 +86,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 			Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
 		}
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("schedules.yaml runs the probes at their ticks", Label("schedules"), func(ctx SpecContext) {
 		r := replicas["schedules"][0]
@@ -95,7 +95,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			Eventually(r.Log).Should(ContainSubstring("probing for " + name))
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("jobs.yaml is done once, and stays done", Label("jobs"), func(ctx SpecContext) {
 		r := replicas["jobs"][0]
@@ -107,7 +107,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		again := startSample(ctx, clusters["jobs"], "r2", "jobs", "--until-done")
 		Expect(exit(ctx, again)).To(BeZero())
 		Expect(again.Log()).NotTo(ContainSubstring("is done"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("full.yaml runs without a failing task", Label("full"), func(ctx SpecContext) {
 		r := replicas["full"][0]
@@ -118,7 +118,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			eventuallyState(ctx, r, key, state)
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // startSample starts a replica with the sample of that name; listeners and name are in a file beside it, or take the place of the sample's.

@@ -69,7 +69,7 @@ groups:
 			Expect(missing).To(BeNumerically("<=", int(ownLease/time.Second)+4), "%s: %v", name, runs)
 			Figure("sqlite", "every: 1s, owner killed (T = %v): %d ticks missed", ownLease, missing)
 		}
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("wait for their next tick, and tell when that is", func(ctx SpecContext) {
 		o := newOwn("cron", `
@@ -118,7 +118,7 @@ groups:
 		Expect(named.Weekday()).To(BeElementOf(time.Monday, time.Sunday))
 		Expect(next("daily")).To(BeTemporally("==", now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)))
 		Expect(next("hourly")).To(BeTemporally("~", now.Add(30*time.Minute), 31*time.Minute))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("do as overlap, timeout and retry say", func(ctx SpecContext) {
 		o := newOwn("overlap", `
@@ -152,7 +152,7 @@ groups:
 			Expect(found).To(BeTrue(), result)
 			Expect(value).To(BeNumerically(">=", 2), result)
 		}
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // owned counts the tasks of each instance, by one replica.

@@ -39,7 +39,7 @@ groups:
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Shutdown")))
 		Expect(time.Since(began)).To(BeNumerically("<", 30*time.Second))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("comes at once at the second SIGTERM, and takes its tasks with it", func(ctx SpecContext) {
 		o := newOwn("hardstop", stubborn)
@@ -60,7 +60,7 @@ groups:
 		Expect(procs[0].Alive()).To(BeFalse())
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b")))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("leaves its tasks waiting for it where rebalance.onRestart says so", func(ctx SpecContext) {
 		o := newOwn("grace", `
@@ -95,7 +95,7 @@ groups:
 			}
 		}
 		Expect(b.Running()).To(BeTrue())
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("is waited for only for rebalance.restartGrace", func(ctx SpecContext) {
 		o := newOwn("graceover", `
@@ -111,7 +111,7 @@ groups:
 		gone := time.Now()
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 4}))
 		Expect(time.Since(gone)).To(BeNumerically(">", time.Second))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // owner is who runs a task, under which token.

@@ -14,7 +14,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// One cluster goes through all of these stories. Each first brings it to five replicas in balance, so each can be run alone.
+// One cluster goes through all of these scenarios. Each first brings it to five replicas in balance, so each can be run alone.
 var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 	EachStore("One cluster", func(store string, uri func() string) {
 		const tasks = 100
@@ -27,7 +27,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 		BeforeEach(func(ctx SpecContext) {
 			Expect(c.Scale(ctx, 5)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 
 		AfterEach(func() {
 			if c == nil {
@@ -45,7 +45,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			for name, n := range counts {
 				Expect(n).To(Equal(20), name)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("moves exactly 16 when a sixth replica joins", func(ctx SpecContext) {
 			before := history.Now()
@@ -63,7 +63,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Expect(h.Started(before, after)).To(HaveLen(16), "every start is a move: nothing restarts in its place")
 			Figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
 				lastStart(h, before, after).Sub(before).Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(before, after))))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("hands all tasks over on SIGTERM", func(ctx SpecContext) {
 			leaving := c.Live()[0]
@@ -83,7 +83,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Expect(h.AliveAfter(leaving.Name, gone)).To(BeEmpty(), "tasks that outlived their replica")
 			Figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
 				lastStart(h, at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("takes all tasks over after kill -9 of guard and worker", func(ctx SpecContext) {
 			dying := c.Live()[0]
@@ -104,7 +104,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "task process %d of the dead still lives", p.PID)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("takes all tasks over at once after kill -9 of the worker alone", func(ctx SpecContext) {
 			dying := c.Live()[0]
@@ -121,8 +121,8 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			last := lastStartOf(h, keys, at).Sub(at)
 			Figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
 				last.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
-			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: nobody waits for T")
-		}, SpecTimeout(StoryTimeout))
+			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: no one waits for T")
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("stops everything in order at last", func(ctx SpecContext) {
 			live := c.Live()
@@ -136,7 +136,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			h := Load(c)
 			starts := len(h.Started(0, history.Now()))
 			Figure(store, "%d starts of %d keys in all, none twice at once, tokens rising", starts, len(h.Keys()))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered, ContinueOnFailure)
 })
 

@@ -54,6 +54,6 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Expect(c.Scale(ctx, 0)).To(Succeed())
 			Expect(c.Leftovers()).To(BeEmpty())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	})
 })

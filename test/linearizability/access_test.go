@@ -33,7 +33,7 @@ type access struct {
 	call, last, end int64 // of the first try, of the last one, and the last reply
 	tries           int
 	change          store.Change // of puts and drops
-	status          store.Status // of puts, drops and bumps
+	status          store.Status // of puts, drops and increments
 	found           *store.Doc   // as shown; nil: absent
 	shown           bool         // found was shown
 }

@@ -209,7 +209,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 6)}),
 			bad:  keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 5)}),
 		},
-		"held by nobody, and refused": {
+		"held by no one, and refused": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 6)}, refused(5, 8)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, refused(5, 8)),
 		},
@@ -217,7 +217,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, refused(50, 80)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
 		},
-		"refused by whoever had it once": {
+		"refused by anyone who had it once": {
 			good: keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
 			bad:  keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7), held1(9, 7, 8, 9, 10, 11)}, refused(50, 80)),
 		},
@@ -225,7 +225,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 0, 0)}),
 		},
-		"a run that nobody was told of": {
+		"a run that no one was told of": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, &try{span: span{1, 2}, run: 1}),
 		},

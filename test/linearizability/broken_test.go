@@ -95,7 +95,7 @@ func rejected(found []finding) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.draw != nil })
 }
 
-// wantFound wants porcupine to have rejected a history, or nobody to have found anything.
+// wantFound wants porcupine to have rejected a history, or no one to have found anything.
 func wantFound(t *testing.T, seed uint64, found []finding, broken bool) {
 	t.Helper()
 	switch {

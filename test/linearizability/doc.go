@@ -2,13 +2,13 @@
 //
 // There are two sorts of histories:
 //
-//   - of documents: clients, each with a store of its own on one database, read, list, create, compare-and-set, delete and bump a
+//   - of documents: clients, each with a store of its own on one database, read, list, create, compare-and-set, delete and increment a
 //     few documents at once. Each document is a history: a register with versions.
 //   - of locks: electors lock and unlock keys, and are cut off, killed and closed meanwhile. Each key is a history: a lock
 //     with one holder whose tokens rise.
 //
 // A write of unknown outcome may have happened, or may yet happen, at any time until the end. What is known of it is used: once anybody has seen
-// what it wrote, it happened before that reply came. One that nobody ever saw cannot matter and is left out; this keeps the
+// what it wrote, it happened before that reply came. One that no one ever saw cannot matter and is left out; this keeps the
 // search small and changes no verdict.
 //
 // What is judged beside the order of events: a document is shown only as somebody wrote it, field by field; a refusal shows a
@@ -16,7 +16,7 @@
 // end, every key can be locked.
 //
 // Not judged: whether List is up to date on MongoDB (it may be stale by contract: it must show a version that was
-// written, and not before it was), hints of Watch, and runs that share a lease (LockOptions.Reentrant).
+// written, and not before it was), notifications of Watch, and runs that share a lease (LockOptions.Reentrant).
 //
 // The faults: requests and answers lost, delayed, or late by chance; calls that end early; electors cut off, killed and closed. On MongoDB (a
 // set of three of its own) also connections closed, answers of writes lost, write concern errors, NotPrimary, commands held up, step-downs, a

@@ -34,7 +34,7 @@ func versionOf(d *store.Doc) version {
 type act uint8
 
 const (
-	shows     act = iota // somebody was told that this version is current
+	shows     act = iota // somebody was informed that this version is current
 	writes               // the write happened
 	repeats              // the write happened, or was there already
 	mayWrite             // it happened if its condition held when it arrived

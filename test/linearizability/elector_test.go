@@ -154,7 +154,7 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
 	end1, lives := w.x.alive(now())
 	if t.end = end1; !lives {
-		t.ok, t.err = false, errCut // nobody was told
+		t.ok, t.err = false, errCut // no one was told
 	}
 	k.mu.Lock()
 	k.try = append(k.try, t)
@@ -205,7 +205,7 @@ type work struct {
 	k      *lockKey
 	try    *try
 	hold   time.Duration
-	linger time.Duration // from being told to end to the end
+	linger time.Duration // from being asked to end to the end
 	end    way
 	steps  int // advances of the token on the way
 

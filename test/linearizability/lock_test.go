@@ -14,7 +14,7 @@ import (
 
 // held is a lock as the model has it: who holds it, and the largest token that anybody was given.
 type held struct {
-	run   int // 0: nobody
+	run   int // 0: no one
 	token int64
 }
 
@@ -141,7 +141,7 @@ func (k *lockKey) judge(name string) []finding {
 	return append(found, judge(lockModel, name, k.steps(), k.lines())...)
 }
 
-// refusals are the calls of Lock that said that another holds the key when nobody can have held it.
+// refusals are the calls of Lock that said that another holds the key when no one can have held it.
 func (k *lockKey) refusals() []string {
 	var bad []string
 	for _, t := range k.try {
@@ -150,13 +150,13 @@ func (k *lockKey) refusals() []string {
 		}
 		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o, t.who).meets(t.span) }) {
 			t.wrong = true
-			bad = append(bad, fmt.Sprintf("e%d was told that another holds it, and nobody can have", t.who))
+			bad = append(bad, fmt.Sprintf("e%d was informed that another holds it, and no one can have", t.who))
 		}
 	}
 	return bad
 }
 
-// mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose outcome nobody
+// mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose outcome no one
 // was told, and a holder that is gone, hold it until another acquires it. An elector whose own release was not
 // acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
 func (k *lockKey) mayHold(t *try, who int) span {
@@ -178,16 +178,16 @@ func (k *lockKey) mayHold(t *try, who int) span {
 	return s
 }
 
-// orphans are runs that never ended, and those that nobody was told of, or that are not there.
+// orphans are runs that never ended, and those that no one was told of, or that are not there.
 func (k *lockKey) orphans() []string {
 	var bad []string
 	for _, t := range k.try {
 		switch {
 		case t.ok && t.run == 0 && !t.dead:
 			t.wrong = true
-			bad = append(bad, fmt.Sprintf("e%d was told that its run had started, and it never did", t.who))
+			bad = append(bad, fmt.Sprintf("e%d was informed that its run had started, and it never did", t.who))
 		case !t.ok && t.run != 0 && !errors.Is(t.err, elect.ErrClosed) && !errors.Is(t.err, errCut):
-			bad = append(bad, fmt.Sprintf("run %d started, and e%d was told that none did (%v)", t.run, t.who, t.err))
+			bad = append(bad, fmt.Sprintf("run %d started, and e%d was informed that none did (%v)", t.run, t.who, t.err))
 		}
 	}
 	for _, r := range k.runs {

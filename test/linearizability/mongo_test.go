@@ -22,7 +22,7 @@ func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
 	}}
 }
 
-// mongoFaults does to a replica set what happens to replica sets, by seed, until it is told to end.
+// mongoFaults does to a replica set what happens to replica sets, by seed, until it is asked to end.
 type mongoFaults struct {
 	rs       *testmongo.ReplicaSet
 	random   *rand.Rand

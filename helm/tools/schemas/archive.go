@@ -93,7 +93,7 @@ func (a *archive) save(file string) error {
 }
 
 func load(file string) (*archive, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // named by whoever runs this
+	text, err := os.ReadFile(file) //nolint:gosec // named by whichever of them runs this
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,6 @@
 // No promise hangs on it. Deadlines and the ages of sessions are measured by steady clocks; see package protocol.
 //
 // Built with the tag testhooks, and only then, the clock is as many milliseconds off as the file says that SHARDCTL_TEST_CLOCK_FILE
-// names, read anew each time. The stories of test/e2e/faults/scale give one replica of several such a clock; programs that
+// names, read again each time. The scenarios of test/e2e/faults/scale give one replica of several such a clock; programs that
 // are shipped are built without the tag.
 package wallclock

@@ -4,7 +4,7 @@ package harness
 
 import "slices"
 
-// The documents of the HTTP interface, as far as stories read them. They are written down anew rather than taken from the program, so
+// The documents of the HTTP interface, as far as scenarios read them. They are written down again rather than taken from the program, so
 // that a renamed field is found.
 
 // Status is /api/v1/status.

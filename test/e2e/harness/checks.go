@@ -44,7 +44,7 @@ func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 	return c.checkRecords(told)
 }
 
-// checkRecords says whether exactly the keys that are told to run do, where they are told to.
+// checkRecords says whether exactly the keys that are reported to run do, where they are reported to.
 func (c *Cluster) checkRecords(told map[string]string) error {
 	h, err := c.History()
 	if err != nil {
@@ -55,9 +55,9 @@ func (c *Cluster) checkRecords(told map[string]string) error {
 		run, runs := owners[key]
 		switch {
 		case !runs:
-			return fmt.Errorf("%s is told to run on %s and does not stamp", key, instance)
+			return fmt.Errorf("%s is reported to run on %s and does not stamp", key, instance)
 		case run.Instance != instance:
-			return fmt.Errorf("%s is told to run on %s and stamps on %s", key, instance, run.Instance)
+			return fmt.Errorf("%s is reported to run on %s and stamps on %s", key, instance, run.Instance)
 		}
 	}
 	for key, run := range owners {

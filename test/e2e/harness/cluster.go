@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Cluster is the replicas of one story. It is for one goroutine.
+// Cluster is the replicas of one scenario. It is for one goroutine.
 type Cluster struct {
 	Options
 
@@ -52,7 +52,7 @@ func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Repl
 	}, args...)
 }
 
-// StartWith is Start with a configuration of the story's own, for listeners at these addresses.
+// StartWith is Start with a configuration of the scenario's own, for listeners at these addresses.
 func (c *Cluster) StartWith(ctx context.Context, name string, configure func(server, admin string) (string, error), args ...string) (*Replica, error) {
 	f, err := c.prepare(ctx, name, configure)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Options describe the cluster of a story. Every replica gets them all; only name and ports are its own.
+// Options describe the cluster of a scenario. Every replica gets them all; only name and ports are its own.
 type Options struct {
 	StoreURI string
 	Database string // MongoDB; empty: the URI's

@@ -26,12 +26,12 @@ func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[st
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	defer func() { _ = log.Close() }()                                                                                   // the process has its own
-	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...) //nolint:noctx // its life is the story's
+	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...) //nolint:noctx // its life is the scenario's
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), c.mark()...)
 	err = spawnWith(cmd, containerAttr())
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("start %s in a PID namespace of its own: run these stories as root, or where users may make namespaces: %w", name, err)
+		return nil, fmt.Errorf("start %s in a PID namespace of its own: run these scenarios as root, or where users may make namespaces: %w", name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s in a PID namespace of its own: %w", name, err)

@@ -72,7 +72,7 @@ func TestConfigIsYAMLWithTheNamesOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// TestRecorder runs the task of the stories without a replica, as a check of how deaths are seen.
+// TestRecorder runs the task of the scenarios without a replica, as a check of how deaths are seen.
 func TestRecorder(t *testing.T) {
 	dir, records := t.TempDir(), t.TempDir()
 	bin := filepath.Join(dir, "recorder")

@@ -49,13 +49,13 @@ func startReplica(program, config, logFile string, env []string, args ...string)
 }
 
 func startProgram(program, logFile string, env []string, args ...string) (*Replica, error) {
-	// Appending, so that a story may cut a log short that has grown large.
+	// Appending, so that a scenario may cut a log short that has grown large.
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	defer func() { _ = log.Close() }()    // the process has its own
-	cmd := exec.Command(program, args...) //nolint:noctx // its life is the story's: spawn ties it to the test process
+	cmd := exec.Command(program, args...) //nolint:noctx // its life is the scenario's: spawn ties it to the test process
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), env...)
 	if err := spawn(cmd); err != nil {

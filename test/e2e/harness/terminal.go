@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Terminal is the keyboard of a replica that was started by hand.
+// Terminal is the keyboard of a replica that was started manually.
 type Terminal struct {
 	master *os.File
 	mu     sync.Mutex
@@ -85,7 +85,7 @@ func (c *Cluster) StartOnTerminal(ctx context.Context, name string) (*Replica, *
 		return nil, nil, err
 	}
 	defer func() { _ = slave.Close() }()                                                             // the shell has its own
-	cmd := exec.Command("sh", "-m", "-c", asJob, "sh", c.bins.Shardctl, "run", "--config", f.config) //nolint:noctx // its life is the story's
+	cmd := exec.Command("sh", "-m", "-c", asJob, "sh", c.bins.Shardctl, "run", "--config", f.config) //nolint:noctx // its life is the scenario's
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.Env = append(os.Environ(), c.mark()...)
 	if err := spawnWith(cmd, &syscall.SysProcAttr{Setsid: true, Setctty: true}); err != nil {

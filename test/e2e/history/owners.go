@@ -28,7 +28,7 @@ func ByInstance(owners map[string]Run) map[string]int {
 	return counts
 }
 
-// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when nobody ran it.
+// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when no one ran it.
 type Move struct {
 	Key, From, To string
 }

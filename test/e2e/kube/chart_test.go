@@ -10,17 +10,17 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// pollEvery is how often a story looks: each look reads a hundred files and asks the API server.
+// pollEvery is how often a scenario looks: each look reads a hundred files and asks the API server.
 const pollEvery = 250 * time.Millisecond
 
-// One release goes through all of these stories. Each begins with five replicas in balance and leaves nothing broken behind, so each can be
+// One release goes through all of these scenarios. Each begins with five replicas in balance and leaves nothing broken behind, so each can be
 // run alone.
 var _ = Describe("A release with a hundred tasks on five replicas with a cap of 30", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		k := onStage(ctx)
 		newNamespace(ctx, k, namespace, "privileged") // for the records on the nodes' file system; the pods themselves ask for nothing
 		hundred = newHundred(k)
-	}, NodeTimeout(2*StoryTimeout))
+	}, NodeTimeout(2*ScenarioTimeout))
 
 	AfterEach(func(ctx SpecContext) {
 		tellOnFailure(ctx, hundred)
@@ -28,13 +28,13 @@ var _ = Describe("A release with a hundred tasks on five replicas with a cap of 
 		if hundred != nil {
 			expectOneRunEach(hundred)
 		}
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 
-	installStories()
-	rolloutStories()
-	podStories()
-	nodeStories()
-	listStories()
-	scaleStories()
-	storeStories()
+	installScenarios()
+	rolloutScenarios()
+	podScenarios()
+	nodeScenarios()
+	listScenarios()
+	scaleScenarios()
+	storeScenarios()
 })

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Environment is what the stories are told of the cluster and the machine. README.md describes each variable.
+// Environment is what the scenarios are told of the cluster and the machine. README.md describes each variable.
 type Environment struct {
 	Kubectl, Helm string
 	Chart         string // directory of the chart
@@ -24,7 +24,7 @@ type Environment struct {
 	FaultNodes    []string
 }
 
-// EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the stories are left out, so that
+// EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the scenarios are left out, so that
 // `go test ./...` works on a laptop.
 const EnvWanted = "KUBE_STORIES"
 
@@ -66,7 +66,7 @@ func ReadEnvironment() (Environment, error) {
 		problems = append(problems, errors.New("set KUBE_MONGODB_URI to a replica set that pods reach, or KUBE_HOST_ADDRESS to an address of this machine that they reach"))
 	}
 	if len(problems) > 0 {
-		return env, fmt.Errorf("the stories of the chart need a cluster and more (test/e2e/kube/README.md):\n%w", errors.Join(problems...))
+		return env, fmt.Errorf("the scenarios of the chart need a cluster and more (test/e2e/kube/README.md):\n%w", errors.Join(problems...))
 	}
 	return env, nil
 }

@@ -18,7 +18,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func installStories() {
+func installScenarios() {
 	It("is installed: all run, 20 each, on all nodes", func(ctx SpecContext) {
 		r := hundred
 		began := history.Now()
@@ -37,7 +37,7 @@ func installStories() {
 		starts := h.Started(began, history.Now())
 		Figure("install", "all %d tasks run %v after helm install was called, spread 20 each after %v (%d starts); each key waited: %s", tasks,
 			slices.Max(first).Round(time.Millisecond), lastStart(starts).Sub(began).Round(time.Millisecond), len(starts), history.Summary(first))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("passes helm test", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -46,7 +46,7 @@ func installStories() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(MatchRegexp(`Phase:\s+Succeeded`))
 		Figure("install", "helm test passed in %v", time.Since(began).Round(time.Millisecond))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("shows the page through kubectl port-forward", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -54,7 +54,7 @@ func installStories() {
 		Expect(page.Read(ctx, "/")).To(And(ContainSubstring("<html"), ContainSubstring("shardctl")))
 		Expect(page.Read(ctx, "/api/v1/status")).To(ContainSubstring(`"running":100`))
 		Expect(page.Read(ctx, "/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("is not rendered with too few places, nor with a mistyped value", func(ctx SpecContext) {
 		r := *hundred
@@ -66,7 +66,7 @@ func installStories() {
 		out, err = r.Template(ctx, "--set", "replicaCounts=4")
 		Expect(err).To(HaveOccurred())
 		Expect(out).To(ContainSubstring("replicaCounts"))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 }
 
 // spreadOverNodes says whether no node has two pods more than another.
@@ -105,7 +105,7 @@ func lastStart(runs []history.Run) history.Instant {
 	return last
 }
 
-// forward runs kubectl port-forward to the Service until the story ends, and returns who reads its end here.
+// forward runs kubectl port-forward to the Service until the scenario ends, and returns who reads its end here.
 func forward(ctx SpecContext, r *kube.Release) *harness.Client {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, r.Environment.Kubectl, "--namespace", r.Namespace, "port-forward", "service/"+r.Name, ":8080")

@@ -22,7 +22,7 @@ import (
 // requestTimeout bounds one request. The API server of a test cluster shares two cores with everything else.
 const requestTimeout = 10 * time.Second
 
-// Kube is the cluster: kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy` for what stories look at again and
+// Kube is the cluster: kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy` for what scenarios look at again and
 // again.
 type Kube struct {
 	Environment

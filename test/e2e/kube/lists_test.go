@@ -21,7 +21,7 @@ import (
 
 const more = 10 // tasks that a longer list has
 
-func listStories() {
+func listScenarios() {
 	It("takes up a longer list from helm upgrade, and a shorter one from kubectl, without a restart", func(ctx SpecContext) {
 		r := settled(ctx)
 		before := identities(readyPods(ctx, r))
@@ -34,7 +34,7 @@ func listStories() {
 		starts := h.Started(began, history.Now())
 		added := namesOf(tasks+1, tasks+more)
 		for _, run := range starts {
-			Expect(added).To(ContainElement(run.Key), "only what is new starts; whoever has the list first takes it all, until the others know it")
+			Expect(added).To(ContainElement(run.Key), "only what is new starts; the one that has the list first takes it all, until the others know it")
 		}
 		first := kube.FirstStarts(h, added, began)
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
@@ -51,7 +51,7 @@ func listStories() {
 		Figure("list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more, lastEnd(recorded(r), added, edited).Sub(edited).Round(time.Millisecond))
 
 		Expect(r.Upgrade(ctx)).To(Succeed(), "the release says the same as the cluster again")
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("refuses a broken list, says so, and goes on", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -62,7 +62,7 @@ func listStories() {
 		for _, p := range pods {
 			Eventually(func(ctx context.Context) error { return refused(ctx, r, p) }).WithContext(ctx).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		}
-		told := history.Now()
+		reported := history.Now()
 		var events struct {
 			Items []struct{ Type, Reason, From, Message string }
 		}
@@ -86,8 +86,8 @@ func listStories() {
 		}
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "everything went on")
-		Figure("broken list", "problem, metric and event of all %d replicas %v after the edit; nothing moved or restarted", len(pods), told.Sub(began).Round(time.Millisecond))
-	}, SpecTimeout(2*StoryTimeout))
+		Figure("broken list", "problem, metric and event of all %d replicas %v after the edit; nothing moved or restarted", len(pods), reported.Sub(began).Round(time.Millisecond))
+	}, SpecTimeout(2*ScenarioTimeout))
 }
 
 // namesOf are the keys of the tasks with these numbers.

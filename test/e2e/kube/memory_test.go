@@ -41,14 +41,14 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 			glutton("many", "--children", "60", "--mebibytes", "6"),
 		}
 		Expect(r.Install(ctx)).To(Succeed())
-	}, NodeTimeout(2*StoryTimeout))
+	}, NodeTimeout(2*ScenarioTimeout))
 
 	AfterEach(func(ctx SpecContext) {
 		tellOnFailure(ctx, r)
 		if r != nil {
 			expectOneRunEach(r)
 		}
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 
 	DescribeTable("goes on when", func(ctx SpecContext, what, task string) {
 		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
@@ -74,8 +74,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last %v after it began to eat, %d moved; gaps %s", what,
 			howEnded(eater, now), len(kube.FirstStarts(h, keys, at)), len(keys), last.Round(time.Millisecond), len(moved), gapsSince(r, at))
 	},
-		Entry("one task eats it all", "one task that is larger than everything else", "alone", SpecTimeout(StoryTimeout)),
-		Entry("many small processes eat it", "many processes, each smaller than the worker", "many", SpecTimeout(StoryTimeout)),
+		Entry("one task eats it all", "one task that is larger than everything else", "alone", SpecTimeout(ScenarioTimeout)),
+		Entry("many small processes eat it", "many processes, each smaller than the worker", "many", SpecTimeout(ScenarioTimeout)),
 	)
 })
 

@@ -27,7 +27,7 @@ func (k *Kube) On(ctx context.Context, node string) error {
 	return err
 }
 
-// Cut pulls a node's network cable: kubelet, pods and all reach nobody, and go on.
+// Cut pulls a node's network cable: kubelet, pods and all reach no one, and go on.
 func (k *Kube) Cut(ctx context.Context, node string) (history.Instant, error) {
 	return k.nodeCtl(ctx, "cut", node)
 }
@@ -44,7 +44,7 @@ func (k *Kube) nodeCtl(ctx context.Context, verb, node string, more ...string) (
 	return at, err
 }
 
-// Part of a replica, as in the stories without Kubernetes.
+// Part of a replica, as in the scenarios without Kubernetes.
 type Part string
 
 // The processes of a replica.
@@ -119,7 +119,7 @@ func storeAddresses(uri string) ([]address, error) {
 	return all, nil
 }
 
-// Victims are the nodes whose power and cables stories may touch, those with most pods of the release first: those of KUBE_FAULT_NODES, else all
+// Victims are the nodes whose power and cables scenarios may touch, those with most pods of the release first: those of KUBE_FAULT_NODES, else all
 // without the control plane.
 func (r *Release) Victims(ctx context.Context) ([]Victim, error) {
 	pods, err := r.ReadyPods(ctx)
@@ -142,7 +142,7 @@ func (r *Release) Victims(ctx context.Context) ([]Victim, error) {
 		}
 	}
 	if len(victims) == 0 {
-		return nil, errors.New("no pod is on a node that stories may cut off; see KUBE_FAULT_NODES")
+		return nil, errors.New("no pod is on a node that scenarios may cut off; see KUBE_FAULT_NODES")
 	}
 	slices.SortStableFunc(victims, func(a, b Victim) int { return cmp.Compare(len(b.Pods), len(a.Pods)) })
 	return victims, nil

@@ -16,20 +16,20 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func nodeStories() {
+func nodeScenarios() {
 	It("goes on when a node loses its power", func(ctx SpecContext) {
 		r := settled(ctx)
 		v := mostLoaded(ctx, r)
 		keys := keysOf(r, v.Pods...)
 		at, err := r.Off(ctx, v.Node)
-		DeferCleanup(func(ctx SpecContext) { powerOn(ctx, r, v.Node) }, NodeTimeout(StoryTimeout))
+		DeferCleanup(func(ctx SpecContext) { powerOn(ctx, r, v.Node) }, NodeTimeout(ScenarioTimeout))
 		Expect(err).NotTo(HaveOccurred())
 		room := expectRoomTaken(r, v, keys, at)
 		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		starts := kube.FirstStarts(recorded(r), keys, at)
 		Figure("node powered off", "%d pods with %d tasks lost: %s run again within %v (as many as the others' caps allow), all within %v, once Kubernetes had replaced the pods",
 			len(v.Pods), len(keys), room.count(keys), room.took.Round(time.Millisecond), slices.Max(starts).Sub(at).Round(time.Millisecond))
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("goes on when a node is cut off for 3 T, and when it comes back", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -40,7 +40,7 @@ func nodeStories() {
 			_, err := r.Heal(ctx, v.Node)
 			Expect(err).NotTo(HaveOccurred())
 			awaitNode(ctx, r, v.Node)
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		Expect(err).NotTo(HaveOccurred())
 		room := expectRoomTaken(r, v, keys, at)
 		WaitUntil(ctx, at.Add(3*kube.Lease))
@@ -55,7 +55,7 @@ func nodeStories() {
 		Figure("node cut off", "%d pods with %d tasks: the last ended %v after the cut, %s run elsewhere within %v; all %d spread again %v after the cable was back",
 			len(v.Pods), len(keys), lastEnd(h, keys, at).Sub(at).Round(time.Millisecond), room.count(keys), room.took.Round(time.Millisecond), tasks,
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond))
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("hands all tasks of a node over when it is drained, one pod at a time", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -64,14 +64,14 @@ func nodeStories() {
 		DeferCleanup(func(ctx SpecContext) {
 			_, err := r.Run(ctx, "uncordon", v.Node)
 			Expect(err).NotTo(HaveOccurred())
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		_, err := r.Run(ctx, "drain", v.Node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
 		Expect(err).NotTo(HaveOccurred())
 		drained := history.Now().Sub(at)
 		took := expectTaken(r, "node drained", keys, at)
 		settled(ctx)
 		Figure("node drained", "%d pods with %d tasks left in %v, all run again %v after the drain began", len(v.Pods), len(keys), drained.Round(time.Millisecond), took.Round(time.Millisecond))
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 }
 
 func mostLoaded(ctx SpecContext, r *kube.Release) kube.Victim {

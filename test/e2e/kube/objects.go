@@ -4,7 +4,7 @@ package kube
 
 import "time"
 
-// The objects of the Kubernetes API, as far as stories read them.
+// The objects of the Kubernetes API, as far as scenarios read them.
 
 // Meta is what all objects have.
 type Meta struct {

@@ -15,7 +15,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func podStories() {
+func podScenarios() {
 	It("goes on when a pod is deleted", func(ctx SpecContext) {
 		r := settled(ctx)
 		p := calmest(ctx, r)
@@ -24,7 +24,7 @@ func podStories() {
 		Expect(err).NotTo(HaveOccurred())
 		expectTaken(r, "pod deleted", keys, at)
 		settled(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("goes on when a pod is deleted by force", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -34,7 +34,7 @@ func podStories() {
 		Expect(err).NotTo(HaveOccurred())
 		expectTaken(r, "pod deleted by force", keys, at)
 		settled(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("goes on at once when the worker in a pod is killed", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -43,13 +43,13 @@ func podStories() {
 		at, err := r.KillPart(ctx, p, kube.Worker)
 		Expect(err).NotTo(HaveOccurred())
 		took := expectTaken(r, "worker killed", keys, at)
-		Expect(took).To(BeNumerically("<", kube.Lease/2), "the guard marks the session dead: nobody waits for T, which takes 0.9 T at least")
+		Expect(took).To(BeNumerically("<", kube.Lease/2), "the guard marks the session dead: no one waits for T, which takes 0.9 T at least")
 		Eventually(func() (map[string]int, error) {
 			pods, err := r.ReadyPods(ctx)
 			return identities(pods), err
 		}).WithPolling(pollEvery).Should(HaveKeyWithValue(p.Metadata.UID, p.Restarts()+1), "the container is started again in its pod")
 		settled(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("goes on in the same pod when its whole container is killed", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -69,7 +69,7 @@ func podStories() {
 		Expect(same).To(Equal(len(keys)), "a restarted container takes its own keys back")
 		Expect(took).To(BeNumerically("<", kube.Lease*8/10), "at once, without waiting for T, which takes 0.9 T at least")
 		settled(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 }
 
 // calmest is a ready pod with the fewest restarts: Kubernetes lets others wait before it starts their container again.

@@ -17,7 +17,7 @@ import (
 // Lease is T of all releases.
 const Lease = 10 * time.Second
 
-// HardDeadline is X for it: nothing of a task may be alive so long after the last beat of its session.
+// HardDeadline is X for it: nothing of a task may be alive so long after the last heartbeat of its session.
 const HardDeadline = Lease * 9 / 10
 
 // Group is the group of all tasks of a release.
@@ -40,7 +40,7 @@ type Release struct {
 	Tasks    int
 	// Settle is how long membership rests before keys move for balance; empty: the program's default.
 	Settle string
-	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that nobody reads.
+	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that no one reads.
 	Records string
 	// Odd are further tasks of the group.
 	Odd []object
@@ -77,13 +77,13 @@ func (r *Release) values() object {
 
 const recordsInPod = "/records"
 
-// recorder is a task, or many by braces, that stamps: ten times less often than in stories on one machine, since a hundred of them, five
+// recorder is a task, or many by braces, that stamps: ten times less often than in scenarios on one machine, since a hundred of them, five
 // replicas, a database and a whole cluster may share two cores.
 func (r *Release) recorder(name string) object {
 	return object{"name": name, "exec": object{"command": []string{"/recorder", "--period", "50ms"}, "env": object{"RECORD_DIR": recordsInPod}}}
 }
 
-// lostNodeSeconds is longer than the story about a cable takes to plug it in again, from the moment the node is called lost.
+// lostNodeSeconds is longer than the scenario about a cable takes to plug it in again, from the moment the node is called lost.
 const lostNodeSeconds = 20
 
 func lostNode(how string) object {

@@ -24,7 +24,7 @@ var _ = Describe("A namespace with restricted Pod Security", func() {
 			Kube: k, Name: "modest", Namespace: name, Tag: "one", StoreURI: testmongo.WithDatabase(stage.uri, "restricted"),
 			Replicas: 3, Cap: 5, Tasks: few,
 		}
-		DeferCleanup(func(ctx SpecContext) { tellOnFailure(ctx, r) }, NodeTimeout(StoryTimeout))
+		DeferCleanup(func(ctx SpecContext) { tellOnFailure(ctx, r) }, NodeTimeout(ScenarioTimeout))
 		Expect(r.Install(ctx)).To(Succeed())
 		Eventually(func(ctx context.Context) error { return allSay(ctx, r, few) }).WithContext(ctx).WithPolling(pollEvery).Should(Succeed())
 		for _, p := range readyPods(ctx, r) {
@@ -40,7 +40,7 @@ var _ = Describe("A namespace with restricted Pod Security", func() {
 		}
 		out, err := r.Helm(ctx, "test", r.Name, "--timeout", "2m")
 		Expect(err).NotTo(HaveOccurred(), out)
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 })
 
 // allSay says whether every replica that is wanted says that all tasks run.

@@ -19,14 +19,14 @@ const (
 	badTimeout     = "20s"
 )
 
-func rolloutStories() {
+func rolloutScenarios() {
 	It("is upgraded to a new image, and every key moves once", func(ctx SpecContext) {
 		r := settled(ctx)
 		began := history.Now()
 		r.Tag = "two"
 		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
 		expectEachMovedOnce(ctx, r, "upgrade", began)
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("is rolled back, and every key moves once", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -40,13 +40,13 @@ func rolloutStories() {
 		Expect(err).NotTo(HaveOccurred())
 		r.Tag = "one"
 		expectEachMovedOnce(ctx, r, "rollback", began)
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	// Where pods take longer to get ready than membership takes to settle, balancing over old and new pods would move keys to where they cannot
 	// stay. That keys prefer the newer rollout keeps them from it.
 	It("moves every key once, too, when pods get ready slowly", func(ctx SpecContext) {
 		r := settled(ctx)
-		spoilt = true // the next story wants other values
+		spoilt = true // the next scenario wants other values
 		r.Settle = "1s"
 		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
 		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithPolling(pollEvery).Should(Succeed())
@@ -54,7 +54,7 @@ func rolloutStories() {
 		r.Tag, r.Extra = "two", map[string]any{"minReadySeconds": 4}
 		Expect(r.Upgrade(ctx, "--wait", "--timeout", rolloutTimeout)).To(Succeed())
 		expectEachMovedOnce(ctx, r, "slow upgrade", began)
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	DescribeTable("keeps all tasks where they are while a bad image", func(ctx SpecContext, tag string) {
 		r := settled(ctx)
@@ -78,8 +78,8 @@ func rolloutStories() {
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "nothing moved and nothing restarted")
 		Figure("bad image", "%s: no task moved in the %v from helm upgrade to the end of the rollback", tag, history.Now().Sub(began).Round(time.Second))
 	},
-		Entry("exits at once", "exits", SpecTimeout(StoryTimeout)),
-		Entry("never gets ready", "hangs", SpecTimeout(StoryTimeout)),
+		Entry("exits at once", "exits", SpecTimeout(ScenarioTimeout)),
+		Entry("never gets ready", "hangs", SpecTimeout(ScenarioTimeout)),
 	)
 }
 

@@ -16,10 +16,10 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func scaleStories() {
+func scaleScenarios() {
 	It("is scaled from 5 to 10 and then to 4", func(ctx SpecContext) {
 		r := settled(ctx)
-		DeferCleanup(func(ctx SpecContext) { scale(ctx, r, replicas) }, NodeTimeout(StoryTimeout))
+		DeferCleanup(func(ctx SpecContext) { scale(ctx, r, replicas) }, NodeTimeout(ScenarioTimeout))
 		began := history.Now()
 		scale(ctx, r, 10)
 		starts := recorded(r).Started(began, history.Now())
@@ -35,7 +35,7 @@ func scaleStories() {
 			Expect(n).To(Equal(tasks/4), name)
 		}
 		Figure("scaled 10 to 4", "%d moves, the last %v after kubectl scale; gaps %s", len(starts), lastStart(starts).Sub(began).Round(time.Millisecond), gapsSince(r, began))
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("keeps its replicas when an autoscaler is turned on, and at every upgrade after that", func(ctx SpecContext) {
 		r := settled(ctx)
@@ -43,7 +43,7 @@ func scaleStories() {
 			r.Extra, r.Replicas = nil, replicas
 			Expect(r.Upgrade(ctx)).To(Succeed())
 			scale(ctx, r, replicas)
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		began := history.Now()
 		autoscale := func(least int) {
 			GinkgoHelper()
@@ -79,7 +79,7 @@ func scaleStories() {
 		err := r.Upgrade(ctx)
 		Expect(err).To(MatchError(And(ContainSubstring("90"), ContainSubstring("100"))), "3 × 30 < 100")
 		Figure("autoscaler", "turned on and upgraded twice: never fewer than %d replicas; minReplicas 3 is refused", fewest())
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 }
 
 // scale is what `kubectl scale` does, and waits until the tasks are spread over so many pods.
@@ -96,7 +96,7 @@ func gapsSince(r *kube.Release, began history.Instant) string {
 	return history.Summary(history.Lengths(recorded(r).Gaps(began, history.Now())))
 }
 
-// watchReplicas looks at the Deployment until the story ends; what it returns tells the fewest replicas that it ever asked for.
+// watchReplicas looks at the Deployment until the scenario ends; what it returns tells the fewest replicas that it ever asked for.
 func watchReplicas(ctx SpecContext, r *kube.Release) func() int {
 	GinkgoHelper()
 	d, err := r.Deployment(ctx)

@@ -16,20 +16,20 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func storeStories() {
+func storeScenarios() {
 	It("stops and hands over what runs on a node from where the store cannot be reached", func(ctx SpecContext) {
 		r := settled(ctx)
 		victims, err := r.Victims(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		v := victims[len(victims)-1] // the one with the fewest: the others have room for all
+		v := victims[len(victims)-1] // the one with the fewest: the others have free capacity for all
 		keys := keysOf(r, v.Pods...)
 		before := identities(v.Pods)
 		DeferCleanup(func(ctx SpecContext) {
 			_, err := r.HealStore(ctx, r.StoreURI, v.Pods...)
 			if !CurrentSpecReport().Failed() {
-				Expect(err).To(HaveOccurred(), "the story took its rules back")
+				Expect(err).To(HaveOccurred(), "the scenario took its rules back")
 			}
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		at, err := r.CutStore(ctx, r.StoreURI, v.Pods...)
 		Expect(err).NotTo(HaveOccurred())
 		cut := history.Now()
@@ -41,7 +41,7 @@ func storeStories() {
 				status, err := statusOf(ctx, r, p)
 				return status.ProblemsOf("StoreUnreachable"), err
 			}).WithPolling(pollEvery).ShouldNot(BeEmpty())
-			Expect(r.Replica(p).Health(ctx, "/livez")).To(Equal(http.StatusOK), "a store that is away restarts nobody")
+			Expect(r.Replica(p).Health(ctx, "/livez")).To(Equal(http.StatusOK), "a store that is away restarts no one")
 		}
 		h := recorded(r)
 		last := lastEnd(h, keys, at)
@@ -57,10 +57,10 @@ func storeStories() {
 		Figure("store cut off", "%d pods with %d tasks: the last ended %v after the cut (X is %v), %s run elsewhere within %v; all spread again %v after it was back; %s",
 			len(v.Pods), len(keys), last.Sub(at).Round(time.Millisecond), kube.HardDeadline, room.count(keys), room.took.Round(time.Millisecond),
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond), gapRange(h, keys, at))
-	}, SpecTimeout(2*StoryTimeout))
+	}, SpecTimeout(2*ScenarioTimeout))
 }
 
-// gapRange is the shortest and the longest time in which nobody ran one of these keys, since at.
+// gapRange is the shortest and the longest time in which no one ran one of these keys, since at.
 func gapRange(h *history.History, keys []string, at history.Instant) string {
 	var lengths []time.Duration
 	for _, gap := range h.Gaps(at, history.Now()) {

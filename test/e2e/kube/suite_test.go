@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" && os.Getenv(kube.EnvWanted) == "" {
 		t.Skip("no cluster: `make kube` finds one, or see test/e2e/kube/README.md")
 	}
@@ -48,7 +48,7 @@ const (
 	limit     = 30 // the cap
 )
 
-// stage is the cluster and the database, there from the first story to the last.
+// stage is the cluster and the database, there from the first scenario to the last.
 var stage struct {
 	env  kube.Environment
 	once sync.Once
@@ -94,7 +94,7 @@ func setStage(ctx context.Context) error {
 	return nil
 }
 
-// newNamespace makes a namespace that is gone again after the container or story that called it.
+// newNamespace makes a namespace that is gone again after the container or scenario that called it.
 func newNamespace(ctx SpecContext, k *kube.Kube, name, podSecurity string) {
 	GinkgoHelper()
 	_, err := k.Run(ctx, "delete", "namespace", name, "--ignore-not-found", "--timeout=120s") // of a run that was cut off
@@ -106,7 +106,7 @@ func newNamespace(ctx SpecContext, k *kube.Kube, name, podSecurity string) {
 	DeferCleanup(func(ctx SpecContext) {
 		_, err := k.Run(ctx, "delete", "namespace", name, "--wait=false")
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 }
 
 // newRecords makes a directory that tasks of any node and user can write to.
@@ -123,7 +123,7 @@ func newRecords(k *kube.Kube) string {
 	return dir
 }
 
-// hundred is the release that most stories share, and spoilt says that a story failed and left it as it was then.
+// hundred is the release that most scenarios share, and spoilt says that a scenario failed and left it as it was then.
 var (
 	hundred *kube.Release
 	spoilt  bool
@@ -137,7 +137,7 @@ func newHundred(k *kube.Kube) *kube.Release {
 	}
 }
 
-// settled brings the shared release to where every story begins: installed, and a hundred tasks spread over five pods.
+// settled brings the shared release to where every scenario begins: installed, and a hundred tasks spread over five pods.
 func settled(ctx SpecContext) *kube.Release {
 	GinkgoHelper()
 	r := hundred
@@ -158,7 +158,7 @@ func settled(ctx SpecContext) *kube.Release {
 	return r
 }
 
-// tellOnFailure shows how the release does when the story that ends now has failed.
+// tellOnFailure shows how the release does when the scenario that ends now has failed.
 func tellOnFailure(ctx SpecContext, r *kube.Release) {
 	if r == nil || !CurrentSpecReport().Failed() {
 		return

@@ -20,21 +20,21 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Crowd is the label of stories that start more processes than a small machine serves in time. `make e2e` tells them when no others run:
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` tells them when no others run:
 // replicas beside them would rightly give up their leases.
-const Crowd = "crowd"
+const Fleet = "fleet"
 
 const (
-	// Lease is T of a story that does not choose its own.
+	// Lease is T of a scenario that does not choose its own.
 	Lease = 4 * time.Second
-	// HardDeadline is X for it: nothing of a task may be alive so long after the last beat of its session.
+	// HardDeadline is X for it: nothing of a task may be alive so long after the last heartbeat of its session.
 	HardDeadline = Lease * 9 / 10
 	// Settle is how long membership rests before keys move for balance.
 	Settle = 500 * time.Millisecond
 	// Patience bounds every wait. It is no figure: those are measured from the records and printed.
 	Patience = 60 * time.Second
-	// StoryTimeout bounds one story, so that one that hangs leaves the logs of its replicas.
-	StoryTimeout = 3 * time.Minute
+	// ScenarioTimeout bounds one scenario, so that one that hangs leaves the logs of its replicas.
+	ScenarioTimeout = 3 * time.Minute
 	// suiteTimeout is below that of `go test`, whose end kills without cleaning up.
 	suiteTimeout = 25 * time.Minute
 )
@@ -42,15 +42,15 @@ const (
 var (
 	// Bins are the programs under test, once the suite has begun.
 	Bins harness.Binaries
-	// Work holds the files of all clusters. It is left behind when a story failed.
+	// Work holds the files of all clusters. It is left behind when a scenario failed.
 	Work string
 )
 
-// Run tells all stories of the calling package. Call it from its only test.
+// Run tells all scenarios of the calling package. Call it from its only test.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("the stories take minutes; -short was given")
+		t.Skip("the scenarios take minutes; -short was given")
 	}
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(Patience)
@@ -76,7 +76,7 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	for _, line := range figures.lines {
 		fmt.Fprintln(os.Stdout, "figure:", line)
 	}
-	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) { // where whoever looks at the end of a log finds it
+	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) { // where anyone who looks at the end of a log finds it
 		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
 	}
 	if !report.SuiteSucceeded {
@@ -88,14 +88,14 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	}
 })
 
-// figures are what the stories measured, printed at the end. Stories assert order and completeness; how fast is for people and
+// figures are what the scenarios measured, printed at the end. Scenarios assert order and completeness; how fast is for people and
 // benchmarks, since a test machine may be busy.
 var figures struct {
 	sync.Mutex
 	lines []string
 }
 
-// Figure notes what a story measured; store (or another subject) comes first in its line.
+// Figure notes what a scenario measured; store (or another subject) comes first in its line.
 func Figure(store, format string, args ...any) {
 	line := store + ": " + fmt.Sprintf(format, args...)
 	AddReportEntry("figure", line)
@@ -104,7 +104,7 @@ func Figure(store, format string, args ...any) {
 	figures.lines = append(figures.lines, line)
 }
 
-// NewCluster makes a cluster without replicas. Its processes die at the end of the container or story that called it.
+// NewCluster makes a cluster without replicas. Its processes die at the end of the container or scenario that called it.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if o.Lease == 0 {
@@ -121,7 +121,7 @@ func NewCluster(name string, o harness.Options) *harness.Cluster {
 	return c
 }
 
-// LogsOnFailure shows what the replicas wrote when the story that ends now has failed.
+// LogsOnFailure shows what the replicas wrote when the scenario that ends now has failed.
 func LogsOnFailure(c *harness.Cluster) {
 	if c != nil && CurrentSpecReport().Failed() {
 		AddReportEntry("logs", c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
@@ -159,6 +159,6 @@ func WaitUntil(ctx context.Context, t history.Instant) {
 	select {
 	case <-time.After(t.Sub(history.Now())):
 	case <-ctx.Done():
-		Fail("the story took too long")
+		Fail("the scenario took too long")
 	}
 }

@@ -10,13 +10,13 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("Documents edited by hand", func() {
+var _ = Describe("Documents edited manually", func() {
 	EachStore("One cluster", func(store string, uri func() string) {
 		s := &scene{}
 
 		BeforeAll(func(ctx SpecContext) {
 			*s = *newScene(ctx, store, uri())
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		BeforeEach(func() { s.begin() })
 		AfterEach(func() { LogsOnFailure(s.c) })
 		AfterAll(func() {
@@ -31,7 +31,7 @@ var _ = Describe("Documents edited by hand", func() {
 	}, Ordered, ContinueOnFailure)
 })
 
-// round is a story about one thing done to the scene.
+// round is a scenario about one thing done to the scene.
 func round(text string, body func(ctx context.Context)) {
-	It(text, func(ctx SpecContext) { body(ctx) }, SpecTimeout(StoryTimeout))
+	It(text, func(ctx SpecContext) { body(ctx) }, SpecTimeout(ScenarioTimeout))
 }

@@ -36,7 +36,7 @@ func lockRounds(s *scene) {
 		s.healed(ctx, false)
 		Expect(s.restarted()).To(BeEmpty())
 
-		// A new start writes the lock, and mends it.
+		// A new start writes the lock, and fixes it.
 		s.kill(s.c.Keys()...)
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys(), s.began) }).Should(Succeed())
 		s.healed(ctx, false)
@@ -46,7 +46,7 @@ func lockRounds(s *scene) {
 		s.logs("is malformed")
 	})
 
-	round("locks whose revision is none are created anew, with a larger token", func(ctx context.Context) {
+	round("locks whose revision is none are created again, with a larger token", func(ctx context.Context) {
 		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
 			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
 		}
@@ -58,7 +58,7 @@ func lockRounds(s *scene) {
 		}
 	})
 
-	round("locks that are deleted, or given to nobody, are owned anew", func(ctx context.Context) {
+	round("locks that are deleted, or given to no one, are owned again", func(ctx context.Context) {
 		for i := range 4 {
 			s.remove(ctx, "lock", harness.Key(i+1))
 		}
@@ -74,7 +74,7 @@ func lockRounds(s *scene) {
 		s.healed(ctx, true)
 	})
 
-	round("locks that name another live session, or one that never was, are owned anew", func(ctx context.Context) {
+	round("locks that name another live session, or one that never was, are owned again", func(ctx context.Context) {
 		sessions := s.sessions(ctx)
 		owners := Load(s.c).OwnersAt(s.began)
 		for i := range 4 {

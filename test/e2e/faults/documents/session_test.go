@@ -13,9 +13,9 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// sessionRounds are about sessions of live replicas, and of nobody.
+// sessionRounds are about sessions of live replicas, and of no one.
 func sessionRounds(s *scene) {
-	round("sessions whose revision stays are mended by their next beat", func(ctx context.Context) {
+	round("sessions whose revision stays are repaired by their next heartbeat", func(ctx context.Context) {
 		ids := s.sessions(ctx)
 		for _, fields := range []object{
 			{"state": "zombie"},
@@ -82,7 +82,7 @@ func sessionRounds(s *scene) {
 		}
 	})
 
-	round("a session that comes back before its next beat goes on", func(ctx context.Context) {
+	round("a session that comes back before its next heartbeat goes on", func(ctx context.Context) {
 		ids := s.sessions(ctx)
 		for _, id := range ids {
 			doc := s.read(ctx, "session", id)
@@ -92,7 +92,7 @@ func sessionRounds(s *scene) {
 		s.healed(ctx, false) // some may have met the gap
 	})
 
-	round("sessions of nobody are dead soon, and hold nothing up", func(ctx context.Context) {
+	round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context) {
 		ids := s.sessions(ctx)
 		session, member := s.read(ctx, "session", ids[0]), s.read(ctx, "member", ids[0])
 		session["_id"], member["_id"] = "nobody-at-all", "nobody-at-all"

@@ -59,7 +59,7 @@ func sideRounds(s *scene) {
 		Eventually(func() any { return s.read(ctx, "group", "~members")["count"] }).Should(Satisfy(whole))
 	})
 
-	round("counters that are deleted, or set to 0, begin anew", func(ctx context.Context) {
+	round("counters that are deleted, or set to 0, begin again", func(ctx context.Context) {
 		ids := s.ids(ctx, "group")
 		for i, id := range ids {
 			if i%2 == 0 {

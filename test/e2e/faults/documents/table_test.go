@@ -45,7 +45,7 @@ func column(field string) string {
 	return field
 }
 
-// took says whether the table took a change. A table that refuses nonsense by its types is as good as a hand that does not write it.
+// took says whether the table took a change. A table that refuses malformed text by its types is as good as a hand that does not write it.
 func took(err error) bool {
 	GinkgoHelper()
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {

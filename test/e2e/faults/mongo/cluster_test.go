@@ -74,7 +74,7 @@ func (c *cluster) replace(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// logsOnFailure shows what replicas and servers said when the story failed.
+// logsOnFailure shows what replicas and servers said when the scenario failed.
 func (c *cluster) logsOnFailure() {
 	if c == nil {
 		return

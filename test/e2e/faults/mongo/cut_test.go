@@ -15,7 +15,7 @@ import (
 )
 
 // The network of one replica swallows: no connection breaks, nothing arrives. What was sent meanwhile arrives late, once the network is
-// back: claims and beats from a past that is over.
+// back: claims and heartbeats from a past that is over.
 var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailure, func() {
 	const (
 		tasks    = 12
@@ -34,13 +34,13 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(link.Close)
 		cut = c.add(ctx, link.URI())
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	BeforeEach(func(ctx SpecContext) {
 		if !cut.Running() {
 			cut = c.add(ctx, link.URI())
 		}
 		c.grow(ctx, replicas)
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() {
 		link.Heal()
 		c.logsOnFailure()
@@ -69,9 +69,9 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Figure("mongodb", "a replica cut off, %s, and healed: it runs its share again after %v", what, ms(healed.lastStart(c).Sub(healed.at)))
 		healed.expectOnlyMoves(ctx, c, tasks/replicas)
 	},
-		Entry("in both directions", "both directions", SpecTimeout(StoryTimeout)),
-		Entry("so that nothing it sends arrives", "what it sends", testmongo.Sent, SpecTimeout(StoryTimeout)),
-		Entry("so that no answer arrives, though all it sends does", "what is answered", testmongo.Answered, SpecTimeout(StoryTimeout)),
+		Entry("in both directions", "both directions", SpecTimeout(ScenarioTimeout)),
+		Entry("so that nothing it sends arrives", "what it sends", testmongo.Sent, SpecTimeout(ScenarioTimeout)),
+		Entry("so that no answer arrives, though all it sends does", "what is answered", testmongo.Answered, SpecTimeout(ScenarioTimeout)),
 	)
 })
 

@@ -1,4 +1,4 @@
-// Package mongo holds the stories of faults in MongoDB: nodes killed and frozen, elections in a row, a replica that is cut off by a network that
+// Package mongo holds the scenarios of faults in MongoDB: nodes killed and frozen, elections in a row, a replica that is cut off by a network that
 // swallows, answers lost after the write, commands that fail in every way a real server has, slow ones.
 //
 //	go test -v ./test/e2e/faults/mongo                                    all of them, some minutes

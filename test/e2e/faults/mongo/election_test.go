@@ -14,7 +14,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// An outage that is shorter than the renewal deadline (0.75 T) costs nothing: beats are tried again until one is acknowledged.
+// An outage that is shorter than the renewal deadline (0.75 T) costs nothing: heartbeats are tried again until one is acknowledged.
 var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 	const (
 		lease    = 8 * time.Second
@@ -26,10 +26,10 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		c = newCluster(ctx, "elections", harness.Options{Tasks: tasks, Lease: lease})
 		c.grow(ctx, replicas)
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { c.logsOnFailure() })
 
-	// short is an outage that leaves time, at its end, for a beat that fails once and is tried again. An election may take as long as it
+	// short is an outage that leaves time, at its end, for a heartbeat that fails once and is tried again. An election may take as long as it
 	// likes on a machine that is busy, and then there is nothing to be promised.
 	const short = lease*3/4 - lease/10 - lease/8
 
@@ -85,7 +85,7 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			return back(ctx, began) // it may take its place back
 		})
 		Figure("mongodb", "T = %v, three elections in a row, the primary's death and its return: 0 of %d tasks restarted", lease, tasks)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("nothing happens when a secondary dies and comes back", func(ctx SpecContext) {
 		undisturbed(ctx, func() time.Duration {
@@ -99,7 +99,7 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			return 0
 		})
 		Figure("mongodb", "T = %v, a secondary killed and back after %v: 0 of %d tasks restarted", lease, lease/2, tasks)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("nothing happens when all nodes are frozen for less than the renewal deadline", func(ctx SpecContext) {
 		var away time.Duration
@@ -112,7 +112,7 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			return away
 		})
 		Figure("mongodb", "T = %v, all three nodes frozen, writable again after %v: 0 of %d tasks restarted", lease, ms(away), tasks)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 func otherThan(rs *testmongo.ReplicaSet, n *testmongo.Node) *testmongo.Node {

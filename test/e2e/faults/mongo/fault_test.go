@@ -19,7 +19,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Commands that a store sends while replicas run; setting up sends more. A story holds this against what the server saw.
+// Commands that a store sends while replicas run; setting up sends more. A scenario holds this against what the server saw.
 var (
 	writes  = []string{"insert", "update", "delete"}
 	reads   = []string{"find", "aggregate", "getMore"}
@@ -39,11 +39,11 @@ type fault struct {
 }
 
 // Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a replica to notice, except
-// where it is told that there is no point. After an answer by which the primary is none any more it sends nothing to it for half a second,
+// where it is informed that there is no point. After an answer by which the primary is none any more it sends nothing to it for half a second,
 // an eighth of the lease here, so that a few of those in a row are enough for a lease to run out.
 const (
 	often  = 0.3
-	rather = 0.2 // setting up begins anew after each failure
+	rather = 0.2 // setting up begins again after each failure
 	mostly = 0.5 // with what is tried again and read back failing as well, one in ten stays unknown
 	seldom = 0.1
 )
@@ -149,13 +149,13 @@ const (
 )
 
 // underFaults is a cluster for a table of faults: each entry has one replica leave and another come while the fault lasts, so that not
-// only beats are hit but also claims, releases, hand-overs, reads of everything and watches.
+// only heartbeats are hit but also claims, releases, hand-overs, reads of everything and watches.
 func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 	var c *cluster
 	BeforeAll(func(ctx SpecContext) {
 		c = newCluster(ctx, name, harness.Options{Tasks: faultTasks})
-	}, NodeTimeout(StoryTimeout))
-	BeforeEach(func(ctx SpecContext) { c.grow(ctx, faultReplicas) }, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
+	BeforeEach(func(ctx SpecContext) { c.grow(ctx, faultReplicas) }, NodeTimeout(ScenarioTimeout))
 	AfterEach(func(ctx SpecContext) {
 		end(ctx, c.rs)
 		c.logsOnFailure()

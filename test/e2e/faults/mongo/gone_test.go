@@ -28,11 +28,11 @@ var _ = Describe("All nodes killed for three leases", func() {
 		c.grow(ctx, replicas)
 		b := now(c)
 		everyNode(c.rs, (*testmongo.Node).Kill)
-		gone := history.Now() // until now a beat may have been acknowledged
+		gone := history.Now() // until now a heartbeat may have been acknowledged
 		WaitUntil(ctx, gone.Add(3*Lease))
 
 		h := Load(c.Cluster)
-		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "nobody can have taken a key")
+		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "no one can have taken a key")
 		last := lastSign(h)
 		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v (0.9 T is %v)",
 			Lease, tasks, replicas, ms(last.Sub(gone)), HardDeadline)
@@ -59,8 +59,8 @@ var _ = Describe("All nodes killed for three leases", func() {
 		Expect(took).To(BeNumerically("<", 5*time.Second), "on a quiet machine within two seconds")
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", tasks*95/100), "no reshuffle")
-		Expect(c.Live()).To(HaveLen(replicas), "nobody crashed")
-	}, SpecTimeout(StoryTimeout))
+		Expect(c.Live()).To(HaveLen(replicas), "no one crashed")
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // lastSign is the last sign of life of any task.

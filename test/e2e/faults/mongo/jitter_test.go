@@ -30,15 +30,15 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		link, err = c.rs.Link(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(link.Close)
-	}, NodeTimeout(StoryTimeout))
-	// The oldest replica leaves in some of the stories: it must not be this one.
+	}, NodeTimeout(ScenarioTimeout))
+	// The oldest replica leaves in some of the scenarios: it must not be this one.
 	BeforeEach(func(ctx SpecContext) {
 		c.grow(ctx, faultReplicas-1)
 		if slow == nil || !slow.Running() {
 			slow = c.add(ctx, link.URI())
 		}
 		c.grow(ctx, faultReplicas)
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	quick := func() {
 		link.Slow(testmongo.Sent, nil)
 		link.Slow(testmongo.Answered, nil)
@@ -57,7 +57,7 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		b.expectUndisturbed(ctx, c)
 		c.expectSound(ctx)
 		Figure("mongodb", "every answer to one replica late by 0 to %v for %v: 0 of %d tasks restarted", jitter, 2*Lease, faultTasks)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("takes and gives keys while every message is late", func(ctx SpecContext) {
 		b := now(c)
@@ -69,18 +69,18 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		b.expectLeasesKept(ctx, c)
 		quick()
 		c.expectSound(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
-	It("keeps its tasks while only its beats are late, by less than an operation may take", func(ctx SpecContext) {
+	It("keeps its tasks while only its heartbeats are late, by less than an operation may take", func(ctx SpecContext) {
 		b := now(c)
 		link.Slow(testmongo.Sent, beatsBy(Lease/10))
 		WaitUntil(ctx, b.at.Add(2*Lease))
 		b.expectUndisturbed(ctx, c)
 		c.expectSound(ctx)
-		Figure("mongodb", "only the beats of one replica late by %v for %v: 0 of %d tasks restarted", Lease/10, 2*Lease, faultTasks)
-	}, SpecTimeout(StoryTimeout))
+		Figure("mongodb", "only the heartbeats of one replica late by %v for %v: 0 of %d tasks restarted", Lease/10, 2*Lease, faultTasks)
+	}, SpecTimeout(ScenarioTimeout))
 
-	It("loses its tasks while only its beats are late by a lease: each lands when nobody waits for it any more", func(ctx SpecContext) {
+	It("loses its tasks while only its heartbeats are late by a lease: each lands when no one waits for it any more", func(ctx SpecContext) {
 		b, keys := now(c), keysOf(c, slow)
 		link.Slow(testmongo.Sent, beatsBy(Lease))
 		WaitUntil(ctx, b.at.Add(3*Lease))
@@ -92,13 +92,13 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		quick()
 		healed := history.Now()
 		c.expectSound(ctx)
-		Figure("mongodb", "only the beats of one replica late by %v: its tasks gone within 0.95 T; even again %v after its end", Lease,
+		Figure("mongodb", "only the heartbeats of one replica late by %v: its tasks gone within 0.95 T; even again %v after its end", Lease,
 			ms(b.lastStartAfter(c, healed).Sub(healed)))
 		Expect(slow.Running()).To(BeTrue(), "it did not crash")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
-// beatsBy delays messages that update sessions: beats, and marks of dead ones.
+// beatsBy delays messages that update sessions: heartbeats, and marks of dead ones.
 func beatsBy(d time.Duration) func([]byte) time.Duration {
 	beat := append([]byte("\x02update\x00\x0d\x00\x00\x00"), "e2e.sessions\x00"...)
 	return func(message []byte) time.Duration {

@@ -108,7 +108,7 @@ func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
 // lease ran out meanwhile do not count, and then there is no most.
 //
 // A key may come back to where it was: a replica that drains waits only a moment for its word to be taken (P4), and one that does not know
-// of it yet may hand a key to it, since it seems to have room. That is a move and its return, not a restart: the key was released in order.
+// of it yet may hand a key to it, since it seems to have free capacity. That is a move and its return, not a restart: the key was released in order.
 func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
 	GinkgoHelper()
 	h, lost := Load(c.Cluster), b.lost(ctx, c)
@@ -131,7 +131,7 @@ func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
 		Figure("mongodb", "%s: %d keys were handed to the one that left, and came back", CurrentSpecReport().LeafNodeText, returned)
 	}
 	if len(lost) == 0 {
-		// Whoever takes a key back that it gave away has one more than its share until the next is given away.
+		// Anyone who takes a key back that it gave away has one more than its share until the next is given away.
 		Expect(moves).To(BeNumerically("<=", most+2*returned), "keys moved more often than one replica's coming and another's going asks for")
 	}
 }
@@ -202,7 +202,7 @@ func aliveAfter(h *history.History, t history.Instant) []history.Run {
 	return alive
 }
 
-// checkLocks says whether each key is locked by exactly the session that runs it, and reserved for nobody.
+// checkLocks says whether each key is locked by exactly the session that runs it, and reserved for no one.
 func (c *cluster) checkLocks(ctx context.Context) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(c.rs.URI()))
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *cluster) checkLocks(ctx context.Context) error {
 	return nil
 }
 
-// expectSound ends every story: all keys run, evenly, each lock owned by who runs its key, and never did two run at once.
+// expectSound ends every scenario: all keys run, evenly, each lock owned by who runs its key, and never did two run at once.
 func (c *cluster) expectSound(ctx context.Context) {
 	GinkgoHelper()
 	c.balanced(ctx)

@@ -21,16 +21,16 @@ import (
 // A write whose answer is lost may have been made or not: it is repeated, the very same, until it is known.
 var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 	one := func(command string, mode any) TableEntry {
-		return Entry(command, closes(mode, []string{command}), SpecTimeout(StoryTimeout))
+		return Entry(command, closes(mode, []string{command}), SpecTimeout(ScenarioTimeout))
 	}
 	// Of commands too rare to be left to chance the first fail, and what is tried again as well.
 	first := testmongo.Times(3)
 	entries := []TableEntry{
-		Entry("hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}), SpecTimeout(StoryTimeout)),
-		Entry("any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control), SpecTimeout(StoryTimeout)),
-		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(StoryTimeout)),
-		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(StoryTimeout)),
-		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(StoryTimeout)),
+		Entry("hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}), SpecTimeout(ScenarioTimeout)),
+		Entry("any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control), SpecTimeout(ScenarioTimeout)),
+		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(ScenarioTimeout)),
+		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(ScenarioTimeout)),
+		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(ScenarioTimeout)),
 		one("insert", first),
 		one("update", testmongo.Sometimes(often)),
 		one("find", testmongo.Sometimes(often)),
@@ -60,8 +60,8 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 		Figure("mongodb", "three replicas set a database up together, %d commands failing meanwhile: all %d tasks run after %v", hits, faultTasks,
 			ms(before{at: began}.lastStart(c).Sub(began)))
 		c.expectSound(ctx)
-		Expect(c.Live()).To(HaveLen(faultReplicas), "nobody gave up")
-	}, SpecTimeout(StoryTimeout))
+		Expect(c.Live()).To(HaveLen(faultReplicas), "no one gave up")
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 func lostForGood() fault {
@@ -76,7 +76,7 @@ func inBursts() fault {
 	return f
 }
 
-var _ = Describe("The commands of these stories", func() {
+var _ = Describe("The commands of these scenarios", func() {
 	var c *cluster
 	AfterEach(func() { c.logsOnFailure() })
 
@@ -96,7 +96,7 @@ var _ = Describe("The commands of these stories", func() {
 		Expect(slices.Concat(writes, reads, setUp, control)).To(ContainElements(seen))
 		Figure("mongodb", "commands that replicas send to their database: %v", seen)
 		c.expectSound(ctx)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // profiled are the commands from replicas that the profiler of a database saw.

@@ -21,7 +21,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// rolesPage documents the roles; the stories make them from there.
+// rolesPage documents the roles; the scenarios make them from there.
 const rolesPage = "../../../../docs/operations/mongodb.md"
 
 const rolesPassword = "opensesame&co"
@@ -51,7 +51,7 @@ func newVault(ctx context.Context) *vault {
 	return v
 }
 
-// documented is a block of commands from the documentation, for the stories' cluster.
+// documented is a block of commands from the documentation, for the scenarios' cluster.
 func documented(marker string) []bson.D {
 	GinkgoHelper()
 	page, err := os.ReadFile(rolesPage)
@@ -84,7 +84,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 	var v *vault
 	var c *harness.Cluster
 
-	BeforeAll(func(ctx SpecContext) { v = newVault(ctx) }, NodeTimeout(StoryTimeout))
+	BeforeAll(func(ctx SpecContext) { v = newVault(ctx) }, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { LogsOnFailure(c) })
 
 	cluster := func(name, uri string) {
@@ -111,7 +111,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 		expectRefusal(ctx, "requires authentication")
 		cluster("reader-runs", v.uri("reader", rolesPassword))
 		expectRefusal(ctx, "user reader of database vault lacks privileges", "insert, update on vault.e2e.locks", "remove on vault.e2e.sessions")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("lets replicas with the documented role live through all of it, and readers look", func(ctx SpecContext) {
 		cluster("roles", v.uri("replica", rolesPassword))
@@ -135,7 +135,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 			Expect(result.Stdout).To(ContainSubstring("topics"))
 		}
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("may take rights and the password away while replicas run, and give them back", func(ctx SpecContext) {
 		cluster("taken", v.uri("replica", rolesPassword))
@@ -172,13 +172,13 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 			v.run(ctx, fault.give)
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			Figure("mongodb", "%s taken for %v: all tasks run again %v after it was given back", fault.what, ms(given.Sub(taken)), ms(history.Now().Sub(given)))
-			Expect(c.Live()).To(HaveLen(3), "nobody has to be restarted")
+			Expect(c.Live()).To(HaveLen(3), "no one has to be restarted")
 		}
 		ExpectOneRunEach(c)
 		for _, r := range c.Live() {
 			Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 		}
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 func (v *vault) privileges(action, collection string) bson.A {

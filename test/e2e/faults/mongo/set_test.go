@@ -20,10 +20,10 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// ownSet is the replica set of this package's stories, which come one after the other.
+// ownSet is the replica set of this package's scenarios, which come one after the other.
 var ownSet *testmongo.ReplicaSet
 
-// set is the package's replica set, whole and without fail points. It is made so again at the end of the story.
+// set is the package's replica set, whole and without fail points. It is made so again at the end of the scenario.
 func set(ctx context.Context) *testmongo.ReplicaSet {
 	GinkgoHelper()
 	if ownSet == nil {
@@ -44,7 +44,7 @@ func closeSet() {
 	}
 }
 
-// mend brings every node back and ends all fail points.
+// repair brings every node back and ends all fail points.
 func mend(ctx context.Context, rs *testmongo.ReplicaSet) {
 	GinkgoHelper()
 	for _, n := range rs.Nodes() {

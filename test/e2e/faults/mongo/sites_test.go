@@ -120,10 +120,10 @@ var _ = Describe("Two sites that share a database", func() {
 		s.runAt(ctx, a)
 
 		By("telling only the passive site: what runs is not taken away")
-		told := history.Now()
+		reported := history.Now()
 		s.choose(b, "b", 2)
 		Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(ContainSubstring("The configuration was read again"))
-		Consistently(func() []history.Run { return Load(s.Cluster).Started(told, history.Now()) }, "3s").Should(BeEmpty())
+		Consistently(func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s").Should(BeEmpty())
 
 		By("telling the active one, too")
 		switched := history.Now()
@@ -153,5 +153,5 @@ var _ = Describe("Two sites that share a database", func() {
 		s.runAt(ctx, a)
 		ExpectOneRunEach(s.Cluster)
 		Expect(strings.Contains(a.replicas[0].Log(), "goroutine ")).To(BeFalse(), "no stack trace")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -21,9 +21,9 @@ const always = "alwaysOn"
 var _ = Describe("A slow store", Ordered, ContinueOnFailure, func() {
 	commands := append([]string{"find"}, writes...)
 	DescribeTable("leaves no key stuck, runs none twice and restarts no task", underFaults("slow"),
-		Entry("every command by T/20", blocks(always, Lease/20, commands, []string{"aggregate", "getMore"}), SpecTimeout(StoryTimeout)),
-		Entry("one in ten by T/2", blocks(testmongo.Sometimes(seldom), Lease/2, commands), SpecTimeout(StoryTimeout)),
-		Entry("events by T/2", blocks(always, Lease/2, []string{"aggregate", "getMore"}), SpecTimeout(StoryTimeout)),
+		Entry("every command by T/20", blocks(always, Lease/20, commands, []string{"aggregate", "getMore"}), SpecTimeout(ScenarioTimeout)),
+		Entry("one in ten by T/2", blocks(testmongo.Sometimes(seldom), Lease/2, commands), SpecTimeout(ScenarioTimeout)),
+		Entry("events by T/2", blocks(always, Lease/2, []string{"aggregate", "getMore"}), SpecTimeout(ScenarioTimeout)),
 	)
 })
 
@@ -34,8 +34,8 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 	)
 	BeforeAll(func(ctx SpecContext) {
 		c = newCluster(ctx, "half", harness.Options{Tasks: faultTasks})
-	}, NodeTimeout(StoryTimeout))
-	BeforeEach(func(ctx SpecContext) { c.grow(ctx, faultReplicas) }, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
+	BeforeEach(func(ctx SpecContext) { c.grow(ctx, faultReplicas) }, NodeTimeout(ScenarioTimeout))
 	AfterEach(func(ctx SpecContext) {
 		end(ctx, c.rs)
 		c.logsOnFailure()
@@ -57,8 +57,8 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		c.expectSound(ctx)
 		Figure("mongodb", "every command of one replica takes T/2: its tasks elsewhere after %v; even again %v after its end", ms(taken.Sub(at)),
 			ms(b.lastStartAfter(c, ended).Sub(ended)))
-		Expect(c.Live()).To(HaveLen(faultReplicas), "nobody crashed")
-	}, SpecTimeout(StoryTimeout))
+		Expect(c.Live()).To(HaveLen(faultReplicas), "no one crashed")
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("for all: every task stops before X, and all run again where they were", func(ctx SpecContext) {
 		b := now(c)
@@ -66,7 +66,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		at := history.Now()
 		WaitUntil(ctx, at.Add(2*Lease))
 		h := Load(c.Cluster)
-		Expect(aliveAfter(h, at.Add(Lease*95/100))).To(BeEmpty(), "nobody could renew")
+		Expect(aliveAfter(h, at.Add(Lease*95/100))).To(BeEmpty(), "no one could renew")
 		ended := history.Now()
 		end(ctx, c.rs)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
@@ -74,5 +74,5 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 			ms(lastSign(h).Sub(at)), HardDeadline, ms(b.lastStart(c).Sub(ended)), b.stayed(c), faultTasks)
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", faultTasks-1), "no reshuffle")
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -16,4 +16,4 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestStories(t *testing.T) { suite.Run(t, "shardctl, under faults of MongoDB") }
+func TestScenarios(t *testing.T) { suite.Run(t, "shardctl, under faults of MongoDB") }

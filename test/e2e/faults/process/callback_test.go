@@ -12,7 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	_ "modernc.org/sqlite" // the story takes the write lock of the database itself
+	_ "modernc.org/sqlite" // the scenario takes the write lock of the database itself
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -49,7 +49,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Eventually(func() []string { return Load(c).Keys() }).Should(HaveLen(keys))
 		Eventually(func() map[string]int { return history.ByInstance(Load(c).OwnersAt(history.Now())) }).Should(HaveLen(copies))
 	}
-	// runs says whether n keys run, none of them where nobody lives.
+	// runs says whether n keys run, none of them where no one lives.
 	runs := func(n int) {
 		GinkgoHelper()
 		Eventually(func() map[string]history.Run { return Load(c).OwnersAt(history.Now()) }).Should(HaveLen(n))
@@ -67,7 +67,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		stuck := ownerOfBad()
 		others := c.Live()
 
-		By("taking the write lock of the database, so that nobody can renew")
+		By("taking the write lock of the database, so that no one can renew")
 		began := history.Now()
 		back := holdWriteLock(ctx, path(uri))
 		WaitUntil(ctx, began.Add(2*Lease))
@@ -88,7 +88,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Figure("sqlite", "callback that blocks, store away for 2 T: its process gone %v after (X is %v, exit 75), the key runs elsewhere %v after the store was back",
 			ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("by blocking in a drain keeps its key, with an alarm, until its process is gone", func(ctx SpecContext) {
 		service(ctx, "block")
@@ -118,7 +118,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Figure("sqlite", "callback that blocks in a drain: its key stayed for %v, and ran elsewhere %v after kill -9 (T + 1 s is %v)", 2*Lease,
 			ms(last.Sub(killed)), Lease+time.Second)
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+
@@ -148,7 +148,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				Expect(run.Key).To(Equal(badKey), "no other restarts")
 				Expect(run.Instance).To(Equal(owner.Name), "it is not moved")
 			}
-			Expect(c.Live()).To(HaveLen(copies), "nobody crashed")
+			Expect(c.Live()).To(HaveLen(copies), "no one crashed")
 			if bad == "panic" {
 				Expect(owner.Log()).To(ContainSubstring("callback panicked: as told by --bad"))
 			}
@@ -163,7 +163,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 			first, _ := startsOf(Load(c), []string{badKey}, at)
 			Figure("sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts, watch, ms(first.Sub(at)))
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}
 })
 

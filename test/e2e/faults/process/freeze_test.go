@@ -30,7 +30,7 @@ type freeze struct {
 	keys    []string
 	tasks   []harness.Proc // stopped with it
 	began   history.Instant
-	woken   history.Instant // just before its guard was told to go on; without a stopped guard, its worker
+	woken   history.Instant // just before its guard was asked to go on; without a stopped guard, its worker
 }
 
 // stop stops a part of a replica, and its tasks too if so asked.
@@ -52,7 +52,7 @@ func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 		if writable(c.StoreURI) {
 			break
 		}
-		// Stopped with SQLite's write lock in hand: then nobody can write, nobody can take over, and all others lose their leases, until it
+		// Stopped with SQLite's write lock in hand: then no one can write, no one can take over, and all others lose their leases, until it
 		// goes on or is killed. That is a limit of the file's locks and named as such; here it would hide what is looked at.
 		AddReportEntry("stopped while it held the write lock: again")
 		Expect(f.replica.Kill(part, syscall.SIGCONT)).Error().NotTo(HaveOccurred())
@@ -180,7 +180,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 		}
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("the worker: its guard ends the tasks at the deadline, and nobody ever runs beside them", func(ctx SpecContext) {
+		It("the worker: its guard ends the tasks at the deadline, and no one ever runs beside them", func(ctx SpecContext) {
 			start(ctx, "worker")
 			survives(ctx, harness.Worker, false)
 			for _, d := range long {
@@ -197,7 +197,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				ExpectOneRunEach(c)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
 			start(ctx, "guard")
@@ -221,9 +221,9 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				ExpectOneRunEach(c)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
-		// Whoever could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps. What remains is the token,
+		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps. What remains is the token,
 		// and that the guard acts the moment it wakes.
 		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
 			start(ctx, "both")
@@ -237,7 +237,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				f.expectOldRunsOver(store, "guard and worker stopped for "+d.String())
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the smaller token", func(ctx SpecContext) {
 			start(ctx, "whole")
@@ -254,6 +254,6 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				f.expectOldRunsOver(store, "replica frozen for "+d.String())
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	})
 })

@@ -25,12 +25,12 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		BeforeAll(func() {
 			c = NewCluster("kill-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}})
 		})
-		BeforeEach(func(ctx SpecContext) { balanced(ctx, c) }, NodeTimeout(StoryTimeout))
+		BeforeEach(func(ctx SpecContext) { balanced(ctx, c) }, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
 		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot know that everything is
 		// gone; so the others wait the lease out.
-		It("the guard alone: the worker ends all tasks and itself, and nobody takes a key before the lease is over", func(ctx SpecContext) {
+		It("the guard alone: the worker ends all tasks and itself, and no one takes a key before the lease is over", func(ctx SpecContext) {
 			dying := c.Live()[0]
 			keys := keysOf(c, dying)
 			eventuallyChildren(c, dying, children)
@@ -54,13 +54,13 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
 				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
-			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session dead")
+			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "no one marked the session dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
-		It("the worker alone: the guard ends the children too, marks the session dead, and nobody waits", func(ctx SpecContext) {
+		It("the worker alone: the guard ends the children too, marks the session dead, and no one waits", func(ctx SpecContext) {
 			dying := c.Live()[0]
 			keys := keysOf(c, dying)
 			eventuallyChildren(c, dying, children)
@@ -75,7 +75,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "sooner than by waiting the lease out")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about it (a container, or
 		// KillMode=control-group). The commands themselves die by their death signal, and the token tells the old from the new.
@@ -111,6 +111,6 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				Expect(o.Earlier.Instance).To(Equal(dying.Name), "only what the dead left may overlap: %v", o)
 				Expect(o.Earlier.MainEnd).To(BeNumerically("<", o.Later.Start), "only its children may: %v", o)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered, ContinueOnFailure)
 })

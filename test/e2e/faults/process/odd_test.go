@@ -67,9 +67,9 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		}
 		Expect(c.Scale(ctx, 0)).To(Succeed())
 		Expect(c.Leftovers()).To(BeEmpty())
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
-	It("by writing 1 GiB as fast as it can disturbs nobody, and costs no memory", func(ctx SpecContext) {
+	It("by writing 1 GiB as fast as it can disturbs no one, and costs no memory", func(ctx SpecContext) {
 		const size = 1 << 30
 		begin := filepath.Join(Work, "flood-begins")
 		c = NewCluster("flood", harness.Options{
@@ -99,10 +99,10 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(info.Size()).To(BeNumerically(">", size), "nothing is dropped")
 		Expect(guardMost).To(BeNumerically("<", 128<<20), "the guard never sees a byte of it")
 		Expect(workerMost).To(BeNumerically("<", 256<<20), "queues are bounded")
-		Expect(Load(c).Started(at, history.Now())).To(BeEmpty(), "nobody lost a lease, nobody moved")
+		Expect(Load(c).Started(at, history.Now())).To(BeEmpty(), "no one lost a lease, no one moved")
 		Expect(c.CheckSpread(ctx, tasks+1)).To(Succeed())
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("by crashing again and again is started ever more rarely, each time with a larger token, and alone", func(ctx SpecContext) {
 		const (
@@ -142,14 +142,14 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			}).Should(ContainElement(And(HaveField("Task", oddKey), HaveField("Message", ContainSubstring("exit status 7")))))
 		}
 		ExpectOneRunEach(c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // ownerOf is the replica that runs a key now.
 func ownerOf(c *harness.Cluster, key string) *harness.Replica {
 	GinkgoHelper()
 	run, ok := Load(c).OwnersAt(history.Now())[key]
-	Expect(ok).To(BeTrue(), "nobody runs %s", key)
+	Expect(ok).To(BeTrue(), "no one runs %s", key)
 	return replicaOf(c, run.Instance)
 }
 
@@ -174,7 +174,7 @@ func allRun(c *harness.Cluster, n int) error {
 	owners := h.OwnersAt(history.Now())
 	for i := range n {
 		if _, ok := owners[harness.Key(i+1)]; !ok {
-			return fmt.Errorf("nobody runs %s", harness.Key(i+1))
+			return fmt.Errorf("no one runs %s", harness.Key(i+1))
 		}
 	}
 	return nil

@@ -104,7 +104,7 @@ func exit(ctx context.Context, r *harness.Replica) int {
 }
 
 // atOnce is a limit for what a guard or worker does when it sees the other's end: sooner than the deadline of any lease (0.8 T after a
-// beat that is no older than 0.1 T), which would end the tasks as well.
+// heartbeat that is no older than 0.1 T), which would end the tasks as well.
 const atOnce = Lease * 13 / 20
 
 // hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start anew, and an expiry takes longer

@@ -12,4 +12,4 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
 
-func TestStories(t *testing.T) { suite.Run(t, "shardctl, under faults of processes") }
+func TestScenarios(t *testing.T) { suite.Run(t, "shardctl, under faults of processes") }

@@ -28,7 +28,7 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 			StoreURI: SQLiteURI(), Tasks: tasks, StopTimeout: grace, Recorder: []string{"--ignore-term", "--fork"},
 		})
 		Expect(c.Add(ctx, 1)).To(Succeed())
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { LogsOnFailure(c) })
 
 	sit := func(ctx SpecContext) (*harness.Replica, *harness.Terminal, []string) {
@@ -66,7 +66,7 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		ExpectOneRunEach(c)
 		Figure("sqlite", "Ctrl-C with %d tasks that ignore SIGTERM for %v: the replica ended after %v, all keys elsewhere after %v", len(keys), grace,
 			ms(gone.Sub(at)), ms(last.Sub(at)))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("stops hard after a second Ctrl-C, and takes its tasks with it", func(ctx SpecContext) {
 		r, terminal, keys := sit(ctx)
@@ -88,5 +88,5 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		ExpectOneRunEach(c)
 		Figure("sqlite", "second Ctrl-C: old runs gone after %v, the replica ended after %v, all %d keys elsewhere after %v", ms(max(0, end.Sub(second))),
 			ms(gone.Sub(second)), len(keys), ms(last.Sub(second)))
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

@@ -38,8 +38,8 @@ var _ = Describe("The wall clock of one of three replicas", func() {
 			wrong = start(ctx, c, "wrong", harness.Variant{Program: prog, Env: []string{clock.Env()}})
 			next(ctx)
 			next(ctx)
-		}, NodeTimeout(StoryTimeout))
-		BeforeEach(func(ctx SpecContext) { eventuallySpread(ctx, c, tasks) }, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
+		BeforeEach(func(ctx SpecContext) { eventuallySpread(ctx, c, tasks) }, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
 		// settled holds that nothing restarts while the clock is as it is, for a lease and more.
@@ -76,7 +76,7 @@ var _ = Describe("The wall clock of one of three replicas", func() {
 			It("is "+story.what, func(ctx SpecContext) {
 				settled(ctx, story.what, func(history.Instant) { Expect(clock.Set(story.off)).To(Succeed()) })
 				replacedOne(ctx, story.what)
-			}, SpecTimeout(StoryTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 		}
 
 		It("jumps by two hours every second", func(ctx SpecContext) {
@@ -99,6 +99,6 @@ var _ = Describe("The wall clock of one of three replicas", func() {
 			DeferCleanup(func() { stop(); Expect(<-ended).To(Succeed()) })
 			settled(ctx, "jumping", func(history.Instant) {})
 			replacedOne(ctx, "jumping by two hours every second")
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered, ContinueOnFailure)
 })

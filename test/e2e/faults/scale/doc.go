@@ -1,9 +1,9 @@
-// Package scale holds the stories of many replicas, of rollouts, of versions side by side, and of clocks.
+// Package scale holds the scenarios of many replicas, of rollouts, of versions side by side, and of clocks.
 //
 //	go test -v ./test/e2e/faults/scale                                 all of them, some minutes
 //	go test -v ./test/e2e/faults/scale -ginkgo.focus='rolling'         those whose words match
 //	go test -v ./test/e2e/faults/scale -ginkgo.label-filter=sqlite     those of one store
 //
-// Clocks and later versions are those of a second program, built with the tag testhooks when a story first needs it; everything else
+// Clocks and later versions are those of a second program, built with the tag testhooks when a scenario first needs it; everything else
 // is told by the program under test.
 package scale

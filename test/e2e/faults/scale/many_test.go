@@ -40,8 +40,8 @@ var _ = Describe("Many replicas", func() {
 			starts := len(h.Started(began, history.Now()))
 			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was started, evenly after %v, %d starts in all",
 				replicas, lease, tasks, ms(allRun.Sub(began)), ms(lastStart(h, began).Sub(began)), starts)
-		}, SpecTimeout(StoryTimeout))
-	}, Label(Crowd))
+		}, SpecTimeout(ScenarioTimeout))
+	}, Label(Fleet))
 })
 
 var _ = Describe("Many of twenty replicas", func() {
@@ -74,7 +74,7 @@ var _ = Describe("Many of twenty replicas", func() {
 		for _, story := range []struct{ of, dying int }{{replicas, 10}, {10, 9}} {
 			It(fmt.Sprintf("%d of %d die at once, and the others take everything over", story.dying, story.of), func(ctx SpecContext) {
 				dies(ctx, story.of, story.dying)
-			}, SpecTimeout(StoryTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 		}
-	}, Ordered, ContinueOnFailure, Label(Crowd))
+	}, Ordered, ContinueOnFailure, Label(Fleet))
 })

@@ -57,7 +57,7 @@ var _ = Describe("A hundred keys on five replicas", func() {
 				replicas, tasks, moves, tasks+replicas, ms(history.Now().Sub(at)), gapsSince(h, at))
 			Expect(moves).To(BeNumerically("<=", tasks+replicas), "each key moves once, and few a second time")
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("move a bounded number of times in an update that is rolled back half-way", func(ctx SpecContext) {
 			before := c.Live()
@@ -77,7 +77,7 @@ var _ = Describe("A hundred keys on five replicas", func() {
 			const once = half * tasks / replicas
 			Expect(there + back).To(BeNumerically("<=", 2*once+2*half*replicas))
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("all come back when all replicas are restarted at once, in order or by kill -9", func(ctx SpecContext) {
 			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -101,6 +101,6 @@ var _ = Describe("A hundred keys on five replicas", func() {
 				Expect(len(h.Started(at, history.Now()))).To(BeNumerically(">=", tasks))
 				ExpectOneRunEach(c)
 			}
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered)
 })

@@ -18,7 +18,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// later is the program of a later version, with hooks for tests, built when a story first needs it.
+// later is the program of a later version, with hooks for tests, built when a scenario first needs it.
 var later struct {
 	sync.Mutex
 	program string

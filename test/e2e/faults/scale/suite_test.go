@@ -12,6 +12,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
 
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	suite.Run(t, "shardctl, with many replicas, versions and clocks")
 }

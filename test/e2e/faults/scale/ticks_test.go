@@ -47,7 +47,7 @@ groups:
 
 var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 	EachStore("They", func(store string, uri func() string) {
-		It("follow the clock of whoever owns them, and no tick fires twice", func(ctx SpecContext) {
+		It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
 			at, file := uri(), filepath.Join(Work, "ticks-"+store)
 			c := NewCluster("ticks-"+store, harness.Options{})
 			DeferCleanup(func() { LogsOnFailure(c) })
@@ -101,7 +101,7 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 			Figure(store, "schedules every second, one of three clocks two hours ahead and jumping (%d ticks meanwhile): %d ticks of 6 tasks, none twice; after its death its 2 tasks fired %d ticks: they wait until the right clock has passed what was fired",
 				before-jumped, len(all), late)
 			Expect(late).To(BeZero(), "a tick at or below the last one fired is never fired again")
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	})
 })
 

@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	_ "modernc.org/sqlite" // the stories look into the database, and widen it, themselves
+	_ "modernc.org/sqlite" // the scenarios look into the database, and widen it, themselves
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -46,7 +46,7 @@ var _ = Describe("Versions side by side", func() {
 			db = openDatabase(store, at)
 			c = NewCluster("versions-"+store, harness.Options{StoreURI: at, Tasks: tasks})
 			later = harness.Variant{Program: laterProgram(ctx), Env: []string{"SHARDCTL_TEST_UNKNOWN_FIELDS=1"}}
-		}, NodeTimeout(StoryTimeout))
+		}, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
 		It("hand keys over in both directions, although the later one writes fields that this one does not know", func(ctx SpecContext) {
@@ -84,11 +84,11 @@ var _ = Describe("Versions side by side", func() {
 			there, back := len(h.Started(at, upgraded)), len(h.Started(upgraded, history.Now()))
 			Figure(store, "this version beside one that writes unknown fields into every document: %d moves to the later one, %d back, gaps %s", there, back, gapsSince(h, at))
 			for _, r := range c.Live() {
-				Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are no nonsense")
+				Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are not malformed")
 			}
-			Expect(unknownIn(db.bodies(ctx, "lock"))).To(BeZero(), "whoever writes a document writes it whole: see docs/operations/upgrade-and-backup.md")
+			Expect(unknownIn(db.bodies(ctx, "lock"))).To(BeZero(), "every replica that writes a document writes it whole: see docs/operations/upgrade-and-backup.md")
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		// A field that must not be lost, or a meaning that has changed, is a new layout.
 		It("refuse a newer layout with a clear word, and touch nothing", func(ctx SpecContext) {
@@ -105,7 +105,7 @@ var _ = Describe("Versions side by side", func() {
 			eventuallyReady(ctx, start(ctx, c, "accepted", harness.Variant{}))
 			eventuallySpread(ctx, c, tasks)
 			ExpectOneRunEach(c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered)
 })
 

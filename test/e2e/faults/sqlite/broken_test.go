@@ -18,7 +18,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// A file that is broken in place is not mended by waiting: somebody stops the replicas, puts a backup in its place and starts them again.
+// A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place and starts them again.
 var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func() {
 	for what, hurt := range map[string]func(name string) error{
 		"overwritten with garbage": func(name string) error {
@@ -41,7 +41,7 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 			return os.Truncate(name, 0)
 		},
 	} {
-		It("and "+what+" crashes nobody, stops the tasks of all who cannot go on, and is as good as new with a backup in its place", func(ctx SpecContext) {
+		It("and "+what+" crashes no one, stops the tasks of all who cannot go on, and is as good as new with a backup in its place", func(ctx SpecContext) {
 			uri := SQLiteURI()
 			f := file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks})}
 			defer func() { LogsOnFailure(f.c) }()
@@ -67,7 +67,7 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 			}
 			WaitUntil(ctx, began.Add(2*Lease))
 			Eventually(f.runsWithoutStore).WithContext(ctx).Should(BeEmpty())
-			Expect(f.workers()).To(Equal(workers), "nobody crashed")
+			Expect(f.workers()).To(Equal(workers), "no one crashed")
 			Expect(problem).To(ContainSubstring(f.path), "the problem names the file")
 			Figure("sqlite", "a file %s: the problem says %q", what, strings.ReplaceAll(problem, f.path, "FILE"))
 			Expect(Load(f.c).Overlaps()).To(BeEmpty())
@@ -88,7 +88,7 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 			Expect(f.c.Add(ctx, 2)).To(Succeed())
 			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(f.c)
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}
 })
 

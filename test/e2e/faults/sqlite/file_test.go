@@ -74,10 +74,10 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 		uri := SQLiteURI()
 		f = file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease})}
 	})
-	BeforeEach(func(ctx SpecContext) { // a story that failed may have cost a replica
+	BeforeEach(func(ctx SpecContext) { // a scenario that failed may have cost a replica
 		Expect(f.c.Scale(ctx, replicas)).To(Succeed())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-	}, NodeTimeout(StoryTimeout))
+	}, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { LogsOnFailure(f.c) })
 
 	for _, m := range []misdeed{
@@ -104,7 +104,7 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 			do:   lock,
 		},
 	} {
-		It(m.text, func(ctx SpecContext) { f.suffer(ctx, m) }, SpecTimeout(StoryTimeout))
+		It(m.text, func(ctx SpecContext) { f.suffer(ctx, m) }, SpecTimeout(ScenarioTimeout))
 	}
 
 	It("that becomes read-only goes on being written by those who have it open, and is as it should be after all", func(ctx SpecContext) {
@@ -118,7 +118,7 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 			Expect(os.Chmod(name, 0o600)).To(Succeed())
 		}
 		f.expectHealed(ctx, workers, began)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // suffer tells one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
@@ -128,7 +128,7 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	began := history.Now()
 	undo := m.do(ctx, f)
 	done := false
-	defer func() { // a failed story must not spoil those that follow
+	defer func() { // a failed scenario must not spoil those that follow
 		if !done {
 			undo()
 		}
@@ -147,7 +147,7 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	}
 	WaitUntil(ctx, began.Add(2*lease))
 	h = Load(f.c)
-	Expect(h.OwnersAt(history.Now())).To(BeEmpty(), "nothing runs while nobody can keep a lease")
+	Expect(h.OwnersAt(history.Now())).To(BeEmpty(), "nothing runs while no one can keep a lease")
 	undo()
 	done = true
 	back := history.Now()
@@ -176,7 +176,7 @@ func (f file) workers() map[string]harness.Proc {
 func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc, since history.Instant) {
 	GinkgoHelper()
 	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-	Expect(f.c.Live()).To(HaveLen(replicas), "nobody crashed")
+	Expect(f.c.Live()).To(HaveLen(replicas), "no one crashed")
 	Expect(f.workers()).To(Equal(workers), "no worker crashed")
 	for _, r := range f.c.Live() {
 		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).

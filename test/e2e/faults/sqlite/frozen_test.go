@@ -44,7 +44,7 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 		ExpectOneRunEach(f.c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("holds all others up when its guard is too, and all run again after the thaw", func(ctx SpecContext) {
 		r := f.c.Live()[0]
@@ -55,7 +55,7 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		h := Load(f.c)
 		for _, other := range f.c.Live() {
 			if other != r {
-				Expect(h.AliveAfter(other.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "nobody can keep a lease")
+				Expect(h.AliveAfter(other.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "no one can keep a lease")
 			}
 		}
 		thawed, err := r.Kill(harness.Guard, syscall.SIGCONT)
@@ -69,7 +69,7 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		}
 		Figure("sqlite", "a replica frozen with the write lock for 2 T: all run again %v after the thaw", last.Round(10*time.Millisecond))
 		ExpectOneRunEach(f.c)
-	}, SpecTimeout(StoryTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // freezeAtWrite stops the replica's worker at a moment at which it holds the write lock. Most moments are none: then it goes on, before

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the stories take the write lock of the database themselves
+	_ "modernc.org/sqlite" // the scenarios take the write lock of the database themselves
 )
 
 // connect opens the file as another program would.

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command callback is a service that embeds the packages instead of running under shardctl: one process, without a guard, whose tasks
-// are Go functions. The stories run several copies on one SQLite file. All tasks are steady but one, which does what --bad says:
+// are Go functions. The scenarios run several copies on one SQLite file. All tasks are steady but one, which does what --bad says:
 //
 //	block   it takes no notice of its context and never returns
 //	panic   it panics, each time after a moment
@@ -32,7 +32,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// settings are what the story says.
+// settings are what the scenario says.
 type settings struct {
 	file, instance, bad string
 	lease               time.Duration

@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 )
 
-// call is one request that a far side got.
+// call is one request that an HTTP endpoint got.
 type call struct {
 	Method, Path string
 	Header       http.Header
@@ -34,7 +34,7 @@ func (c call) Token() int64 {
 	return token
 }
 
-// Until is the last moment at which the far side may work for this call.
+// Until is the last moment at which the HTTP endpoint may work for this call.
 func (c call) Until() time.Time {
 	seconds, err := strconv.ParseFloat(c.Header.Get("Shardctl-Valid-For"), 64)
 	if err != nil {
@@ -43,23 +43,23 @@ func (c call) Until() time.Time {
 	return c.At.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// farSide is a service that tasks call. It answers 204, or what answer says.
-type farSide struct {
+// endpoint is a service that tasks call. It answers 204, or what answer says.
+type endpoint struct {
 	*httptest.Server
 	mu     sync.Mutex
 	calls  []call
 	answer func(call) int
 }
 
-func newFarSide() *farSide {
-	f := &farSide{}
+func newEndpoint() *endpoint {
+	f := &endpoint{}
 	f.Server = httptest.NewServer(f)
 	DeferCleanup(f.Close)
 	return f
 }
 
 // ServeHTTP implements http.Handler.
-func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
@@ -78,14 +78,14 @@ func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // of are the calls for a key, in order.
-func (f *farSide) of(key string) []call {
+func (f *endpoint) of(key string) []call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(f.calls), func(c call) bool { return c.Header.Get("Shardctl-Key") != key })
 }
 
 // events are those of the calls for a key, in order.
-func (f *farSide) events(key string) []string {
+func (f *endpoint) events(key string) []string {
 	var events []string
 	for _, c := range f.of(key) {
 		events = append(events, c.Event())
@@ -94,7 +94,7 @@ func (f *farSide) events(key string) []string {
 }
 
 // answering changes what it answers from now on.
-func (f *farSide) answering(answer func(call) int) {
+func (f *endpoint) answering(answer func(call) int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer = answer

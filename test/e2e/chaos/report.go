@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"bufio"
@@ -18,8 +18,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// summary is what a storm was and what was seen, in a few lines.
-func (s *storm) summary(v Verdict) string {
+// summary is what a chaos test was and what was seen, in a few lines.
+func (s *trial) summary(v Verdict) string {
 	var b strings.Builder
 	total := 0
 	for _, n := range s.done {
@@ -30,7 +30,7 @@ func (s *storm) summary(v Verdict) string {
 		fmt.Fprintf(&b, " %s %d;", kind, s.done[kind])
 	}
 	starts, late, _ := s.far.seen()
-	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the far side (%d late calls refused by token), overlaps not excused: %d, largest gap %v",
+	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the HTTP endpoint (%d late calls refused by token), overlaps not excused: %d, largest gap %v",
 		v.Runs, v.Moves, starts, late, len(v.Violations), v.Gap.Round(time.Millisecond))
 	for _, why := range slices.Sorted(maps.Keys(v.Excused)) {
 		lengths := v.Excused[why]
@@ -55,7 +55,7 @@ const (
 )
 
 // around is what happened around a violation: the time line, and what the logs say of its key.
-func (s *storm) around(v Violation) string {
+func (s *trial) around(v Violation) string {
 	from, to := v.At.Add(-shownBefore), v.At.Add(shownAfter)
 	text := fmt.Sprintf("at %s: %s\n%s", s.line.stamp(v.At), v.Text, s.line.Between(from, to))
 	if v.Key == "" {
@@ -70,7 +70,7 @@ type logLine struct {
 }
 
 // logs are the lines of all replicas that name something, in order of time.
-func (s *storm) logs(name string, from, to history.Instant) string {
+func (s *trial) logs(name string, from, to history.Instant) string {
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.records), "*.log"))
 	var lines []logLine
 	for _, path := range files {

@@ -20,12 +20,12 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// call is one request that the far side got.
+// call is one request that the HTTP endpoint got.
 type call struct {
 	Instance, Event string
 	Token           int64
 	At              time.Time
-	Until           time.Time // the far side may work so long for it; zero for a stop
+	Until           time.Time // the HTTP endpoint may work so long for it; zero for a stop
 }
 
 // deafSide is a service that works for an http task and takes no notice of stop: the request hangs until the caller gives up. Start
@@ -75,7 +75,7 @@ func (d *deafSide) of(instance string) []call {
 	return slices.DeleteFunc(d.seen(), func(c call) bool { return c.Instance != instance })
 }
 
-// granted is the last moment up to which a replica let the far side work.
+// granted is the last moment up to which a replica let the HTTP endpoint work.
 func (d *deafSide) granted(instance string) time.Time {
 	var until time.Time
 	for _, c := range d.of(instance) {
@@ -86,9 +86,9 @@ func (d *deafSide) granted(instance string) time.Time {
 	return until
 }
 
-// A far side cannot be killed. What it was granted has to run out before anybody else lets it, or another, begin: whatever happens to
+// An HTTP endpoint cannot be killed. What it was granted has to run out before anybody else lets it, or another, begin: whatever happens to
 // the replica meanwhile.
-var _ = Describe("The far side of an http task that never answers stop", Label("sqlite"), func() {
+var _ = Describe("The HTTP endpoint of an http task that never answers stop", Label("sqlite"), func() {
 	const key = "g/far"
 	var c *harness.Cluster
 	AfterEach(func() { LogsOnFailure(c) })
@@ -125,7 +125,7 @@ groups:
 	}{
 		{"its replica drains", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM}},
 		{"its replica drains and has no time to wait", 200 * time.Millisecond, harness.Guard, []syscall.Signal{syscall.SIGTERM}},
-		{"its replica is told to stop hard", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}},
+		{"its replica is asked to stop hard", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}},
 		{"the worker dies while it waits", 20 * time.Second, harness.Worker, []syscall.Signal{syscall.SIGKILL}},
 		{"guard and worker die while it waits", 20 * time.Second, harness.Both, []syscall.Signal{syscall.SIGKILL}},
 	} {
@@ -152,7 +152,7 @@ groups:
 			Figure("sqlite", "stop unanswered, %s: began elsewhere %v after the order, %v after the last grant was over", fault.what,
 				ms(first.At.Sub(began)), ms(first.At.Sub(granted)))
 			Expect(first.Event).To(Equal("start"))
-			Expect(first.At).To(BeTemporally(">=", granted), "the far side may still have worked for the old")
+			Expect(first.At).To(BeTemporally(">=", granted), "the HTTP endpoint may still have worked for the old")
 			Expect(first.Token).To(BeNumerically(">", token))
 			Expect(first.At.Sub(began)).To(BeNumerically("<", 2*Lease), "its time is over: the key is not held for ever")
 			for _, call := range far.of("old") {
@@ -161,6 +161,6 @@ groups:
 			exit(ctx, old)
 			Eventually(func() ([]harness.Task, error) { return next.Client.Tasks(ctx) }).
 				Should(ConsistOf(And(HaveField("Key", key), HaveField("State", "running"), HaveField("Instance", "next"))))
-		}, SpecTimeout(StoryTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}
 })

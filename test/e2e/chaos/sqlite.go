@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the storm takes the write lock of the database itself
+	_ "modernc.org/sqlite" // the chaos test takes the write lock of the database itself
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )

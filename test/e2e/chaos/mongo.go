@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	cluster  = "storm"
-	database = "storm"
+	cluster  = "chaos"
+	database = "chaos"
 )
 
 // mongoBackend is a replica set of three nodes.
@@ -31,7 +31,7 @@ type mongoBackend struct {
 func newMongo(tb testing.TB) *mongoBackend {
 	tb.Helper()
 	b := &mongoBackend{rs: testmongo.New(tb, testmongo.Options{Own: true})}
-	client, err := mongo.Connect(options.Client().ApplyURI(b.rs.URI()).SetAppName("storm"))
+	client, err := mongo.Connect(options.Client().ApplyURI(b.rs.URI()).SetAppName("chaos"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func failure(f Fault) bson.M {
 		return bson.M{"failCommands": commands, "blockConnection": true, "blockTimeMS": pauses[f.Pick%3]}
 	case ConcernFails:
 		codes := []int32{64, 91} // WriteConcernFailed, ShutdownInProgress
-		return bson.M{"failCommands": writes, "writeConcernError": bson.M{"code": codes[f.Pick%2], "errmsg": "from a storm"}}
+		return bson.M{"failCommands": writes, "writeConcernError": bson.M{"code": codes[f.Pick%2], "errmsg": "from a chaos test"}}
 	case NotPrimary:
 		return bson.M{"failCommands": commands, "errorCode": 10107}
 	default:

@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"flag"
@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	secsFlag  = flag.Int("storm.secs", 60, "seconds of faults per seed")
-	seedFlag  = flag.String("storm.seed", "1,random", "seeds, one after the other; random or nothing: one that nobody has tried")
-	keepFlag  = flag.Bool("storm.keep", false, "keep configurations, logs and records also of a storm that passed")
-	storeFlag = flag.String("storm.store", "both", "mongodb, sqlite, or both beside each other")
+	secsFlag  = flag.Int("chaos.secs", 60, "seconds of faults per seed")
+	seedFlag  = flag.String("chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that no one has tried")
+	keepFlag  = flag.Bool("chaos.keep", false, "keep configurations, logs and records also of a chaos test that passed")
+	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both beside each other")
 )
 
-// TestStorm is the storm of each seed on each store.
-func TestStorm(t *testing.T) {
+// TestChaos is the chaos test of each seed on each store.
+func TestChaos(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a storm takes minutes; -short was given")
+		t.Skip("a chaos test takes minutes; -short was given")
 	}
 	seeds, stores, err := parseFlags(*seedFlag, *storeFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := os.MkdirTemp("", "shardctl-storm-") //nolint:usetesting // it is to stay when the storm failed
+	work, err := os.MkdirTemp("", "shardctl-chaos-") //nolint:usetesting // it is to stay when the chaos test failed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestStorm(t *testing.T) {
 			for _, store := range stores {
 				t.Run(store, func(t *testing.T) {
 					t.Parallel()
-					oneStorm(t, bins, filepath.Join(work, fmt.Sprintf("%d-%s", seed, store)), store, seed)
+					oneTrial(t, bins, filepath.Join(work, fmt.Sprintf("%d-%s", seed, store)), store, seed)
 				})
 			}
 		})
@@ -59,15 +59,15 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-func oneStorm(t *testing.T, bins harness.Binaries, dir, store string, seed uint64) {
+func oneTrial(t *testing.T, bins harness.Binaries, dir, store string, seed uint64) {
 	t.Helper()
 	length := time.Duration(*secsFlag) * time.Second
-	again := fmt.Sprintf("go test -v ./test/e2e/storm -storm.store=%s -storm.seed=%d -storm.secs=%d", store, seed, *secsFlag)
-	t.Logf("storm of seed %d on %s; again: %s", seed, store, again)
+	again := fmt.Sprintf("go test -v ./test/e2e/chaos test -chaos test.store=%s -chaos test.seed=%d -chaos test.secs=%d", store, seed, *secsFlag)
+	t.Logf("chaos test of seed %d on %s; again: %s", seed, store, again)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := newStorm(t, store, bins, dir)
+	s := newTrial(t, store, bins, dir)
 	err := s.run(Schedule(store, seed, length))
 	h, loadErr := s.cluster.History()
 	if loadErr != nil {
@@ -86,7 +86,7 @@ func oneStorm(t *testing.T, bins harness.Binaries, dir, store string, seed uint6
 	}
 	t.Logf("time line:\n%s", s.line)
 	for line := range strings.Lines(s.summary(verdict)) {
-		t.Logf("figure: storm, %s, seed %d: %s", store, seed, strings.TrimSpace(line))
+		t.Logf("figure: chaos test, %s, seed %d: %s", store, seed, strings.TrimSpace(line))
 	}
 	if t.Failed() {
 		t.Logf("again: %s", again)
@@ -98,7 +98,7 @@ func parseFlags(seedList, store string) (seeds []uint64, stores []string, err er
 		seed := rand.Uint64() % 1_000_000
 		if text != "" && text != "random" {
 			if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, nil, fmt.Errorf("-storm.seed: %w", err)
+				return nil, nil, fmt.Errorf("-chaos test.seed: %w", err)
 			}
 		}
 		seeds = append(seeds, seed)
@@ -109,6 +109,6 @@ func parseFlags(seedList, store string) (seeds []uint64, stores []string, err er
 	case MongoDB, SQLite:
 		return seeds, []string{store}, nil
 	default:
-		return nil, nil, fmt.Errorf("-storm.store: %q: want mongodb, sqlite or both", store)
+		return nil, nil, fmt.Errorf("-chaos test.store: %q: want mongodb, sqlite or both", store)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"context"
@@ -35,14 +35,14 @@ type backend interface {
 	Heal(ctx context.Context) error
 }
 
-// storm is one run of one seed on one store. Everything but the store's work happens in one goroutine.
-type storm struct {
-	ctx     context.Context //nolint:containedctx // the test's, for everything a storm does
+// chaos test is one run of one seed on one store. Everything but the store's work happens in one goroutine.
+type trial struct {
+	ctx     context.Context //nolint:containedctx // the test's, for everything a chaos test does
 	store   string
 	bins    harness.Binaries
 	records string
 	backend backend
-	far     *farSide
+	far     *endpoint
 	cluster *harness.Cluster
 	slots   []*slot
 	lists   lists
@@ -54,7 +54,7 @@ type storm struct {
 	stalls      stalls
 	starved     int // replicas that ended because the machine stood still
 	freezes     []*freeze
-	unexplained []string // ends of replicas that nobody had hit
+	unexplained []string // ends of replicas that no one had hit
 	failures    []string // other things that must not be
 
 	mu        sync.Mutex
@@ -65,10 +65,10 @@ type storm struct {
 	ended     history.Instant
 }
 
-func newStorm(tb testing.TB, store string, bins harness.Binaries, dir string) *storm {
+func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *trial {
 	tb.Helper()
-	s := &storm{
-		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newFarSide(), line: NewTimeline(),
+	s := &trial{
+		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(), line: NewTimeline(),
 		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000), done: map[Kind]int{},
 	}
 	tb.Cleanup(s.far.Close)
@@ -89,9 +89,9 @@ func newStorm(tb testing.TB, store string, bins harness.Binaries, dir string) *s
 	return s
 }
 
-// run brings the replicas up, lets the faults rain, waits until all is well, and ends in order. An error is that the storm could not be
+// run brings the replicas up, lets the faults rain, waits until all is well, and ends in order. An error is that the chaos test could not be
 // done or that it did not become well; the judge says the rest.
-func (s *storm) run(faults []Fault) error {
+func (s *trial) run(faults []Fault) error {
 	defer func() { s.ended = history.Now() }()
 	var watching sync.WaitGroup
 	watch, stop := context.WithCancel(s.ctx)
@@ -101,7 +101,7 @@ func (s *storm) run(faults []Fault) error {
 	if err := s.await("everything to run at the start", s.settled); err != nil {
 		return err
 	}
-	s.line.Note("---- the storm begins")
+	s.line.Note("---- the chaos test begins")
 	if err := s.rain(faults); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ type event struct {
 }
 
 // rain does the faults at their times, and heals what may be left.
-func (s *storm) rain(faults []Fault) error {
+func (s *trial) rain(faults []Fault) error {
 	var events []event
 	for _, f := range faults {
 		events = append(events, event{f.At, func() { s.begin(f) }})
@@ -151,12 +151,12 @@ func (s *storm) rain(faults []Fault) error {
 		e.do()
 	}
 	s.calm = history.Now()
-	s.line.Note("---- the storm is over")
+	s.line.Note("---- the chaos test is over")
 	return s.heal()
 }
 
 // heal waits until the store's work is done, and ends what the schedule has not.
-func (s *storm) heal() error {
+func (s *trial) heal() error {
 	healed := make(chan error, 1)
 	s.storeWork <- func() {
 		ctx, cancel := context.WithTimeout(s.ctx, patience)
@@ -176,7 +176,7 @@ func (s *storm) heal() error {
 }
 
 // await repeats a check until it passes, and tends the replicas meanwhile.
-func (s *storm) await(what string, check func() error) error {
+func (s *trial) await(what string, check func() error) error {
 	for began := history.Now(); ; time.Sleep(tick) {
 		if err := s.tend(); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *storm) await(what string, check func() error) error {
 const lasting = Lease / 2
 
 // becomeWell waits until all is well and stays so, and notes since when.
-func (s *storm) becomeWell() error {
+func (s *trial) becomeWell() error {
 	var since history.Instant
 	return s.await("everything to run again, and go on", func() error {
 		if err := s.settled(); err != nil {
@@ -215,7 +215,7 @@ func (s *storm) becomeWell() error {
 }
 
 // finish ends all replicas in order and sees to it that nothing is left of them.
-func (s *storm) finish() error {
+func (s *trial) finish() error {
 	var running []*slot
 	for _, p := range s.slots {
 		p.want = false
@@ -248,7 +248,7 @@ func (s *storm) finish() error {
 
 // settled says whether, by the records alone, exactly the keys of the list run, once each, spread evenly over the replicas that ought to
 // live, and every http task has a grant.
-func (s *storm) settled() error {
+func (s *trial) settled() error {
 	h, err := s.cluster.History()
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func (s *storm) settled() error {
 			return fmt.Errorf("%s does not run", key)
 		}
 		if _, lives := counts[run.Instance]; !lives {
-			return fmt.Errorf("%v runs where nobody ought to live", run)
+			return fmt.Errorf("%v runs where no one ought to live", run)
 		}
 		counts[run.Instance]++
 		delete(owners, key)
@@ -278,7 +278,7 @@ func (s *storm) settled() error {
 		return fmt.Errorf("these run and are on no list: %v", owners)
 	}
 	if missing := s.far.missing(callKeys()); len(missing) > 0 {
-		return fmt.Errorf("the far side works for nobody: %v", missing)
+		return fmt.Errorf("the HTTP endpoint works for no one: %v", missing)
 	}
 	return even(counts)
 }

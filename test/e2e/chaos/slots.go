@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// restartAfter is how soon the supervisor starts anew what has ended.
+// restartAfter is how soon the supervisor starts again what has ended.
 const restartAfter = 300 * time.Millisecond
 
 // crashed is the exit status of a Go program that panics, and of shardctl with a bad configuration. No fault explains it.
@@ -36,7 +36,7 @@ type slot struct {
 func (p *slot) running() bool { return p.replica != nil && p.replica.Running() }
 
 // tend notes what has ended, and starts what ought to run.
-func (s *storm) tend() error {
+func (s *trial) tend() error {
 	for _, p := range s.slots {
 		if p.replica != nil && !p.replica.Running() {
 			s.noteEnd(p)
@@ -55,7 +55,7 @@ func (s *storm) tend() error {
 	return nil
 }
 
-func (s *storm) noteEnd(p *slot) {
+func (s *trial) noteEnd(p *slot) {
 	state, err := p.replica.Wait(s.ctx)
 	if err != nil {
 		return
@@ -75,7 +75,7 @@ func (s *storm) noteEnd(p *slot) {
 }
 
 // signal hits a part of a replica.
-func (s *storm) signal(p *slot, f Fault, part harness.Part, sig syscall.Signal) bool {
+func (s *trial) signal(p *slot, f Fault, part harness.Part, sig syscall.Signal) bool {
 	if !p.running() {
 		s.line.Note("        %s is not there", p.name)
 		return false
@@ -89,7 +89,7 @@ func (s *storm) signal(p *slot, f Fault, part harness.Part, sig syscall.Signal) 
 }
 
 // killBoth kills guard and worker, and then what they could not take with them.
-func (s *storm) killBoth(p *slot, f Fault) {
+func (s *trial) killBoth(p *slot, f Fault) {
 	if !s.signal(p, f, harness.Both, syscall.SIGKILL) && !s.signal(p, f, harness.Guard, syscall.SIGKILL) { // a guard alone marks its sessions
 		return
 	}
@@ -103,7 +103,7 @@ func (s *storm) killBoth(p *slot, f Fault) {
 }
 
 // tasksOf are the living processes of an instance's tasks.
-func (s *storm) tasksOf(instance string) []harness.Proc {
+func (s *trial) tasksOf(instance string) []harness.Proc {
 	return slices.DeleteFunc(s.cluster.Leftovers(), func(p harness.Proc) bool {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
 		return err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "SHARDCTL_INSTANCE="+instance)
@@ -114,13 +114,13 @@ func (s *storm) tasksOf(instance string) []harness.Proc {
 type freeze struct {
 	instance string
 	began    history.Instant
-	thawed   history.Instant // just before the first was told to go on
-	woken    history.Instant // when the guard had been told to go on; 0: never
+	thawed   history.Instant // just before the first was asked to go on
+	woken    history.Instant // when the guard had been asked to go on; 0: never
 	tasks    []harness.Proc
 }
 
 // freeze stops a replica as a machine that stands still does.
-func (s *storm) freeze(p *slot, f Fault) {
+func (s *trial) freeze(p *slot, f Fault) {
 	if !s.signal(p, f, harness.Both, syscall.SIGSTOP) {
 		_ = p.thaw() // the guard may be stopped already, and the worker not there
 		return
@@ -149,7 +149,7 @@ func (s *storm) freeze(p *slot, f Fault) {
 }
 
 // melt lets a frozen replica go on: in one of the orders in which a machine may.
-func (s *storm) melt(p *slot, f Fault) {
+func (s *trial) melt(p *slot, f Fault) {
 	z := p.frozen
 	if z == nil {
 		return

@@ -1,4 +1,4 @@
-package storm
+package chaos
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Lease is T of a storm.
+// Lease is T of a chaos test.
 const Lease = 4 * time.Second
 
 // Slots are the places for replicas. The first Base of them are always to be filled; the others come and go.
@@ -16,7 +16,7 @@ const (
 	Base  = 5
 )
 
-// Tasks of a storm: commands numbered from 1, of which the last ones come and go with the task list.
+// Tasks of a chaos test: commands numbered from 1, of which the last ones come and go with the task list.
 const (
 	AlwaysTasks = 30
 	ExtraTasks  = 6
@@ -46,7 +46,7 @@ const (
 const (
 	ChangeLists    Kind = "task list changed"
 	DeleteSession  Kind = "session deleted"
-	RaiseSession   Kind = "session's rev raised by hand"
+	RaiseSession   Kind = "session's rev raised manually"
 	DeleteMember   Kind = "member deleted"
 	ResetGroup     Kind = "group's counter reset"
 	DeleteGroup    Kind = "group deleted"
@@ -78,7 +78,7 @@ const (
 
 // Fault is one line of a schedule.
 type Fault struct {
-	At   time.Duration // since the storm began
+	At   time.Duration // since the chaos test began
 	Kind Kind
 	For  time.Duration // until it ends; 0 for what happens in a moment
 	Slot int           // of a replica, where the kind hits one
@@ -123,7 +123,7 @@ var reach = map[Kind]scope{
 	WriteLocked: theStore, LockedOften: theStore,
 }
 
-// deck is how often each kind comes in one round of a store's storm.
+// deck is how often each kind comes in one round of a store's chaos test.
 func deck(store string) []Kind {
 	cards := []Kind{
 		KillWorker, KillWorker, KillGuard, KillGuard, KillBoth, KillBoth, Terminate, Terminate, KillDraining,
@@ -148,13 +148,13 @@ const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 1800 * time.Millisecond
 	rest          = Lease / 2
-	storeRest     = Lease * 3 / 2 // an outage costs all leases; storms that never let them come back would show little
+	storeRest     = Lease * 3 / 2 // an outage costs all leases; chaos tests that never let them come back would show little
 	firstFault    = Lease / 4
 	// mostHit is how many replicas suffer at once, faults of all apart: somebody must be there to take over, or nothing can overlap.
 	mostHit = 2
 )
 
-// Schedule is the storm of a seed: faults in order of time, all of which end within length.
+// Schedule is the chaos test of a seed: faults in order of time, all of which end within length.
 func Schedule(store string, seed uint64, length time.Duration) []Fault {
 	s := scheduler{rng: rand.New(rand.NewPCG(seed, uint64(len(store)))), store: store, length: length}
 	for now := firstFault; now < length; now += s.between(shortestPause, longestPause) {

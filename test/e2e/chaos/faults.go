@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // begin does a fault, or begins one that lasts. It does not wait: what needs the store is done beside.
-func (s *storm) begin(f Fault) {
+func (s *trial) begin(f Fault) {
 	s.line.Note("%s", f)
 	s.done[f.Kind]++
 	switch reach[f.Kind] {
@@ -34,7 +34,7 @@ func (s *storm) begin(f Fault) {
 }
 
 // end is the end of one that lasts.
-func (s *storm) end(f Fault) {
+func (s *trial) end(f Fault) {
 	s.line.Note("        end of: %s", f)
 	p := s.slots[f.Slot]
 	switch f.Kind {
@@ -51,7 +51,7 @@ func (s *storm) end(f Fault) {
 	}
 }
 
-func (s *storm) hit(p *slot, f Fault) {
+func (s *trial) hit(p *slot, f Fault) {
 	switch f.Kind {
 	case KillWorker:
 		s.signal(p, f, harness.Worker, syscall.SIGKILL)
@@ -76,7 +76,7 @@ func (s *storm) hit(p *slot, f Fault) {
 	}
 }
 
-func (s *storm) hitAll(f Fault) {
+func (s *trial) hitAll(f Fault) {
 	for _, p := range s.slots {
 		if !p.running() {
 			continue
@@ -94,7 +94,7 @@ func (s *storm) hitAll(f Fault) {
 }
 
 // changeLists gives every replica the next task list; those that start later get it too.
-func (s *storm) changeLists(f Fault) {
+func (s *trial) changeLists(f Fault) {
 	s.lists = lists{revision: s.lists.revision + 1, extra: f.List}
 	for _, p := range s.slots {
 		if !p.running() {
@@ -107,7 +107,7 @@ func (s *storm) changeLists(f Fault) {
 }
 
 // rewrite replaces a file at once, so that no half of it is read.
-func (s *storm) rewrite(r *harness.Replica) error {
+func (s *trial) rewrite(r *harness.Replica) error {
 	text, err := s.config(r.Name, r.Client.Server, r.Client.Admin)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *storm) rewrite(r *harness.Replica) error {
 const besideLimit = 20 * time.Second
 
 // beside queues what is done to the store: one after the other, in order, in a goroutine of its own.
-func (s *storm) beside(f Fault, do func(context.Context, Fault) (string, error)) {
+func (s *trial) beside(f Fault, do func(context.Context, Fault) (string, error)) {
 	s.storeWork <- func() {
 		ctx, cancel := context.WithTimeout(s.ctx, besideLimit)
 		defer cancel()
@@ -157,7 +157,7 @@ type deletion struct {
 }
 
 // edit does what a fault does to documents.
-func (s *storm) edit(ctx context.Context, f Fault) (string, error) {
+func (s *trial) edit(ctx context.Context, f Fault) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Lease/2)
 	defer cancel()
 	docs := s.backend.Documents()
@@ -190,7 +190,7 @@ func (s *storm) edit(ctx context.Context, f Fault) (string, error) {
 	return id, err
 }
 
-func (s *storm) deleteLock(ctx context.Context, f Fault) (string, error) {
+func (s *trial) deleteLock(ctx context.Context, f Fault) (string, error) {
 	docs := s.backend.Documents()
 	keys, err := docs.Owned(ctx)
 	if err != nil || len(keys) == 0 {

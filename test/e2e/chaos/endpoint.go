@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// farSide is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token smaller than the largest
+// endpoint is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token smaller than the largest
 // it has seen, as every good one does. What it would complain of are two owners at once.
-type farSide struct {
+type endpoint struct {
 	*httptest.Server
 
 	mu     sync.Mutex
@@ -25,21 +25,21 @@ type farSide struct {
 	faults []string
 }
 
-// grant is what the far side was last told of a key.
+// grant is what the HTTP endpoint was last told of a key.
 type grant struct {
 	token    int64
 	instance string
 	until    history.Instant
 }
 
-func newFarSide() *farSide {
-	f := &farSide{grants: map[string]grant{}}
+func newEndpoint() *endpoint {
+	f := &endpoint{grants: map[string]grant{}}
 	f.Server = httptest.NewServer(f)
 	return f
 }
 
 // ServeHTTP implements http.Handler.
-func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, err := strconv.ParseInt(r.Header.Get("Shardctl-Fencing-Token"), 10, 64)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
@@ -50,7 +50,7 @@ func (f *farSide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(f.take(r.Header.Get("Shardctl-Key"), r.Header.Get("Shardctl-Event"), g))
 }
 
-func (f *farSide) take(key, event string, g grant) int {
+func (f *endpoint) take(key, event string, g grant) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, last := history.Now(), f.grants[key]
@@ -68,15 +68,15 @@ func (f *farSide) take(key, event string, g grant) int {
 		f.starts++
 	}
 	if g.token > last.token && g.instance != last.instance && now < last.until {
-		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the far side might work for %s with token %d for %v more",
+		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the HTTP endpoint might work for %s with token %d for %v more",
 			key, event, g.instance, g.token, last.instance, last.token, last.until.Sub(now)))
 	}
 	f.grants[key] = g
 	return http.StatusNoContent
 }
 
-// missing are those of the keys that nobody asks it to work for now.
-func (f *farSide) missing(keys []string) []string {
+// missing are those of the keys that no one asks it to work for now.
+func (f *endpoint) missing(keys []string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var missing []string
@@ -89,7 +89,7 @@ func (f *farSide) missing(keys []string) []string {
 }
 
 // seen is what it has to say at the end.
-func (f *farSide) seen() (starts, late int, faults []string) {
+func (f *endpoint) seen() (starts, late int, faults []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.starts, f.late, f.faults

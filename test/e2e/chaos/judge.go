@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// afterThaw is how long, after the guard of a frozen replica has been told to go on, its old runs may be seen. It is generous, since the
+// afterThaw is how long, after the guard of a frozen replica has been asked to go on, its old runs may be seen. It is generous, since the
 // machine is busy; what was seen is printed.
 const afterThaw = 2 * time.Second
 
-// afterDeletion is how long two may run a key whose lock was deleted by hand: promised in design §2.
+// afterDeletion is how long two may run a key whose lock was deleted manually: promised in design §2.
 const afterDeletion = Lease / 2
 
 // Violation is something that must never be.
@@ -23,7 +23,7 @@ type Violation struct {
 	Text string
 }
 
-// Verdict is what the records say of a storm.
+// Verdict is what the records say of a chaos test.
 type Verdict struct {
 	Violations []Violation
 	Runs       int

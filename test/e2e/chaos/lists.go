@@ -1,6 +1,6 @@
 //go:build linux
 
-package storm
+package chaos
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const (
 
 const callGroup = "calls"
 
-// lists is the task list at one time of a storm. A replica believes the higher revision.
+// lists is the task list at one time of a chaos test. A replica believes the higher revision.
 type lists struct {
 	revision int
 	extra    int // tasks extra-1 … are there
@@ -52,7 +52,7 @@ func callKeys() []string {
 type object = map[string]any
 
 // config is the configuration of one replica.
-func (s *storm) config(name, server, admin string) (string, error) {
+func (s *trial) config(name, server, admin string) (string, error) {
 	text, err := yaml.Marshal(object{
 		"version":   1,
 		"cluster":   cluster,
@@ -70,7 +70,7 @@ func (s *storm) config(name, server, admin string) (string, error) {
 	return string(text), err
 }
 
-func (s *storm) commandTasks() []object {
+func (s *trial) commandTasks() []object {
 	task := func(name string, n int, args ...string) object {
 		return object{
 			"name":    fmt.Sprintf("%s-{01..%02d}", name, n),
@@ -88,7 +88,7 @@ func (s *storm) commandTasks() []object {
 	return tasks
 }
 
-func (s *storm) callTask() object {
+func (s *trial) callTask() object {
 	return object{
 		"name":    fmt.Sprintf("call-{1..%d}", calls),
 		"http":    object{"url": s.far.URL, "timeout": "500ms"},
