@@ -37,7 +37,7 @@ func getCommand(g *Globals) *cobra.Command {
 		},
 		ValidArgs: []string{"tasks", "instances", "groups", "events", "locks"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.get(cmd, kindOf(args[0]), args[1:], o)
+			return o.get(g, cmd, kindOf(args[0]), args[1:])
 		},
 	})
 	g.AddFlags(cmd)
@@ -69,7 +69,7 @@ func kindOf(word string) string {
 	}
 }
 
-func (g *Globals) get(cmd *cobra.Command, kind string, names []string, o getOptions) error {
+func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []string) error {
 	f, err := parseFormat(o.output)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 		Use:   "healthcheck",
 		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.healthcheck(cmd, timeout); err != nil {
+			if err := healthcheck(g, cmd, timeout); err != nil {
 				return Exit{CodeNo, fmt.Errorf("not healthy: %w", err)}
 			}
 			return nil
@@ -28,7 +28,7 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	return cmd
 }
 
-func (g *Globals) healthcheck(cmd *cobra.Command, timeout time.Duration) error {
+func healthcheck(g *Globals, cmd *cobra.Command, timeout time.Duration) error {
 	client, err := g.Client(cmd.Context())
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ Exit code 0: it is so; 1: not within the time, or it cannot become so because a 
 			if err := o.check(args); err != nil {
 				return err
 			}
-			return g.wait(cmd, args, o)
+			return o.wait(g, cmd, args)
 		},
 	})
 	g.AddFlags(cmd)
@@ -63,7 +63,7 @@ func (o *waitOptions) check(args []string) error {
 // waitPace is how long wait waits between two looks.
 const waitPace = 250 * time.Millisecond
 
-func (g *Globals) wait(cmd *cobra.Command, args []string, o waitOptions) error {
+func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 	client, err := g.Client(cmd.Context())
 	if err != nil {
 		return err

@@ -23,12 +23,14 @@ type settingsReader struct {
 func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	s := &Settings{
 		Cluster:  l.matching(clusterName, root.Get("cluster"), "default"),
-		Instance: l.matching(dnsName, root.Get("instance"), hostName()),
-		Zone:     l.matching(labelValue, root.Get("zone"), ""),
-		Labels:   l.labels(root.Get("labels")),
 		Revision: l.Number(root.Get("revision")),
-		MaxTasks: l.Count(root.Get("maxTasks")),
-		Rollout:  l.matching(labelValue, root.Get("rollout"), ""),
+		Self: Self{
+			Instance: l.matching(dnsName, root.Get("instance"), hostName()),
+			Zone:     l.matching(labelValue, root.Get("zone"), ""),
+			Labels:   l.labels(root.Get("labels")),
+			MaxTasks: l.Count(root.Get("maxTasks")),
+			Rollout:  l.matching(labelValue, root.Get("rollout"), ""),
+		},
 		Store:    l.store(root),
 		Lease:    l.lease(root.Get("lease")),
 		Shutdown: Shutdown{Timeout: l.Positive(root.At("shutdown", "timeout"), 25*time.Second, "")},

@@ -11,15 +11,8 @@ import (
 // runners replaced. No one changes it once [Load] has returned it.
 type Settings struct {
 	Cluster  string // several clusters can share one database
-	Instance string // this replica's name
-	Zone     string // empty: unknown
-	Labels   map[string]string
-	Revision int64 // of the task lists: where replicas differ, the higher one holds
-	MaxTasks int   // most tasks this instance owns over all groups; 0: no limit
-	// Rollout names what this replica was started from: while two run side by side, keys that move go to the newer.
-	// Empty: the program's version and a hash of it.
-	Rollout string
-	Pod     Pod
+	Revision int64  // of the task lists: where replicas differ, the higher one holds
+	Self
 
 	Store     Store
 	Lease     Lease
@@ -32,6 +25,23 @@ type Settings struct {
 
 	Groups []Group // in the order in which they are first named
 
+	Sources
+}
+
+// Self is what concerns this replica alone.
+type Self struct {
+	Instance string // its name
+	Zone     string // empty: unknown
+	Labels   map[string]string
+	MaxTasks int // most tasks it owns over all groups; 0: no limit
+	// Rollout names what this replica was started from: while two run side by side, keys that move go to the newer.
+	// Empty: the program's version and a hash of it.
+	Rollout string
+	Pod     Pod
+}
+
+// Sources are what the settings were read from.
+type Sources struct {
 	// Files are the files that were read, in order; of a directory, those in it.
 	Files []string
 

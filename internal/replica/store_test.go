@@ -20,11 +20,11 @@ func TestWaitForStore(t *testing.T) {
 	away := fmt.Errorf("dial: %w", elect.ErrUnavailable)
 	wrong := fmt.Errorf("log in: %w", store.ErrInvalid)
 	for name, test := range map[string]struct {
-		limit  time.Duration
-		errs   []error // of the tries, in order; then it opens
-		want   error
-		reports  int
-		atMost time.Duration
+		limit   time.Duration
+		errs    []error // of the tries, in order; then it opens
+		want    error
+		reports int
+		atMost  time.Duration
 	}{
 		"there":                  {limit: time.Minute},
 		"there, no waiting":      {},

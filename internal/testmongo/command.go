@@ -116,42 +116,6 @@ func (rs *ReplicaSet) StepDown(ctx context.Context) error {
 	return err
 }
 
-// FailCommand makes the primary fail the next commands as data says, times times; 0 ends it. data is that of MongoDB's fail point
-// failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS. The commands fail before
-// they are run, except with writeConcernError.
-func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) error {
-	return rs.FailPoint(ctx, "failCommand", Times(times), data)
-}
-
-// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so that its answer
-// is lost, times times; 0 ends it.
-func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
-	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", Times(times), bson.M{"closeConnection": true})
-}
-
-// Times is the mode of a fail point that acts n times; 0 ends it.
-func Times(n int) any {
-	if n == 0 {
-		return "off"
-	}
-	return bson.M{"times": n}
-}
-
-// After is the mode of a fail point that lets n commands pass and then acts until it is ended.
-func After(n int) any { return bson.M{"skip": n} }
-
-// FailPoint sets a fail point of the primary.
-func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, mode any, data bson.M) error {
-	command := bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}}
-	if data != nil {
-		command = append(command, bson.E{Key: "data", Value: data})
-	}
-	if err := rs.RunOnPrimary(ctx, command).Err(); err != nil {
-		return fmt.Errorf("fail point %s (the server needs --setParameter enableTestCommands=1): %w", name, err)
-	}
-	return nil
-}
-
 // RunOnPrimary runs a command on the primary's admin database.
 func (rs *ReplicaSet) RunOnPrimary(ctx context.Context, command bson.D) *mongo.SingleResult {
 	if rs.external == "" && !rs.opts.Standalone {

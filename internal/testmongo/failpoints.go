@@ -13,6 +13,42 @@ import (
 // failPoints are those that this package sets.
 var failPoints = []string{"failCommand", "onPrimaryTransactionalWrite"}
 
+// FailCommand makes the primary fail the next commands as data says, times times; 0 ends it. data is that of MongoDB's fail point
+// failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS. The commands fail before
+// they are run, except with writeConcernError.
+func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) error {
+	return rs.FailPoint(ctx, "failCommand", Times(times), data)
+}
+
+// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so that its answer
+// is lost, times times; 0 ends it.
+func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
+	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", Times(times), bson.M{"closeConnection": true})
+}
+
+// Times is the mode of a fail point that acts n times; 0 ends it.
+func Times(n int) any {
+	if n == 0 {
+		return "off"
+	}
+	return bson.M{"times": n}
+}
+
+// After is the mode of a fail point that lets n commands pass and then acts until it is ended.
+func After(n int) any { return bson.M{"skip": n} }
+
+// FailPoint sets a fail point of the primary.
+func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, mode any, data bson.M) error {
+	command := bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}}
+	if data != nil {
+		command = append(command, bson.E{Key: "data", Value: data})
+	}
+	if err := rs.RunOnPrimary(ctx, command).Err(); err != nil {
+		return fmt.Errorf("fail point %s (the server needs --setParameter enableTestCommands=1): %w", name, err)
+	}
+	return nil
+}
+
 // Sometimes is the mode of a fail point that acts with this probability, 0 to 1, until it is ended.
 func Sometimes(probability float64) any { return bson.M{"activationProbability": probability} }
 

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -207,24 +206,4 @@ func (n *Node) waitUp(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// LogDir is where the logs of all nodes are.
-func (rs *ReplicaSet) LogDir() string { return filepath.Join(rs.dir, "logs") }
-
-// LogTail is the last lines of each node's log, to be shown when a test fails.
-func (rs *ReplicaSet) LogTail(lines int) string {
-	var b strings.Builder
-	for _, n := range rs.nodes {
-		text, err := os.ReadFile(n.logFile())
-		if err != nil {
-			continue
-		}
-		all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-		fmt.Fprintf(&b, "\n--- mongod on port %d", n.port)
-		for _, line := range all[max(0, len(all)-lines):] {
-			fmt.Fprintf(&b, "\n%s", line)
-		}
-	}
-	return b.String()
 }

@@ -3,6 +3,7 @@
 package testmongo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,36 +27,6 @@ const replicaSetName = "shardctl"
 
 // startAttempts is how often Start tries again when a port it found free was taken meanwhile.
 const startAttempts = 3
-
-// Options say what [Start] starts. The zero value is a replica set of three nodes.
-type Options struct {
-	// Nodes is the number of nodes; 0 means 3, or 1 with Standalone.
-	Nodes int
-	// Arbiters is how many of the nodes, the last ones, are arbiters: they vote and hold no data.
-	Arbiters int
-	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
-	Standalone bool
-	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
-	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
-	Own bool
-	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty: 127.0.0.1.
-	// Anyone who reaches it can read and write, so it is for networks that no one else is in.
-	Host string
-	// ExtraParams are further server parameters (--setParameter).
-	ExtraParams map[string]string
-	// Args are further arguments of each mongod, such as --auth.
-	Args []string
-	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and URIAs.
-	Auth bool
-}
-
-// host is the address in everything that clients are told.
-func (o Options) host() string {
-	if o.Host != "" {
-		return o.Host
-	}
-	return "127.0.0.1"
-}
 
 // A ReplicaSet is a running MongoDB. Its methods may be called concurrently.
 type ReplicaSet struct {
@@ -265,4 +236,24 @@ func removeStale(ctx context.Context) {
 		}
 		unlock()
 	}
+}
+
+// LogDir is where the logs of all nodes are.
+func (rs *ReplicaSet) LogDir() string { return filepath.Join(rs.dir, "logs") }
+
+// LogTail is the last lines of each node's log, to be shown when a test fails.
+func (rs *ReplicaSet) LogTail(lines int) string {
+	var b strings.Builder
+	for _, n := range rs.nodes {
+		text, err := os.ReadFile(n.logFile())
+		if err != nil {
+			continue
+		}
+		all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+		fmt.Fprintf(&b, "\n--- mongod on port %d", n.port)
+		for _, line := range all[max(0, len(all)-lines):] {
+			fmt.Fprintf(&b, "\n%s", line)
+		}
+	}
+	return b.String()
 }

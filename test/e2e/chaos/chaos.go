@@ -35,7 +35,7 @@ type backend interface {
 	Heal(ctx context.Context) error
 }
 
-// chaos test is one run of one seed on one store. Everything but the store's work happens in one goroutine.
+// trial is one run of one seed on one store. Everything but the store's work happens in one goroutine.
 type trial struct {
 	ctx     context.Context //nolint:containedctx // the test's, for everything a chaos test does
 	store   string
@@ -49,8 +49,14 @@ type trial struct {
 	line    *Timeline
 
 	storeWork chan func()
-	done      map[Kind]int
 
+	findings
+	times
+}
+
+// findings are what a trial did and saw, beside its time line.
+type findings struct {
+	done        map[Kind]int
 	stalls      stalls
 	starved     int // replicas that ended because the machine stood still
 	freezes     []*freeze
@@ -59,7 +65,10 @@ type trial struct {
 
 	mu        sync.Mutex
 	deletions []deletion
+}
 
+// times are when a trial came to its last parts.
+type times struct {
 	calm      history.Instant // when the last fault had ended
 	recovered history.Instant // when everything was as it should be again
 	ended     history.Instant
@@ -69,7 +78,7 @@ func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *t
 	tb.Helper()
 	s := &trial{
 		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(), line: NewTimeline(),
-		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000), done: map[Kind]int{},
+		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000), findings: findings{done: map[Kind]int{}},
 	}
 	tb.Cleanup(s.far.Close)
 	if store == MongoDB {

@@ -75,7 +75,7 @@ func oneTrial(t *testing.T, bins harness.Binaries, dir, store string, seed uint6
 	}
 	verdict := Judge(h, s.freezes, s.deletions)
 	for _, v := range verdict.Violations {
-		t.Errorf("%s", s.around(v))
+		t.Errorf("%s", s.line.around(filepath.Dir(s.records), v))
 	}
 	_, _, faults := s.far.seen()
 	for _, text := range append(append(faults, s.unexplained...), s.failures...) {

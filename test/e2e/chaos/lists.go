@@ -65,16 +65,17 @@ func (s *trial) config(name, server, admin string) (string, error) {
 		"server":    object{"listen": server, "advertise": server},
 		"admin":     object{"listen": admin},
 		"log":       object{"level": "debug"},
-		"groups":    []object{{"name": harness.Group, "tasks": s.commandTasks()}, {"name": callGroup, "tasks": []object{s.callTask()}}},
+		"groups":    []object{{"name": harness.Group, "tasks": s.lists.tasks(s.bins.Recorder, s.records)}, {"name": callGroup, "tasks": []object{callTask(s.far.URL)}}},
 	})
 	return string(text), err
 }
 
-func (s *trial) commandTasks() []object {
+// tasks are the commands of the list, which record in a directory.
+func (l lists) tasks(recorder, records string) []object {
 	task := func(name string, n int, args ...string) object {
 		return object{
 			"name":    fmt.Sprintf("%s-{01..%02d}", name, n),
-			"exec":    object{"command": append([]string{s.bins.Recorder}, args...), "env": object{"RECORD_DIR": s.records}},
+			"exec":    object{"command": append([]string{recorder}, args...), "env": object{"RECORD_DIR": records}},
 			"stop":    object{"timeout": "300ms"},
 			"backoff": object{"initial": "200ms", "max": "1s"},
 		}
@@ -82,16 +83,16 @@ func (s *trial) commandTasks() []object {
 	tasks := []object{
 		task("plain", AlwaysTasks-forking-stubborn), task("fork", forking, "--fork"), task("stubborn", stubborn, "--ignore-term"),
 	}
-	if s.lists.extra > 0 {
-		tasks = append(tasks, task("extra", s.lists.extra))
+	if l.extra > 0 {
+		tasks = append(tasks, task("extra", l.extra))
 	}
 	return tasks
 }
 
-func (s *trial) callTask() object {
+func callTask(url string) object {
 	return object{
 		"name":    fmt.Sprintf("call-{1..%d}", calls),
-		"http":    object{"url": s.far.URL, "timeout": "500ms"},
+		"http":    object{"url": url, "timeout": "500ms"},
 		"backoff": object{"initial": "200ms", "max": "1s"},
 	}
 }

@@ -54,14 +54,14 @@ const (
 	mostLines   = 150
 )
 
-// around is what happened around a violation: the time line, and what the logs say of its key.
-func (s *trial) around(v Violation) string {
+// around is what happened around a violation: the time line, and what the logs in dir say of its key.
+func (t *Timeline) around(dir string, v Violation) string {
 	from, to := v.At.Add(-shownBefore), v.At.Add(shownAfter)
-	text := fmt.Sprintf("at %s: %s\n%s", s.line.stamp(v.At), v.Text, s.line.Between(from, to))
+	text := fmt.Sprintf("at %s: %s\n%s", t.stamp(v.At), v.Text, t.Between(from, to))
 	if v.Key == "" {
 		return text
 	}
-	return text + "logs:\n" + s.logs(v.Key, from, to)
+	return text + "logs:\n" + t.logs(dir, v.Key, from, to)
 }
 
 type logLine struct {
@@ -70,8 +70,8 @@ type logLine struct {
 }
 
 // logs are the lines of all replicas that name something, in order of time.
-func (s *trial) logs(name string, from, to history.Instant) string {
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(s.records), "*.log"))
+func (t *Timeline) logs(dir, name string, from, to history.Instant) string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	var lines []logLine
 	for _, path := range files {
 		data, err := os.ReadFile(path)
@@ -86,8 +86,8 @@ func (s *trial) logs(name string, from, to history.Instant) string {
 			if !bytes.Contains(scan.Bytes(), []byte(name)) || json.Unmarshal(scan.Bytes(), &l) != nil {
 				continue
 			}
-			if !l.Time.Before(s.line.wallAt(from)) && !l.Time.After(s.line.wallAt(to)) {
-				offset := l.Time.Sub(s.line.wall).Seconds()
+			if !l.Time.Before(t.wallAt(from)) && !l.Time.After(t.wallAt(to)) {
+				offset := l.Time.Sub(t.wall).Seconds()
 				lines = append(lines, logLine{l.Time, fmt.Sprintf("  %+8.3fs  %s %s\n", offset, file, scan.Bytes())})
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -110,6 +112,27 @@ func (c *Cluster) StartProgram(name, program string, args ...string) (*Replica, 
 		return nil, err
 	}
 	return c.joined(r, name, files{log: log}), nil
+}
+
+// configureWith makes the configuration of a replica with further fields of its own.
+func (c *Cluster) configureWith(name string, fields map[string]any) func(server, admin string) (string, error) {
+	return func(server, admin string) (string, error) {
+		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
+		if err != nil || len(fields) == 0 {
+			return string(text), err
+		}
+		more, err := yaml.Marshal(fields)
+		return string(text) + string(more), err
+	}
+}
+
+// ConfigFile writes the configuration of a replica that is not started, for commands that take --config.
+func (c *Cluster) ConfigFile(ctx context.Context) (string, error) {
+	f, err := c.prepare(ctx, "nobody", func(server, admin string) (string, error) {
+		text, err := c.config("nobody", server, admin, c.bins.Recorder, c.records())
+		return string(text), err
+	})
+	return f.config, err
 }
 
 // Live are the replicas whose process has not ended, in order of their start.

@@ -91,15 +91,3 @@ func (o Options) config(name, server, admin, recorder, records string) ([]byte, 
 
 // Key is the key of a cluster's i-th task, counted from 1.
 func Key(i int) string { return fmt.Sprintf("%s/topic-%03d", Group, i) }
-
-// configureWith makes the configuration of a replica with further fields of its own.
-func (c *Cluster) configureWith(name string, fields map[string]any) func(server, admin string) (string, error) {
-	return func(server, admin string) (string, error) {
-		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
-		if err != nil || len(fields) == 0 {
-			return string(text), err
-		}
-		more, err := yaml.Marshal(fields)
-		return string(text) + string(more), err
-	}
-}

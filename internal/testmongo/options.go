@@ -1,0 +1,33 @@
+//go:build unix
+
+package testmongo
+
+// Options say what [Start] starts. The zero value is a replica set of three nodes.
+type Options struct {
+	// Nodes is the number of nodes; 0 means 3, or 1 with Standalone.
+	Nodes int
+	// Arbiters is how many of the nodes, the last ones, are arbiters: they vote and hold no data.
+	Arbiters int
+	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
+	Standalone bool
+	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
+	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
+	Own bool
+	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty: 127.0.0.1.
+	// Anyone who reaches it can read and write, so it is for networks that no one else is in.
+	Host string
+	// ExtraParams are further server parameters (--setParameter).
+	ExtraParams map[string]string
+	// Args are further arguments of each mongod, such as --auth.
+	Args []string
+	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and URIAs.
+	Auth bool
+}
+
+// host is the address in everything that clients are told.
+func (o Options) host() string {
+	if o.Host != "" {
+		return o.Host
+	}
+	return "127.0.0.1"
+}
