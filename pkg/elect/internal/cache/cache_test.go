@@ -189,3 +189,19 @@ func TestLocksThatWereShownStayAsTheyAre(t *testing.T) {
 		t.Errorf("a group that is not tracked is kept: %d locks", c.Size())
 	}
 }
+
+func TestWhatIsReadAgainIsNoNews(t *testing.T) {
+	c := newCache(t, "g")
+	ended := record.Lock{Key: "g/1", Rev: 2, Status: record.TaskStatus{Outcome: &record.RunOutcome{ExitCode: 3}}}
+	c.Put(&ended)
+	c.Ready()
+	again, edited := ended, ended
+	again.Status.Outcome = &record.RunOutcome{ExitCode: 3}
+	if c.Put(&again); c.Ready().Locks || c.Locks()["g/1"] != &ended {
+		t.Error("what holds the same took the place of what was known")
+	}
+	edited.Status.Outcome = &record.RunOutcome{ExitCode: 4}
+	if c.Put(&edited); !c.Ready().Locks || c.Locks()["g/1"] != &edited {
+		t.Error("a lock that was edited manually, at the same revision, was not taken")
+	}
+}

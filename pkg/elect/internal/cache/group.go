@@ -20,12 +20,15 @@ func (c *Cache) Put(lock *record.Lock) {
 	if g == nil {
 		return
 	}
-	if known := c.locks.all[lock.Key]; known != nil && known.Rev > lock.Rev {
+	known := c.locks.all[lock.Key]
+	if known != nil && known.Rev > lock.Rev {
 		return
 	}
-	c.locks.own()[lock.Key] = lock
-	g.maxRev = max(g.maxRev, lock.Rev)
-	c.changedLocks()
+	if known == nil || !same(*known, *lock) { // lists read again what is known: it stays the same lock, and no news
+		c.locks.own()[lock.Key] = lock
+		g.maxRev = max(g.maxRev, lock.Rev)
+		c.changedLocks()
+	}
 	switch {
 	case lock.Session != "" && lock.Session != c.session:
 		c.out.Sessions = append(c.out.Sessions, lock.Session)

@@ -31,3 +31,10 @@ func (l *locks) own() map[record.Key]*record.Lock {
 func (l *locks) forget(gone func(record.Key) bool) {
 	maps.DeleteFunc(l.own(), func(key record.Key, _ *record.Lock) bool { return gone(key) })
 }
+
+// same says whether two locks hold the same.
+func same(a, b record.Lock) bool {
+	x, y := a.Status.Outcome, b.Status.Outcome
+	a.Status.Outcome, b.Status.Outcome = nil, nil
+	return a == b && (x == y || x != nil && y != nil && *x == *y)
+}
