@@ -31,8 +31,8 @@ func (s *situation) decide(wave Wave, now time.Time) (Decision, Report) {
 func (s *situation) part(in Input, plan Plan) []KeyState {
 	me := s.view.Session
 	why := reasonsFor(in, me)
-	declared := make(map[elect.Key]bool, len(s.view.Held)) // of what is held
-	var part []KeyState
+	declared := 0 // of what is held
+	part := make([]KeyState, 0, len(s.view.Held))
 	for gi := range in.Groups {
 		for ki := range in.Groups[gi].Keys {
 			k := &in.Groups[gi].Keys[ki]
@@ -43,7 +43,7 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 			}
 			state := KeyState{Key: k.Key, Planned: planned, Suspend: k.Paused}
 			if isHeld {
-				declared[k.Key] = true
+				declared++
 				state.Hold = holdOf(held)
 			} else {
 				lock := s.view.Lock(k.Key)
@@ -55,8 +55,15 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 			part = append(part, state)
 		}
 	}
+	if declared == len(s.view.Held) {
+		return part
+	}
+	known := make(map[elect.Key]bool, declared)
+	for i := range part {
+		known[part[i].Key] = true
+	}
 	for key, held := range s.view.Held {
-		if !declared[key] {
+		if !known[key] {
 			part = append(part, KeyState{Key: key, Planned: me, Hold: holdOf(held), Removed: s.removed(key)})
 		}
 	}
