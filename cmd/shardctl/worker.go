@@ -39,6 +39,7 @@ type worker struct {
 	metrics  *status.Metrics
 	replica  *replica.Replica
 	watcher  *config.Watcher
+	applied  chan struct{} // has an element after a reload
 }
 
 func runWorker(ctx context.Context, o runOptions) error {
@@ -55,7 +56,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr), metrics: status.NewMetrics(s.Metrics.PerTask)}
+	w := &worker{opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr), metrics: status.NewMetrics(s.Metrics.PerTask), applied: make(chan struct{}, 1)}
 	defer w.out.close()
 	w.watcher = config.NewWatcher(o.paths, configOptions())
 	w.log = w.out.own.WithValues("instance", s.Instance)
@@ -110,6 +111,7 @@ func (w *worker) run(ctx context.Context) error {
 	drained := make(chan error, 1)
 	group.Go(func() error { w.obey(part, leave); return nil })
 	group.Go(func() error { return w.reload(part) })
+	group.Go(func() error { w.trim(part); return nil })
 	if w.opts.untilDone {
 		group.Go(func() error { return w.untilDone(part, leave, drained) })
 	}
@@ -209,6 +211,10 @@ func (w *worker) reload(ctx context.Context) error {
 		w.log.Info("The configuration was read again", "tasks", s.Tasks())
 		w.metrics.ConfigLoaded(fingerprint(s), time.Now())
 		w.replica.Apply(s, restart)
+		select {
+		case w.applied <- struct{}{}:
+		default: // trim has not come to the last one yet
+		}
 	}
 	w.watcher.Refused = func(err error) {
 		w.log.Error(err, "The changed configuration is refused: the last good one stays")
