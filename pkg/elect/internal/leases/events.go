@@ -171,7 +171,7 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 		t.act(h, a, before, m)
 	}
 	t.census.changed(h)
-	t.agenda.changed(h)
+	t.changed(h)
 }
 
 func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {

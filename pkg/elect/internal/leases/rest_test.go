@@ -24,17 +24,17 @@ func (w *walk) begin(t *Table) {
 	}
 }
 
-func (w *walk) check(tt *testing.T, t *Table) {
-	tt.Helper()
+func (w *walk) check(t *testing.T, table *Table) {
+	t.Helper()
 	sure, waiting := 0, 0
-	for key, h := range t.keys {
+	for key, h := range table.keys {
 		w.ever[key] = true
 		if h.sure() {
 			sure++
 		}
-		_, pending := t.pending[h]
+		_, pending := table.pending[h]
 		if pending != h.waits() {
-			tt.Fatalf("%s: pending %v, want %v: %+v", key, pending, h.waits(), h.m)
+			t.Fatalf("%s: pending %v, want %v: %+v", key, pending, h.waits(), h.m)
 		}
 		if pending {
 			waiting++
@@ -42,17 +42,17 @@ func (w *walk) check(tt *testing.T, t *Table) {
 	}
 	least := 0
 	for key, always := range w.always {
-		h := t.keys[key]
+		h := table.keys[key]
 		w.always[key] = always && h != nil && h.sure()
 		if w.always[key] {
 			least++
 		}
 	}
-	if gotLeast, gotMost := t.Counted(); int(t.census.named) != sure || gotLeast != least || gotMost < len(w.ever) {
-		tt.Fatalf("named %d, counted %d to %d; want %d, %d to at least %d", t.census.named, gotLeast, gotMost, sure, least, len(w.ever))
+	if gotLeast, gotMost := table.Counted(); int(table.census.named) != sure || gotLeast != least || gotMost < len(w.ever) {
+		t.Fatalf("named %d, counted %d to %d; want %d, %d to at least %d", table.census.named, gotLeast, gotMost, sure, least, len(w.ever))
 	}
-	if len(t.pending) != waiting {
-		tt.Fatalf("%d keys are pending, want %d", len(t.pending), waiting)
+	if len(table.pending) != waiting {
+		t.Fatalf("%d keys are pending, want %d", len(table.pending), waiting)
 	}
 }
 
