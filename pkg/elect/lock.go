@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
@@ -237,9 +236,4 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 		holder.Alive = lock.Session == e.loop.Session.ID() || !e.loop.Peers.Freed(lock.Session, key, e.loop.Moment())
 	})
 	return holder, true, err
-}
-
-func sortKeys(keys []Key) []Key {
-	slices.Sort(keys)
-	return keys
 }

@@ -1,6 +1,10 @@
 package elect
 
-import "github.com/shardctl/shardctl/pkg/elect/record"
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
 
 // Names of package record that users of this package meet.
 type (
@@ -18,3 +22,8 @@ type (
 
 // NewKey joins a group and a name.
 func NewKey(group, name string) Key { return record.NewKey(group, name) }
+
+func sortKeys(keys []Key) []Key {
+	slices.Sort(keys)
+	return keys
+}

@@ -5,9 +5,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// overlap is how many ms below the highest revision known changes are read again.
-const overlap = 5_000
-
 // Plan says what is to be read: the counters, then what they say has changed.
 type Plan struct {
 	Full, Members, Overrides bool

@@ -22,3 +22,6 @@ func (s *skew) notice(behind int64, lease time.Duration) bool {
 	s.now = max(s.now, behind)
 	return unexplained
 }
+
+// overlap is how many ms below the highest revision known changes are read again.
+const overlap = 5_000

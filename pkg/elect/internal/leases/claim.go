@@ -38,29 +38,9 @@ const (
 	Invalid                 // the lease is not valid
 )
 
-// Claim begins to take a key.
-func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
-	key := c.Lock.Key
-	switch {
-	case t.keys[key] != nil:
-		return HeldHere
-	case !m.Valid:
-		return Invalid
-	case !c.AnyCap && t.quota.full(key.Group()):
-		return Full
-	}
-	if f := t.seen.facts(t.self, c, m); !f.Claimable(t.p) {
-		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
-			return Edited
-		}
-		return Taken
-	}
-	t.seen.forget(key)
-	status := c.Lock.Status
-	h := &holding{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
-	t.keys[key] = h
-	t.quota.claimed(key.Group())
-	t.census.claimed()
-	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
-	return Claiming
+// Release is how a key is given away.
+type Release struct {
+	Next    string // the session it is reserved for; empty: for none
+	Suspend bool   // leave the lock out of the sweeps
+	Reason  record.Reason
 }

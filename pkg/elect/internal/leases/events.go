@@ -159,51 +159,29 @@ func (t *Table) Lose(key record.Key, absent bool, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyLose}, m)
 }
 
-// step feeds one key's machine and notes what it wants done.
-func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
-	ev.Valid = m.Valid
-	ev.Clock = max(m.Rev, h.claim.Floor)
-	before := h.m
-	var acts []protocol.KeyAction
-	h.m, acts = h.m.Step(ev)
-	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp
-	for _, a := range acts {
-		t.act(h, a, before, m)
+// Claim begins to take a key.
+func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
+	key := c.Lock.Key
+	switch {
+	case t.keys[key] != nil:
+		return HeldHere
+	case !m.Valid:
+		return Invalid
+	case !c.AnyCap && t.quota.full(key.Group()):
+		return Full
 	}
-	t.census.changed(h)
-	t.changed(h)
-}
-
-func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
-	switch a.Kind {
-	case protocol.WriteKey:
-		t.out.Writes = append(t.out.Writes, h.queue(a))
-	case protocol.ReadKey:
-		t.out.Reads = append(t.out.Reads, Read{Key: h.key, Create: h.m.Seeking()})
-	case protocol.StartKey:
-		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
-		h.claim = &started
-	case protocol.StopKey:
-		cause := Released
-		if h.m.Expired {
-			cause = Expired
+	if f := t.seen.facts(t.self, c, m); !f.Claimable(t.p) {
+		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
+			return Edited
 		}
-		t.out.stop(h, before.Token, cause)
-	case protocol.KillKey:
-		t.lost.add(h, m.Now)
-		t.out.stop(h, before.Token, Lost)
-	case protocol.Advanced:
-		t.out.advanced(h, a.Token, m.Valid)
-	case protocol.KeyOff:
-		t.off(h, a.Refused, before)
+		return Taken
 	}
-}
-
-// off forgets a key that is free here.
-func (t *Table) off(h *holding, refused bool, before protocol.Key) {
-	delete(t.keys, h.key)
-	t.quota.freed(h.key.Group())
-	t.out.Changed = true
-	t.out.refuse(h, Lost)
-	t.out.Freed = append(t.out.Freed, h.freed(refused, before))
+	t.seen.forget(key)
+	status := c.Lock.Status
+	h := &holding{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
+	t.keys[key] = h
+	t.quota.claimed(key.Group())
+	t.census.claimed()
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
+	return Claiming
 }

@@ -49,40 +49,6 @@ func (h *holding) waits() bool {
 	return h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
 }
 
-// queue asks for the key's write. A repeat is the very same write; a new one is made when it is sent.
-func (h *holding) queue(a protocol.KeyAction) Write {
-	if w := h.write; w == nil || w.after == nil || w.change.IfRev != a.IfRev || w.change.Doc.Rev != a.NewRev {
-		h.write = &write{action: a}
-	}
-	h.write.queued = true
-	return Write{Key: h.key, Report: a.Op == protocol.Report}
-}
-
-// change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment: others
-// read what has changed lately by revisions, and a long queue must not make it look old.
-func (h *holding) change(self Self, m protocol.Moment) store.Change {
-	w := h.write
-	w.queued = false
-	if w.after == nil {
-		h.m = h.m.Restamp(max(m.Rev, h.claim.Floor))
-		w.action.NewRev = h.m.NewRev
-		w.after = self.lockAfter(h, w.action, m.Clock)
-		w.change = store.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}
-	}
-	return w.change
-}
-
-// acknowledged takes note of what the write did, before the key's machine goes on.
-func (h *holding) acknowledged() Acked {
-	was := h.lock
-	h.lock, h.write = h.write.after, nil
-	if h.m.Op == protocol.Advance && !h.fresh || *h.status == h.lock.Status {
-		h.status = &h.lock.Status // the release keeps it: an outcome, the last tick
-	}
-	h.noted = h.m.Op == protocol.Release
-	return Acked{Op: h.m.Op, Was: was, Is: h.lock}
-}
-
 // freed is the end of the key here. before is its machine before that.
 func (h *holding) freed(refused bool, before protocol.Key) Freed {
 	f := Freed{Key: h.key, Refused: refused, Unnoted: before.Token > 0 && !h.noted}
@@ -90,4 +56,28 @@ func (h *holding) freed(refused bool, before protocol.Key) Freed {
 		f.Deleted = h.lock
 	}
 	return f
+}
+
+// stop adds the stop of a key's run, and the end of an advance of it.
+func (r *Ready) stop(h *holding, token int64, cause Cause) {
+	r.refuse(h, cause)
+	r.Stops = append(r.Stops, Stop{Key: h.key, Token: token, Cause: cause})
+}
+
+// advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
+func (r *Ready) advanced(h *holding, token int64, valid bool) {
+	if !valid {
+		r.refuse(h, Expired)
+		return
+	}
+	r.Advanced = append(r.Advanced, Advanced{Key: h.key, Token: token})
+	h.advance = nil
+}
+
+// refuse ends the advance under way, if there is one.
+func (r *Ready) refuse(h *holding, cause Cause) {
+	if h.advance != nil {
+		r.Advanced = append(r.Advanced, Advanced{Key: h.key, Cause: cause})
+		h.advance = nil
+	}
 }

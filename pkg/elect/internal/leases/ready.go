@@ -97,27 +97,3 @@ func (r Ready) Empty() bool {
 	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 && len(r.Freed) == 0 &&
 		len(r.Acked) == 0 && len(r.Corrected) == 0 && len(r.Stuck) == 0 && !r.Changed
 }
-
-// stop adds the stop of a key's run, and the end of an advance of it.
-func (r *Ready) stop(h *holding, token int64, cause Cause) {
-	r.refuse(h, cause)
-	r.Stops = append(r.Stops, Stop{Key: h.key, Token: token, Cause: cause})
-}
-
-// advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
-func (r *Ready) advanced(h *holding, token int64, valid bool) {
-	if !valid {
-		r.refuse(h, Expired)
-		return
-	}
-	r.Advanced = append(r.Advanced, Advanced{Key: h.key, Token: token})
-	h.advance = nil
-}
-
-// refuse ends the advance under way, if there is one.
-func (r *Ready) refuse(h *holding, cause Cause) {
-	if h.advance != nil {
-		r.Advanced = append(r.Advanced, Advanced{Key: h.key, Cause: cause})
-		h.advance = nil
-	}
-}

@@ -19,13 +19,6 @@ type Table struct {
 	out Ready
 }
 
-// Release is how a key is given away.
-type Release struct {
-	Next    string // the session it is reserved for; empty: for none
-	Suspend bool   // leave the lock out of the sweeps
-	Reason  record.Reason
-}
-
 // New is an empty table.
 func New(p protocol.Params) *Table {
 	return &Table{
@@ -63,4 +56,53 @@ func (t *Table) Ready() Ready {
 	r := t.out
 	t.out = Ready{}
 	return r
+}
+
+// step feeds one key's machine and notes what it wants done.
+func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
+	ev.Valid = m.Valid
+	ev.Clock = max(m.Rev, h.claim.Floor)
+	before := h.m
+	var acts []protocol.KeyAction
+	h.m, acts = h.m.Step(ev)
+	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp
+	for _, a := range acts {
+		t.act(h, a, before, m)
+	}
+	t.census.changed(h)
+	t.changed(h)
+}
+
+func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
+	switch a.Kind {
+	case protocol.WriteKey:
+		t.out.Writes = append(t.out.Writes, h.queue(a))
+	case protocol.ReadKey:
+		t.out.Reads = append(t.out.Reads, Read{Key: h.key, Create: h.m.Seeking()})
+	case protocol.StartKey:
+		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
+		h.claim = &started
+	case protocol.StopKey:
+		cause := Released
+		if h.m.Expired {
+			cause = Expired
+		}
+		t.out.stop(h, before.Token, cause)
+	case protocol.KillKey:
+		t.lost.add(h, m.Now)
+		t.out.stop(h, before.Token, Lost)
+	case protocol.Advanced:
+		t.out.advanced(h, a.Token, m.Valid)
+	case protocol.KeyOff:
+		t.off(h, a.Refused, before)
+	}
+}
+
+// off forgets a key that is free here.
+func (t *Table) off(h *holding, refused bool, before protocol.Key) {
+	delete(t.keys, h.key)
+	t.quota.freed(h.key.Group())
+	t.out.Changed = true
+	t.out.refuse(h, Lost)
+	t.out.Freed = append(t.out.Freed, h.freed(refused, before))
 }

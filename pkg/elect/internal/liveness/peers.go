@@ -1,9 +1,6 @@
 package liveness
 
 import (
-	"slices"
-	"time"
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -66,78 +63,6 @@ func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	return q
 }
 
-// Known says whether it is known whether the session lives. One that is not known will be.
-func (ps *Peers) Known(session string, m protocol.Moment) bool { return ps.want(session, m).m.Known }
-
-// Dead says whether the session is known to be dead.
-func (ps *Peers) Dead(session string) bool {
-	q := ps.peers[session]
-	return q != nil && q.m.Dead()
-}
-
-// Freed says whether a lock that names the session may be claimed: the session is known to be dead, and no remote lease on the key is left.
-func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
-	q := ps.want(session, m)
-	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, m.Now)
-}
-
-const unknownCause = "its session was marked dead"
-
-// Death says in words how a session died, and when its last heartbeat was first seen here.
-func (ps *Peers) Death(session string) (cause string, last protocol.Instant) {
-	q := ps.peers[session]
-	if q == nil {
-		return unknownCause, last
-	}
-	if cause = q.doc.Cause; cause == "" {
-		cause = unknownCause
-	}
-	return cause, q.last
-}
-
-// Alive lists the sessions not known to be dead, in order.
-func (ps *Peers) Alive() []string {
-	var ids []string
-	for id, q := range ps.peers {
-		if q.m.Known && !q.m.Dead() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// Seen is one other session as this process knows it.
-type Seen struct {
-	ID       string
-	Instance string
-	State    record.SessionState
-	Age      time.Duration // since its newest heartbeat was first seen here
-	Remote   map[record.Key]int64
-}
-
-// Sessions lists the sessions whose documents are known, in no order.
-func (ps *Peers) Sessions(now protocol.Instant) []Seen {
-	seen := make([]Seen, 0, len(ps.peers))
-	for id, q := range ps.peers {
-		if q.m.Known && !q.m.Gone {
-			seen = append(seen, Seen{
-				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.last), Remote: q.doc.Remote,
-			})
-		}
-	}
-	return seen
-}
-
-// Ages says how long ago each session's newest heartbeat was first seen here.
-func (ps *Peers) Ages(now protocol.Instant) map[string]time.Duration {
-	ages := make(map[string]time.Duration, len(ps.peers)+1)
-	for id, q := range ps.peers {
-		ages[id] = now.HolderElapsed(q.last)
-	}
-	return ages
-}
-
 // ForgetDead forgets sessions that have been dead for long. One that a lock still names is read again when it is asked for.
 func (ps *Peers) ForgetDead(now protocol.Instant) {
 	for id, q := range ps.peers {
@@ -152,4 +77,55 @@ func (ps *Peers) Ready() Ready {
 	r := ps.out
 	ps.out = Ready{}
 	return r
+}
+
+// stepAt feeds a session's machine with what came to be known at an instant, and notes what it wants done.
+func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at protocol.Instant, m protocol.Moment) {
+	ev.Clock = m.Rev
+	before := q.m
+	var acts []protocol.PeerAction
+	q.m, acts = q.m.Step(ps.p, ev, at)
+	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
+		ps.out.Changed = true
+	}
+	for _, a := range acts {
+		switch a.Kind {
+		case protocol.KillPeer:
+			ps.kill(session, q, a, m)
+		case protocol.ReadPeer:
+			ps.out.Reads = append(ps.out.Reads, session)
+		case protocol.PeerDied:
+			if ev.Kind != protocol.PeerAnswer { // else it was noted with its cause
+				ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance})
+			}
+			ps.out.Changed = true
+		}
+	}
+}
+
+// kill asks for a session to be marked dead. A repeat is the very same write.
+func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol.Moment) {
+	first := q.kill == nil || q.kill.IfRev != a.IfRev || q.kill.Doc.Rev != a.NewRev
+	if first {
+		doc := q.doc
+		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = session, a.NewRev, ps.ids.Next(), record.Dead, max(m.Clock, 1)
+		doc.Cause = "no heartbeat for " + max(ps.p.T, q.m.Lease).String()
+		if before, ok := ps.predecessors.left[session]; ok {
+			doc.Cause, doc.Remote = "its container ended and was started again", before.Remote
+		}
+		if q.m.Dead() {
+			doc.Cause = "it was dead, and was written live again"
+		}
+		q.dying = doc
+		q.kill = &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
+	}
+	ps.out.Kills = append(ps.out.Kills, Kill{
+		Session: session, Instance: q.doc.Instance, Cause: q.dying.Cause, Change: *q.kill, First: first,
+	})
+}
+
+// watched says whether what is known of a session is fresh enough to judge it: a look at it succeeded a moment ago. Else
+// its heartbeat may stand still here only because the looks for all sessions have failed.
+func (q *peer) watched(p protocol.Params, now protocol.Instant) bool {
+	return q.m.Gone || q.m.Repeat || !now.Reached(q.looked, p.Outage)
 }

@@ -43,22 +43,3 @@ func (ps *predecessors) due(announced bool, p protocol.Params, now protocol.Inst
 	}
 	return now.Reached(ps.shown, shownFor*p.Observe)
 }
-
-// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that they
-// can read it.
-func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
-	if !ps.predecessors.due(announced, ps.p, m.Now) {
-		return
-	}
-	for id := range ps.predecessors.left {
-		q := ps.want(id, m)
-		if q.m.Dead() || q.m.Gone { // a missing session owns nothing for longer than any other that is missing
-			delete(ps.predecessors.left, id)
-			ps.out.Over = append(ps.out.Over, id)
-			continue
-		}
-		if m.Now.HolderElapsed(q.notTill) >= 0 {
-			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerEnded}, m.Now, m)
-		}
-	}
-}

@@ -11,12 +11,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// auditor carries what the audit wants to know, and repairs what it finds.
-type auditor struct {
-	*Node
-	audit *audit.Audit
-}
-
 func (a *auditor) tick(m protocol.Moment) {
 	began := a.audit.Tick(audit.Turn{
 		Open: a.Session.Machine().Phase == protocol.Open, Valid: m.Valid,

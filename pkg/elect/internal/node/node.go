@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
@@ -79,91 +77,6 @@ func (n *Node) Moment() protocol.Moment {
 	return m
 }
 
-// Tick lets time pass for every component, and carries what came of it and of the events before.
-func (n *Node) Tick() {
-	m := n.Moment()
-	n.Session.Tick(m)
-	n.Settle()
-	n.Session.Idle(n.runs.Count(), n.Leases.Len(), m)
-	n.Settle()
-	m = n.Moment()
-	n.Peers.EndPredecessors(n.Session.Announced() && n.cache.Loaded(), m)
-	n.Peers.Tick(n.Session.Machine(), n.cache.LongestLease(), m)
-	n.Settle()
-	n.Leases.Tick(m)
-	n.Session.Announce(m)
-	n.Settle()
-	n.audit.tick(m)
-	n.refresh(m.Now)
-	n.Settle()
-	n.flush(m)
-}
-
-// Settle carries effects until no component has any.
-func (n *Node) Settle() {
-	for busy := true; busy; {
-		busy = false
-		if r := n.Session.Ready(); !r.Empty() {
-			busy = true
-			n.carrySession(r)
-		}
-		if r := n.Peers.Ready(); !r.Empty() {
-			busy = true
-			n.carryPeers(r)
-		}
-		if r := n.Leases.Ready(); !r.Empty() {
-			busy = true
-			n.carryLeases(r)
-		}
-		if r := n.cache.Ready(); !r.Empty() {
-			busy = true
-			n.carryCache(r)
-		}
-		if r := n.audit.audit.Ready(); !r.Empty() {
-			busy = true
-			n.audit.carry(r)
-		}
-	}
-}
-
-// Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one timer.
-func (n *Node) Sleep() time.Duration {
-	now := n.clock.Now()
-	wait := min(n.p.Wake, n.Peers.Wait(n.Session.Machine(), now), n.Outbox.counters.Wait(now), n.cache.Wait(now))
-	if d, ok := n.Session.Wait(now); ok {
-		wait = min(wait, d)
-	}
-	if d, ok := n.Leases.ReportDelay(now); ok {
-		wait = min(wait, d)
-	}
-	return max(wait, time.Millisecond)
-}
-
-// Changes is what is new to a view since the last call.
-func (n *Node) Changes() Changes {
-	c := n.changes
-	n.changes = Changes{}
-	return c
-}
-
-// Close begins to give everything up. Keys that are not handed over by somebody who knows better are released for anyone.
-func (n *Node) Close() {
-	m := n.Moment()
-	if n.Session.Close(m) {
-		n.Leases.ReleaseAll(record.ReasonShutdown, m)
-	}
-}
-
-// Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has not answered for T.
-func (n *Node) Over() (ended, unheard bool) {
-	if !n.Session.Closing() {
-		return false, false
-	}
-	now := n.clock.Now()
-	ended = n.Session.Machine().Phase == protocol.Ended
-	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Reach.Silent(n.p.T, now)
-}
-
 // SetMember changes what the instance says of itself, and what it may claim.
 func (n *Node) SetMember(m record.Member) {
 	n.Session.Member.Set(m)
@@ -172,3 +85,9 @@ func (n *Node) SetMember(m record.Member) {
 
 // limits are what the member allows.
 func limits(m record.Member) leases.Limits { return leases.Limits{Caps: m.Caps, MaxTasks: m.MaxTasks} }
+
+// auditor carries what the audit wants to know, and repairs what it finds.
+type auditor struct {
+	*Node
+	audit *audit.Audit
+}

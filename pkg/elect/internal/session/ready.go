@@ -33,14 +33,6 @@ type Write struct {
 	Member *store.Change // with the first heartbeat: to be written before it, so that whoever sees the one finds the other
 }
 
-// Ready returns what is to be done since the last call.
-func (o *Own) Ready() Ready {
-	r := o.out
-	r.Changed = r.Changed || o.Member.changed
-	o.out, o.Member.changed = Ready{}, false
-	return r
-}
-
 // Empty says whether there is nothing to do.
 func (r Ready) Empty() bool {
 	return r.Over == nil && r.Opening == "" && r.Renewed == nil && len(r.Keys) == 0 && !r.Cancelled && !r.Lost && r.Write == nil &&

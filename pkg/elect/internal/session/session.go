@@ -210,3 +210,11 @@ func withoutCopies(w protocol.SessionWrite) protocol.SessionWrite {
 	w.Sent, w.Under = false, true
 	return w
 }
+
+// Ready returns what is to be done since the last call.
+func (o *Own) Ready() Ready {
+	r := o.out
+	r.Changed = r.Changed || o.Member.changed
+	o.out, o.Member.changed = Ready{}, false
+	return r
+}

@@ -1,0 +1,71 @@
+package liveness
+
+import (
+	"math"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is this
+// process's session; longest is the largest T of all members known.
+func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
+	if ps.look.due(func() int { return len(ps.Alive()) }, ps.p, m.Now) {
+		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
+	}
+	if ps.Reach.Away(own, m.Now) {
+		return // these ages are older than what can be known now: they start again with the next success
+	}
+	patience := max(longest, ps.longestLease())
+	for id, q := range ps.peers {
+		if m.Now.HolderElapsed(q.notTill) >= 0 && q.watched(ps.p, m.Now) {
+			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, m.Now, m)
+		}
+	}
+}
+
+// longestLease is the largest T of all sessions known here.
+func (ps *Peers) longestLease() time.Duration {
+	longest := ps.p.T
+	for _, q := range ps.peers {
+		longest = max(longest, q.m.Lease)
+	}
+	return longest
+}
+
+// Wait is how long the loop may sleep.
+func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration {
+	wait := time.Duration(math.MaxInt64)
+	if !ps.look.busy {
+		wait = ps.p.Observe - now.HolderElapsed(ps.look.last)
+	}
+	if ps.Reach.Away(own, now) {
+		return wait
+	}
+	for _, q := range ps.peers {
+		busy := !q.m.Known || q.m.Dead() || q.m.Writing || q.m.Reading || q.m.Gone || now.HolderElapsed(q.notTill) < 0
+		if !busy && q.watched(ps.p, now) {
+			wait = min(wait, max(ps.p.T, q.m.Lease)-now.HolderElapsed(q.m.Seen))
+		}
+	}
+	return wait
+}
+
+// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that they
+// can read it.
+func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
+	if !ps.predecessors.due(announced, ps.p, m.Now) {
+		return
+	}
+	for id := range ps.predecessors.left {
+		q := ps.want(id, m)
+		if q.m.Dead() || q.m.Gone { // a missing session owns nothing for longer than any other that is missing
+			delete(ps.predecessors.left, id)
+			ps.out.Over = append(ps.out.Over, id)
+			continue
+		}
+		if m.Now.HolderElapsed(q.notTill) >= 0 {
+			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerEnded}, m.Now, m)
+		}
+	}
+}
