@@ -68,10 +68,17 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 	if r.Overrode {
 		c.overrides = r.Overrides
 	}
+	// A group that was untracked and tracked again meanwhile is another one: it begins empty.
+	maps.DeleteFunc(r.Locks, func(name string, _ []record.Lock) bool {
+		g := c.groups[name]
+		return g == nil || g.since > p.tracked
+	})
+	c.forgetUnlisted(p, r, held)
 	for name, locks := range r.Locks {
-		// A group that was untracked and tracked again meanwhile is another one: it begins empty.
-		if g := c.groups[name]; g != nil && g.since <= p.tracked {
-			c.refreshGroup(g, locks, p.full(name), r, name, held)
+		g := c.groups[name]
+		g.loaded, g.count, g.read = true, r.Counts[name], r.Clock
+		for _, lock := range locks {
+			c.Put(&lock) // a copy: one lock that stays must not keep the whole list
 		}
 	}
 	c.known.locks = true
@@ -84,13 +91,16 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 	c.out.Changed = true
 }
 
-func (c *Cache) refreshGroup(g *group, locks []record.Lock, full bool, r Reading, name string, held func(record.Key) bool) {
-	if full {
-		c.locks.forget(func(key record.Key) bool { return key.Group() == name && !held(key) })
-		c.changedLocks()
+// forgetUnlisted forgets what was known of groups whose locks were all read, in one walk for all of them.
+func (c *Cache) forgetUnlisted(p Plan, r Reading, held func(record.Key) bool) {
+	whole := map[string]bool{}
+	for name := range r.Locks {
+		if p.full(name) {
+			whole[name] = true
+		}
 	}
-	g.loaded, g.count, g.read = true, r.Counts[name], r.Clock
-	for _, lock := range locks {
-		c.Put(&lock) // a copy: one lock that stays must not keep the whole list
+	if len(whole) > 0 {
+		c.locks.forget(func(key record.Key) bool { return whole[key.Group()] && !held(key) })
+		c.changedLocks()
 	}
 }
