@@ -107,12 +107,12 @@ func exit(ctx context.Context, r *harness.Replica) int {
 // heartbeat that is no older than 0.1 T), which would end the tasks as well.
 const atOnce = Lease * 13 / 20
 
-// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start anew, and an expiry takes longer
+// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start again, and an expiry takes longer
 // for a reason that is not the fault's. A busy machine is enough.
 func hiccups(c *harness.Cluster) string {
 	n := 0
 	for _, r := range c.Live() {
-		n += strings.Count(r.Log(), "all ages start anew")
+		n += strings.Count(r.Log(), "all ages start again")
 	}
 	if n == 0 {
 		return ""
