@@ -17,7 +17,9 @@ type fence struct {
 	line                            int
 }
 
-var fenceOf = regexp.MustCompile("(?ms)^(?:<!-- (run until: [^\n]*?|run|file: [^\n]*?|same: [^\n]*?|needs: [^\n]*?) -->\n)?```([a-z]*)\n(.*?)^```$")
+var fenceOf = regexp.MustCompile(
+	"(?ms)^(?:<!-- (run until: [^\n]*?|run|file: [^\n]*?|same: [^\n]*?|needs: [^\n]*?) -->\n)?```([a-z]*)\n(.*?)^```$",
+)
 
 // fences are all fenced blocks of a page.
 func fences(page, text string) []fence {
@@ -62,7 +64,8 @@ func (f fence) commands() []command {
 
 func (f fence) shell() bool { return f.language == "sh" || f.language == "console" }
 
-// words splits a command as a shell does, without replacing anything. Operators are words of their own, comments are left out.
+// words splits a command as a shell does, without replacing anything. Operators are words of their own, comments are
+// left out.
 func words(text string) []string {
 	var all []string
 	var word strings.Builder

@@ -1,5 +1,5 @@
-// Package docs holds what is written for people, and tests that keep it true: that its links lead somewhere, that its sums are right,
-// and that the values it shows are values that are checked.
+// Package docs holds what is written for people, and tests that keep it true: that its links lead somewhere, that its
+// sums are right, and that the values it shows are values that are checked.
 package docs_test
 
 import (

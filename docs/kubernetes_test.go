@@ -45,8 +45,12 @@ func TestExampleValuesAreAConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Tasks() != 100 || values.ReplicaCount != 5 || len(s.Groups) != 1 || s.Groups[0].Cap == nil || *s.Groups[0].Cap != 30 {
-		t.Errorf("%d replicas, %d tasks, groups %+v; the text says a hundred on five, at most 30 on each", values.ReplicaCount, s.Tasks(), s.Groups)
+	if s.Tasks() != 100 || values.ReplicaCount != 5 || len(s.Groups) != 1 || s.Groups[0].Cap == nil ||
+		*s.Groups[0].Cap != 30 {
+		t.Errorf(
+			"%d replicas, %d tasks, groups %+v; the text says a hundred on five, at most 30 on each",
+			values.ReplicaCount, s.Tasks(), s.Groups,
+		)
 	}
 }
 

@@ -72,7 +72,10 @@ func newSession(t *testing.T, bin string) *session {
 	for _, port := range []string{"8080", "8081", "8082", "8083", "8084", "8085"} {
 		s.ports[port] = freePort(t)
 	}
-	listen := fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:%s\"}\nadmin: {listen: \"127.0.0.1:%s\"}\n", s.ports["8080"], s.ports["8081"])
+	listen := fmt.Sprintf(
+		"version: 1\nserver: {listen: \"127.0.0.1:%s\"}\nadmin: {listen: \"127.0.0.1:%s\"}\n", s.ports["8080"],
+		s.ports["8081"],
+	)
 	writeFile(t, filepath.Join(s.dir, "listen.yaml"), listen)
 
 	read, write, err := os.Pipe()
@@ -176,7 +179,9 @@ func (s *session) run(text string) (printed, status string) {
 	s.send(text + "\necho \"--ended-$?--\"\n")
 	ended := regexp.MustCompile(`--ended-(\d+)--\n`)
 	var found []int
-	printed = s.out.wait(s.t, from, func(now string) bool { found = ended.FindStringSubmatchIndex(now); return found != nil }, text)
+	printed = s.out.wait(
+		s.t, from, func(now string) bool { found = ended.FindStringSubmatchIndex(now); return found != nil }, text,
+	)
 	return printed[:found[0]], printed[found[2]:found[3]]
 }
 
@@ -188,11 +193,14 @@ func (s *session) runUntil(f fence, text, until string) {
 	s.send("export -f git cd 2>/dev/null; setsid bash -c '" + strings.ReplaceAll(text, "'", `'\''`) + "' & child=$!\necho \"--child-$child--\"\n")
 	begun := regexp.MustCompile(`--child-(\d+)--\n`)
 	var found []int
-	printed := s.out.wait(s.t, from, func(now string) bool { found = begun.FindStringSubmatchIndex(now); return found != nil }, text)
+	printed := s.out.wait(
+		s.t, from, func(now string) bool { found = begun.FindStringSubmatchIndex(now); return found != nil }, text,
+	)
 	child := printed[found[2]:found[3]]
 	s.out.wait(s.t, from, func(now string) bool { return strings.Contains(now, until) }, text)
 	// go run itself ends with 1 when it is interrupted, whatever the program says.
-	if got, status := s.run("kill -INT -" + child + "; wait " + child); status != "0" && (status != "1" || !strings.HasPrefix(text, "go run ")) {
+	if got, status := s.run("kill -INT -" + child + "; wait " + child); status != "0" &&
+		(status != "1" || !strings.HasPrefix(text, "go run ")) {
 		s.t.Fatalf("%s:%d: %s: exit code %s after Ctrl-C, and it printed\n%s", f.page, f.line, text, status, got)
 	}
 }

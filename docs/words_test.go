@@ -15,12 +15,17 @@ const longestSentence = 25
 // longestReadme is how many words the README may have, tables and commands included.
 const longestReadme = 1200
 
-// otherWords are words that this project does not use for a thing, with the one that it uses. docs/concepts.md has a glossary.
+// otherWords are words that this project does not use for a thing, with the one that it uses. docs/concepts.md has a
+// glossary.
 var otherWords = map[string]string{
-	"beat": "heartbeat", "beats": "heartbeats", "bump": "increment", "bumps": "increments", "mirror": "cache", "wish": "override", "wishes": "overrides",
-	"nonsense": "malformed", "parked": "suspended", "far side": "HTTP endpoint", "far sides": "HTTP endpoints", "by hand": "manually, or out of band",
-	"story": "scenario", "stories": "scenarios", "storm": "chaos test", "storms": "chaos tests", "crowd": "fleet", "anew": "again", "mend": "fix", "mended": "fixed",
-	"whoever": "who, or anyone who", "grants": "remote leases", "gives up": "releases", "give up": "release", "fail-over time": "fail-over",
+	"beat": "heartbeat", "beats": "heartbeats", "bump": "increment", "bumps": "increments", "mirror": "cache",
+	"wish": "override", "wishes": "overrides",
+	"nonsense": "malformed", "parked": "suspended", "far side": "HTTP endpoint", "far sides": "HTTP endpoints",
+	"by hand": "manually, or out of band",
+	"story":   "scenario", "stories": "scenarios", "storm": "chaos test", "storms": "chaos tests", "crowd": "fleet",
+	"anew": "again", "mend": "fix", "mended": "fixed",
+	"whoever": "who, or anyone who", "grants": "remote leases", "gives up": "releases", "give up": "release",
+	"fail-over time": "fail-over",
 }
 
 var (

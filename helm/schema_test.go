@@ -31,7 +31,10 @@ func TestSchemaOfValuesIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what values.schema.base.json and config/shardctl.schema.json make: run go test ./helm -update", chartSchema)
+		t.Errorf(
+			"%s is not what values.schema.base.json and config/shardctl.schema.json make: run go test ./helm -update",
+			chartSchema,
+		)
 	}
 }
 
@@ -53,8 +56,8 @@ func valuesSchema(t *testing.T) []byte {
 		delete(program, key) // what is required the chart fills in
 	}
 	definitions["config"] = program
-	// A pattern does not look at numbers, and Helm has none but numbers where the program sees text: of durations, 0 is the
-	// only one without a unit.
+	// A pattern does not look at numbers, and Helm has none but numbers where the program sees text: of durations, 0 is
+	// the only one without a unit.
 	duration := definitions["config.duration"].(map[string]any)
 	duration["minimum"], duration["maximum"] = 0, 0
 

@@ -12,8 +12,8 @@ import (
 // sbomType is the media type of CycloneDX in JSON, by which scanners find it among the referrers.
 const sbomType types.MediaType = "application/vnd.cyclonedx+json"
 
-// attach makes the manifests that tie each SBOM to its image, both by the index, which people name, and by the platform's own
-// manifest, which a node has pulled.
+// attach makes the manifests that tie each SBOM to its image, both by the index, which people name, and by the
+// platform's own manifest, which a node has pulled.
 func attach(index v1.ImageIndex, built []*made) ([]v1.Image, error) {
 	var all []v1.Image
 	for _, m := range built {
@@ -32,8 +32,8 @@ func attach(index v1.ImageIndex, built []*made) ([]v1.Image, error) {
 	return all, nil
 }
 
-// artifact is an OCI artifact with the SBOM as its only layer. Its config's type says what it is, for registries that know no
-// artifactType.
+// artifact is an OCI artifact with the SBOM as its only layer. Its config's type says what it is, for registries that
+// know no artifactType.
 func (m *made) artifact(subject v1.Descriptor) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), sbomType)
 	image, err := mutate.Append(image, mutate.Addendum{Layer: static.NewLayer(m.sbom, sbomType)})

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// certificates is Mozilla's list of authorities, in PEM, from the pinned Go module: the same on every machine that builds. Roots that are
-// trusted under a condition only are left out, since PEM cannot say conditions.
+// certificates is Mozilla's list of authorities, in PEM, from the pinned Go module: the same on every machine that
+// builds. Roots that are trusted under a condition only are left out, since PEM cannot say conditions.
 func certificates() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// compile builds one package of the module, statically and free of everything that only this machine knows, and gives its bytes.
+// compile builds one package of the module, statically and free of everything that only this machine knows, and gives
+// its bytes.
 func (s *source) compile(ctx context.Context, pkg string, p platform) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "shardctl-image-")
 	if err != nil {
@@ -21,7 +22,10 @@ func (s *source) compile(ctx context.Context, pkg string, p platform) ([]byte, e
 	binary := filepath.Join(dir, "binary")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", s.ldflags(), "-o", binary, pkg) //nolint:gosec // that is the task
 	cmd.Dir = s.dir
-	cmd.Env = append(withoutGo(os.Environ()), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off")
+	cmd.Env = append(
+		withoutGo(os.Environ()), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=", "GOWORK=off",
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build %s for %s: %w\n%s", pkg, p, err, out)
 	}
@@ -34,7 +38,10 @@ func (s *source) ldflags() string {
 }
 
 // changesCode are variables that make the same source another binary. PWD is go's own idea of where it stands.
-var changesCode = []string{"CGO_ENABLED", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOFLAGS", "GOWORK", "GOEXPERIMENT", "GOFIPS140", "GODEBUG", "PWD"}
+var changesCode = []string{
+	"CGO_ENABLED", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOFLAGS", "GOWORK", "GOEXPERIMENT", "GOFIPS140", "GODEBUG",
+	"PWD",
+}
 
 func withoutGo(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
@@ -46,8 +53,8 @@ func withoutGo(environ []string) []string {
 // machines are the names that ELF has for the platforms.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkProgram refuses a program that cannot start in the image: of another machine, or in need of a dynamic linker, which an image
-// from scratch does not have. What is no ELF file is data, or somebody's script, and passes.
+// checkProgram refuses a program that cannot start in the image: of another machine, or in need of a dynamic linker,
+// which an image from scratch does not have. What is no ELF file is data, or somebody's script, and passes.
 func checkProgram(path string, p platform) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -55,11 +62,15 @@ func checkProgram(path string, p platform) error {
 	}
 	defer func() { _ = file.Close() }()
 	if file.Machine != machines[p.arch] {
-		return fmt.Errorf("%s is for %s, not for %s; write {arch} into its name, or give one --platform", path, file.Machine, p)
+		return fmt.Errorf(
+			"%s is for %s, not for %s; write {arch} into its name, or give one --platform", path, file.Machine, p,
+		)
 	}
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s is linked dynamically, and the image has no libraries: build it with CGO_ENABLED=0", path)
+			return fmt.Errorf(
+				"%s is linked dynamically, and the image has no libraries: build it with CGO_ENABLED=0", path,
+			)
 		}
 	}
 	return nil

@@ -40,7 +40,8 @@ func TestIndexHasBothPlatforms(t *testing.T) {
 		}
 		got = append(got, m.Platform.String())
 	}
-	if want := []string{"linux/amd64", "linux/arm64/v8"}; !slices.Equal(got, want) || manifest.MediaType != types.OCIImageIndex {
+	if want := []string{"linux/amd64", "linux/arm64/v8"}; !slices.Equal(got, want) ||
+		manifest.MediaType != types.OCIImageIndex {
 		t.Errorf("the index, %s, has %v, want %v", manifest.MediaType, got, want)
 	}
 	if got := manifest.Annotations["org.opencontainers.image.version"]; got != testVersion {
@@ -55,12 +56,17 @@ func TestConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if file.OS != p.os || file.Architecture != p.arch || file.Created.Format("2006-01-02T15:04:05Z") != testCreated {
+		if file.OS != p.os || file.Architecture != p.arch ||
+			file.Created.Format("2006-01-02T15:04:05Z") != testCreated {
 			t.Errorf("%s: config says %s/%s, created %s", p, file.OS, file.Architecture, file.Created)
 		}
 		c := file.Config
-		if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/shardctl"}) || len(c.Cmd) != 0 || c.WorkingDir != "/" || c.StopSignal != "" {
-			t.Errorf("%s: user %q, entrypoint %q, command %q, directory %q, stop signal %q", p, c.User, c.Entrypoint, c.Cmd, c.WorkingDir, c.StopSignal)
+		if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/shardctl"}) || len(c.Cmd) != 0 ||
+			c.WorkingDir != "/" || c.StopSignal != "" {
+			t.Errorf(
+				"%s: user %q, entrypoint %q, command %q, directory %q, stop signal %q", p, c.User, c.Entrypoint, c.Cmd,
+				c.WorkingDir, c.StopSignal,
+			)
 		}
 		want := map[string]string{
 			"org.opencontainers.image.title":       "shardctl",
@@ -99,7 +105,8 @@ func TestFiles(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: files and modes (-want +got)\n%s", p, diff)
 		}
-		if !bytes.Contains(all["/etc/passwd"].data, []byte("nonroot:x:65532:65532:")) || !bytes.Contains(all["/etc/group"].data, []byte("nonroot:x:65532:")) {
+		if !bytes.Contains(all["/etc/passwd"].data, []byte("nonroot:x:65532:65532:")) ||
+			!bytes.Contains(all["/etc/group"].data, []byte("nonroot:x:65532:")) {
 			t.Errorf("%s: nonroot is not known:\n%s%s", p, all["/etc/passwd"].data, all["/etc/group"].data)
 		}
 	}
@@ -210,7 +217,8 @@ func TestAdditions(t *testing.T) {
 	archive := filepath.Join(dir, "new", "other.tar")
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
 	image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--tag", "other:1", "--platform", "linux/amd64", "--archive", archive,
-		"--add", filepath.Join(dir, "data-{arch}.txt")+"=/opt/data/hello.txt", "--add-go", "./test/e2e/recorder=/recorder",
+		"--add", filepath.Join(dir, "data-{arch}.txt")+"=/opt/data/hello.txt", "--add-go",
+		"./test/e2e/recorder=/recorder",
 		"--entrypoint", "/shardctl", "--entrypoint", "version", "--label", "team=core", "--label", "org.opencontainers.image.title=other", "--env", "B=2", "--env", "A=1=1")
 	got, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
@@ -221,12 +229,14 @@ func TestAdditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := file.Config
-	if !slices.Equal(c.Entrypoint, []string{"/shardctl", "version"}) || c.Labels["team"] != "core" || c.Labels["org.opencontainers.image.title"] != "other" ||
+	if !slices.Equal(c.Entrypoint, []string{"/shardctl", "version"}) || c.Labels["team"] != "core" ||
+		c.Labels["org.opencontainers.image.title"] != "other" ||
 		!slices.Equal(c.Env[1:], []string{"A=1=1", "B=2"}) {
 		t.Errorf("entrypoint %q, labels %v, environment %q", c.Entrypoint, c.Labels, c.Env)
 	}
 	all := files(t, got)
-	if f := all["/opt/data/hello.txt"]; string(f.data) != "hello\n" || f.header.Mode != 0o644 || all["/opt/data/"].header == nil {
+	if f := all["/opt/data/hello.txt"]; string(f.data) != "hello\n" || f.header.Mode != 0o644 ||
+		all["/opt/data/"].header == nil {
 		t.Errorf("the added file is missing, or another: %v", slices.Sorted(maps.Keys(all)))
 	}
 	if f := all["/recorder"]; f.header == nil || f.header.Mode != 0o755 || !bytes.HasPrefix(f.data, []byte("\x7fELF")) {

@@ -29,11 +29,16 @@ import (
 // golang stands for the registry that has the image of the build stage.
 type golang struct{ t *testing.T }
 
-func (g golang) ResolveImageConfig(_ context.Context, ref string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {
+func (g golang) ResolveImageConfig(
+	_ context.Context, ref string, _ sourceresolver.Opt,
+) (string, digest.Digest, []byte, error) {
 	if !strings.HasPrefix(ref, "docker.io/library/golang:1.26") {
 		g.t.Errorf("the Dockerfile builds on %s", ref)
 	}
-	config, err := json.Marshal(ocispecs.Image{Platform: ocispecs.Platform{OS: "linux", Architecture: "amd64"}, Config: ocispecs.ImageConfig{Env: []string{searchPath}}})
+	config, err := json.Marshal(ocispecs.Image{
+		Platform: ocispecs.Platform{OS: "linux", Architecture: "amd64"},
+		Config:   ocispecs.ImageConfig{Env: []string{searchPath}},
+	})
 	return ref, digest.FromBytes(config), config, err
 }
 
@@ -107,8 +112,8 @@ func asJSON(t *testing.T, config any) map[string]any {
 	return fields
 }
 
-// The build stage's command, run on what .dockerignore leaves of the source, writes the files that this program's image has, and the last
-// stage copies them and nothing else.
+// The build stage's command, run on what .dockerignore leaves of the source, writes the files that this program's image
+// has, and the last stage copies them and nothing else.
 func TestDockerfileFiles(t *testing.T) {
 	b := whole(t)
 	build, last := stages(t)
@@ -119,7 +124,10 @@ func TestDockerfileFiles(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "rootfs")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(runLine(t, build), "/rootfs", to))
 	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "TARGETPLATFORM=linux/amd64", "VERSION="+testVersion, "REVISION="+testRevision, "SOURCE_DATE_EPOCH=0")
+	cmd.Env = append(
+		os.Environ(), "TARGETPLATFORM=linux/amd64", "VERSION="+testVersion, "REVISION="+testRevision,
+		"SOURCE_DATE_EPOCH=0",
+	)
 	output(t, cmd)
 
 	all := files(t, platformImage(t, b.index, supported[0]))

@@ -82,15 +82,20 @@ func (b *built) make(t *testing.T) error {
 	if err := copyTree(b.tree, "..", nil); err != nil {
 		return err
 	}
-	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewServer(
+		registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))),
+	)
 	// It lives as long as the test binary: other tests ask it.
 	var err error
-	if b.pushed, err = name.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/team/shardctl:" + testVersion); err != nil {
+	if b.pushed, err = name.ParseReference(
+		strings.TrimPrefix(server.URL, "http://") + "/team/shardctl:" + testVersion,
+	); err != nil {
 		return err
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
 	b.out = image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--tag", "registry.example/team/shardctl:"+testVersion,
-		"--out", filepath.Join(b.dir, "layout"), "--archive", filepath.Join(b.dir, "shardctl-{arch}.tar"), "--sbom", filepath.Join(b.dir, "sbom-{arch}.cdx.json"),
+		"--out", filepath.Join(b.dir, "layout"), "--archive", filepath.Join(b.dir, "shardctl-{arch}.tar"), "--sbom",
+		filepath.Join(b.dir, "sbom-{arch}.cdx.json"),
 		"--push", b.pushed.String())
 	if b.layout, err = layout.FromPath(filepath.Join(b.dir, "layout")); err != nil {
 		return err

@@ -106,15 +106,30 @@ func parseBuild(args []string, errs io.Writer) (*options, error) {
 	sourceFlags(flags, &o.source, &platforms)
 	flags.StringVar(&o.tag, "tag", "", "`NAME:TAG` of the image (default: shardctl:VERSION)")
 	flags.StringVar(&o.out, "out", "", "`DIR`ectory for an OCI layout with all platforms; what is there is replaced")
-	flags.StringVar(&o.archive, "archive", "", "`FILE` for docker load and ctr images import; with several platforms its name must have {arch}")
-	flags.StringVar(&o.sbom, "sbom", "", "`FILE` for the CycloneDX SBOM; with several platforms its name must have {arch}")
-	flags.StringVar(&o.push, "push", "", "`REF` in a registry to push image and SBOMs to; credentials are those of docker login")
+	flags.StringVar(
+		&o.archive, "archive", "",
+		"`FILE` for docker load and ctr images import; with several platforms its name must have {arch}",
+	)
+	flags.StringVar(
+		&o.sbom, "sbom", "", "`FILE` for the CycloneDX SBOM; with several platforms its name must have {arch}",
+	)
+	flags.StringVar(
+		&o.push, "push", "", "`REF` in a registry to push image and SBOMs to; credentials are those of docker login",
+	)
 	flags.BoolVar(&o.insecure, "insecure", false, "push without TLS")
-	flags.Var(additions{&o.adds, false}, "add", "`FILE=/path` of one more file, executable where FILE is; {arch} in FILE is replaced; repeatable")
-	flags.Var(additions{&o.adds, true}, "add-go", "`PACKAGE=/path` of one more program of the module, compiled like shardctl; repeatable")
+	flags.Var(
+		additions{&o.adds, false}, "add",
+		"`FILE=/path` of one more file, executable where FILE is; {arch} in FILE is replaced; repeatable",
+	)
+	flags.Var(
+		additions{&o.adds, true}, "add-go",
+		"`PACKAGE=/path` of one more program of the module, compiled like shardctl; repeatable",
+	)
 	flags.Var(o.labels, "label", "`NAME=VALUE` of one more label, or another value for one of ours; repeatable")
 	flags.Var(o.env, "env", "`NAME=VALUE` of the environment; repeatable")
-	flags.Var(&o.entrypoint, "entrypoint", "one `WORD` of the entrypoint in place of /shardctl; repeat it for its arguments")
+	flags.Var(
+		&o.entrypoint, "entrypoint", "one `WORD` of the entrypoint in place of /shardctl; repeat it for its arguments",
+	)
 	if err := parse(flags, args); err != nil {
 		return nil, err
 	}
@@ -167,7 +182,9 @@ func (o *options) validate() error {
 	}
 	for flag, file := range map[string]string{"--archive": o.archive, "--sbom": o.sbom} {
 		if file != "" && len(o.platforms) > 1 && !strings.Contains(file, "{arch}") {
-			return wrongUsage("%s %s: one file holds one platform; write {arch} into its name, or give one --platform", flag, file)
+			return wrongUsage(
+				"%s %s: one file holds one platform; write {arch} into its name, or give one --platform", flag, file,
+			)
 		}
 	}
 	if o.tag != "" {

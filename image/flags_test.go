@@ -21,9 +21,15 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"bulid"}, `there is no command "bulid"`},
 		{[]string{"build"}, "nothing to write: give --out, --archive or --push"},
 		{[]string{"build", "--out", "x", "stray"}, `"stray": no arguments are expected`},
-		{[]string{"build", "--out", "x", "--platform", "linux/arm"}, `--platform "linux/arm": want some of [linux/amd64 linux/arm64]`},
+		{
+			[]string{"build", "--out", "x", "--platform", "linux/arm"},
+			`--platform "linux/arm": want some of [linux/amd64 linux/arm64]`,
+		},
 		{[]string{"build", "--out", "x", "--platform", "linux/amd64,linux/amd64"}, "given twice"},
-		{[]string{"build", "--archive", "x.tar"}, "--archive x.tar: one file holds one platform; write {arch} into its name"},
+		{
+			[]string{"build", "--archive", "x.tar"},
+			"--archive x.tar: one file holds one platform; write {arch} into its name",
+		},
 		{[]string{"build", "--out", "x", "--sbom", "x.json"}, "--sbom x.json: one file holds one platform"},
 		{[]string{"build", "--out", "x", "--tag", "No Such:tag"}, "--tag: "},
 		{[]string{"build", "--push", "a b"}, "--push: "},
@@ -46,7 +52,8 @@ func TestWrongUsage(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"build", "--help"}, &out, &errs); code != 0 || !strings.Contains(errs.String(), "-entrypoint") {
+	if code := run(t.Context(), []string{"build", "--help"}, &out, &errs); code != 0 ||
+		!strings.Contains(errs.String(), "-entrypoint") {
 		t.Errorf("exit code %d: %s%s", code, &out, &errs)
 	}
 	if got := image(t, "--help"); !strings.Contains(got, "rootfs") {
@@ -54,16 +61,22 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// What the image could not start, or would not be right on each platform, is refused before anybody finds it on a cluster.
+// What the image could not start, or would not be right on each platform, is refused before anybody finds it on a
+// cluster.
 func TestUnfitAdditions(t *testing.T) {
 	b := whole(t)
 	dir := t.TempDir()
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
 	build := func(platform, add string) string {
-		return fails(t, 1, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform", platform, "--out", filepath.Join(dir, "layout"), add)
+		return fails(
+			t, 1, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform",
+			platform, "--out", filepath.Join(dir, "layout"), add,
+		)
 	}
 	other := filepath.Join(dir, "arm64")
-	if err := os.WriteFile(other, files(t, platformImage(t, b.index, supported[1]))["/shardctl"].data, 0o700); err != nil {
+	if err := os.WriteFile(
+		other, files(t, platformImage(t, b.index, supported[1]))["/shardctl"].data, 0o700,
+	); err != nil {
 		t.Fatal(err)
 	}
 	dynamic := filepath.Join(dir, "dynamic")
@@ -88,8 +101,10 @@ func dynamicProgram(t *testing.T) []byte {
 	t.Helper()
 	const linker = "/lib64/ld-linux-x86-64.so.2\x00"
 	header := elf.Header64{
-		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+		Ident: [elf.EI_NIDENT]byte{
+			0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT),
+		},
+		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
 		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
 	segment := elf.Prog64{Type: uint32(elf.PT_INTERP), Off: 64 + 56, Filesz: uint64(len(linker))}
@@ -110,7 +125,8 @@ func TestOutReplacesLayoutsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &options{tag: "shardctl:1", out: dir}
-	if err := o.writeLayout(b.index, nil); err == nil || !strings.Contains(err.Error(), "holds something else than an OCI layout") {
+	if err := o.writeLayout(b.index, nil); err == nil ||
+		!strings.Contains(err.Error(), "holds something else than an OCI layout") {
 		t.Errorf("a directory that holds something: %v", err)
 	}
 	if _, err := os.Stat(keep); err != nil {

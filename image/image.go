@@ -109,8 +109,10 @@ func (o *options) join(built []*made) v1.ImageIndex {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, m := range built {
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add:        m.image,
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: m.platform.os, Architecture: m.platform.arch, Variant: variant(m.platform)}},
+			Add: m.image,
+			Descriptor: v1.Descriptor{
+				Platform: &v1.Platform{OS: m.platform.os, Architecture: m.platform.arch, Variant: variant(m.platform)},
+			},
 		})
 	}
 	labels := o.source.labels()

@@ -138,7 +138,10 @@ func TestPushToNobody(t *testing.T) {
 	server.Close()
 	b := whole(t)
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
-	got := fails(t, 1, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform", "linux/amd64", "--push", address+"/shardctl:1")
+	got := fails(
+		t, 1, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform",
+		"linux/amd64", "--push", address+"/shardctl:1",
+	)
 	if !strings.Contains(got, "--push") || !strings.Contains(got, address) {
 		t.Errorf("the error does not say where it could not push to: %s", got)
 	}

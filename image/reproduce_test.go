@@ -47,7 +47,10 @@ func TestReproducible(t *testing.T) {
 	if got, want := digestOf(t, index), digestOf(t, b.index); got != want {
 		t.Errorf("two builds differ: %s and %s", want, got)
 		for _, p := range supported {
-			t.Logf("%s: layers %v and %v", p, layerDigests(t, platformImage(t, b.index, p)), layerDigests(t, platformImage(t, index, p)))
+			t.Logf(
+				"%s: layers %v and %v", p, layerDigests(t, platformImage(t, b.index, p)),
+				layerDigests(t, platformImage(t, index, p)),
+			)
 		}
 	}
 	for _, name := range []string{"layout/index.json", "shardctl-amd64.tar", "shardctl-arm64.tar", "sbom-amd64.cdx.json", "sbom-arm64.cdx.json"} {
@@ -62,7 +65,10 @@ func TestOtherDateOtherImage(t *testing.T) {
 	b := whole(t)
 	dir := t.TempDir()
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000001")
-	image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform", "linux/amd64", "--out", filepath.Join(dir, "layout"))
+	image(
+		t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--platform",
+		"linux/amd64", "--out", filepath.Join(dir, "layout"),
+	)
 	path, err := layout.FromPath(filepath.Join(dir, "layout"))
 	if err != nil {
 		t.Fatal(err)

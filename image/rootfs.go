@@ -27,7 +27,8 @@ const (
 	groups = "root:x:0:\nnonroot:x:65532:\n"
 )
 
-// file is one entry of a layer; one whose path ends with a slash is a directory. All belong to root: the user may read, not write.
+// file is one entry of a layer; one whose path ends with a slash is a directory. All belong to root: the user may read,
+// not write.
 type file struct {
 	path string
 	mode int64
@@ -79,5 +80,8 @@ func layer(files []file, at time.Time) (v1.Layer, error) {
 		return nil, err
 	}
 	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
-	return tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
+	return tarball.LayerFromOpener(
+		opener, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.DefaultCompression),
+		tarball.WithCompressedCaching,
+	)
 }

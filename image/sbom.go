@@ -18,8 +18,9 @@ import (
 
 const bundleModule = "golang.org/x/crypto/x509roots/fallback"
 
-// materials is the SBOM of one platform's image, in CycloneDX: the modules that the linker put into the binary, as it says itself, the
-// standard library, and the files round it. It has no serial number and no time but the source's: the same image, the same SBOM.
+// materials is the SBOM of one platform's image, in CycloneDX: the modules that the linker put into the binary, as it
+// says itself, the standard library, and the files round it. It has no serial number and no time but the source's: the
+// same image, the same SBOM.
 func (o *options) materials(p platform, c contents) ([]byte, error) {
 	binary := c.program[0]
 	info, err := buildinfo.Read(bytes.NewReader(binary.data))
@@ -59,8 +60,10 @@ func (o *options) program(info *buildinfo.BuildInfo, binary file, p platform) *c
 	return &cdx.Component{
 		BOMRef: url, Type: cdx.ComponentTypeApplication, Name: title, Version: o.source.version, PackageURL: url,
 		Description: description, Hashes: hashes(binary.data),
-		Licenses:           &cdx.Licenses{{License: &cdx.License{ID: licenses}}},
-		ExternalReferences: &[]cdx.ExternalReference{{Type: cdx.ERTypeVCS, URL: home, Comment: "revision " + o.source.revision}},
+		Licenses: &cdx.Licenses{{License: &cdx.License{ID: licenses}}},
+		ExternalReferences: &[]cdx.ExternalReference{
+			{Type: cdx.ERTypeVCS, URL: home, Comment: "revision " + o.source.revision},
+		},
 	}
 }
 
@@ -70,7 +73,10 @@ func library(m *debug.Module) (cdx.Component, error) {
 		m = m.Replace
 	}
 	url := moduleURL(m)
-	part := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Scope: cdx.ScopeRequired, Name: m.Path, Version: m.Version, PackageURL: url}
+	part := cdx.Component{
+		BOMRef: url, Type: cdx.ComponentTypeLibrary, Scope: cdx.ScopeRequired, Name: m.Path, Version: m.Version,
+		PackageURL: url,
+	}
 	if m.Sum == "" {
 		return part, nil
 	}
@@ -94,7 +100,10 @@ func packageURL(module, version string) string {
 func standardLibrary(info *buildinfo.BuildInfo) cdx.Component {
 	version := strings.TrimPrefix(info.GoVersion, "go")
 	url := packageURL("std", version)
-	return cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Scope: cdx.ScopeRequired, Name: "std", Version: version, PackageURL: url}
+	return cdx.Component{
+		BOMRef: url, Type: cdx.ComponentTypeLibrary, Scope: cdx.ScopeRequired, Name: "std", Version: version,
+		PackageURL: url,
+	}
 }
 
 // authorities are the certificates, with the module that they come from, as this very program was linked with it.
@@ -113,7 +122,10 @@ func authorities() (cdx.Component, error) {
 }
 
 func plainFile(f file) cdx.Component {
-	return cdx.Component{BOMRef: "file:" + f.path, Type: cdx.ComponentTypeFile, Name: path.Base(f.path), Description: f.path, Hashes: hashes(f.data)}
+	return cdx.Component{
+		BOMRef: "file:" + f.path, Type: cdx.ComponentTypeFile, Name: path.Base(f.path), Description: f.path,
+		Hashes: hashes(f.data),
+	}
 }
 
 func hashes(data []byte) *[]cdx.Hash {

@@ -59,7 +59,9 @@ func TestSBOMSchema(t *testing.T) {
 // cycloneDX is the specification's schema, which comes with the library.
 func cycloneDX(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	dir := strings.TrimSpace(output(t, exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")))
+	dir := strings.TrimSpace(output(
+		t, exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go"),
+	))
 	const base = "http://cyclonedx.org/schema/"
 	compiler := jsonschema.NewCompiler()
 	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
@@ -82,7 +84,10 @@ func cycloneDX(t *testing.T) *jsonschema.Schema {
 func TestSBOMListsModules(t *testing.T) {
 	b := whole(t)
 	for _, p := range supported {
-		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}}{{end}}{{end}}", "./cmd/shardctl")
+		list := exec.CommandContext(
+			t.Context(), "go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}}{{end}}{{end}}", "./cmd/shardctl",
+		)
 		list.Dir = b.tree
 		list.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0")
 		want := strings.Fields(output(t, list))
@@ -112,7 +117,9 @@ func TestSBOMNamesTheProgram(t *testing.T) {
 	for _, p := range supported {
 		bom := readSBOM(t, b, p)
 		if bom.SerialNumber != "" || bom.Metadata.Timestamp != testCreated {
-			t.Errorf("%s: serial number %q, time %q: not of the source alone", p, bom.SerialNumber, bom.Metadata.Timestamp)
+			t.Errorf(
+				"%s: serial number %q, time %q: not of the source alone", p, bom.SerialNumber, bom.Metadata.Timestamp,
+			)
 		}
 		main := bom.Metadata.Component
 		if want := "pkg:golang/github.com/shardctl/shardctl@" + testVersion + "?goarch=" + p.arch + "&goos=linux"; main.PackageURL != want {
@@ -131,7 +138,8 @@ func TestSBOMNamesTheProgram(t *testing.T) {
 			t.Fatalf("%s: the certificates are not listed", p)
 		}
 		certs := (*bom.Components)[i]
-		if diff := cmp.Diff(hashes(all[bundlePath].data), certs.Hashes); diff != "" || !strings.HasPrefix(certs.PackageURL, "pkg:golang/"+bundleModule+"@v") {
+		if diff := cmp.Diff(hashes(all[bundlePath].data), certs.Hashes); diff != "" ||
+			!strings.HasPrefix(certs.PackageURL, "pkg:golang/"+bundleModule+"@v") {
 			t.Errorf("%s: the certificates are %s (-image +SBOM)\n%s", p, certs.PackageURL, diff)
 		}
 	}

@@ -22,8 +22,8 @@ type source struct {
 // word is what can stand in the linker's flags without quotes.
 var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+/-]*$`)
 
-// describe fills in what the command line left out, from git and SOURCE_DATE_EPOCH. The clock is never asked: two builds of one
-// commit are one image.
+// describe fills in what the command line left out, from git and SOURCE_DATE_EPOCH. The clock is never asked: two
+// builds of one commit are one image.
 func (s *source) describe(ctx context.Context) error {
 	if _, err := os.Stat(s.dir + "/cmd/shardctl"); err != nil {
 		return fmt.Errorf("--source %s is not shardctl's module: %w", s.dir, err)
@@ -71,7 +71,9 @@ func (s *source) git(ctx context.Context, instead string, args ...string) (strin
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git %s in %s: %w: %s (give %s instead)", args[0], s.dir, err, strings.TrimSpace(errs.String()), instead)
+		return "", fmt.Errorf(
+			"git %s in %s: %w: %s (give %s instead)", args[0], s.dir, err, strings.TrimSpace(errs.String()), instead,
+		)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -42,13 +42,15 @@ func TestDescribe(t *testing.T) {
 	if err := s.describe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := time.Date(2020, 2, 3, 3, 5, 6, 0, time.UTC); s.version != "v9.8.7" || len(s.revision) != 40 || !s.created.Equal(want) || s.created.Location() != time.UTC {
+	if want := time.Date(2020, 2, 3, 3, 5, 6, 0, time.UTC); s.version != "v9.8.7" || len(s.revision) != 40 ||
+		!s.created.Equal(want) || s.created.Location() != time.UTC {
 		t.Errorf("version %s, revision %s, created %s", s.version, s.revision, s.created)
 	}
 
 	given := source{dir: dir, version: "v1", revision: "abc"}
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
-	if err := given.describe(t.Context()); err != nil || given.version != "v1" || given.revision != "abc" || given.created.Format(time.RFC3339) != testCreated {
+	if err := given.describe(t.Context()); err != nil || given.version != "v1" || given.revision != "abc" ||
+		given.created.Format(time.RFC3339) != testCreated {
 		t.Errorf("%+v: %v", given, err)
 	}
 }

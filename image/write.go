@@ -121,14 +121,17 @@ func (o *options) pushReference() (name.Reference, error) {
 	return name.ParseReference(o.push)
 }
 
-// pushAll sends the index, and what is attached to it by digest. A registry without the referrers API gets them by the tag that the
-// specification names for that.
+// pushAll sends the index, and what is attached to it by digest. A registry without the referrers API gets them by the
+// tag that the specification names for that.
 func (o *options) pushAll(ctx context.Context, index v1.ImageIndex, attached []v1.Image) error {
 	ref, err := o.pushReference()
 	if err != nil {
 		return err
 	}
-	with := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(http.DefaultTransport)}
+	with := []remote.Option{
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+		remote.WithTransport(http.DefaultTransport),
+	}
 	if err := remote.WriteIndex(ref, index, with...); err != nil {
 		return err
 	}

@@ -54,7 +54,9 @@ func renderCommands(root *cobra.Command) string {
 	b.WriteString(commandsIntro)
 	commands := leaves(root)
 	for _, cmd := range commands {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+		fmt.Fprintf(
+			&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short,
+		)
 	}
 	for _, cmd := range commands {
 		renderCommand(&b, cmd)
@@ -92,7 +94,9 @@ func renderCommand(b *strings.Builder, cmd *cobra.Command) {
 	var rows strings.Builder
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !f.Hidden {
-			fmt.Fprintf(&rows, "| %s | %s | %s |\n", flagName(f), flagDefault(f), strings.ReplaceAll(f.Usage, "|", "\\|"))
+			fmt.Fprintf(
+				&rows, "| %s | %s | %s |\n", flagName(f), flagDefault(f), strings.ReplaceAll(f.Usage, "|", "\\|"),
+			)
 		}
 	})
 	if rows.Len() > 0 {

@@ -69,7 +69,8 @@ type lossyWriter struct {
 
 const (
 	ownLines = 4096 // queued at most
-	// lastLines is how long the end waits for the log to be read: who exits at the hard deadline does not wait for a reader.
+	// lastLines is how long the end waits for the log to be read: who exits at the hard deadline does not wait for a
+	// reader.
 	lastLines = time.Second
 )
 
@@ -114,7 +115,8 @@ func (w *lossyWriter) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (w *lossyWriter) Sync() error { return nil }
 
-// close writes what is queued, as far as somebody reads it. It may be called at any time, also twice; what is written afterwards is lost.
+// close writes what is queued, as far as somebody reads it. It may be called at any time, also twice; what is written
+// afterwards is lost.
 func (w *lossyWriter) close() {
 	w.end()
 	select {

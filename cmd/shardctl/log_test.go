@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A program that exits in a hurry does so while others log, and perhaps twice: no one panics, and what was written before is there.
+// A program that exits in a hurry does so while others log, and perhaps twice: no one panics, and what was written
+// before is there.
 func TestLogEndsWhileOthersWrite(t *testing.T) {
 	var to strings.Builder
 	w := newLossyWriter(&to)

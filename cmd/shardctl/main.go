@@ -40,13 +40,18 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "shardctl",
 		Short: "Run each of many named tasks on exactly one of several replicas",
-		Long: "shardctl spreads named tasks over the replicas of a service: each runs on exactly one of them, under a cap, and\n" +
+		Long: "shardctl spreads named tasks over the replicas of a service: each runs on exactly one of them, under " +
+			"a cap, and\n" +
 			"moves when replicas come, go or die. Start with: shardctl dev",
 		SilenceErrors: true, SilenceUsage: true,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%w; see %s --help", err, cmd.CommandPath()) })
+	root.SetFlagErrorFunc(func(
+		cmd *cobra.Command, err error,
+	) error {
+		return usage("%w; see %s --help", err, cmd.CommandPath())
+	})
 	globals := &cli.Globals{Offline: offline}
 	root.AddCommand(runCommand(), devCommand(), validateCommand(), planCommand(), versionCommand())
 	root.AddCommand(cli.Commands(globals)...)

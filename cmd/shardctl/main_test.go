@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 )
 
-// execute runs a command line and returns what it printed and its exit code. Errors of a configuration go to the process's
-// standard error.
+// execute runs a command line and returns what it printed and its exit code. Errors of a configuration go to the
+// process's standard error.
 func execute(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -71,7 +71,9 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		stdout, stderr, code := execute(t, strings.Fields(test.args)...)
 		if code != cli.CodeUsage || stderr != test.want+"\n" || stdout != "" {
-			t.Errorf("%s: code %d, stdout %q, stderr\n%s\nwant code 2 and\n%s", test.args, code, stdout, stderr, test.want)
+			t.Errorf(
+				"%s: code %d, stdout %q, stderr\n%s\nwant code 2 and\n%s", test.args, code, stdout, stderr, test.want,
+			)
 		}
 	}
 }

@@ -14,9 +14,12 @@ import (
 // placeLimit is how long the guard may take to hear of the place.
 const placeLimit = 5 * time.Second
 
-// restartInPlace takes the place of this container's last process, and returns what that left behind. Whatever is in the way, the replica
-// runs all the same: its keys then wait for the lease after a death of the whole container, as anybody's.
-func restartInPlace(ctx context.Context, client *guard.Client, pod config.Pod, log logr.Logger) (*guard.Place, []guard.Session) {
+// restartInPlace takes the place of this container's last process, and returns what that left behind. Whatever is in
+// the way, the replica runs all the same: its keys then wait for the lease after a death of the whole container, as
+// anybody's.
+func restartInPlace(
+	ctx context.Context, client *guard.Client, pod config.Pod, log logr.Logger,
+) (*guard.Place, []guard.Session) {
 	if pod == (config.Pod{}) {
 		return nil, nil
 	}
@@ -25,10 +28,16 @@ func restartInPlace(ctx context.Context, client *guard.Client, pod config.Pod, l
 	place, left, err := client.InPlace(ctx, pod.Dir, guard.Identity{PodUID: pod.UID, Container: pod.Container})
 	switch {
 	case errors.Is(err, guard.ErrNotInPlace):
-		log.Info("No restart in place: after a death of the whole container its tasks wait for the lease", "reason", err.Error())
+		log.Info(
+			"No restart in place: after a death of the whole container its tasks wait for the lease", "reason",
+			err.Error(),
+		)
 		return nil, nil
 	case err != nil:
-		log.Error(err, "No restart in place: after a death of the whole container its tasks wait for the lease", "dir", pod.Dir)
+		log.Error(
+			err, "No restart in place: after a death of the whole container its tasks wait for the lease", "dir",
+			pod.Dir,
+		)
 		return nil, nil
 	}
 	if len(left) > 0 {

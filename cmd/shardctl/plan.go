@@ -29,11 +29,14 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan PATH... --replicas N",
 		Short: "Show who would own what, and what happens when replicas are lost",
-		Long: "Show who would own what with so many replicas, how much capacity is free, and what moves when some of them are lost.\n" +
-			"Needs neither a store nor replicas. Replicas have the labels of the configuration; --labels gives others to some\n" +
+		Long: "Show who would own what with so many replicas, how much capacity is free, and what moves when some " +
+			"of them are lost.\n" +
+			"Needs neither a store nor replicas. Replicas have the labels of the configuration; --labels gives " +
+			"others to some\n" +
 			"of them. Exit code 1 when tasks would be left over.",
-		Example: "  shardctl plan tasks.yaml --replicas 10 --lose 5\n  shardctl plan tasks.yaml --replicas 10 --labels pool=gpu:4",
-		Args:    arguments(cobra.MinimumNArgs(1)),
+		Example: "  shardctl plan tasks.yaml --replicas 10 --lose 5\n  shardctl plan tasks.yaml --replicas 10 " +
+			"--labels pool=gpu:4",
+		Args: arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -46,7 +49,9 @@ func planCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&o.replicas, "replicas", 0, "how many replicas, 1 to 10000; required")
-	cmd.Flags().StringArrayVar(&o.labels, "labels", nil, "K=V,...:N: N of the replicas have these labels; may be given several times")
+	cmd.Flags().StringArrayVar(
+		&o.labels, "labels", nil, "K=V,...:N: N of the replicas have these labels; may be given several times",
+	)
 	cmd.Flags().IntVar(&o.lose, "lose", 0, "how many of them are lost")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
@@ -153,7 +158,10 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 	}
 	for i := range f.Groups {
 		g := &f.Groups[i]
-		fmt.Fprintf(&b, "%s: %s, %s, %s\n", g.Name, count(g.Tasks, "task"), o.owners(g.Before, s.Groups[i].Selector), capText(g.Cap))
+		fmt.Fprintf(
+			&b, "%s: %s, %s, %s\n", g.Name, count(g.Tasks, "task"), o.owners(g.Before, s.Groups[i].Selector),
+			capText(g.Cap),
+		)
 		fmt.Fprintf(&b, "  with %-3d %s\n", o.replicas, verdict(g.Before, g.Tasks, f.MaxTasks))
 		if o.lose > 0 {
 			fmt.Fprintf(&b, "  less %-3d %s; %s\n", o.lose, verdict(g.After, g.Tasks, f.MaxTasks), moved(g.Moves))
@@ -246,7 +254,10 @@ func verdict(s balancer.Share, tasks, maxTasks int) string {
 	case *s.Free == 0:
 		return fmt.Sprintf("FULL to the brim: %s, %s, no head-room", each, sum)
 	case s.Headroom != nil && *s.Headroom < 0:
-		return fmt.Sprintf("fits, no head-room: %s, %s, %d free; losing one more leaves %s over", each, sum, *s.Free, count(-*s.Headroom, "task"))
+		return fmt.Sprintf(
+			"fits, no head-room: %s, %s, %d free; losing one more leaves %s over", each, sum, *s.Free,
+			count(-*s.Headroom, "task"),
+		)
 	}
 	return fmt.Sprintf("ok: %s, %s, %d free; %d still free after losing one more", each, sum, *s.Free, *s.Headroom)
 }

@@ -21,14 +21,17 @@ func TestPlanTables(t *testing.T) {
 		args string
 		code int
 	}{
-		"ten":        {"plan ../../config/topics.yaml --replicas 10", 0},
-		"lose-five":  {"plan ../../config/topics.yaml --replicas 10 --lose 5", 0},
-		"lose-six":   {"plan ../../config/topics.yaml --replicas 10 --lose 6", cli.CodeNo},
-		"lose-all":   {"plan ../../config/topics.yaml --replicas 2 --lose 2", cli.CodeNo},
-		"one-short":  {"plan ../../config/topics.yaml --replicas 4", cli.CodeNo},
-		"no-cap":     {"plan ../../config/schedules.yaml --replicas 3 --lose 1", 0},
-		"max-tasks":  {"plan testdata/max-tasks.yaml --replicas 2 --lose 1", cli.CodeNo},
-		"selectors":  {"plan testdata/selectors.yaml --replicas 5 --labels pool=gpu,zone=a:2 --labels pool=cpu:1 --lose 1", cli.CodeNo},
+		"ten":       {"plan ../../config/topics.yaml --replicas 10", 0},
+		"lose-five": {"plan ../../config/topics.yaml --replicas 10 --lose 5", 0},
+		"lose-six":  {"plan ../../config/topics.yaml --replicas 10 --lose 6", cli.CodeNo},
+		"lose-all":  {"plan ../../config/topics.yaml --replicas 2 --lose 2", cli.CodeNo},
+		"one-short": {"plan ../../config/topics.yaml --replicas 4", cli.CodeNo},
+		"no-cap":    {"plan ../../config/schedules.yaml --replicas 3 --lose 1", 0},
+		"max-tasks": {"plan testdata/max-tasks.yaml --replicas 2 --lose 1", cli.CodeNo},
+		"selectors": {
+			"plan testdata/selectors.yaml --replicas 5 --labels pool=gpu,zone=a:2 --labels pool=cpu:1 --lose 1",
+			cli.CodeNo,
+		},
 		"no-pool":    {"plan testdata/selectors.yaml --replicas 5", cli.CodeNo},
 		"two-groups": {"plan ../../config/jobs.yaml --replicas 3 --lose 1", cli.CodeNo},
 	} {
@@ -56,7 +59,9 @@ func TestPlanTables(t *testing.T) {
 }
 
 func TestPlanJSON(t *testing.T) {
-	stdout, stderr, code := execute(t, "plan", "../../config/topics.yaml", "--replicas", "10", "--lose", "6", "-o", "json")
+	stdout, stderr, code := execute(
+		t, "plan", "../../config/topics.yaml", "--replicas", "10", "--lose", "6", "-o", "json",
+	)
 	if code != cli.CodeNo || stderr != "error: 20 tasks would be left over\n" {
 		t.Errorf("code %d: %s", code, stderr)
 	}

@@ -32,7 +32,8 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config PATH",
 		Short: "Run one replica",
-		Long: "Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal stops hard, SIGHUP reads\n" +
+		Long: "Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal " +
+			"stops hard, SIGHUP reads\n" +
 			"the configuration again.",
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,8 +50,12 @@ func runCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.paths, "config", nil, "configuration file or directory; may be given several times")
-	cmd.Flags().DurationVar(&o.waitStore, "wait-store", 5*time.Minute, "how long to wait for the store at the start; 0: fail at once")
-	cmd.Flags().BoolVar(&o.untilDone, "until-done", false, "exit once every restart: never task is done: 0, or 1 if one failed")
+	cmd.Flags().DurationVar(
+		&o.waitStore, "wait-store", 5*time.Minute, "how long to wait for the store at the start; 0: fail at once",
+	)
+	cmd.Flags().BoolVar(
+		&o.untilDone, "until-done", false, "exit once every restart: never task is done: 0, or 1 if one failed",
+	)
 	return cmd
 }
 
@@ -69,8 +74,8 @@ func load(paths []string) (*config.Settings, error) {
 	return nil, cli.Exit{Code: cli.CodeUsage}
 }
 
-// runGuard is the parent process: it starts the worker, and ends the tasks and marks their session dead should the worker
-// die.
+// runGuard is the parent process: it starts the worker, and ends the tasks and marks their session dead should the
+// worker die.
 func runGuard(ctx context.Context, o runOptions) error {
 	s, err := load(o.paths)
 	if err != nil {

@@ -25,13 +25,17 @@ func (o output) Tail(key string, _ int) ([]string, bool) { return []string{o.lin
 // server.tls.caFile, and is refused without it.
 func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 	snapshot := status.Snapshot{
-		Tasks:     []status.Task{{Key: "g/t", Group: "g", Name: "t", Instance: "b", Session: "s-b", State: status.Running}},
+		Tasks: []status.Task{
+			{Key: "g/t", Group: "g", Name: "t", Instance: "b", Session: "s-b", State: status.Running},
+		},
 		Instances: []status.Instance{{Name: "b", Session: "s-b", State: status.Live}},
 		Status:    status.Status{Instance: "b"},
 	}
 	var owner status.Board
 	owner.Publish(&snapshot)
-	b := httptest.NewTLSServer(status.New(status.Config{Source: &owner, Logs: output{"g/t", "from b"}, Logger: logr.Discard()}))
+	b := httptest.NewTLSServer(
+		status.New(status.Config{Source: &owner, Logs: output{"g/t", "from b"}, Logger: logr.Discard()}),
+	)
 	defer b.Close()
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.Certificate().Raw})
@@ -57,7 +61,9 @@ func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := status.New(status.Config{Source: &board, Peers: peers, PeerScheme: scheme(tls), Logger: logr.Discard()})
+		handler := status.New(
+			status.Config{Source: &board, Peers: peers, PeerScheme: scheme(tls), Logger: logr.Discard()},
+		)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/tasks/g/t/logs", http.NoBody))
 		body, err := io.ReadAll(w.Body)

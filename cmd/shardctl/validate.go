@@ -20,7 +20,9 @@ func validateCommand() *cobra.Command {
 			if printed {
 				return s.Print(cmd.OutOrStdout())
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: %s in %s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"))
+			_, err = fmt.Fprintf(
+				cmd.OutOrStdout(), "ok: %s in %s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"),
+			)
 			return err
 		},
 	}

@@ -35,7 +35,8 @@ func commit() string {
 	return "unknown"
 }
 
-// binaryRevision names this very program: its version and a hash of its file. Replicas with another one are older or newer.
+// binaryRevision names this very program: its version and a hash of its file. Replicas with another one are older or
+// newer.
 func binaryRevision() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -57,7 +58,10 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "shardctl %s (revision %s, %s, %s/%s)\n", version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(
+				cmd.OutOrStdout(), "shardctl %s (revision %s, %s, %s/%s)\n", version, commit(), runtime.Version(),
+				runtime.GOOS, runtime.GOARCH,
+			)
 			return err
 		},
 	}

@@ -43,10 +43,11 @@ type worker struct {
 }
 
 func runWorker(ctx context.Context, o runOptions) error {
-	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name all the same.
+	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name
+	// all the same.
 	_ = os.WriteFile("/proc/self/comm", []byte("shardctl"), 0) // only Linux has it
-	// Orders come over the guard's socket alone: a signal sent to the whole group, or to this process by mistake, must not
-	// end it before its tasks are handed over.
+	// Orders come over the guard's socket alone: a signal sent to the whole group, or to this process by mistake, must
+	// not end it before its tasks are handed over.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	client, err := guard.Connect()
 	if err != nil {
@@ -56,7 +57,10 @@ func runWorker(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr), metrics: status.NewMetrics(s.Metrics.PerTask), applied: make(chan struct{}, 1)}
+	w := &worker{
+		opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr),
+		metrics: status.NewMetrics(s.Metrics.PerTask), applied: make(chan struct{}, 1),
+	}
 	defer w.out.close()
 	w.watcher = config.NewWatcher(o.paths, configOptions())
 	w.log = w.out.own.WithValues("instance", s.Instance)
@@ -67,7 +71,8 @@ func runWorker(ctx context.Context, o runOptions) error {
 	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
 	w.replica = replica.New(replica.Config{
-		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log, OnStuck: w.stuck,
+		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
+		OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
 	frugal()
@@ -176,7 +181,10 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 				w.watcher.Trigger()
 			}
 		case alarm := <-w.guard.Alarms():
-			w.log.Error(errors.New("SIGKILL has not helped"), "Processes do not die: their key stays held", "key", alarm.Key, "pids", alarm.PIDs)
+			w.log.Error(
+				errors.New("SIGKILL has not helped"), "Processes do not die: their key stays held", "key", alarm.Key,
+				"pids", alarm.PIDs,
+			)
 		case <-w.guard.Lost():
 			w.log.Error(guard.ErrLost, "Exiting: without a guard nothing may run")
 			w.out.close()
@@ -187,8 +195,8 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 	}
 }
 
-// afterKill is how long after shutdown.timeout, when the guard kills what is left, its keys may take to be handed over. The
-// guard itself gives the worker a second more.
+// afterKill is how long after shutdown.timeout, when the guard kills what is left, its keys may take to be handed over.
+// The guard itself gives the worker a second more.
 const afterKill = 2 * time.Second
 
 // drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
@@ -198,7 +206,9 @@ func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	err := w.replica.Drain(limited)
 	cancel()
 	if err != nil && ctx.Err() == nil {
-		w.log.Error(err, "The drain did not end in time: what is left is killed", "duration", w.settings.Shutdown.Timeout)
+		w.log.Error(
+			err, "The drain did not end in time: what is left is killed", "duration", w.settings.Shutdown.Timeout,
+		)
 		w.out.close()
 		os.Exit(cli.CodeNo)
 	}

@@ -159,7 +159,8 @@ func TestWrongUse(t *testing.T) {
 			args = append(args, "--server", server)
 		}
 		got := shardctl(t, globals(), args...)
-		if got.code != c.code || !strings.Contains(got.err, c.says) || got.out != "" || strings.Count(got.err, "\n") != 1 {
+		if got.code != c.code || !strings.Contains(got.err, c.says) || got.out != "" ||
+			strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%s: code %d, out %q, %s", line, got.code, got.out, got.err)
 		}
 	}
@@ -200,7 +201,9 @@ func TestHealthcheck(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	var got string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }),
+	)
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
@@ -235,7 +238,8 @@ func TestOffline(t *testing.T) {
 	g.Offline = func(context.Context, []string) (*status.Snapshot, error) {
 		return nil, Exit{CodeUsage, errors.New("a.yaml:1:1: version: missing")}
 	}
-	if got := shardctl(t, g, "status", "--config", "a.yaml"); got.code != 2 || !strings.Contains(got.err, "a.yaml:1:1") {
+	if got := shardctl(t, g, "status", "--config", "a.yaml"); got.code != 2 ||
+		!strings.Contains(got.err, "a.yaml:1:1") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -24,7 +24,10 @@ func taskColumns() []column[status.Task] {
 		{title: "next run", wide: true, cell: func(v *view, t *T) string { return v.age(t.NextRunAt) }},
 		{title: "pinned to", wide: true, cell: func(_ *view, t *T) string { return orDash(t.PinnedTo) }},
 		{title: "labels", wide: true, cell: func(_ *view, t *T) string { return labelText(t.Labels) }},
-		{title: "message", wide: true, cell: func(_ *view, t *T) string { return orDash(first(t.LastError, t.Message)) }},
+		{
+			title: "message", wide: true,
+			cell: func(_ *view, t *T) string { return orDash(first(t.LastError, t.Message)) },
+		},
 	}
 }
 
@@ -37,7 +40,10 @@ func instanceColumns() []column[status.Instance] {
 		{title: "owned/cap", cell: func(_ *view, i *T) string { return ownedText(i) }},
 		{title: "zone", cell: func(_ *view, i *T) string { return orDash(i.Zone) }},
 		{title: "version", cell: func(_ *view, i *T) string { return orDash(i.Version) }},
-		{title: "heartbeat", right: true, cell: func(_ *view, i *T) string { return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds) }},
+		{
+			title: "heartbeat", right: true,
+			cell: func(_ *view, i *T) string { return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds) },
+		},
 		{title: "age", right: true, cell: func(v *view, i *T) string { return v.age(i.StartedAt) }},
 		{title: "session", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Session) }},
 		{title: "address", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Address) }},
@@ -73,7 +79,9 @@ func groupColumns() []column[status.Group] {
 			}
 			return limitText(g.Headroom)
 		}},
-		column[T]{title: "imbalance", right: true, cell: func(_ *view, g *T) string { return strconv.Itoa(g.Imbalance) }},
+		column[T]{
+			title: "imbalance", right: true, cell: func(_ *view, g *T) string { return strconv.Itoa(g.Imbalance) },
+		},
 	)
 }
 

@@ -34,8 +34,8 @@ func (e Exit) Error() string {
 // Unwrap gives the error inside.
 func (e Exit) Unwrap() error { return e.Err }
 
-// Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none. An Exit
-// without an error writes nothing.
+// Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none.
+// An Exit without an error writes nothing.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -43,7 +43,8 @@ func Report(w io.Writer, err error) int {
 	if exit, ok := errors.AsType[Exit](err); ok && exit.Err == nil {
 		return exit.Code // what there was to say has been said
 	}
-	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")) // there is nowhere else to report it
+	// there is nowhere else to report it
+	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}

@@ -140,8 +140,10 @@ type resource[T any] struct {
 	name    func(*T) string
 	wanted  func(args []string, group string) (*wanted, error)
 	list    func(*status.Client, context.Context, status.Filter) ([]T, error)
-	watch   func(c *status.Client, ctx context.Context, f status.Filter, after string, handle func(status.Change[T]) error) error
-	gone    func(*T) // marks one that is no more, for a table that is watched
+	watch   func(
+		c *status.Client, ctx context.Context, f status.Filter, after string, handle func(status.Change[T]) error,
+	) error
+	gone func(*T) // marks one that is no more, for a table that is watched
 }
 
 func tasks() resource[status.Task] {
@@ -195,7 +197,9 @@ func wantPlain(args []string, _ string) (*wanted, error) { return wantNames(args
 func withoutID[T any](
 	watch func(*status.Client, context.Context, status.Filter, func(status.Change[T]) error) error,
 ) func(*status.Client, context.Context, status.Filter, string, func(status.Change[T]) error) error {
-	return func(c *status.Client, ctx context.Context, f status.Filter, _ string, handle func(status.Change[T]) error) error {
+	return func(
+		c *status.Client, ctx context.Context, f status.Filter, _ string, handle func(status.Change[T]) error,
+	) error {
 		return watch(c, ctx, f, handle)
 	}
 }
@@ -284,8 +288,8 @@ func (l *lister[T]) rows(items []T) error {
 // rewatch is how long a watch waits after a break before it begins again.
 const rewatch = time.Second
 
-// follow shows the list and then each change, until ctx ends. A connection that breaks is made again, so that a watch outlives
-// a rolling update; the first one must succeed.
+// follow shows the list and then each change, until ctx ends. A connection that breaks is made again, so that a watch
+// outlives a rolling update; the first one must succeed.
 func (l *lister[T]) follow(ctx context.Context) error {
 	begun, last := false, ""
 	for {

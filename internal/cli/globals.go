@@ -49,15 +49,21 @@ func Commands(g *Globals) []*cobra.Command {
 func (g *Globals) AddFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+DefaultServer+")")
-	fs.StringVar(&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)")
+	fs.StringVar(
+		&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)",
+	)
 	fs.StringVar(&g.caFile, "ca-file", "", "certificates to trust for https, PEM")
-	fs.DurationVar(&g.requestTimeout, "request-timeout", defaultRequestTimeout, "how long one request may take; 0: no limit")
+	fs.DurationVar(
+		&g.requestTimeout, "request-timeout", defaultRequestTimeout, "how long one request may take; 0: no limit",
+	)
 }
 
 // addConfig adds --config to the commands that a store alone can answer.
 func (g *Globals) addConfig(cmd *cobra.Command) {
 	if g.Offline != nil {
-		cmd.Flags().StringArrayVar(&g.config, "config", nil, "read the store of this configuration instead of asking a replica")
+		cmd.Flags().StringArrayVar(
+			&g.config, "config", nil, "read the store of this configuration instead of asking a replica",
+		)
 	}
 }
 
@@ -133,7 +139,10 @@ func (g *Globals) explain(cmd *cobra.Command, c *status.Client, err error) error
 	case errors.As(err, &api):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not answer in time; try again, with a longer --request-timeout, or another replica with --server", c.BaseURL)
+		return fmt.Errorf(
+			"%s did not answer in time; try again, with a longer --request-timeout, or another replica with --server",
+			c.BaseURL,
+		)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &unreached):
 		advice := "start a replica, or name one with --server"
 		if cmd.Flags().Lookup("config") != nil {

@@ -20,8 +20,8 @@ func wantNames(args []string) (*wanted, error) {
 	return &wanted{args, make([]bool, len(args))}, nil
 }
 
-// wantTasks reads GROUP/NAME, or NAME with a group, or a pattern of either; a pattern of a name alone is looked for in all
-// groups.
+// wantTasks reads GROUP/NAME, or NAME with a group, or a pattern of either; a pattern of a name alone is looked for in
+// all groups.
 func wantTasks(args []string, group string) (*wanted, error) {
 	full := make([]string, len(args))
 	for i, arg := range args {

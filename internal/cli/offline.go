@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 )
 
-// offline answers from the store itself, through the very handler that a replica would answer with: what is selected and
-// how it is paged cannot differ.
+// offline answers from the store itself, through the very handler that a replica would answer with: what is selected
+// and how it is paged cannot differ.
 func (g *Globals) offline(ctx context.Context) (*status.Client, error) {
 	if g.requestTimeout > 0 {
 		var cancel context.CancelFunc

@@ -60,8 +60,8 @@ func writeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// block takes the style of JSON out of nodes; what is empty stays as [] and {}, and texts that look like something else stay
-// quoted by their tag.
+// block takes the style of JSON out of nodes; what is empty stays as [] and {}, and texts that look like something else
+// stay quoted by their tag.
 func block(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0

@@ -139,9 +139,14 @@ func writeStatus(w io.Writer, v *view, s *status.Status, instances []status.Inst
 func (v *view) summary(s *status.Status) string {
 	store := "store " + plainText(first(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
-		store = v.paint("31", strings.TrimSuffix("store "+plainText(s.Store.Kind)+" not reachable: "+plainText(s.Store.Error), ": "))
+		store = v.paint(
+			"31",
+			strings.TrimSuffix("store "+plainText(s.Store.Kind)+" not reachable: "+plainText(s.Store.Error), ": "),
+		)
 	}
-	line := fmt.Sprintf("cluster %s, seen by %s %s, %s", plainText(s.Cluster), orDash(s.Instance), plainText(s.Version), store)
+	line := fmt.Sprintf(
+		"cluster %s, seen by %s %s, %s", plainText(s.Cluster), orDash(s.Instance), plainText(s.Version), store,
+	)
 	if s.Stale {
 		line += ", " + v.paint("33", "stale: as it was "+v.age(s.ObservedAt)+" ago")
 	}

@@ -27,8 +27,8 @@ type view struct {
 	colour bool
 }
 
-// printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps the widths from one table to the
-// next, so that what a watch adds stands under what was there.
+// printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps the widths from one table
+// to the next, so that what a watch adds stands under what was there.
 type printer[T any] struct {
 	columns []column[T]
 	header  bool
@@ -87,7 +87,8 @@ func bare() table.Style {
 	return style
 }
 
-// plainText keeps a row one line: texts of other people's errors may hold anything, also sequences that a terminal obeys.
+// plainText keeps a row one line: texts of other people's errors may hold anything, also sequences that a terminal
+// obeys.
 func plainText(s string) string {
 	clean := []rune(s)
 	for i, r := range clean {
@@ -105,7 +106,9 @@ func (v *view) state(word string) string {
 	switch word {
 	case string(status.Running), string(status.Live), string(status.Done):
 		code = "32"
-	case string(status.Unassigned), string(status.Failed), string(status.Backoff), string(status.Dead), string(status.SeverityError):
+	case string(status.Unassigned), string(status.Failed), string(status.Backoff), string(status.Dead), string(
+		status.SeverityError,
+	):
 		code = "31"
 	case string(status.Starting), string(status.Stopping), string(status.Draining), string(status.SeverityWarning):
 		code = "33"

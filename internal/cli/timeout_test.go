@@ -42,7 +42,8 @@ func TestRequestsEnd(t *testing.T) {
 			t.Fatalf("%s waits for ever", args)
 		}
 	}
-	if got := shardctl(t, globals(), "get", "tasks", "--request-timeout", "-1s"); got.code != CodeUsage || !strings.Contains(got.err, "--request-timeout -1s") {
+	if got := shardctl(t, globals(), "get", "tasks", "--request-timeout", "-1s"); got.code != CodeUsage ||
+		!strings.Contains(got.err, "--request-timeout -1s") {
 		t.Errorf("below 0: %+v", got)
 	}
 }

@@ -163,7 +163,8 @@ func (o *waitOptions) lookAtTasks(ctx context.Context, c *status.Client, args []
 // neverError says that waiting longer is useless.
 type neverError struct{ error }
 
-// lacks says what the group lacks of what is aimed at, empty when nothing; a [neverError] when it will not come by itself.
+// lacks says what the group lacks of what is aimed at, empty when nothing; a [neverError] when it will not come by
+// itself.
 func lacks(aim string, g *status.Group) (string, error) {
 	if aim == "balanced" {
 		return lacksBalance(g), nil

@@ -27,7 +27,8 @@ func TestSchemaFileIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what base.schema.json and the kinds of tasks make: run go test ./internal/config -run SchemaFile -update", path)
+		t.Errorf("%s is not what base.schema.json and the kinds of tasks make: run go test ./internal/config -run "+
+			"SchemaFile -update", path)
 	}
 }
 
@@ -74,7 +75,9 @@ func (s say) Validate(tasks.Use) []decode.FieldError {
 }
 
 func (s say) Print(tasks.Use) any {
-	return decode.Fields{{Name: "text", Value: s.Text}, {Name: "twice", Value: s.Twice}, {Name: "every", Value: decode.Short(s.Every)}}
+	return decode.Fields{
+		{Name: "text", Value: s.Text}, {Name: "twice", Value: s.Twice}, {Name: "every", Value: decode.Short(s.Every)},
+	}
 }
 
 func (s say) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(s) }
@@ -98,7 +101,9 @@ func TestKindThatOnlyATestKnows(t *testing.T) {
 	}
 	opts := Options{Env: testEnv, Kinds: all}
 	path := t.TempDir() + "/a.yaml"
-	write(t, path, group("      - {name: 'a-{1..2}', restart: never, say: {text: '$(SHARDCTL_TASK) of $(WORD)', every: $(LONG)}}\n"))
+	write(t, path, group(
+		"      - {name: 'a-{1..2}', restart: never, say: {text: '$(SHARDCTL_TASK) of $(WORD)', every: $(LONG)}}\n",
+	))
 	s, err := Load([]string{path}, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +144,9 @@ func TestKindThatOnlyATestKnows(t *testing.T) {
 // runs has a supervisor run a task until it has ended for good.
 func runs(t *testing.T, task tasks.Task, change ...func(*tasks.Config)) {
 	t.Helper()
-	cfg := tasks.Config{Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} }}
+	cfg := tasks.Config{
+		Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} },
+	}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -148,7 +155,8 @@ func runs(t *testing.T, task tasks.Task, change ...func(*tasks.Config)) {
 		t.Fatal(err)
 	}
 	defer supervisor.Close()
-	if err := supervisor.Run(t.Context(), task, held{key: task.Key()}); err == nil || !strings.Contains(err.Error(), tasks.ErrDone.Error()) {
+	if err := supervisor.Run(t.Context(), task, held{key: task.Key()}); err == nil ||
+		!strings.Contains(err.Error(), tasks.ErrDone.Error()) {
 		t.Errorf("Run returned %v", err)
 	}
 }

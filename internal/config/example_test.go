@@ -11,7 +11,9 @@ import (
 )
 
 func ExampleLoad() {
-	settings, err := config.Load([]string{"../../config/topics.yaml"}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
+	settings, err := config.Load(
+		[]string{"../../config/topics.yaml"}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()},
+	)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return
@@ -28,7 +30,9 @@ func ExampleLoad_errors() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "a.yaml")
-	if err := os.WriteFile(path, []byte("store: {uri: 'sqlite:a.db'}\nmaxTask: 3\nlease: {duration: 20}\n"), 0o600); err != nil {
+	if err := os.WriteFile(
+		path, []byte("store: {uri: 'sqlite:a.db'}\nmaxTask: 3\nlease: {duration: 20}\n"), 0o600,
+	); err != nil {
 		return
 	}
 	_, err = config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})

@@ -82,7 +82,8 @@ func printAgain(t *testing.T, s *Settings) {
 // where it is wrong, and what comes in is looked at no second time.
 func FuzzVariables(f *testing.F) {
 	for _, text := range []string{
-		"$(X)", "a-$(X)", "$(X:-b)", "$(Y)", "$(Y:-)", "$$(X)", "$(X", "$()", "$(SHARDCTL_KEY)", "$(SHARDCTL_FENCING_TOKEN)", "{$(X)}", "$(X)$(X)",
+		"$(X)", "a-$(X)", "$(X:-b)", "$(Y)", "$(Y:-)", "$$(X)", "$(X", "$()", "$(SHARDCTL_KEY)",
+		"$(SHARDCTL_FENCING_TOKEN)", "{$(X)}", "$(X)$(X)",
 	} {
 		for _, value := range []string{"", "z", "$(Y)", "{1..9}", "- a", "null", "\x00\xff", "a: b"} {
 			f.Add(text, value)

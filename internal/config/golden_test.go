@@ -84,8 +84,9 @@ func optionsOf(env decode.Lookup) Options { return Options{Env: env, Kinds: kind
 
 func testEnv(name string) (string, bool) {
 	value, ok := map[string]string{
-		"TWENTY": "20", "WORD": "twenty", "EMPTY": "", "YES": "true", "LONG": "1h", "PASSWORD": "hunter2", "POD_IP": "10.1.2.3",
-		"LAST": "3", "A": "s3cret", "DOLLAR": "$(WORD)", "BAD_URI": "mongodb://u:hunter2@",
+		"TWENTY": "20", "WORD": "twenty", "EMPTY": "", "YES": "true", "LONG": "1h", "PASSWORD": "hunter2",
+		"POD_IP": "10.1.2.3",
+		"LAST":   "3", "A": "s3cret", "DOLLAR": "$(WORD)", "BAD_URI": "mongodb://u:hunter2@",
 	}[name]
 	return value, ok
 }

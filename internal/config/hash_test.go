@@ -16,8 +16,11 @@ func TestHash(t *testing.T) {
 		return strings.Replace(text, "    tasks:", "    "+line+"\n    tasks:", 1)
 	}
 	for what, text := range map[string]string{
-		"order of tasks":    group("      - {callback: f, name: b}\n      - {exec: {command: [a, $(WORD)]}, name: 'a-{1..3}'}\n"),
-		"comments, notes":   group("      # x\n      - {name: 'a-{1..3}', exec: {command: [a, $(WORD)]}, x-note: y}\n      - {name: b, callback: f}\n"),
+		"order of tasks": group(
+			"      - {callback: f, name: b}\n      - {exec: {command: [a, $(WORD)]}, name: 'a-{1..3}'}\n",
+		),
+		"comments, notes": group("      # x\n      - {name: 'a-{1..3}', exec: {command: [a, $(WORD)]}, x-note: " +
+			"y}\n      - {name: b, callback: f}\n"),
 		"cap":               inGroup(base, "cap: 3"),
 		"lease":             base + "lease: {duration: 7s}\n",
 		"field by defaults": inGroup(strings.Replace(base, "b, callback: f", "b", 1), "defaults: {callback: f}"),

@@ -153,7 +153,9 @@ func TestTextIsTakenAsWritten(t *testing.T) {
 	if want := []string{"1.0", "yes", "null", "1e3", "0o7"}; !slices.Equal(task.Runner.(exec.Runner).Command, want) {
 		t.Errorf("command %q, want %q", task.Runner.(exec.Runner).Command, want)
 	}
-	if want := map[string]string{"A": "1_000", "B": "", "C": ".inf", "x-kept": "on"}; !maps.Equal(task.Runner.(exec.Runner).Env, want) {
+	if want := map[string]string{"A": "1_000", "B": "", "C": ".inf", "x-kept": "on"}; !maps.Equal(
+		task.Runner.(exec.Runner).Env, want,
+	) {
 		t.Errorf("env %q, want %q", task.Runner.(exec.Runner).Env, want)
 	}
 	if want := map[string]string{"a": "1.10", "b": "no", "c": "0x1F", "e": "", "f": "2026-01-01"}; !maps.Equal(task.Labels, want) {
@@ -179,7 +181,8 @@ func TestRunnersStayAsWritten(t *testing.T) {
 	if e.Env["SECRET"] != "$(file:/not/there)" || e.Dir != "/srv/$(SHARDCTL_TASK)" || e.Ready.Delay != time.Hour {
 		t.Errorf("got %+v", e)
 	}
-	if h := s.Groups[0].Tasks[2].Runner.(httptask.Runner); h.URL != "http://$(WORD)/" || h.Body != "$(file:/not/there)" {
+	if h := s.Groups[0].Tasks[2].Runner.(httptask.Runner); h.URL != "http://$(WORD)/" ||
+		h.Body != "$(file:/not/there)" {
 		t.Errorf("got %+v", h)
 	}
 }
@@ -229,13 +232,16 @@ groups:
 		t.Errorf("got %+v", every)
 	}
 	if h, ok := calls.Runner.(httptask.Runner); !ok || h.Timeout != 0 {
-		t.Errorf("got %+v: its own runner takes the place of the default one, its timeout goes by the running lease", calls)
+		t.Errorf(
+			"got %+v: its own runner takes the place of the default one, its timeout goes by the running lease", calls,
+		)
 	}
 }
 
 // A replica keeps its lease when it reads another one, and its tasks run on.
 func TestLeaseChangesNoTask(t *testing.T) {
-	const lists = "groups:\n  - {name: g, tasks: [{name: ping, http: {url: 'http://h/'}}, {name: run, exec: {command: [a]}}]}\n"
+	const lists = "groups:\n  - {name: g, tasks: [{name: ping, http: {url: 'http://h/'}}, {name: run, exec: " +
+		"{command: [a]}}]}\n"
 	for _, lease := range []string{"1s", "80s", "1h"} {
 		before, after := load(t, minimal+lists), load(t, minimal+"lease: {duration: "+lease+"}\n"+lists)
 		for i, old := range before.Groups[0].Tasks {
@@ -309,14 +315,16 @@ groups:
       - {name: b, exec: *run, x-note: {}}
       - {name: c, <<: [*base, *twice]}
 `)
-	if got := s.Groups[0].Tasks; got[0].Weight != 7 || got[0].Runner.(exec.Runner).Command[0] != "a" || got[1].Runner.(exec.Runner).Command[0] != "a" ||
+	if got := s.Groups[0].Tasks; got[0].Weight != 7 || got[0].Runner.(exec.Runner).Command[0] != "a" ||
+		got[1].Runner.(exec.Runner).Command[0] != "a" ||
 		got[2].Weight != 2 || got[2].Labels["x-label"] != "kept" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestEmptyFieldsAreLeftOut(t *testing.T) {
-	s := load(t, minimal+"lease:\nlabels: ~\nmaxTasks:\nlog: {level: }\ngroups:\n  - name: g\n    cap:\n    defaults:\n    tasks:\n")
+	s := load(t, minimal+"lease:\nlabels: ~\nmaxTasks:\nlog: {level: }\ngroups:\n  - name: g\n    cap:\n    "+
+		"defaults:\n    tasks:\n")
 	if s.Lease.Duration != 20*time.Second || s.Log.Level != "info" || s.Groups[0].Cap != nil {
 		t.Errorf("got %+v", s)
 	}
@@ -452,7 +460,8 @@ func TestCallbacksMustBeRegistered(t *testing.T) {
 	} {
 		opts := testOptions
 		opts.Callbacks = callbacks
-		if _, err := Load([]string{path}, opts); err == nil || !strings.Contains(err.Error(), "a.yaml:5:29: groups[0].tasks[0].callback: "+want) {
+		if _, err := Load([]string{path}, opts); err == nil ||
+			!strings.Contains(err.Error(), "a.yaml:5:29: groups[0].tasks[0].callback: "+want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}

@@ -57,7 +57,8 @@ groups:
     tasks: [{name: $(A), labels: {x: $(A)}, exec: {command: [$(A)], env: {X: $(A)}, dir: $(A)}}]
 `)
 	got := printed(t, s)
-	got = strings.ReplaceAll(got, "name: s3cret", "name: A") // groups and tasks are known by their names, here and everywhere
+	// groups and tasks are known by their names, here and everywhere
+	got = strings.ReplaceAll(got, "name: s3cret", "name: A")
 	if strings.Contains(got, "s3cret") {
 		t.Errorf("printed:\n%s", got)
 	}

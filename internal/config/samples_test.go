@@ -16,7 +16,9 @@ import (
 )
 
 func TestSamples(t *testing.T) {
-	counts := map[string]int{"topics.yaml": 100, "webhooks.yaml": 4, "schedules.yaml": 4, "jobs.yaml": 11, "full.yaml": 13}
+	counts := map[string]int{
+		"topics.yaml": 100, "webhooks.yaml": 4, "schedules.yaml": 4, "jobs.yaml": 11, "full.yaml": 13,
+	}
 	files, err := filepath.Glob("../../config/*.yaml")
 	if err != nil || len(files) != len(counts) {
 		t.Fatalf("%v, %v: want %d samples", files, err, len(counts))
@@ -67,7 +69,10 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	fieldsIn(root, shown)
 	// In defaults not every field of a task is shown again; notify is the alternative to delay; a callback is shown
 	// as a comment, since every sample must run.
-	elsewhere := slices.Concat(kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked, []string{"weight", "timeZone", "notify"})
+	elsewhere := slices.Concat(
+		kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
+		[]string{"weight", "timeZone", "notify"},
+	)
 	for schema, names := range shown {
 		_, isTask := schema.Properties["name"]
 		for name := range schema.Properties {

@@ -61,7 +61,9 @@ func (f feed) NeedsRestart(tasks.Runner) bool { return true }
 
 func (f feed) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	for i, text := range f.Batches {
-		f.results <- f.Sink.Deliver(ctx, env, tasks.Batch{ID: "batch-" + string(rune('1'+i)), Type: "text/plain", Body: []byte(text)})
+		f.results <- f.Sink.Deliver(
+			ctx, env, tasks.Batch{ID: "batch-" + string(rune('1'+i)), Type: "text/plain", Body: []byte(text)},
+		)
 	}
 	return tasks.Ending{ByItself: true}
 }
@@ -77,7 +79,8 @@ func TestKindsAreSinksUnderAnyNode(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		requests = append(requests, strings.Join([]string{
-			r.Header.Get("Shardctl-Event"), r.Header.Get("Idempotency-Key"), r.Header.Get("Content-Type"), r.Header.Get("Shardctl-Fencing-Token"),
+			r.Header.Get("Shardctl-Event"), r.Header.Get("Idempotency-Key"), r.Header.Get("Content-Type"),
+			r.Header.Get("Shardctl-Fencing-Token"),
 			r.Header.Get("Shardctl-Valid-For"), string(body),
 		}, " "))
 		if string(body) == "bad" {
@@ -114,7 +117,9 @@ func TestKindsAreSinksUnderAnyNode(t *testing.T) {
 		c.Registry = &registry
 		c.Environ = func() []string { return []string{"PATH=" + os.Getenv("PATH"), "URL=" + server.URL} }
 	}
-	for i, want := range []struct{ first, second string }{{"", "exit status 1"}, {"", ""}, {"", "418"}, {"", "refused"}} {
+	for i, want := range []struct{ first, second string }{
+		{"", "exit status 1"}, {"", ""}, {"", "418"}, {"", "refused"},
+	} {
 		task := s.Groups[0].Tasks[i]
 		runs(t, task, supervise)
 		for j, want := range []string{want.first, want.second}[:len(task.Runner.(feed).Batches)] {
@@ -146,8 +151,10 @@ func TestKindsAreSinksUnderAnyNode(t *testing.T) {
 		t.Fatalf("errors\n%v\nwant six", err)
 	}
 	for i, want := range []string{
-		"feed.exec.command: is required", "feed.exec.comand: is not a field", "feed.http.url: is not a URL", `feed.http.headers["A B"]: is not the name`,
-		"feed.callback: is \"other\", must be one of those registered in Go: take", "feed.exec.command[1]: $(NO) is not set",
+		"feed.exec.command: is required", "feed.exec.comand: is not a field", "feed.http.url: is not a URL",
+		`feed.http.headers["A B"]: is not the name`,
+		"feed.callback: is \"other\", must be one of those registered in Go: take",
+		"feed.exec.command[1]: $(NO) is not set",
 	} {
 		if !strings.Contains(errs[i].Error(), want) || errs[i].Line < 5 || errs[i].Col < 20 {
 			t.Errorf("error %v, want %s", errs[i], want)
@@ -163,7 +170,8 @@ func TestDeliveryEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	write(t, path, group("      - {name: a, every: 50ms, timeout: 20ms, stop: {timeout: 1s}, feed: {batches: [x], exec: {command: [sleep, '1000']}}}\n"))
+	write(t, path, group("      - {name: a, every: 50ms, timeout: 20ms, stop: {timeout: 1s}, feed: {batches: [x], "+
+		"exec: {command: [sleep, '1000']}}}\n"))
 	s, err := Load([]string{path}, Options{Env: testEnv, Kinds: all})
 	if err != nil {
 		t.Fatal(err)

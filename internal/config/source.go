@@ -59,8 +59,8 @@ func filesAt(path string) ([]string, error) {
 			continue
 		}
 		file := filepath.Join(path, e.Name())
-		// A ConfigMap's files are symlinks: what counts is what they lead to. One that leads nowhere is an error when it
-		// is read.
+		// A ConfigMap's files are symlinks: what counts is what they lead to. One that leads nowhere is an error when
+		// it is read.
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
 			continue
 		}

@@ -24,7 +24,8 @@ func TestFIFOIsRefused(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			if want := fifo + ": is a FIFO, want a regular file or a directory"; err == nil || !strings.Contains(err.Error(), want) {
+			if want := fifo + ": is a FIFO, want a regular file or a directory"; err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", path, err, want)
 			}
 		case <-time.After(30 * time.Second):
@@ -51,7 +52,8 @@ func TestServerCAFile(t *testing.T) {
 	if s.Server.TLS != (TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}) {
 		t.Errorf("got %+v", s.Server.TLS)
 	}
-	if _, err := load("{caFile: ca.pem}"); err == nil || !strings.Contains(err.Error(), "server.tls.caFile: needs certFile and keyFile") {
+	if _, err := load("{caFile: ca.pem}"); err == nil ||
+		!strings.Contains(err.Error(), "server.tls.caFile: needs certFile and keyFile") {
 		t.Errorf("without a certificate: %v", err)
 	}
 }

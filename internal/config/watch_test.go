@@ -132,7 +132,9 @@ func TestWatchTellsWhatNeedsARestart(t *testing.T) {
 		t.Errorf("restart for %v, want %v", got.restart, want)
 	}
 	if s := got.settings; s.Revision != 7 || s.Lease.Duration != 20*time.Second || s.Zone != "" {
-		t.Errorf("applied revision %d, lease %s, zone %q: only the task lists change", s.Revision, s.Lease.Duration, s.Zone)
+		t.Errorf(
+			"applied revision %d, lease %s, zone %q: only the task lists change", s.Revision, s.Lease.Duration, s.Zone,
+		)
 	}
 	// Still so after another change: the process has what it was started with.
 	put(t, path, one("c")+"lease: {duration: 8s}\n")
@@ -241,7 +243,8 @@ func TestChangeBeforeRunIsNoticed(t *testing.T) {
 func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 	w := watchedBy([]string{"dir/app.conf"}, filepath.EvalSymlinks)
 	for name, want := range map[string]bool{
-		"dir/app.conf": true, "dir/other.yaml": true, "dir/..data": true, "dir/shardctl.db": false, "dir/shardctl.db-wal": false,
+		"dir/app.conf": true, "dir/other.yaml": true, "dir/..data": true, "dir/shardctl.db": false,
+		"dir/shardctl.db-wal": false,
 	} {
 		if got := w.concerns(name); got != want {
 			t.Errorf("%s concerns the configuration: %v, want %v", name, got, want)

@@ -169,9 +169,13 @@ func (c *changes) settledLosses(v *View) []string {
 		took := v.Now.Sub(l.since)
 		switch {
 		case run == len(l.keys):
-			lines = append(lines, fmt.Sprintf("%s of %s run elsewhere after %.1f s", tasks(run), l.name, took.Seconds()))
+			lines = append(
+				lines, fmt.Sprintf("%s of %s run elsewhere after %.1f s", tasks(run), l.name, took.Seconds()),
+			)
 		case run+full == len(l.keys) && c.still >= stillViews-1:
-			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, there is no free capacity for %d", run, tasks(len(l.keys)), l.name, full))
+			lines = append(lines, fmt.Sprintf(
+				"%d of %s of %s run elsewhere, there is no free capacity for %d", run, tasks(len(l.keys)), l.name, full,
+			))
 		case took > lossLimit:
 			lines = append(lines, fmt.Sprintf("%d of %s of %s run elsewhere, the rest does not after %.0f s",
 				run, tasks(len(l.keys)), l.name, took.Seconds()))

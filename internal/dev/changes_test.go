@@ -23,7 +23,9 @@ func begin(t *testing.T) *story {
 	t.Helper()
 	s := &story{t: t, c: newChanges(epoch), v: View{Options: Options{Replicas: 3, Tasks: 6, Cap: 3}}}
 	for i, name := range []string{"r1", "r2", "r3"} {
-		s.v.Replicas = append(s.v.Replicas, Replica{Name: name, State: Starting, Guard: 10 * (i + 1), Worker: 10*(i+1) + 1})
+		s.v.Replicas = append(
+			s.v.Replicas, Replica{Name: name, State: Starting, Guard: 10 * (i + 1), Worker: 10*(i+1) + 1},
+		)
 	}
 	s.expect()
 	s.v.Seen = true

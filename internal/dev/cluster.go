@@ -91,7 +91,9 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	// Not exec.CommandContext: replicas are ended one by one and in order, which a context cannot say.
 	cmd := exec.Command(c.program, "run", "--config", file) //nolint:gosec,noctx // G204: this very program; contexts: see above
 	cmd.SysProcAttr = ownGroup()
-	return &replica{name: name, address: ports[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{})}, nil
+	return &replica{
+		name: name, address: ports[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
+	}, nil
 }
 
 func (c *cluster) wait(r *replica) {
@@ -102,8 +104,8 @@ func (c *cluster) wait(r *replica) {
 	close(r.done)
 }
 
-// freePorts finds loopback addresses that no process listens on. All are held until the last is found, so that none comes
-// twice.
+// freePorts finds loopback addresses that no process listens on. All are held until the last is found, so that none
+// comes twice.
 func freePorts(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	var lc net.ListenConfig
@@ -131,7 +133,9 @@ func (c *cluster) list() []Replica {
 }
 
 func (r *replica) shown() Replica {
-	s := Replica{Name: r.name, State: Starting, Guard: r.cmd.Process.Pid, Worker: r.worker, Address: r.address, Ended: r.ended}
+	s := Replica{
+		Name: r.name, State: Starting, Guard: r.cmd.Process.Pid, Worker: r.worker, Address: r.address, Ended: r.ended,
+	}
 	switch {
 	case r.state == nil && r.stopped:
 		s.State = Leaving
@@ -234,8 +238,8 @@ func (c *cluster) stop(name string) error {
 	return r.cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// close stops all replicas in order, kills those that still run after the grace, and waits for all of them. It returns how
-// many had to be killed.
+// close stops all replicas in order, kills those that still run after the grace, and waits for all of them. It returns
+// how many had to be killed.
 func (c *cluster) close(grace time.Duration) (killed int) {
 	c.mu.Lock()
 	c.closed = true

@@ -14,8 +14,8 @@ import (
 // Group is the name of the group that all tasks are in.
 const group = "topics"
 
-// configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and a
-// busy laptop loses leases by its own load.
+// configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and
+// a busy laptop loses leases by its own load.
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 	uri, err := store.LocalURI(filepath.Join(dir, "dev.db"))
 	if err != nil {

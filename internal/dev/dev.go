@@ -23,8 +23,8 @@ type Terminal struct{ In, Out *os.File }
 const stopGrace = 5 * time.Second
 
 // Run runs the cluster until ctx ends or somebody quits, which is no error, and stops everything it started. With a
-// terminal it draws the screen there and obeys keys; with nil it writes changes to out, a line each. The options must be
-// valid. The error wraps [ErrPort] when the page's port is taken.
+// terminal it draws the screen there and obeys keys; with nil it writes changes to out, a line each. The options must
+// be valid. The error wraps [ErrPort] when the page's port is taken.
 func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err error) {
 	program, err := os.Executable()
 	if err != nil {

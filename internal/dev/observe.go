@@ -129,8 +129,8 @@ func (o *observer) askOne(ctx context.Context, address string) (*picture, error)
 	return &p, err
 }
 
-// merge keeps what was known where this replica knows less: another one that answered before may have been ahead of it, and
-// tokens only rise.
+// merge keeps what was known where this replica knows less: another one that answered before may have been ahead of it,
+// and tokens only rise.
 func (o *observer) merge(tasks []status.Task) []Task {
 	all := make([]Task, len(tasks))
 	for i := range tasks {

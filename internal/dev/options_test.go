@@ -26,7 +26,8 @@ func TestValidate(t *testing.T) {
 		"port":          {func(o *Options) { o.Port = 65536 }, "--port 65536: want 0 to 65535"},
 		"all at once": {
 			func(o *Options) { *o = Options{0, 0, 0, -1} },
-			"--replicas 0: want 1 to 50\n--tasks 0: want 1 to 10000\n--cap 0: want 1 or more\n--port -1: want 0 to 65535",
+			"--replicas 0: want 1 to 50\n--tasks 0: want 1 to 10000\n--cap 0: want 1 or more\n--port -1: want 0 to " +
+				"65535",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,10 +70,12 @@ func TestConfigFileLoads(t *testing.T) {
 				s.Store.URI != "sqlite:"+filepath.Join(dir, "dev.db") {
 				t.Errorf("got %+v", s)
 			}
-			if s.Server.Listen != "127.0.0.1:1111" || s.Server.Advertise != "127.0.0.1:1111" || s.Admin.Listen != "127.0.0.1:2222" {
+			if s.Server.Listen != "127.0.0.1:1111" || s.Server.Advertise != "127.0.0.1:1111" ||
+				s.Admin.Listen != "127.0.0.1:2222" {
 				t.Errorf("got %+v and %+v", s.Server, s.Admin)
 			}
-			if g := s.Groups[0]; len(s.Groups) != 1 || g.Name != group || len(g.Tasks) != n || g.Cap == nil || *g.Cap != 30 {
+			if g := s.Groups[0]; len(s.Groups) != 1 || g.Name != group || len(g.Tasks) != n || g.Cap == nil ||
+				*g.Cap != 30 {
 				t.Errorf("got %d groups, %s with %d tasks", len(s.Groups), g.Name, len(g.Tasks))
 			}
 		})

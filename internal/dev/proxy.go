@@ -13,8 +13,8 @@ import (
 // headerLimit is how long a replica may take to begin an answer. One that was frozen still takes connections.
 const headerLimit = 2 * time.Second
 
-// newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with each
-// request, and should be those of the living.
+// newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with
+// each request, and should be those of the living.
 func newProxy(addresses func() []string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -35,7 +35,10 @@ func newProxy(addresses func() []string) http.Handler {
 		ErrorLog: log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "No replica answers at the moment ("+err.Error()+"). Try again in a second.", http.StatusServiceUnavailable)
+			http.Error(
+				w, "No replica answers at the moment ("+err.Error()+"). Try again in a second.",
+				http.StatusServiceUnavailable,
+			)
 		},
 	}
 }

@@ -60,7 +60,8 @@ func TestProxyGoesToWhoeverLives(t *testing.T) {
 	expect("two GET /api/v1/tasks?limit=5")
 	stopTwo()
 	code, text, header := ask(t, "GET", proxy.URL, "")
-	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "No replica answers at the moment") || header.Get("Retry-After") == "" {
+	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "No replica answers at the moment") ||
+		header.Get("Retry-After") == "" {
 		t.Errorf("got %d %q %v", code, text, header)
 	}
 }
@@ -68,13 +69,16 @@ func TestProxyGoesToWhoeverLives(t *testing.T) {
 func TestProxyWithNobody(t *testing.T) {
 	proxy := httptest.NewServer(newProxy(func() []string { return nil }))
 	defer proxy.Close()
-	if code, text, _ := ask(t, "GET", proxy.URL, ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "no replica runs") {
+	if code, text, _ := ask(t, "GET", proxy.URL, ""); code != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "no replica runs") {
 		t.Errorf("got %d %q", code, text)
 	}
 }
 
 func TestProxyKeepsRefusalsAndBodies(t *testing.T) {
-	one, _ := backend(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not here", http.StatusNotFound) })
+	one, _ := backend(
+		t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not here", http.StatusNotFound) },
+	)
 	two, _ := backend(t, says("two"))
 	proxy := httptest.NewServer(newProxy(func() []string { return []string{one, two} }))
 	defer proxy.Close()

@@ -222,7 +222,8 @@ func TestRealClusterRefusesATakenPort(t *testing.T) {
 	taken, _ := backend(t, func(http.ResponseWriter, *http.Request) {})
 	port := taken[strings.LastIndexByte(taken, ':')+1:]
 	for flag, want := range map[string]string{
-		"--port=" + port:  fmt.Sprintf("error: --port %s: the page cannot listen: listen tcp 127.0.0.1:%s: bind: address already in use; choose another", port, port),
+		"--port=" + port: fmt.Sprintf("error: --port %s: the page cannot listen: listen tcp 127.0.0.1:%s: bind: "+
+			"address already in use; choose another", port, port),
 		"--replicas=0":    "error: --replicas 0: want 1 to 50",
 		"--tasks=many":    "error: invalid argument \"many\" for \"--tasks\" flag",
 		"--port=70000":    "error: --port 70000: want 0 to 65535",
@@ -232,7 +233,8 @@ func TestRealClusterRefusesATakenPort(t *testing.T) {
 		var reported bytes.Buffer
 		cmd.Stdout, cmd.Stderr = io.Discard, &reported
 		var exit *exec.ExitError
-		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(reported.String(), want) {
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 ||
+			!strings.HasPrefix(reported.String(), want) {
 			t.Errorf("%s: got %v, %q", flag, err, reported.String())
 		}
 	}

@@ -65,8 +65,13 @@ func (s *screen) head() []line {
 			living++
 		}
 	}
-	title := line{{bold, "shardctl dev"}, {plain, "   "}, {how, fmt.Sprintf("%d of %s running", running, tasks(v.Options.Tasks))}}
-	title = append(title, span{plain, fmt.Sprintf(" on %s, cap %d   ", plural(living, "replica"), v.Options.Cap)}, span{cyan, v.URL})
+	title := line{
+		{bold, "shardctl dev"}, {plain, "   "}, {how, fmt.Sprintf("%d of %s running", running, tasks(v.Options.Tasks))},
+	}
+	title = append(
+		title, span{plain, fmt.Sprintf(" on %s, cap %d   ", plural(living, "replica"), v.Options.Cap)},
+		span{cyan, v.URL},
+	)
 	return []line{title, {}}
 }
 
@@ -84,8 +89,8 @@ func (s *screen) rows(at size, limit int) []line {
 	return rows
 }
 
-// chosen are the replicas to show on so many lines: when not all of them fit, one line less, for the number of the others.
-// Those that run come before those that ended, of which the newest are kept.
+// chosen are the replicas to show on so many lines: when not all of them fit, one line less, for the number of the
+// others. Those that run come before those that ended, of which the newest are kept.
 func chosen(all []Replica, lines int) []Replica {
 	if len(all) <= lines {
 		return all
@@ -119,10 +124,14 @@ func (s *screen) row(r Replica, owned, running, width int) line {
 		}
 		running = 0 // whatever the store still says
 	}
-	return append(append(l, span{plain, fmt.Sprintf("  %5d  ", owned)}), bar(owned, running, s.view.Options.Cap, width-len(" REPLICA  STATE     GUARD    WORKER  TASKS  ")-6)...)
+	return append(
+		append(l, span{plain, fmt.Sprintf("  %5d  ", owned)}),
+		bar(owned, running, s.view.Options.Cap, width-len(" REPLICA  STATE     GUARD    WORKER  TASKS  ")-6)...,
+	)
 }
 
-// bar shows what runs, what is owned and does not run, and free places: one column a task where the cap is small enough.
+// bar shows what runs, what is owned and does not run, and free places: one column a task where the cap is small
+// enough.
 func bar(owned, running, limit, free int) line {
 	width := min(max(minBar, free), maxBar, limit)
 	at := func(n int) int { return min((n*width+limit-1)/limit, width) }

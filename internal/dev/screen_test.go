@@ -19,13 +19,16 @@ var update = flag.Bool("update", false, "write what the screen shows to testdata
 // sample is a cluster of n replicas with twenty tasks on each.
 func sample(n int) *screen {
 	v := &View{
-		Options: Options{Replicas: n, Tasks: 20 * n, Cap: 30}, URL: "http://127.0.0.1:8080", Logs: "/tmp/shardctl-dev-1", Seen: true,
+		Options: Options{Replicas: n, Tasks: 20 * n, Cap: 30}, URL: "http://127.0.0.1:8080",
+		Logs: "/tmp/shardctl-dev-1", Seen: true,
 	}
 	for i := range n {
 		name := fmt.Sprintf("r%d", i+1)
 		v.Replicas = append(v.Replicas, Replica{Name: name, State: Live, Guard: 1000 + 10*i, Worker: 1001 + 10*i})
 		for j := range 20 {
-			v.Tasks = append(v.Tasks, Task{Key: fmt.Sprintf("topics/topic-%03d", 20*i+j), Owner: name, State: status.Running})
+			v.Tasks = append(
+				v.Tasks, Task{Key: fmt.Sprintf("topics/topic-%03d", 20*i+j), Owner: name, State: status.Running},
+			)
 		}
 	}
 	s := &screen{view: v}
@@ -74,7 +77,10 @@ func TestScreen(t *testing.T) {
 		"trouble": {troubled(), size{110, 26}, false},
 		"many":    {sample(50), size{100, 24}, false},
 		"small":   {troubled(), size{100, 10}, false},
-		"start":   {&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}}, size{100, 24}, false},
+		"start": {
+			&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}}, size{100, 24},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.s.render(test.at, test.colour)

@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// starter starts processes from one thread that lives as long as it does. On Linux a death signal is sent when the thread
-// that started a process ends, not when the program does, and Go's threads come and go.
+// starter starts processes from one thread that lives as long as it does. On Linux a death signal is sent when the
+// thread that started a process ends, not when the program does, and Go's threads come and go.
 type starter struct {
 	requests chan startRequest
 	done     chan struct{}

@@ -42,7 +42,8 @@ func Children() ([]int, error) {
 	var out []int
 	for _, thread := range threads {
 		text, err := os.ReadFile(tasks + "/" + thread + "/children") //nolint:gosec // G304: below /proc
-		if err != nil {                                              // also of a thread that has ended: its children may have gone to one that was read before
+		// also of a thread that has ended: its children may have gone to one that was read before
+		if err != nil {
 			return nil, fmt.Errorf("list own children: %w", err)
 		}
 		for field := range bytes.FieldsSeq(text) {

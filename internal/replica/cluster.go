@@ -42,7 +42,8 @@ func (m material) instances(start time.Time) []status.Instance {
 			held = nil // its orphans have no owner
 		}
 		list = append(list, status.Instance{
-			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone, Labels: v.Member.Labels,
+			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone,
+			Labels:  v.Member.Labels,
 			Version: v.Member.Version, Revision: v.Member.Revision, Address: v.Member.Address, StartedAt: started,
 			HeartbeatAgeSeconds: m.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
 		})
@@ -57,8 +58,9 @@ func (m material) locks() []status.Lock {
 	list := make([]status.Lock, 0, len(m.view.Locks))
 	for key, l := range m.view.Locks {
 		shown := status.Lock{
-			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session, FencingToken: l.Token,
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
+			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session,
+			FencingToken: l.Token,
+			Reason:       string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
 		}
 		if l.Session != "" {
 			shown.OwnedSince = status.Millis(l.Since)
@@ -86,7 +88,8 @@ func (m material) places(g config.Group, owned map[string]int) []status.Place {
 	}
 	var places []status.Place
 	for _, member := range m.view.Sessions {
-		if member.State != record.Live || !member.Known || isClient(member) || !balancer.Selects(g.Selector, member.Member.Labels) {
+		if member.State != record.Live || !member.Known || isClient(member) ||
+			!balancer.Selects(g.Selector, member.Member.Labels) {
 			continue
 		}
 		place := status.Place{Cap: -1, Owned: owned[member.ID]}

@@ -78,7 +78,10 @@ func (m material) findStore(head *status.Status) []finding {
 	case last.took > lease/20:
 		return []finding{{lasting: lease / 2, Problem: status.Problem{
 			Reason: status.ProblemStoreSlow, Severity: status.SeverityWarning, Instance: head.Instance,
-			Message: fmt.Sprintf("a heartbeat takes %v; more than %v, a twentieth of the lease, is slow", last.took.Round(time.Millisecond), lease/20),
+			Message: fmt.Sprintf(
+				"a heartbeat takes %v; more than %v, a twentieth of the lease, is slow",
+				last.took.Round(time.Millisecond), lease/20,
+			),
 		}}}
 	default:
 		return nil
@@ -97,7 +100,8 @@ func (m material) findCapacity(g *status.Group) []finding {
 		f.Reason, f.Message = status.ProblemNoCapacity, noCapacity(g, left)
 	case g.Headroom != nil && *g.Headroom < 0 && m.view != nil && m.view.Loaded:
 		f.Reason, f.Severity, f.lasting = status.ProblemNoHeadroom, status.SeverityWarning, m.settings.Lease.Duration/2
-		f.Message = fmt.Sprintf("%d tasks would have no owner if the largest instance were lost: %d places for %d tasks",
+		f.Message = fmt.Sprintf("%d tasks would have no owner if the largest instance were lost: %d places for %d "+
+			"tasks",
 			-*g.Headroom, *g.Capacity, g.Demand())
 	default:
 		return nil
@@ -110,14 +114,18 @@ func noCapacity(g *status.Group, left int) string {
 	if g.Capacity != nil {
 		places = fmt.Sprintf("%d places", *g.Capacity)
 	}
-	return fmt.Sprintf("%d of %d tasks have no owner: there are %s; raise the cap or add replicas", left, g.Demand(), places)
+	return fmt.Sprintf(
+		"%d of %d tasks have no owner: there are %s; raise the cap or add replicas", left, g.Demand(), places,
+	)
 }
 
 func (m material) noInstance(g *status.Group, left int) string {
 	why := "no live instance takes part"
 	for _, declared := range m.settings.Groups {
 		if declared.Name == g.Name && len(declared.Selector) > 0 {
-			why = fmt.Sprintf("no live instance has the labels %s that instances.selector asks for", labelText(declared.Selector))
+			why = fmt.Sprintf(
+				"no live instance has the labels %s that instances.selector asks for", labelText(declared.Selector),
+			)
 		}
 	}
 	return fmt.Sprintf("%d of %d tasks have no owner: %s", left, g.Demand(), why)
@@ -140,8 +148,10 @@ func (m material) findMembers() []finding {
 	if m.report != nil {
 		for group, others := range m.report.Differs {
 			found = append(found, finding{lasting: lease / 2, Problem: status.Problem{
-				Reason: status.ProblemConfigDiffers, Severity: status.SeverityError, Group: group, Instance: m.settings.Instance,
-				Message: fmt.Sprintf("the task list differs from that of %s at the same revision %d: nothing is removed or balanced until they agree",
+				Reason: status.ProblemConfigDiffers, Severity: status.SeverityError, Group: group,
+				Instance: m.settings.Instance,
+				Message: fmt.Sprintf("the task list differs from that of %s at the same revision %d: nothing is "+
+					"removed or balanced until they agree",
 					strings.Join(others, ", "), m.settings.Revision),
 			}})
 		}

@@ -11,12 +11,15 @@ import (
 // reasons and results are what is counted of each group.
 var (
 	reasons = []string{
-		string(record.ReasonCreated), string(record.ReasonOrphaned), string(record.ReasonBalance), string(record.ReasonDrain),
-		string(record.ReasonShutdown), string(record.ReasonPin), string(record.ReasonMove), string(record.ReasonUpgrade),
+		string(record.ReasonCreated), string(record.ReasonOrphaned), string(record.ReasonBalance),
+		string(record.ReasonDrain),
+		string(record.ReasonShutdown), string(record.ReasonPin), string(record.ReasonMove),
+		string(record.ReasonUpgrade),
 		string(record.ReasonRestarted), string(record.ReasonRemoved), string(record.ReasonPaused),
 	}
 	results = []string{
-		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout), string(tasks.ResultReplaced),
+		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout),
+		string(tasks.ResultReplaced),
 		string(tasks.ResultStopped), string(tasks.ResultSkipped),
 	}
 )

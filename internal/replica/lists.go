@@ -48,7 +48,9 @@ func (l *lists) refuse(why string) bool {
 
 // keepDeclared declares the settings in force, and again whenever they have changed, until ctx ends or the elector is
 // closed. Only the first declaration may fail. One goroutine declares, so an older list cannot overtake a newer one.
-func (l *lists) keepDeclared(ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings) error) error {
+func (l *lists) keepDeclared(
+	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings) error,
+) error {
 	for first := true; ; first = false {
 		err := declare(ctx, l.get())
 		switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a session
-// that died without being marked dead is shown as live.
+// Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a
+// session that died without being marked dead is shown as live.
 func Look(ctx context.Context, s *config.Settings, db store.Store, version string) (*status.Snapshot, error) {
 	view := &cluster.View{Loaded: true, Locks: map[elect.Key]*record.Lock{}}
 	if err := lookAtSessions(ctx, db, view); err != nil {
@@ -44,7 +44,9 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 }
 
 func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View) error {
-	sessions, err := db.List(ctx, store.KindSession, store.Query{States: []string{string(record.Live), string(record.Draining)}})
+	sessions, err := db.List(
+		ctx, store.KindSession, store.Query{States: []string{string(record.Live), string(record.Draining)}},
+	)
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}

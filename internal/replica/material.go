@@ -45,7 +45,8 @@ func (l leftOver) count(group, reason string) int {
 func gather(s *config.Settings, view *cluster.View, report *balancer.Report) material {
 	m := material{
 		settings: s, view: view, report: report, reasons: leftOver{},
-		live: map[string]string{}, owned: map[string]status.Counts{}, paused: map[elect.Key]bool{}, pins: map[elect.Key]string{},
+		live: map[string]string{}, owned: map[string]status.Counts{}, paused: map[elect.Key]bool{},
+		pins: map[elect.Key]string{},
 	}
 	if report != nil {
 		for _, u := range report.Unassigned {

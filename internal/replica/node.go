@@ -84,8 +84,12 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 	return tasks.Alarms{
 		OnStuck: func(t tasks.Task, since time.Time) {
 			r.problems.set(status.Problem{
-				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: instance,
-				Message: fmt.Sprintf("does not stop since %s; its key is not handed over while it runs", since.UTC().Format(time.RFC3339)),
+				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
+				Instance: instance,
+				Message: fmt.Sprintf(
+					"does not stop since %s; its key is not handed over while it runs",
+					since.UTC().Format(time.RFC3339),
+				),
 			})
 		},
 		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStopStuck, string(t.Key())) },
@@ -93,7 +97,8 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 			r.problems.set(status.Problem{
 				Reason: status.ProblemStartStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
 				Instance: instance,
-				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not answer",
+				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not "+
+					"answer",
 					since.UTC().Format(time.RFC3339)),
 			})
 		},
@@ -119,7 +124,9 @@ func (r *Replica) member(s *config.Settings) elect.Member {
 func declared(s *config.Settings) balancer.Declared {
 	d := balancer.Declared{Revision: s.Revision}
 	for _, g := range s.Groups {
-		group := balancer.DeclaredGroup{Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks))}
+		group := balancer.DeclaredGroup{
+			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks)),
+		}
 		for i, t := range g.Tasks {
 			group.Keys[i] = balancer.DeclaredKey{Key: t.Key(), Weight: t.Weight}
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 )
 
-// Anyone who looks at the events afterwards must see that a list was refused, once for each: the file is looked at again and again.
+// Anyone who looks at the events afterwards must see that a list was refused, once for each: the file is looked at
+// again and again.
 func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	s := settings(t)
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
@@ -47,7 +48,8 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	r.Refuse(errors.New("first"))
 	r.Refuse(errors.New(strings.Repeat("ä", elect.MaxText)))
 	var got []string
-	for deadline := time.Now().Add(30 * time.Second); len(got) < 2 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); len(got) < 2 &&
+		time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		got = refused()
 	}
 	if len(got) != 2 || !strings.HasSuffix(got[1], "first") || len(got[0]) > elect.MaxText {

@@ -103,7 +103,9 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	group.Go(func() error { keepPublishing(publishing, n.cluster.Changed, r.publish); return nil })
 	group.Go(func() error {
 		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings) error {
-			return n.declare(ctx, r.member(s), s, func(gone elect.Key) { r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name()) })
+			return n.declare(
+				ctx, r.member(s), s, func(gone elect.Key) { r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name()) },
+			)
 		})
 	})
 	return group.Wait()
@@ -142,7 +144,9 @@ func (r *Replica) Apply(s *config.Settings, restart []string) {
 func (r *Replica) Refuse(err error) {
 	p := configInvalid(r.Settings().Instance, err)
 	if n := r.node.Load(); r.lists.refuse(p.Message) && n != nil {
-		n.cluster.Note(record.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)})
+		n.cluster.Note(
+			record.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)},
+		)
 	}
 	r.problems.set(p)
 	r.publish()

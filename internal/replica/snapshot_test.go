@@ -55,19 +55,26 @@ func session(id, instance string, state record.SessionState) cluster.Session {
 	return cluster.Session{
 		ID: id, State: state, Known: true,
 		Member: elect.Member{
-			Session: id, Instance: instance, Caps: map[string]int{"g": 2}, ListHashes: map[string]string{"g": "1"}, Opened: 1000,
+			Session: id, Instance: instance, Caps: map[string]int{"g": 2}, ListHashes: map[string]string{"g": "1"},
+			Opened: 1000,
 		},
 	}
 }
 
 func lockOf(key elect.Key, owner, state string) *record.Lock {
-	return &record.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: record.ReasonCreated, Status: elect.TaskStatus{State: state, Since: 3000}}
+	return &record.Lock{
+		Key: key, Rev: 8, Token: 7, Session: owner, Instance: "i" + owner, Since: 2000, Reason: record.ReasonCreated,
+		Status: elect.TaskStatus{State: state, Since: 3000},
+	}
 }
 
 func viewOf(locks ...*record.Lock) *cluster.View {
 	v := &cluster.View{
-		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]*record.Lock{}, Held: map[elect.Key]cluster.Held{},
-		Sessions: []cluster.Session{session("A", "a", record.Live), session("B", "b", record.Live), session("C", "c", record.Dead)},
+		Session: "A", Instance: "a", Open: true, Loaded: true, Locks: map[elect.Key]*record.Lock{},
+		Held: map[elect.Key]cluster.Held{},
+		Sessions: []cluster.Session{
+			session("A", "a", record.Live), session("B", "b", record.Live), session("C", "c", record.Dead),
+		},
 	}
 	for _, l := range locks {
 		v.Locks[l.Key] = l
@@ -94,26 +101,49 @@ func TestTaskStates(t *testing.T) {
 		message string // part of it
 		owner   string
 	}{
-		"no lock yet":              {want: status.Unassigned, told: "Created", message: "first time"},
-		"no room":                  {reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full"},
-		"nobody may":               {reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g"},
-		"released":                 {lock: given, want: status.Unassigned, told: "Drain", message: "released by b"},
-		"owner dead":               {lock: lockOf(key, "C", "running"), want: status.Unassigned, told: "Orphaned", message: "iC is gone"},
-		"owner unknown":            {lock: lockOf(key, "Z", "running"), want: status.Unassigned, told: "Orphaned"},
-		"running":                  {lock: lockOf(key, "B", "running"), want: status.Running, told: "Created", owner: "b"},
-		"waiting":                  {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
-		"backoff":                  {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
-		"claimed, no word yet":     {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
-		"malformed":                {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
-		"stopping here":            {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseStopping), want: status.Stopping, owner: "a"},
-		"releasing here":           {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseReleasing), want: status.Stopping, owner: "a"},
-		"running here":             {lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: status.Running, owner: "a"},
-		"done":                     {lock: parked(done), want: status.Done},
-		"failed":                   {lock: parked(failed), want: status.Failed},
-		"parked without outcome":   {lock: parked(nil), want: status.Unassigned},
-		"paused":                   {lock: given, change: wish(record.OverridePause, key, ""), want: status.Paused},
-		"to be paused, still runs": {lock: lockOf(key, "B", "running"), change: wish(record.OverridePause, key, ""), want: status.Running, owner: "b"},
-		"pinned to nobody":         {change: wish(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned, told: "PinUnavailable", message: "to x,"},
+		"no lock yet": {want: status.Unassigned, told: "Created", message: "first time"},
+		"no room": {
+			reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full",
+		},
+		"nobody may": {
+			reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g",
+		},
+		"released": {lock: given, want: status.Unassigned, told: "Drain", message: "released by b"},
+		"owner dead": {
+			lock: lockOf(key, "C", "running"), want: status.Unassigned, told: "Orphaned", message: "iC is gone",
+		},
+		"owner unknown": {lock: lockOf(key, "Z", "running"), want: status.Unassigned, told: "Orphaned"},
+		"running": {
+			lock: lockOf(key, "B", "running"), want: status.Running, told: "Created", owner: "b",
+		},
+		"waiting":              {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
+		"backoff":              {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
+		"claimed, no word yet": {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
+		"malformed":            {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
+		"stopping here": {
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseStopping), want: status.Stopping,
+			owner: "a",
+		},
+		"releasing here": {
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseReleasing), want: status.Stopping,
+			owner: "a",
+		},
+		"running here": {
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: status.Running,
+			owner: "a",
+		},
+		"done":                   {lock: parked(done), want: status.Done},
+		"failed":                 {lock: parked(failed), want: status.Failed},
+		"parked without outcome": {lock: parked(nil), want: status.Unassigned},
+		"paused":                 {lock: given, change: wish(record.OverridePause, key, ""), want: status.Paused},
+		"to be paused, still runs": {
+			lock: lockOf(key, "B", "running"), change: wish(record.OverridePause, key, ""), want: status.Running,
+			owner: "b",
+		},
+		"pinned to nobody": {
+			change: wish(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned,
+			told: "PinUnavailable", message: "to x,",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			view := viewOf()
@@ -129,7 +159,8 @@ func TestTaskStates(t *testing.T) {
 			}
 			s := settings(t)
 			got := gather(s, view, report).task(&s.Groups[0].Tasks[0])
-			if got.State != test.want || got.Instance != test.owner || test.told != "" && got.Reason != test.told || !strings.Contains(got.Message, test.message) {
+			if got.State != test.want || got.Instance != test.owner || test.told != "" && got.Reason != test.told ||
+				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)
 			}
 			if got.OwnedSince.IsZero() != (test.owner == "") || (got.Session == "") != (test.owner == "") {
@@ -166,7 +197,10 @@ func TestCountsSumUp(t *testing.T) {
 				view.Locks[key] = l
 			}
 			if rapid.Bool().Draw(t, "held") {
-				hold(key, rapid.SampledFrom([]cluster.Phase{cluster.PhaseClaiming, cluster.PhaseWaiting, cluster.PhaseRunning, cluster.PhaseStopping, cluster.PhaseReleasing}).Draw(t, "phase"))(view)
+				hold(key, rapid.SampledFrom([]cluster.Phase{
+					cluster.PhaseClaiming, cluster.PhaseWaiting, cluster.PhaseRunning, cluster.PhaseStopping,
+					cluster.PhaseReleasing,
+				}).Draw(t, "phase"))(view)
 			}
 			if rapid.Bool().Draw(t, "paused") {
 				wish(record.OverridePause, key, "")(view)
@@ -242,14 +276,18 @@ func TestClients(t *testing.T) {
 }
 
 func TestInstances(t *testing.T) {
-	view := viewOf(lockOf("g/t1", "A", "running"), lockOf("g/t2", "A", "running"), lockOf("free/u", "A", "running"), lockOf("g/t3", "", ""))
+	view := viewOf(
+		lockOf("g/t1", "A", "running"), lockOf("g/t2", "A", "running"), lockOf("free/u", "A", "running"),
+		lockOf("g/t3", "", ""),
+	)
 	m := gather(settings(t), view, nil)
 	m.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
 	list := m.instances(time.Now())
 	if len(list) != 3 {
 		t.Fatalf("%+v", list)
 	}
-	if a := list[0]; a.Name != "a" || a.State != status.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 || a.Owned["free"] != 1 {
+	if a := list[0]; a.Name != "a" || a.State != status.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
+		a.Owned["free"] != 1 {
 		t.Errorf("%+v", a)
 	}
 	if c := list[2]; c.State != status.Dead {
@@ -262,7 +300,9 @@ func TestInstances(t *testing.T) {
 }
 
 // problemsOf are the reasons that a snapshot of the view shows, after they have lasted as long as they must.
-func problemsOf(r *Replica, view *cluster.View, report *balancer.Report, ages map[string]time.Duration) map[string]status.Problem {
+func problemsOf(
+	r *Replica, view *cluster.View, report *balancer.Report, ages map[string]time.Duration,
+) map[string]status.Problem {
 	m := gather(r.Settings(), view, report)
 	m.ages, m.heartbeat = ages, r.heartbeats.get()
 	now := time.Now()
@@ -304,7 +344,9 @@ func TestProblems(t *testing.T) {
 	l.Suspended, l.Status.Outcome, l.Status.Restarts, l.Status.LastError = true, &elect.RunOutcome{}, 5, "exit status 5"
 	ended.Locks["g/t1"] = l
 	client := running()
-	client.Sessions = append(client.Sessions, cluster.Session{ID: "D", State: record.Live, Known: true, Member: elect.Member{Instance: "a"}})
+	client.Sessions = append(
+		client.Sessions, cluster.Session{ID: "D", State: record.Live, Known: true, Member: elect.Member{Instance: "a"}},
+	)
 	empty := viewOf()
 	empty.Loaded, empty.Sessions = false, nil
 	empty.Session = ""
@@ -324,19 +366,40 @@ func TestProblems(t *testing.T) {
 		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: there are 6 places"},
 		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Unassigned{
 			{Key: "g/t5", Reason: balancer.NoInstance}, {Key: "g/t6", Reason: balancer.NoInstance},
-		}}, want: []string{status.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the labels pool=gpu,zone=b"},
+		}}, want: []string{status.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the " +
+			"labels pool=gpu,zone=b"},
 		"a client of the same name": {view: client},
-		"no head-room":              {view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner"},
-		"store away":                {view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable}, say: "heartbeats fail: dial: refused"},
-		"store not read":            {view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer"},
-		"store slow":                {view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s"},
-		"store forgot":              {view: forgot, want: []string{status.ProblemStoreForgot}, say: "below a revision"},
-		"crash loop":                {view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3"},
-		"a few restarts":            {view: young},
-		"failed for good":           {view: ended, want: []string{status.ProblemTaskFailing}, say: "failed after 5 restarts: exit status 5"},
-		"a run failed":              {view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4"},
-		"lists differ":              {view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}}, want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0"},
-		"one name twice":            {view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a"},
+		"no head-room": {
+			view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner",
+		},
+		"store away": {
+			view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable},
+			say: "heartbeats fail: dial: refused",
+		},
+		"store not read": {
+			view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer",
+		},
+		"store slow": {
+			view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s",
+		},
+		"store forgot": {view: forgot, want: []string{status.ProblemStoreForgot}, say: "below a revision"},
+		"crash loop": {
+			view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3",
+		},
+		"a few restarts": {view: young},
+		"failed for good": {view: ended, want: []string{
+			status.ProblemTaskFailing,
+		}, say: "failed after 5 restarts: exit status 5"},
+		"a run failed": {
+			view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4",
+		},
+		"lists differ": {
+			view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}},
+			want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0",
+		},
+		"one name twice": {
+			view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settings(t)
@@ -347,7 +410,9 @@ func TestProblems(t *testing.T) {
 			r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 			r.problems.clear(status.ProblemStoreUnreachable) // as once a store is open
 			r.heartbeats.note(test.took, test.failed)
-			found := problemsOf(r, test.view, &test.report, map[string]time.Duration{"A": time.Second, "B": time.Second})
+			found := problemsOf(
+				r, test.view, &test.report, map[string]time.Duration{"A": time.Second, "B": time.Second},
+			)
 			var reasons []string
 			for reason := range found {
 				reasons = append(reasons, reason)
@@ -366,10 +431,12 @@ func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
 	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 	r.StoreFailed(errors.New("no route to host"))
 	s := r.Board().Snapshot()
-	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != status.ProblemStoreUnreachable || s.Status.Problems[0].Message != "no route to host" {
+	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != status.ProblemStoreUnreachable ||
+		s.Status.Problems[0].Message != "no route to host" {
 		t.Errorf("%+v", s.Status.Problems)
 	}
-	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks) != 7 || s.Status.Groups[1].Unassigned != 6 ||
+	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks) != 7 ||
+		s.Status.Groups[1].Unassigned != 6 ||
 		s.Tasks[0].Reason != status.ProblemStoreUnreachable {
 		t.Errorf("%+v", s.Status)
 	}

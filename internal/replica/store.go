@@ -24,7 +24,9 @@ func StoreKind(uri string) string {
 
 // StoreConfig is what the settings say of the store.
 func StoreConfig(s *config.Settings, log logr.Logger) store.Config {
-	return store.Config{URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, Timeout: s.Lease.Duration / 6, Logger: log}
+	return store.Config{
+		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, Timeout: s.Lease.Duration / 6, Logger: log,
+	}
 }
 
 // Obstructs says whether a process keeps all others from writing to the store that the settings name.
@@ -45,7 +47,10 @@ const (
 
 // WaitForStore opens the store, trying again for as long as limit says while it is unreachable; with limit 0 it tries
 // once. failed is called with each failure and when the next try is.
-func WaitForStore(ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error), failed func(err error, next time.Duration)) (store.Store, error) {
+func WaitForStore(
+	ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error),
+	failed func(err error, next time.Duration),
+) (store.Store, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -83,7 +88,9 @@ func openOnce(ctx context.Context, open func(context.Context) (store.Store, erro
 func storeProblems(db store.Store) []status.Problem {
 	var problems []status.Problem
 	for _, p := range store.Problems(db) {
-		problems = append(problems, status.Problem{Reason: p.Reason, Severity: status.SeverityWarning, Message: p.Message})
+		problems = append(
+			problems, status.Problem{Reason: p.Reason, Severity: status.SeverityWarning, Message: p.Message},
+		)
 	}
 	return problems
 }

@@ -26,12 +26,14 @@ func TestWaitForStore(t *testing.T) {
 		reports int
 		atMost  time.Duration
 	}{
-		"there":                  {limit: time.Minute},
-		"there, no waiting":      {},
-		"away, no waiting":       {errs: []error{away}, want: elect.ErrUnavailable},
-		"away for a while":       {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
-		"away for too long":      {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4, atMost: 2500 * time.Millisecond},
-		"no use in trying again": {limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second},
+		"there":             {limit: time.Minute},
+		"there, no waiting": {},
+		"away, no waiting":  {errs: []error{away}, want: elect.ErrUnavailable},
+		"away for a while":  {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
+		"away for too long": {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4, atMost: 2500 * time.Millisecond},
+		"no use in trying again": {
+			limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +54,10 @@ func TestWaitForStore(t *testing.T) {
 					t.Errorf("got %v, %v", db, err)
 				}
 				if reports != test.reports || time.Since(began) > test.atMost {
-					t.Errorf("told %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports, test.atMost)
+					t.Errorf(
+						"told %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports,
+						test.atMost,
+					)
 				}
 			})
 		})

@@ -35,17 +35,34 @@ func TestEnded(t *testing.T) {
 		all    bool
 		failed int
 	}{
-		"nothing known":         {view: viewOf()},
-		"one runs":              {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "B", false, nil))},
-		"both":                  {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, failed)), all: true, failed: 1},
-		"not released yet":      {view: viewOf(with("g/t1", "B", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
-		"released by a drain":   {view: viewOf(with("g/t1", "", false, succeeded), with("g/t2", "", true, succeeded)), all: true},
-		"paused":                {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", ""), all: true},
-		"paused before its end": {view: viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)), change: wish(record.OverridePause, "g/t1", "")},
-		"to run again": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *cluster.View) {
+		"nothing known": {view: viewOf()},
+		"one runs":      {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "B", false, nil))},
+		"both": {
+			view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, failed)), all: true, failed: 1,
+		},
+		"not released yet": {
+			view: viewOf(with("g/t1", "B", false, succeeded), with("g/t2", "", true, succeeded)), all: true,
+		},
+		"released by a drain": {
+			view: viewOf(with("g/t1", "", false, succeeded), with("g/t2", "", true, succeeded)), all: true,
+		},
+		"paused": {
+			view:   viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)),
+			change: wish(record.OverridePause, "g/t1", ""), all: true,
+		},
+		"paused before its end": {
+			view:   viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)),
+			change: wish(record.OverridePause, "g/t1", ""),
+		},
+		"to run again": {view: viewOf(
+			with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded),
+		), change: func(v *cluster.View) {
 			v.Overrides = append(v.Overrides, record.Override{Kind: record.OverrideRerun, Name: "g/t1", At: 6000})
 		}},
-		"not read yet": {view: viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)), change: func(v *cluster.View) { v.Loaded = false }},
+		"not read yet": {
+			view:   viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)),
+			change: func(v *cluster.View) { v.Loaded = false },
+		},
 	} {
 		if test.change != nil {
 			test.change(test.view)
@@ -56,8 +73,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestRerunRunsOnce holds that a task whose outcome an operator wants forgotten runs once more and is done again. Before,
-// the outcome stayed in the lock: the task was claimed, seen to be done, released and claimed, without end.
+// TestRerunRunsOnce holds that a task whose outcome an operator wants forgotten runs once more and is done again.
+// Before, the outcome stayed in the lock: the task was claimed, seen to be done, released and claimed, without end.
 func TestRerunRunsOnce(t *testing.T) {
 	dir := t.TempDir()
 	ran, path := filepath.Join(dir, "ran"), filepath.Join(dir, "a.yaml")
@@ -94,7 +111,8 @@ groups:
 		for limit := time.Now().Add(time.Minute); ; {
 			changed := r.Board().Changed()
 			content, _ := os.ReadFile(ran) // not there before the first run
-			if strings.Count(string(content), "run") == runs && r.Board().Snapshot().Task("g/job").State == status.Done {
+			if strings.Count(string(content), "run") == runs &&
+				r.Board().Snapshot().Task("g/job").State == status.Done {
 				return
 			}
 			if time.Now().After(limit) {

@@ -165,7 +165,9 @@ func cause(ctx context.Context, err error) error {
 }
 
 // do asks and returns an answer with status 200, or an error.
-func (c *Client) do(ctx context.Context, path string, values url.Values, accept, lastID string) (*http.Response, error) {
+func (c *Client) do(
+	ctx context.Context, path string, values url.Values, accept, lastID string,
+) (*http.Response, error) {
 	u := strings.TrimSuffix(c.BaseURL, "/") + path
 	if len(values) > 0 {
 		u += "?" + values.Encode()

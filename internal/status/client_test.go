@@ -29,7 +29,9 @@ func TestClientReadsAllPages(t *testing.T) {
 	if tasks, err = c.Tasks(ctx, Filter{Limit: MaxLimit + 2}); err != nil || len(tasks) != MaxLimit+2 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
-	if tasks, err = c.Tasks(ctx, Filter{Instance: "b", State: "running", Selector: "team=core", Group: "topics", Q: "0004"}); err != nil || len(tasks) != 1 {
+	if tasks, err = c.Tasks(
+		ctx, Filter{Instance: "b", State: "running", Selector: "team=core", Group: "topics", Q: "0004"},
+	); err != nil || len(tasks) != 1 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
 	if events, err := c.Events(ctx, Filter{Limit: 2}); err != nil || len(events) != 2 || events[0].ID != "3" {
@@ -41,7 +43,8 @@ func TestClientReadsAllPages(t *testing.T) {
 	if s, err := c.Status(ctx); err != nil || s.Groups[0].Tasks != n {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if task, err := c.Task(ctx, "topics", "topic-0001"); err != nil || task.Instance != "b" || !task.OwnedSince.Equal(epoch) {
+	if task, err := c.Task(ctx, "topics", "topic-0001"); err != nil || task.Instance != "b" ||
+		!task.OwnedSince.Equal(epoch) {
 		t.Errorf("%+v, %v", task, err)
 	}
 	if groups, err := c.Groups(ctx, Filter{}); err != nil || len(groups) != 1 {
@@ -65,11 +68,17 @@ func TestClientTellsWhatTheServerSaid(t *testing.T) {
 	if !errors.As(err, &e) || e.Status != 404 || e.Reason != ReasonNotFound || !strings.Contains(err.Error(), "none") {
 		t.Errorf("got %v", err)
 	}
-	proxy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "bad gateway", http.StatusBadGateway) }))
+	proxy := clientOf(t, http.HandlerFunc(func(
+		w http.ResponseWriter, _ *http.Request,
+	) {
+		http.Error(w, "bad gateway", http.StatusBadGateway)
+	}))
 	if _, err := proxy.Status(t.Context()); !errors.As(err, &e) || e.Status != 502 || err.Error() != "bad gateway" {
 		t.Errorf("got %v", err)
 	}
-	page := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
+	page := clientOf(
+		t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }),
+	)
 	if _, err := page.Status(t.Context()); err == nil {
 		t.Error("a page was taken for a status")
 	}
@@ -94,7 +103,9 @@ func TestClientBeginsAListAgainThatGrewTooOld(t *testing.T) {
 
 func TestClientSendsItsToken(t *testing.T) {
 	var got string
-	c := clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
+	c := clientOf(
+		t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }),
+	)
 	c.Token = "secret"
 	if err := c.Livez(t.Context()); err != nil || got != "Bearer secret" {
 		t.Errorf("%q, %v", got, err)

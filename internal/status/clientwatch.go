@@ -29,9 +29,9 @@ type Change[T any] struct {
 	Stale bool // snapshot: the store is unreachable
 }
 
-// WatchStatus calls handle with the status and then with each change of it, until ctx ends, the connection breaks or handle
-// returns an error, which it then returns. A break is an error too; a caller that wants to go on calls again, and begins
-// with a snapshot.
+// WatchStatus calls handle with the status and then with each change of it, until ctx ends, the connection breaks or
+// handle returns an error, which it then returns. A break is an error too; a caller that wants to go on calls again,
+// and begins with a snapshot.
 func (c *Client) WatchStatus(ctx context.Context, handle func(*Status) error) error {
 	return c.watch(ctx, "/api/v1/status", Filter{}, "", func(_, _ string, data []byte) error {
 		var s Status
@@ -62,13 +62,15 @@ func (c *Client) WatchLocks(ctx context.Context, f Filter, handle func(Change[Lo
 	return watchItems(ctx, c, "/api/v1/locks", f, "", handle)
 }
 
-// WatchEvents watches what happens, as [Client.WatchStatus] does. after is the id of the event seen last: those since are
-// sent without a snapshot, if it is still known.
+// WatchEvents watches what happens, as [Client.WatchStatus] does. after is the id of the event seen last: those since
+// are sent without a snapshot, if it is still known.
 func (c *Client) WatchEvents(ctx context.Context, f Filter, after string, handle func(Change[Event]) error) error {
 	return watchItems(ctx, c, "/api/v1/events", f, after, handle)
 }
 
-func watchItems[T any](ctx context.Context, c *Client, path string, f Filter, after string, handle func(Change[T]) error) error {
+func watchItems[T any](
+	ctx context.Context, c *Client, path string, f Filter, after string, handle func(Change[T]) error,
+) error {
 	return c.watch(ctx, path, f, after, func(kind, id string, data []byte) error {
 		change := Change[T]{Kind: ChangeKind(kind), ID: id}
 		var err error
@@ -87,7 +89,9 @@ func watchItems[T any](ctx context.Context, c *Client, path string, f Filter, af
 	})
 }
 
-func (c *Client) watch(ctx context.Context, path string, f Filter, after string, handle func(kind, id string, data []byte) error) error {
+func (c *Client) watch(
+	ctx context.Context, path string, f Filter, after string, handle func(kind, id string, data []byte) error,
+) error {
 	values := f.values()
 	values.Set("watch", "true")
 	watching, stop := context.WithCancelCause(ctx)

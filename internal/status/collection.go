@@ -118,7 +118,8 @@ func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
 }
 
 func sameTask(a, b *Task) bool {
-	return a.State == b.State && a.Instance == b.Instance && a.Session == b.Session && a.FencingToken == b.FencingToken &&
+	return a.State == b.State && a.Instance == b.Instance && a.Session == b.Session &&
+		a.FencingToken == b.FencingToken &&
 		a.Restarts == b.Restarts && a.Reason == b.Reason && a.Message == b.Message && a.LastError == b.LastError &&
 		a.PinnedTo == b.PinnedTo && a.Kind == b.Kind && a.OwnedSince.Equal(b.OwnedSince.Time) &&
 		a.StateSince.Equal(b.StateSince.Time) && a.NextRunAt.Equal(b.NextRunAt.Time) && maps.Equal(a.Labels, b.Labels)
@@ -137,8 +138,8 @@ func sameInt(a, b *int) bool {
 	return *a == *b
 }
 
-// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds: that of a live instance goes up and down all
-// the time and would be the only news of an idle cluster.
+// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds: that of a live instance goes up and down
+// all the time and would be the only news of an idle cluster.
 const ageStep = 5
 
 func sameInstance(a, b *Instance) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its own
-// view: aggregate with max.
+// ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
+// own view: aggregate with max.
 type ClusterCollector struct{ source Source }
 
 // NewClusterCollector returns the collector of that source.
@@ -33,7 +33,9 @@ var (
 	descTasks     = clusterDesc("tasks", "Tasks of the cluster, by state.", "group", "state")
 	descInstances = clusterDesc("instances", "Instances of the cluster, by state.", "state")
 	descFree      = clusterDesc("capacity_free_tasks", "Places that no task takes; +Inf without a cap.", "group")
-	descHeadroom  = clusterDesc("headroom_tasks", "Places left once the largest instance is lost; +Inf without a cap.", "group")
+	descHeadroom  = clusterDesc(
+		"headroom_tasks", "Places left once the largest instance is lost; +Inf without a cap.", "group",
+	)
 	descImbalance = clusterDesc("imbalance_tasks", "Most tasks owned by a live instance less the fewest.", "group")
 	descProblems  = clusterDesc("problems", "Problems there are now, by reason.", "reason")
 )
@@ -45,8 +47,8 @@ func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can distinguish
-// none from unknown.
+// Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can
+// distinguish none from unknown.
 func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.source.Snapshot()
 	if s == nil {

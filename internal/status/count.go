@@ -69,7 +69,8 @@ func (g *Group) Measure(places []Place) {
 
 // Place is what one live instance offers a group.
 type Place struct {
-	Cap   int // most tasks of the group that it may own, its maxTasks less what it owns elsewhere included; below 0: no limit
+	// most tasks of the group that it may own, its maxTasks less what it owns elsewhere included; below 0: no limit
+	Cap   int
 	Owned int // tasks of the group that it owns
 }
 

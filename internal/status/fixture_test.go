@@ -19,8 +19,9 @@ func sample(n int) *Snapshot {
 		Store:  Store{Kind: "sqlite", Reachable: true},
 		Groups: []Group{{Name: "topics", Cap: new(20)}},
 		Problems: []Problem{{
-			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has free capacity", Group: "topics",
-			Task: fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},
+			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has free capacity",
+			Group: "topics",
+			Task:  fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},
 		}},
 	}}
 	group := &s.Status.Groups[0]
@@ -39,7 +40,8 @@ func sample(n int) *Snapshot {
 		group.Count(t.State)
 		s.Tasks = append(s.Tasks, t)
 		s.Locks = append(s.Locks, Lock{
-			Key: t.Key, Group: t.Group, Name: t.Name, Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken,
+			Key: t.Key, Group: t.Group, Name: t.Name, Instance: t.Instance, Session: t.Session,
+			FencingToken: t.FencingToken,
 		})
 	}
 	var places []Place

@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// FuzzRequest: whatever a request for a list asks, in its query or in the id of the event it goes on from, the answer is a list, a
-// stream or a problem that names what is wrong; and a list may be continued with the token it gave.
+// FuzzRequest: whatever a request for a list asks, in its query or in the id of the event it goes on from, the answer
+// is a list, a stream or a problem that names what is wrong; and a list may be continued with the token it gave.
 func FuzzRequest(f *testing.F) {
 	for _, query := range []string{
-		"", "limit=2", "limit=0&state=x&oops=1", "selector=team%20in%20(core,edge),!zone", "selector=a%20b", "continue=zzz", "watch=true", "watch=true&continue=eyJrIjoiYSJ9",
-		"q=TOPIC&group=topics&group=x&instance=a", "since=10m", "since=2026-01-02T03:04:05Z", "since=-5m", "state=running,unassigned", "limit=2&limit=3", "limit=1",
+		"", "limit=2", "limit=0&state=x&oops=1", "selector=team%20in%20(core,edge),!zone", "selector=a%20b",
+		"continue=zzz", "watch=true", "watch=true&continue=eyJrIjoiYSJ9",
+		"q=TOPIC&group=topics&group=x&instance=a", "since=10m", "since=2026-01-02T03:04:05Z", "since=-5m",
+		"state=running,unassigned", "limit=2&limit=3", "limit=1",
 		"a=%zz", "limit=99999999999999999999", "watch=1&state=running", "tail=0", "tail=5", "continue=e30",
 	} {
 		for _, list := range lists {
@@ -42,13 +44,15 @@ func FuzzRequest(f *testing.F) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
 		switch {
-		case w.Code == http.StatusOK && strings.HasPrefix(path, "/api/v1/") && w.Header().Get("Content-Type") == "application/json":
+		case w.Code == http.StatusOK && strings.HasPrefix(path, "/api/v1/") &&
+			w.Header().Get("Content-Type") == "application/json":
 			continues(t, h, path, query, w)
 		case w.Code >= 500 && w.Code != http.StatusServiceUnavailable: // the owner of a log may have no address
 			t.Fatalf("%s?%s: %d %s", path, query, w.Code, w.Body)
 		case w.Code >= 400:
 			var e Error
-			if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Reason == "" || e.Detail == "" || e.Status != w.Code {
+			if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Reason == "" || e.Detail == "" ||
+				e.Status != w.Code {
 				t.Fatalf("%s?%s: %d %s", path, query, w.Code, w.Body)
 			}
 			for _, field := range e.Errors {
@@ -61,7 +65,8 @@ func FuzzRequest(f *testing.F) {
 }
 
 var lists = []string{
-	"/api/v1/status", "/api/v1/groups", "/api/v1/tasks", "/api/v1/instances", "/api/v1/locks", "/api/v1/events", "/api/v1/tasks/topics/topic-0001/logs",
+	"/api/v1/status", "/api/v1/groups", "/api/v1/tasks", "/api/v1/instances", "/api/v1/locks", "/api/v1/events",
+	"/api/v1/tasks/topics/topic-0001/logs",
 }
 
 // watches says whether the query asks for a stream, or may.
@@ -85,17 +90,20 @@ func continues(t *testing.T, h http.Handler, path, query string, w *httptest.Res
 	}
 	values.Set("continue", page.Continue)
 	next := httptest.NewRecorder()
-	h.ServeHTTP(next, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"?"+values.Encode(), http.NoBody))
+	h.ServeHTTP(
+		next, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"?"+values.Encode(), http.NoBody),
+	)
 	if next.Code != http.StatusOK {
 		t.Fatalf("%s?%s: its own token: %d %s", path, query, next.Code, next.Body)
 	}
 }
 
-// FuzzSelector: a selector is refused with what is wrong with it, or means the same however it is written with blanks, and each part
-// of it narrows.
+// FuzzSelector: a selector is refused with what is wrong with it, or means the same however it is written with blanks,
+// and each part of it narrows.
 func FuzzSelector(f *testing.F) {
 	for _, text := range []string{
-		"", "team=core", "team = core , tier=1", "team!=edge", "team in (edge, core),tier=1", "zone notin (b)", "team in(core)", "!zone", "a b", ",", "a in b", "a in ((b))", "=", "!",
+		"", "team=core", "team = core , tier=1", "team!=edge", "team in (edge, core),tier=1", "zone notin (b)",
+		"team in(core)", "!zone", "a b", ",", "a in b", "a in ((b))", "=", "!",
 		"a==b", "a in ()", "a\u00a0in (b)", ")(", "a=b)", "(a,b)",
 	} {
 		f.Add(text, "team", "core")

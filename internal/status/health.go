@@ -23,7 +23,8 @@ func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
 	return nil
 }
 
-// readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change it.
+// readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change
+// it.
 func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
 	ready := h.ready
 	if ready == nil {

@@ -91,8 +91,8 @@ func (s *Snapshot) Task(key string) *Task {
 	return &s.Tasks[i]
 }
 
-// Instance is the one with that name, nil when there is none. Of several sessions it is the one that takes part most, and of
-// those the newest.
+// Instance is the one with that name, nil when there is none. Of several sessions it is the one that takes part most,
+// and of those the newest.
 func (s *Snapshot) Instance(name string) *Instance {
 	var best *Instance
 	for i := range s.Instances {

@@ -56,7 +56,9 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	}
 	owner := snapshot.session(t)
 	if owner == nil || owner.Address == "" {
-		return unavailable(ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key)
+		return unavailable(
+			ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key,
+		)
 	}
 	text, err := l.peers.output(r.Context(), owner.Address, t, tail)
 	if err != nil {

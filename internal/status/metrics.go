@@ -66,8 +66,10 @@ func NewMetrics(perTask bool) *Metrics {
 	return &Metrics{
 		perTask: perTask,
 		keys: keyMetrics{
-			owned:    gauges("owned_tasks", "Tasks that this replica owns.", "group"),
-			limit:    gauges("owned_tasks_limit", "Most tasks that this replica may own: its cap, +Inf without one.", "group"),
+			owned: gauges("owned_tasks", "Tasks that this replica owns.", "group"),
+			limit: gauges(
+				"owned_tasks_limit", "Most tasks that this replica may own: its cap, +Inf without one.", "group",
+			),
 			claims:   counters("claims_total", "Claims of keys, by how they ended.", "group", "result"),
 			releases: counters("releases_total", "Keys released, by why.", "group", "reason"),
 			moves:    counters("moves_total", "Keys that came to this replica, by why.", "group", "reason"),
@@ -75,7 +77,9 @@ func NewMetrics(perTask bool) *Metrics {
 				"From the last heartbeat of a dead owner to running here.", leaseBuckets, "group"),
 			handover: histograms("handover_duration_seconds",
 				"From the end of a run on a live replica to running here.", leaseBuckets, "group"),
-			reconcile: histogram("reconcile_duration_seconds", "Time that comparing plan and reality took.", fastBuckets),
+			reconcile: histogram(
+				"reconcile_duration_seconds", "Time that comparing plan and reality took.", fastBuckets,
+			),
 		},
 		store: storeMetrics{
 			heartbeat: histogram("heartbeat_duration_seconds", "Time that heartbeats took.", fastBuckets),
@@ -90,7 +94,9 @@ func NewMetrics(perTask bool) *Metrics {
 			duration: histograms("task_run_duration_seconds", "Time that runs of tasks took.", runBuckets, task...),
 		},
 		program: programMetrics{
-			reloadOK: gauge("config_last_reload_successful", "Whether the last reload of the configuration was accepted."),
+			reloadOK: gauge(
+				"config_last_reload_successful", "Whether the last reload of the configuration was accepted.",
+			),
 			reloadSuccess: gauge("config_last_reload_success_timestamp_seconds",
 				"When the configuration was last loaded with success."),
 			config: gauges("config_info", "The configuration that holds; the value is 1.", "hash"),

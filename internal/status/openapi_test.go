@@ -55,7 +55,8 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 				inPath = append(inPath, "{"+p.Name+"}")
 			}
 		}
-		if strings.Count(path, "{") != len(inPath) || slices.ContainsFunc(inPath, func(p string) bool { return !strings.Contains(path, p) }) {
+		if strings.Count(path, "{") != len(inPath) ||
+			slices.ContainsFunc(inPath, func(p string) bool { return !strings.Contains(path, p) }) {
 			t.Errorf("%s: path parameters %v", path, inPath)
 		}
 	}
@@ -81,9 +82,11 @@ func TestParametersAreThoseThatListsTake(t *testing.T) {
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	doc := readOpenAPI(t)
 	types := map[string]any{
-		"Status": Status{}, "Store": Store{}, "Group": Group{}, "Problem": Problem{}, "Task": Task{}, "Instance": Instance{},
-		"Lock": Lock{}, "Event": Event{}, "Error": Error{}, "FieldError": FieldError{},
-		"TaskList": List[Task]{}, "GroupList": List[Group]{}, "InstanceList": List[Instance]{}, "LockList": List[Lock]{},
+		"Status": Status{}, "Store": Store{}, "Group": Group{}, "Problem": Problem{}, "Task": Task{},
+		"Instance": Instance{},
+		"Lock":     Lock{}, "Event": Event{}, "Error": Error{}, "FieldError": FieldError{},
+		"TaskList": List[Task]{}, "GroupList": List[Group]{}, "InstanceList": List[Instance]{},
+		"LockList":  List[Lock]{},
 		"EventList": List[Event]{},
 	}
 	if len(types) != len(doc.Components.Schemas) {
@@ -127,7 +130,8 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	store.add("1")
 	h := New(Config{Source: boardWith(sample(3)), Events: store})
 	for path, name := range map[string]string{
-		"/api/v1/status": "Status", "/api/v1/tasks": "TaskList", "/api/v1/groups": "GroupList", "/api/v1/events": "EventList",
+		"/api/v1/status": "Status", "/api/v1/tasks": "TaskList", "/api/v1/groups": "GroupList",
+		"/api/v1/events":    "EventList",
 		"/api/v1/instances": "InstanceList", "/api/v1/locks": "LockList", "/api/v1/instances/a": "Instance",
 		"/api/v1/tasks/topics/topic-0001": "Task", "/nowhere": "Error", "/api/v1/tasks?limit=0": "Error",
 	} {

@@ -39,7 +39,8 @@ const (
 func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
-		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing, ProblemStopStuck,
+		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
+		ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 	}
 }

@@ -18,9 +18,11 @@ var errClosing = errors.New("the server is closing")
 
 type closingKey struct{}
 
-// Serve answers requests on the listener until ctx ends; then it ends streams, lets the rest finish for up to grace, and
-// returns nil. It closes the listener. For TLS the listener is one of package tls.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, grace time.Duration, logger logr.Logger) error {
+// Serve answers requests on the listener until ctx ends; then it ends streams, lets the rest finish for up to grace,
+// and returns nil. It closes the listener. For TLS the listener is one of package tls.
+func Serve(
+	ctx context.Context, listener net.Listener, handler http.Handler, grace time.Duration, logger logr.Logger,
+) error {
 	closing, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	srv := &http.Server{

@@ -146,7 +146,9 @@ func shielded(next http.Handler, logger logr.Logger) http.Handler {
 				panic(v)
 			}
 			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
-			problem(http.StatusInternalServerError, "Internal", "this request could not be answered; see the log").write(w)
+			problem(
+				http.StatusInternalServerError, "Internal", "this request could not be answered; see the log",
+			).write(w)
 		}()
 		next.ServeHTTP(w, r)
 	})

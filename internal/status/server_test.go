@@ -163,7 +163,8 @@ func TestBeforeTheFirstSnapshot(t *testing.T) {
 	h := New(Config{Source: &Board{}})
 	for path, want := range map[string]int{
 		"/": 200, "/livez": 200, "/metrics": 200, "/openapi.json": 200,
-		"/readyz": 503, "/api/v1/status": 503, "/api/v1/tasks": 503, "/api/v1/tasks/a/b": 503, "/api/v1/instances/a": 503,
+		"/readyz": 503, "/api/v1/status": 503, "/api/v1/tasks": 503, "/api/v1/tasks/a/b": 503,
+		"/api/v1/instances/a": 503,
 	} {
 		w := get(t, h, path)
 		if w.Code != want {
@@ -222,7 +223,9 @@ func TestAPanicIsAnAnswer(t *testing.T) {
 func TestPageRunsOnlyItself(t *testing.T) {
 	w := get(t, New(Config{Source: boardWith(sample(1))}), "/")
 	policy := w.Header().Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "connect-src 'self'", hashOf(w.Body.String(), "script"), hashOf(w.Body.String(), "style")} {
+	for _, want := range []string{"default-src 'none'", "connect-src 'self'", hashOf(
+		w.Body.String(), "script",
+	), hashOf(w.Body.String(), "style")} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("%s is not in %s", want, policy)
 		}
@@ -249,7 +252,9 @@ func (f fakeLogs) Tail(key string, n int) ([]string, bool) {
 func TestLogsComeFromTheOwner(t *testing.T) {
 	owner := sample(9)
 	owner.Status.Instance = "c"
-	there := httptest.NewServer(New(Config{Source: boardWith(owner), Logs: fakeLogs{"topics/topic-0002": {"x", "y", "z"}}}))
+	there := httptest.NewServer(
+		New(Config{Source: boardWith(owner), Logs: fakeLogs{"topics/topic-0002": {"x", "y", "z"}}}),
+	)
 	defer there.Close()
 
 	s := sample(9)
@@ -281,7 +286,9 @@ func TestRequestsAreForwardedOnce(t *testing.T) {
 	s := sample(9)
 	asked := 0
 	var h http.Handler
-	loop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; h.ServeHTTP(w, r) }))
+	loop := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; h.ServeHTTP(w, r) }),
+	)
 	defer loop.Close()
 	s.Instances[2].Address = loop.URL
 	h = New(Config{Source: boardWith(s)})

@@ -64,7 +64,8 @@ func TestLongListsAreWrittenInChunks(t *testing.T) {
 		s.Status.Problems = append(s.Status.Problems, s.Status.Problems[0])
 	}
 	for _, path := range []string{
-		"/api/v1/tasks?watch=true", "/api/v1/locks?watch=true", "/api/v1/status?watch=true", "/api/v1/tasks?limit=5000", "/api/v1/status",
+		"/api/v1/tasks?watch=true", "/api/v1/locks?watch=true", "/api/v1/status?watch=true", "/api/v1/tasks?limit=5000",
+		"/api/v1/status",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := New(Config{Source: boardWith(s)})
@@ -126,7 +127,9 @@ func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/tasks?watch=true", http.NoBody))
+				h.ServeHTTP(
+					out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/tasks?watch=true", http.NoBody),
+				)
 			}()
 			synctest.Wait()
 			return done, cancel
@@ -252,7 +255,9 @@ func TestEventsThatMayBeMissing(t *testing.T) {
 		out, done := newTape(), make(chan struct{})
 		go func() {
 			defer close(done)
-			h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events?watch=true", http.NoBody))
+			h.ServeHTTP(
+				out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events?watch=true", http.NoBody),
+			)
 		}()
 		synctest.Wait()
 		expect(t, out.take(), `snapshot {"items":[],"continue":"","stale":true}`)

@@ -175,8 +175,8 @@ type Event struct {
 	Message      string `json:"message"`
 }
 
-// List is a page of a list. Continue is opaque, and empty on the last page. A page may hold fewer items than asked for, or
-// none, and yet be continued. Stale says that the store is unreachable and this is how it was last seen.
+// List is a page of a list. Continue is opaque, and empty on the last page. A page may hold fewer items than asked for,
+// or none, and yet be continued. Stale says that the store is unreachable and this is how it was last seen.
 type List[T any] struct {
 	Items    []T    `json:"items"`
 	Continue string `json:"continue"`

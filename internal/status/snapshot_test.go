@@ -17,7 +17,10 @@ func TestJSONIsTheContract(t *testing.T) {
 		"empty status": {Status{}, `{"cluster":"","instance":"","version":"","observedAt":null,"stale":false,"ready":false,` +
 			`"draining":false,"store":{"kind":"","reachable":false,"error":""},"groups":[],"problems":[]}`},
 		"group": {
-			Group{Name: "topics", Cap: new(20), Tasks: 100, Running: 98, Starting: 1, Unassigned: 1, Capacity: new(200), Headroom: new(80), Imbalance: 1},
+			Group{
+				Name: "topics", Cap: new(20), Tasks: 100, Running: 98, Starting: 1, Unassigned: 1, Capacity: new(200),
+				Headroom: new(80), Imbalance: 1,
+			},
 			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,"unassigned":1,` +
 				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1}`,
 		},
@@ -33,7 +36,9 @@ func TestJSONIsTheContract(t *testing.T) {
 				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,"lastError":"","nextRunAt":null,"pinnedTo":""}],"continue":"","stale":false}`,
 		},
 		"instances": {
-			List[Instance]{Items: []Instance{{Name: "a", State: Live, HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": 20}}}},
+			List[Instance]{
+				Items: []Instance{{Name: "a", State: Live, HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": 20}}},
+			},
 			`{"items":[{"name":"a","session":"","state":"live","zone":"","labels":{},"version":"","revision":"","address":"","startedAt":null,` +
 				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{}}],"continue":"","stale":false}`,
 		},
@@ -107,10 +112,14 @@ func TestRoom(t *testing.T) {
 		capacity, headroom *int
 		imbalance          int
 	}{
-		"ten of twenty":    {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), new(200), new(80), 0},
-		"to the brim":      {Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, new(80), new(-40), 0},
-		"largest is lost":  {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, new(40), new(5), 1},
-		"paused wait not":  {Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, new(10), new(4), 1},
+		"ten of twenty": {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), new(200), new(80), 0},
+		"to the brim": {
+			Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, new(80), new(-40), 0,
+		},
+		"largest is lost": {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, new(40), new(5), 1},
+		"paused wait not": {
+			Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, new(10), new(4), 1,
+		},
 		"no cap":           {Group{Running: 5}, []Place{{-1, 5}, {20, 0}}, nil, nil, 5},
 		"no one, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
 		"no one, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},

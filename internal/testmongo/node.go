@@ -89,7 +89,8 @@ func (n *Node) frozen() bool {
 // Cont lets a stopped process go on.
 func (n *Node) Cont() error { return n.signal(syscall.SIGCONT) }
 
-// Restart kills the process, if it runs, and starts it again on the same data and port. It returns once it takes connections.
+// Restart kills the process, if it runs, and starts it again on the same data and port. It returns once it takes
+// connections.
 func (n *Node) Restart(ctx context.Context) error {
 	if err := n.Kill(); err != nil {
 		return err

@@ -13,14 +13,15 @@ type Options struct {
 	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
 	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
 	Own bool
-	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty: 127.0.0.1.
-	// Anyone who reaches it can read and write, so it is for networks that no one else is in.
+	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty:
+	// 127.0.0.1. Anyone who reaches it can read and write, so it is for networks that no one else is in.
 	Host string
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string
 	// Args are further arguments of each mongod, such as --auth.
 	Args []string
-	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and URIAs.
+	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and
+	// URIAs.
 	Auth bool
 }
 

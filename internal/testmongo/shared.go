@@ -24,8 +24,8 @@ var shared struct {
 	err     error
 }
 
-// Main runs a package's tests and then stops the shared set, if one was started; it returns the exit status. When tests have
-// failed, it leaves the logs of the set and says where they are.
+// Main runs a package's tests and then stops the shared set, if one was started; it returns the exit status. When tests
+// have failed, it leaves the logs of the set and says where they are.
 func Main(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
@@ -42,8 +42,9 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Shared returns the URI of the test process's own replica set, with a fresh database in it. The database is dropped at the end
-// of the test. Tests that set fail points or stop nodes start a set of their own, or do not run in parallel with others.
+// Shared returns the URI of the test process's own replica set, with a fresh database in it. The database is dropped at
+// the end of the test. Tests that set fail points or stop nodes start a set of their own, or do not run in parallel
+// with others.
 func Shared(tb testing.TB) string {
 	tb.Helper()
 	rs := SharedSet(tb)
@@ -58,8 +59,8 @@ func Shared(tb testing.TB) string {
 	return WithDatabase(rs.URI(), name)
 }
 
-// SharedSet returns the test process's own replica set, started when the first test asks for it. It fails the test when there is
-// none.
+// SharedSet returns the test process's own replica set, started when the first test asks for it. It fails the test when
+// there is none.
 func SharedSet(tb testing.TB) *ReplicaSet {
 	tb.Helper()
 	shared.Lock()

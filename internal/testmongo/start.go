@@ -18,8 +18,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// ErrExternal says that what was asked needs processes of one's own, and the server is that of SHARDCTL_TEST_MONGODB_URI. Use
-// Options.Own.
+// ErrExternal says that what was asked needs processes of one's own, and the server is that of
+// SHARDCTL_TEST_MONGODB_URI. Use Options.Own.
 var ErrExternal = errors.New("the server of " + EnvURI + " is not this test's own")
 
 // replicaSetName is the name of every set this package starts.
@@ -47,8 +47,8 @@ type ReplicaSet struct {
 	closed  bool
 }
 
-// Start starts a MongoDB and returns once it has a primary and all its nodes are in sync. It takes about two seconds, and
-// longer when the server has to be fetched first. The error wraps [ErrNoServer] when there is nothing to start.
+// Start starts a MongoDB and returns once it has a primary and all its nodes are in sync. It takes about two seconds,
+// and longer when the server has to be fetched first. The error wraps [ErrNoServer] when there is nothing to start.
 func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 	if opts.Nodes == 0 {
 		opts.Nodes = 3
@@ -81,7 +81,10 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 		return nil, err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	rs := &ReplicaSet{opts: opts, spawner: newSpawner(), dir: dir, unlock: unlock, life: life, end: end, clients: map[string]*mongo.Client{}}
+	rs := &ReplicaSet{
+		opts: opts, spawner: newSpawner(), dir: dir, unlock: unlock, life: life, end: end,
+		clients: map[string]*mongo.Client{},
+	}
 	defer func() { //nolint:contextcheck // cleaning up goes on when ctx has ended
 		if err != nil {
 			err = fmt.Errorf("%w%s", err, rs.LogTail(5))
@@ -116,11 +119,14 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 	return rs, rs.makeRoot(ctx)
 }
 
-// initiate makes the nodes a replica set with an election time-out of a second, and waits until each is primary or secondary.
+// initiate makes the nodes a replica set with an election time-out of a second, and waits until each is primary or
+// secondary.
 func (rs *ReplicaSet) initiate(ctx context.Context) error {
 	members := bson.A{}
 	for i, n := range rs.nodes {
-		members = append(members, bson.M{"_id": i, "host": n.Addr(), "arbiterOnly": i >= len(rs.nodes)-rs.opts.Arbiters})
+		members = append(
+			members, bson.M{"_id": i, "host": n.Addr(), "arbiterOnly": i >= len(rs.nodes)-rs.opts.Arbiters},
+		)
 	}
 	config := bson.M{
 		"_id": replicaSetName, "members": members,
@@ -186,7 +192,8 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 	return os.RemoveAll(rs.dir)
 }
 
-// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then Start tries again.
+// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then
+// Start tries again.
 func freePorts(ctx context.Context, host string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
@@ -215,8 +222,8 @@ func newDir(ctx context.Context) (dir string, unlock func(), err error) {
 
 const dirPrefix = "shardctl-mongo-"
 
-// removeStale removes what sets of killed processes left behind: 300 MB of journals each. A directory whose lock is free
-// has no owner, once it is older than a moment.
+// removeStale removes what sets of killed processes left behind: 300 MB of journals each. A directory whose lock is
+// free has no owner, once it is older than a moment.
 func removeStale(ctx context.Context) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {

@@ -177,7 +177,8 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 	t.Log(err)
 }
 
-// TestLockFileAdmitsOne stands for several test processes that fetch at once: flock works between open files, not processes.
+// TestLockFileAdmitsOne stands for several test processes that fetch at once: flock works between open files, not
+// processes.
 func TestLockFileAdmitsOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var inside, most int

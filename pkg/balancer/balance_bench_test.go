@@ -71,7 +71,9 @@ func benchInput(groups, total, members int) Input {
 		in.Groups = append(in.Groups, Group{Name: name, Keys: makeKeys(name, total/groups)})
 	}
 	for i := range members {
-		in.Members = append(in.Members, Member{ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i), Caps: caps})
+		in.Members = append(in.Members, Member{
+			ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i), Caps: caps,
+		})
 	}
 	return in
 }

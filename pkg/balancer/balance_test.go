@@ -41,9 +41,18 @@ func TestMembershipMovesTheMinimum(t *testing.T) {
 		change        func(*Input)
 		moves         int
 	}{
-		{"5 to 6, 100 keys", 5, 100, func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 16},
-		{"4 to 5, 100 keys", 4, 100, func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 20},
-		{"9 to 10, 1000 keys", 9, 1000, func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 100},
+		{
+			"5 to 6, 100 keys", 5, 100,
+			func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 16,
+		},
+		{
+			"4 to 5, 100 keys", 4, 100,
+			func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 20,
+		},
+		{
+			"9 to 10, 1000 keys", 9, 1000,
+			func(in *Input) { in.Members = append(in.Members, Member{ID: "new", Name: "new"}) }, 100,
+		},
 		{"one of 5 dies", 5, 100, func(in *Input) { in.Members = in.Members[1:] }, 20},
 		{"one of 5 drains", 5, 100, func(in *Input) { in.Members[2].Draining = true }, 20},
 		{"nothing", 5, 103, func(*Input) {}, 0},
@@ -99,10 +108,19 @@ func TestUnassignedSaysWhy(t *testing.T) {
 		{"cap below 0", Member{Caps: map[string]int{"g": -1}}, Group{Keys: one(Key{})}, NoCapacity, false},
 		{"selector", Member{}, Group{Selector: gpu, Keys: one(Key{})}, NoInstance, false},
 		{"selector met", Member{Labels: gpu}, Group{Selector: gpu, Keys: one(Key{})}, "", true},
-		{"selector, strict pin", Member{Name: "a"}, Group{Selector: gpu, Keys: one(Key{Pin: "a", Strict: true})}, NoInstance, false},
+		{
+			"selector, strict pin", Member{Name: "a"}, Group{Selector: gpu, Keys: one(Key{Pin: "a", Strict: true})},
+			NoInstance, false,
+		},
 		{"draining", Member{Draining: true}, Group{Keys: one(Key{})}, NoInstance, false},
-		{"strict pin elsewhere", Member{Name: "a"}, Group{Keys: one(Key{Pin: "b", Strict: true})}, PinUnavailable, false},
-		{"strict pin to a full one", Member{Name: "a", Caps: map[string]int{"g": 0}}, Group{Keys: one(Key{Pin: "a", Strict: true})}, PinUnavailable, false},
+		{
+			"strict pin elsewhere", Member{Name: "a"}, Group{Keys: one(Key{Pin: "b", Strict: true})}, PinUnavailable,
+			false,
+		},
+		{
+			"strict pin to a full one", Member{Name: "a", Caps: map[string]int{"g": 0}},
+			Group{Keys: one(Key{Pin: "a", Strict: true})}, PinUnavailable, false,
+		},
 		{"strict zone", Member{Zone: "x"}, Group{Keys: one(Key{Pin: "zone=y", Strict: true})}, PinUnavailable, false},
 		{"malformed pattern", Member{Name: "a"}, Group{Keys: one(Key{Pin: "[", Strict: true})}, PinUnavailable, false},
 		{"malformed pattern as a preference", Member{Name: "a"}, Group{Keys: one(Key{Pin: "["})}, "", true},
@@ -128,7 +146,9 @@ func TestUnassignedSaysWhy(t *testing.T) {
 
 func TestReasonsOfMoves(t *testing.T) {
 	members := func() []Member {
-		return []Member{{ID: "a", Name: "a", Revision: "r1", Opened: 1}, {ID: "b", Name: "b", Revision: "r2", Opened: 2}}
+		return []Member{
+			{ID: "a", Name: "a", Revision: "r1", Opened: 1}, {ID: "b", Name: "b", Revision: "r2", Opened: 2},
+		}
 	}
 	for _, tc := range []struct {
 		name   string
@@ -142,7 +162,10 @@ func TestReasonsOfMoves(t *testing.T) {
 		{"orphan", func(in *Input) { in.Groups[0].Keys[1].Owner = "gone" }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := Input{Members: members(), Groups: []Group{{Name: "g", Keys: []Key{{Key: "g/1", Owner: "a"}, {Key: "g/2", Owner: "a"}}}}}
+			in := Input{
+				Members: members(),
+				Groups:  []Group{{Name: "g", Keys: []Key{{Key: "g/1", Owner: "a"}, {Key: "g/2", Owner: "a"}}}},
+			}
 			tc.change(&in)
 			moves := movesOf(in, Balance(in))
 			if len(moves) == 0 || moves[0].Reason != tc.want || moves[0].To != "b" {
@@ -199,7 +222,8 @@ func TestStats(t *testing.T) {
 	} {
 		in := Input{Members: tc.members, Groups: []Group{{Name: "g", Keys: makeKeys("g", 50)}}}
 		s := Balance(in).Groups[0].Stats
-		if number(s.Capacity) != tc.capacity || number(s.Headroom) != tc.headroom || s.Imbalance != tc.imbalance || s.LeftOver() != tc.left {
+		if number(s.Capacity) != tc.capacity || number(s.Headroom) != tc.headroom || s.Imbalance != tc.imbalance ||
+			s.LeftOver() != tc.left {
 			t.Errorf("%d members: capacity %s, headroom %s, imbalance %d, left over %d; want %+v",
 				len(tc.members), number(s.Capacity), number(s.Headroom), s.Imbalance, s.LeftOver(), tc)
 		}
@@ -268,7 +292,10 @@ func TestStrictPinsThatOverlapMoveAside(t *testing.T) {
 	// The first pattern's key goes to m0 by itself; only then does the second find nothing.
 	capped := func(n int) map[string]int { return map[string]int{"g": n} }
 	in := Input{
-		Members: []Member{{ID: "m0", Name: "m0", Caps: capped(1)}, {ID: "m1", Name: "m1", Caps: capped(1)}, {ID: "m2", Name: "m2", Caps: capped(0)}},
+		Members: []Member{
+			{ID: "m0", Name: "m0", Caps: capped(1)}, {ID: "m1", Name: "m1", Caps: capped(1)},
+			{ID: "m2", Name: "m2", Caps: capped(0)},
+		},
 		Groups: []Group{{Name: "g", Keys: []Key{
 			{Key: "g/1", Pin: "m[01]", Strict: true},
 			{Key: "g/2", Pin: "m[02]", Strict: true},

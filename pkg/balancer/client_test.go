@@ -13,10 +13,14 @@ import (
 // differs from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
 func TestClientsTakeNoPart(t *testing.T) {
 	member := func(id string, lists map[string]string) cluster.Session {
-		return cluster.Session{ID: id, State: record.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists}}
+		return cluster.Session{
+			ID: id, State: record.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists},
+		}
 	}
 	now := time.UnixMilli(1_000_000)
-	declared := Declared{Revision: 1, Groups: []DeclaredGroup{{Name: "g", Hash: "1", Keys: []DeclaredKey{{Key: "g/1"}, {Key: "g/2"}}}}}
+	declared := Declared{
+		Revision: 1, Groups: []DeclaredGroup{{Name: "g", Hash: "1", Keys: []DeclaredKey{{Key: "g/1"}, {Key: "g/2"}}}},
+	}
 	view := &cluster.View{
 		Session: "a", Instance: "a", Open: true, Loaded: true, Outage: -1,
 		Sessions: []cluster.Session{member("a", map[string]string{"g": "1"})},

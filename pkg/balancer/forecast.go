@@ -36,8 +36,8 @@ type GroupForecast struct {
 // Share is how a group's keys are shared out at one moment.
 type Share struct {
 	Instances []InstanceShare `json:"instances"` // those that may own keys of the group, in order of names
-	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and Headroom
-	// what would be free if the largest of these members were lost as well. Null: no limit.
+	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and
+	// Headroom what would be free if the largest of these members were lost as well. Null: no limit.
 	Capacity *int `json:"capacity"`
 	Free     *int `json:"free"`
 	Headroom *int `json:"headroom"`
@@ -59,9 +59,9 @@ type UnassignedTask struct {
 	Reason string    `json:"reason"`
 }
 
-// Simulate says who would own what with these members, and what happens when lose of them, those with the most keys, are
-// lost at once. Owners in groups are left out of account: the forecast begins with an empty cluster. Members that are
-// alike are made by [Replicas].
+// Simulate says who would own what with these members, and what happens when lose of them, those with the most keys,
+// are lost at once. Owners in groups are left out of account: the forecast begins with an empty cluster. Members that
+// are alike are made by [Replicas].
 func Simulate(groups []Group, members []Member, lose int) Forecast {
 	in := Input{Groups: make([]Group, len(groups)), Members: members}
 	for i, g := range groups {

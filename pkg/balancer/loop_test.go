@@ -332,7 +332,9 @@ func TestRemovedKeysAreGivenUpAndDifferencesKept(t *testing.T) {
 		c.eventually(5*time.Second, "5 each", c.even(2, 10))
 		redeclare := func(r *replica, keys int) {
 			d := list(keys)
-			if err := r.elector.Cluster().SetMember(t.Context(), elect.Member{ListHashes: map[string]string{"g": d.Groups[0].Hash}}); err != nil {
+			if err := r.elector.Cluster().SetMember(
+				t.Context(), elect.Member{ListHashes: map[string]string{"g": d.Groups[0].Hash}},
+			); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.loop.Declare(t.Context(), d); err != nil {

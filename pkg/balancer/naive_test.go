@@ -227,7 +227,9 @@ func drawGroup(t *rapid.T, d drawing, i, members int) Group {
 			k.Weight = rapid.IntRange(1, 20).Draw(t, "weight")
 		}
 		if d.pins && rapid.Bool().Draw(t, "pinned") {
-			k.Pin = rapid.SampledFrom([]string{"m0", "m1", "m3", "zone=z0", "zone=z1", "m[0-2]", "m[1-4]"}).Draw(t, "pin")
+			k.Pin = rapid.SampledFrom(
+				[]string{"m0", "m1", "m3", "zone=z0", "zone=z1", "m[0-2]", "m[1-4]"},
+			).Draw(t, "pin")
 			k.Strict = d.strictOnly || rapid.Bool().Draw(t, "strict")
 		}
 		k.Settled = d.settled && rapid.IntRange(0, 3).Draw(t, "settled") == 0

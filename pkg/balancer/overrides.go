@@ -15,7 +15,9 @@ type overrides struct {
 }
 
 func overridesOf(v *cluster.View) overrides {
-	o := overrides{map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]record.Override{}, map[elect.Key]record.Override{}}
+	o := overrides{
+		map[string]bool{}, map[elect.Key]bool{}, map[elect.Key]record.Override{}, map[elect.Key]record.Override{},
+	}
 	for _, asked := range v.Overrides {
 		switch asked.Kind {
 		case record.OverrideDrain:

@@ -74,9 +74,11 @@ func TestLimitsAreNeverPassed(t *testing.T) {
 
 func TestEverythingIsPlacedThatCanBe(t *testing.T) {
 	for name, d := range map[string]drawing{
-		"caps, selectors, pins": drawingWith(everything, func(d *drawing) { d.groups, d.maxTasks, d.settled = 1, false, false }),
-		"maxTasks":              drawingWith(everything, func(d *drawing) { d.pins, d.settled = false, false }),
-		"settled":               drawingWith(everything, func(d *drawing) { d.maxTasks, d.pins = false, false }),
+		"caps, selectors, pins": drawingWith(
+			everything, func(d *drawing) { d.groups, d.maxTasks, d.settled = 1, false, false },
+		),
+		"maxTasks": drawingWith(everything, func(d *drawing) { d.pins, d.settled = false, false }),
+		"settled":  drawingWith(everything, func(d *drawing) { d.maxTasks, d.pins = false, false }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -176,7 +178,9 @@ func apply(in Input, p Plan) Input {
 
 func TestABalancedStateStays(t *testing.T) {
 	for name, d := range map[string]drawing{
-		"counts":   drawingWith(everything, func(d *drawing) { d.weights, d.maxTasks, d.settled = false, false, false }),
+		"counts": drawingWith(
+			everything, func(d *drawing) { d.weights, d.maxTasks, d.settled = false, false, false },
+		),
 		"settled":  drawingWith(everything, func(d *drawing) { d.weights, d.maxTasks, d.pins = false, false, false }),
 		"weights":  drawingWith(everything, func(d *drawing) { d.maxTasks, d.settled = false, false }),
 		"maxTasks": drawingWith(everything, func(d *drawing) { d.weights, d.settled, d.pins = false, false, false }),
@@ -213,7 +217,8 @@ func TestOrderOfInputDoesNotMatter(t *testing.T) {
 		if !reflect.DeepEqual(got.Owners(mixed), want.Owners(in)) {
 			t.Fatal("another order gave other owners")
 		}
-		if !reflect.DeepEqual(movesOf(mixed, got), movesOf(in, want)) || !reflect.DeepEqual(got.Unassigned, want.Unassigned) {
+		if !reflect.DeepEqual(movesOf(mixed, got), movesOf(in, want)) ||
+			!reflect.DeepEqual(got.Unassigned, want.Unassigned) {
 			t.Fatal("another order gave other moves")
 		}
 	})
@@ -249,7 +254,9 @@ func TestWeightsKeepTheBound(t *testing.T) {
 
 func TestSettledKeysStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawInput(t, drawing{settled: true, zones: true, weights: rapid.Bool().Draw(t, "weights"), revisions: true, draining: true})
+		in := drawInput(t, drawing{
+			settled: true, zones: true, weights: rapid.Bool().Draw(t, "weights"), revisions: true, draining: true,
+		})
 		p := Balance(in)
 		for ki, k := range in.Groups[0].Keys {
 			if h := home(in, 0, k); k.Settled && h != "" && p.Groups[0].Owners[ki] != h {

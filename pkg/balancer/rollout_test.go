@@ -31,7 +31,9 @@ func makeKeys(group string, n int) []Key {
 
 func (c *players) join(name, revision string, caps map[string]int) {
 	c.clock++
-	c.in.Members = append(c.in.Members, Member{ID: name + "-id", Name: name, Revision: revision, Opened: c.clock, Caps: caps})
+	c.in.Members = append(
+		c.in.Members, Member{ID: name + "-id", Name: name, Revision: revision, Opened: c.clock, Caps: caps},
+	)
 }
 
 func (c *players) drain(name string) {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A router that forgets its connections answers nothing, not even that: each request would time out on the dead connection for minutes.
+// A router that forgets its connections answers nothing, not even that: each request would time out on the dead
+// connection for minutes.
 func TestConnectionThatDiedSilentlyIsGivenUp(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {

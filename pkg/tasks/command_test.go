@@ -52,7 +52,8 @@ func wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 // ended waits until Run has returned, with what it was stopped by or because the task has ended for good.
 func ended(t *testing.T, done <-chan error, what string) {
 	t.Helper()
-	if err := wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err, elect.ErrLeaseLost) && !errors.Is(err, ErrDone) {
+	if err := wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err, elect.ErrLeaseLost) &&
+		!errors.Is(err, ErrDone) {
 		t.Errorf("Run returned %v", err)
 	}
 }
@@ -90,7 +91,9 @@ func TestExitStatusIsOutcome(t *testing.T) {
 
 func TestStopGoesToTheWholeGroup(t *testing.T) {
 	s, _ := rig(t, nil)
-	task := sh(`trap 'echo asked; exit 0' TERM; sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & wait`)
+	task := sh(
+		`trap 'echo asked; exit 0' TERM; sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & wait`,
+	)
 	task.Stop.Timeout = 300 * time.Millisecond
 	stop, done := runTask(t, s, task, newHold(task))
 	pid, err := strconv.Atoi(lineOf(t, s, "child:"))
@@ -185,7 +188,8 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 			t.Fatalf("line %d is %q", i, line)
 		}
 	}
-	if kept := s.Tail("g/n", 5000); len(kept) != 1000 || kept[999].Text != sink.got[lines-1] || kept[0].Seq != lines-999 {
+	if kept := s.Tail("g/n", 5000); len(kept) != 1000 || kept[999].Text != sink.got[lines-1] ||
+		kept[0].Seq != lines-999 {
 		t.Errorf("%d lines kept", len(kept))
 	}
 }
@@ -285,8 +289,12 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 	})
 	stop(elect.ErrReleased)
 	ended(t, done, "the task")
-	// One call of the sink may hang for each stream; the starter may keep a thread. Each run would leave three goroutines and two files.
-	within(t, "the readers to give up", func() bool { return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4 })
+	// One call of the sink may hang for each stream; the starter may keep a thread. Each run would leave three
+	// goroutines and two files.
+	within(
+		t, "the readers to give up",
+		func() bool { return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4 },
+	)
 	lines := s.Tail("g/n", ringLines)
 	if len(lines) < 2*runs {
 		t.Errorf("%d lines kept of %d runs", len(lines), runs)

@@ -81,7 +81,9 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("timeZone %q is not known: allowed are names of the IANA database such as Europe/Berlin, or UTC", name)
+		return nil, fmt.Errorf(
+			"timeZone %q is not known: allowed are names of the IANA database such as Europe/Berlin, or UTC", name,
+		)
 	}
 	return loc, nil
 }
@@ -95,7 +97,9 @@ func cronFields(expr string) ([]string, error) {
 	case strings.HasPrefix(expr, "@every"):
 		return nil, errors.New("@every is not allowed here: set every instead of schedule")
 	case strings.HasPrefix(expr, "@reboot"):
-		return nil, errors.New("@reboot has no meaning for a cluster: leave schedule out to run the task for as long as it is owned")
+		return nil, errors.New(
+			"@reboot has no meaning for a cluster: leave schedule out to run the task for as long as it is owned",
+		)
 	case strings.HasPrefix(expr, "@"):
 		full, ok := descriptors[expr]
 		if !ok {

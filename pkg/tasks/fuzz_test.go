@@ -8,11 +8,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// FuzzSchedule: a schedule is refused with what is wrong, or has a next tick after any moment of any zone, and ticks that rise.
+// FuzzSchedule: a schedule is refused with what is wrong, or has a next tick after any moment of any zone, and ticks
+// that rise.
 func FuzzSchedule(f *testing.F) {
 	for _, expr := range []string{
-		"0 2 * * *", "*/5 * * * *", "0 0 29 2 *", "30 2 * * sun", "0 0 * * 5-7", "0 0 31 2 *", "@daily", "@every 1s", "@reboot", "TZ=0 * * * * *", "* * * * *", "59 23 31 12 7",
-		"0 0 ? * MON-FRI", "1-5/2,9 */3 1,15 jan-mar *", "60 * * * *", "* * * * 8", "- * * * *", "*/0 * * * *", "0 0 1 1", "", "18446744073709551616 * * * *",
+		"0 2 * * *", "*/5 * * * *", "0 0 29 2 *", "30 2 * * sun", "0 0 * * 5-7", "0 0 31 2 *", "@daily", "@every 1s",
+		"@reboot", "TZ=0 * * * * *", "* * * * *", "59 23 31 12 7",
+		"0 0 ? * MON-FRI", "1-5/2,9 */3 1,15 jan-mar *", "60 * * * *", "* * * * 8", "- * * * *", "*/0 * * * *",
+		"0 0 1 1", "", "18446744073709551616 * * * *",
 	} {
 		f.Add(expr, "", int64(1767323045))
 		f.Add(expr, "Europe/Berlin", int64(1774746000))

@@ -34,7 +34,9 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 	}
 	if fx.run {
 		if m.runs || m.leaves || m.stopped {
-			t.Fatalf("a run begins: another goes on: %v, it leaves: %v, it was stopped: %v", m.runs, m.leaves, m.stopped)
+			t.Fatalf(
+				"a run begins: another goes on: %v, it leaves: %v, it was stopped: %v", m.runs, m.leaves, m.stopped,
+			)
 		}
 		m.runs = true
 		if tick := m.start.ScheduledAt; !tick.IsZero() && m.start.Attempt == 1 && m.refused == 0 {
@@ -65,7 +67,8 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 	if m.stopped && !m.runs && !m.leaves && !m.ended {
 		t.Fatal("stopped, and it neither runs nor ends")
 	}
-	if tick, retry := m.times(); !m.ended && m.phase == pausing != !retry.IsZero() || m.ended && (!tick.IsZero() || !retry.IsZero()) {
+	if tick, retry := m.times(); !m.ended && m.phase == pausing != !retry.IsZero() || m.ended &&
+		(!tick.IsZero() || !retry.IsZero()) {
 		t.Fatalf("phase %d, times %s and %s", m.phase, tick, retry)
 	}
 }
@@ -74,7 +77,9 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 func (m *jobModel) drawEnding(t *rapid.T) ran {
 	r := ran{start: m.start, took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
 	if r.start.Token == 0 && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
-		r.refused = rapid.SampledFrom([]error{elect.ErrUnavailable, elect.ErrLeaseLost, elect.ErrReleased}).Draw(t, "why")
+		r.refused = rapid.SampledFrom(
+			[]error{elect.ErrUnavailable, elect.ErrLeaseLost, elect.ErrReleased},
+		).Draw(t, "why")
 		return r
 	}
 	r.start.Token = 1 + rapid.Int64Range(1, 100).Draw(t, "token")
@@ -87,7 +92,9 @@ func (m *jobModel) drawEnding(t *rapid.T) ran {
 }
 
 func drawTask(t *rapid.T) *Task {
-	task := Task{Group: "g", Name: "n", Runner: finished{}, Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index")}
+	task := Task{
+		Group: "g", Name: "n", Runner: finished{}, Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index"),
+	}
 	if rapid.Bool().Draw(t, "leaves") {
 		task.Runner = leaver{}
 	}
@@ -114,7 +121,9 @@ func TestJobKeepsItsPromises(t *testing.T) {
 			}
 			pass := time.Duration(rapid.IntRange(0, 1200).Draw(t, "passes")) * time.Second
 			m.now.steady = m.now.steady.Add(pass)
-			m.now.wall = m.now.wall.Add(pass + time.Duration(rapid.SampledFrom([]int{0, 0, 0, -3600, 3600}).Draw(t, "set"))*time.Second)
+			m.now.wall = m.now.wall.Add(
+				pass + time.Duration(rapid.SampledFrom([]int{0, 0, 0, -3600, 3600}).Draw(t, "set"))*time.Second,
+			)
 			switch event := rapid.IntRange(0, 9).Draw(t, "event"); {
 			case event == 0:
 				m.stopped = true

@@ -91,7 +91,10 @@ func TestOutcomes(t *testing.T) {
 		{name: "never, succeeds", task: Task{Restart: RestartNever}, runs: 1, state: StateDone},
 		{name: "never, fails", task: Task{Restart: RestartNever}, fails: 9, runs: 1, state: StateFailed, code: 1},
 		{name: "on-failure", task: Task{Restart: RestartOnFailure}, fails: 2, runs: 3, state: StateDone, restarts: 2},
-		{name: "on-failure, limit", task: Task{Restart: RestartOnFailure, MaxRestarts: 1}, fails: 9, runs: 2, state: StateFailed, code: 1, restarts: 1},
+		{
+			name: "on-failure, limit", task: Task{Restart: RestartOnFailure, MaxRestarts: 1}, fails: 9, runs: 2,
+			state: StateFailed, code: 1, restarts: 1,
+		},
 		{name: "always, limit", task: Task{MaxRestarts: 2}, runs: 3, state: StateFailed, restarts: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,9 +115,13 @@ func TestOutcomes(t *testing.T) {
 				status := hold.Status()
 				o := status.Outcome
 				if runs.Load() != c.runs || status.State != c.state || status.Restarts != c.restarts {
-					t.Errorf("%d runs, state %s, %d restarts; want %d, %s, %d", runs.Load(), status.State, status.Restarts, c.runs, c.state, c.restarts)
+					t.Errorf(
+						"%d runs, state %s, %d restarts; want %d, %s, %d", runs.Load(), status.State, status.Restarts,
+						c.runs, c.state, c.restarts,
+					)
 				}
-				if o == nil || o.Succeeded != (c.state == StateDone) || o.ExitCode != c.code || o.Succeeded != (o.Error == "") || o.Token < 7 {
+				if o == nil || o.Succeeded != (c.state == StateDone) || o.ExitCode != c.code ||
+					o.Succeeded != (o.Error == "") || o.Token < 7 {
 					t.Errorf("outcome %+v", o)
 				}
 				_, done = runTask(t, s, c.task, hold)
@@ -184,7 +191,8 @@ func TestUnknownCallbackKeepsItsKeyAndSaysSo(t *testing.T) {
 		hold := newHold(task)
 		_, _ = runTask(t, s, task, hold)
 		synctest.Wait()
-		if st := hold.Status(); st.State != StateBackoff || !strings.Contains(st.LastError, `"work" is not registered`) {
+		if st := hold.Status(); st.State != StateBackoff ||
+			!strings.Contains(st.LastError, `"work" is not registered`) {
 			t.Errorf("status %+v", st)
 		}
 	})
@@ -214,7 +222,8 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
-// A run that had ended when its key was given up must not run again elsewhere. The lock takes no more writes of its own then.
+// A run that had ended when its key was given up must not run again elsewhere. The lock takes no more writes of its own
+// then.
 func TestOutcomeIsKeptAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := rig(t, nil)
@@ -267,7 +276,10 @@ func TestOutcomeThatIsToBeForgotten(t *testing.T) {
 		again(asked, 2)
 		again(asked, 2)
 		if at := hold.Status().Outcome.At; at < asked {
-			t.Errorf("the outcome is of %d, before the rerun that was asked for at %d: it would be forgotten again", at, asked)
+			t.Errorf(
+				"the outcome is of %d, before the rerun that was asked for at %d: it would be forgotten again", at,
+				asked,
+			)
 		}
 	})
 }

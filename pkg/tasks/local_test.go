@@ -20,7 +20,10 @@ func startLocal(t *testing.T, script string) (Process, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = read.Close() })
-	p, err := starter.Start(t.Context(), Command{Args: []string{"/bin/sh", "-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}, Stdout: write})
+	p, err := starter.Start(
+		t.Context(),
+		Command{Args: []string{"/bin/sh", "-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}, Stdout: write},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,8 @@ func TestLocalStarterErrors(t *testing.T) {
 	}
 	starter.Close()
 	starter.Close()
-	if _, err := starter.Start(t.Context(), Command{Args: []string{"/bin/true"}}); err == nil || !strings.Contains(err.Error(), "closed") {
+	if _, err := starter.Start(t.Context(), Command{Args: []string{"/bin/true"}}); err == nil ||
+		!strings.Contains(err.Error(), "closed") {
 		t.Errorf("after Close: %v", err)
 	}
 }

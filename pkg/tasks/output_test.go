@@ -37,7 +37,9 @@ func TestSplitLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.SampledFrom([]rune("ab\n")), 0, 100, -1).Draw(t, "text")
 		var got strings.Builder
-		if err := splitLines(iotest.OneByteReader(strings.NewReader(text)), func(line string) { got.WriteString(line + "\n") }); err != nil {
+		if err := splitLines(
+			iotest.OneByteReader(strings.NewReader(text)), func(line string) { got.WriteString(line + "\n") },
+		); err != nil {
 			t.Fatal(err)
 		}
 		if want := strings.TrimSuffix(text, "\n"); strings.TrimSuffix(got.String(), "\n") != want && text != "" {
@@ -54,14 +56,16 @@ func TestRingKeepsTheNewest(t *testing.T) {
 	for range ringLines + 5 {
 		l.add(logKey, Stdout, "x", time.Now())
 	}
-	if lines := l.tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 || lines[ringLines-1].Seq != ringLines+5 {
+	if lines := l.tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
+		lines[ringLines-1].Seq != ringLines+5 {
 		t.Errorf("%d lines from %d", len(lines), lines[0].Seq)
 	}
 	for range 10 {
 		l.add(logKey, Stderr, strings.Repeat("x", maxLine), time.Now())
 	}
 	lines := l.tail(logKey, ringLines)
-	if len(lines) != ringBytes/maxLine || lines[0].Stream != Stderr || l.rings[logKey].text > ringBytes || l.size != l.rings[logKey].size() {
+	if len(lines) != ringBytes/maxLine || lines[0].Stream != Stderr || l.rings[logKey].text > ringBytes ||
+		l.size != l.rings[logKey].size() {
 		t.Errorf("%d lines of %d bytes", len(lines), l.rings[logKey].text)
 	}
 	if room := len(l.rings[logKey].lines); room > 64 {

@@ -28,7 +28,9 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 		return nil, fmt.Errorf("new supervisor: lease duration is %s, it must be positive", cfg.Lease)
 	}
 	if cfg.Starts < 0 {
-		return nil, fmt.Errorf("new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts)
+		return nil, fmt.Errorf(
+			"new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts,
+		)
 	}
 	s := &Supervisor{clients: &Clients{}}
 	if cfg.Starter == nil {
@@ -55,16 +57,16 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among
-// them. A task that runs and has changed starts again where [Task.NeedsRestart] says so; every other change takes effect
-// at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
+// Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among them.
+// A task that runs and has changed starts again where [Task.NeedsRestart] says so; every other change takes effect at
+// once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.declare(tasks) }
 
 // Runnable is the work of a declared task: give it to Claim of an [elect.Cluster]. It ends
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
 //     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the latest;
-//   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so; its
-//     key is suspended then;
+//   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so;
+//     its key is suspended then;
 //   - with the error, when the lock could not be advanced for another start: [elect.ErrLeaseLost] as a rule.
 //
 // A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and

@@ -35,7 +35,8 @@ func startNode(t *testing.T, s *Supervisor, tasks ...*Task) *node {
 	n := &node{s: s, store: memstore.New()}
 	var err error
 	n.Elector, err = elect.New(elect.Config{
-		Store: n.store, Member: elect.Member{Instance: "a"}, LeaseDuration: nodeLease, Clock: elect.GoClock(), Logger: logr.Discard(),
+		Store: n.store, Member: elect.Member{Instance: "a"}, LeaseDuration: nodeLease, Clock: elect.GoClock(),
+		Logger:  logr.Discard(),
 		OnStuck: func(keys []elect.Key) { t.Errorf("stuck: %d keys", len(keys)) },
 	})
 	if err != nil {
@@ -96,7 +97,8 @@ func (n *node) lock(t *testing.T, key elect.Key) electrecord.Lock {
 	return lock
 }
 
-// A job that had just ended when its key was given up is done on every replica: its outcome is in the very write that releases the key.
+// A job that had just ended when its key was given up is done on every replica: its outcome is in the very write that
+// releases the key.
 func TestJobThatEndedJustBeforeItsStopIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := rig(t, nil, func(c *Config) { c.Lease = nodeLease })
@@ -109,7 +111,8 @@ func TestJobThatEndedJustBeforeItsStopIsDone(t *testing.T) {
 			t.Fatal(err)
 		}
 		lock := n.lock(t, job.Key())
-		if lock.Session != "" || !lock.Suspended || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded || lock.Status.State != StateDone {
+		if lock.Session != "" || !lock.Suspended || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded ||
+			lock.Status.State != StateDone {
 			t.Errorf("the lock is %+v", lock)
 		}
 	})
@@ -144,7 +147,8 @@ func TestOutageStopsTheTickInProgress(t *testing.T) {
 		n.store.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
 		cut := time.Now()
 		n.until(t, "its end", func() bool { _, stops := count(); return stops == 1 })
-		if after := time.Since(cut); after > nodeLease*3/4+100*time.Millisecond || !errors.Is(ends[0], elect.ErrLeaseLost) {
+		if after := time.Since(cut); after > nodeLease*3/4+100*time.Millisecond ||
+			!errors.Is(ends[0], elect.ErrLeaseLost) {
 			t.Errorf("stopped %s after the outage began, with %v", after, ends[0])
 		}
 		n.store.Fault(nil)
@@ -166,7 +170,10 @@ func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 		})
 		list := make([]*Task, tasks)
 		for i := range list {
-			list[i] = &Task{Group: "g", Name: fmt.Sprintf("t-%05d", i), Runner: named("work"), Timing: Timing{Schedule: "0 0 1 1 *"}}
+			list[i] = &Task{
+				Group: "g", Name: fmt.Sprintf("t-%05d", i), Runner: named("work"),
+				Timing: Timing{Schedule: "0 0 1 1 *"},
+			}
 		}
 		n := startNode(t, s, list...)
 		before, memory := runtime.NumGoroutine(), heapInUse()
@@ -198,7 +205,8 @@ func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 	})
 }
 
-// A task that is declared with other fields starts again under a larger token where its work is another, and only there.
+// A task that is declared with other fields starts again under a larger token where its work is another, and only
+// there.
 func TestDeclaredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type begun struct {
@@ -262,6 +270,8 @@ func TestTaskThatIsNotDeclaredIsReleased(t *testing.T) {
 		n := startNode(t, s)
 		task := callbackTask()
 		n.claim(t, &task)
-		n.until(t, "the release", func() bool { v := n.View(); return v.Lock(task.Key()).Token > 0 && len(v.Held) == 0 })
+		n.until(
+			t, "the release", func() bool { v := n.View(); return v.Lock(task.Key()).Token > 0 && len(v.Held) == 0 },
+		)
 	})
 }

@@ -47,7 +47,8 @@ func TestTicksFireOnTimeUnderLargerTokens(t *testing.T) {
 		stop, done := runTask(t, s, task, hold)
 		time.Sleep(50 * time.Minute)
 		synctest.Wait()
-		if st := hold.Status(); st.State != StateWaiting || st.Settled || st.NextRunAt != k.began.Add(time.Hour).UnixMilli() {
+		if st := hold.Status(); st.State != StateWaiting || st.Settled ||
+			st.NextRunAt != k.began.Add(time.Hour).UnixMilli() {
 			t.Errorf("between ticks: %+v", st)
 		}
 		stop(elect.ErrReleased)
@@ -96,7 +97,10 @@ func TestCatchUp(t *testing.T) {
 		{name: "outside the window", lastTick: 65 * time.Minute, window: 4 * time.Minute, want: minutes(20)},
 		{name: "declared for the first time", want: minutes(20)},
 		{name: "declared, missed since", firstSeen: 15 * time.Minute, want: minutes(0, 20)},
-		{name: "declared after the missed tick", lastTick: 65 * time.Minute, firstSeen: 2 * time.Minute, want: minutes(20)},
+		{
+			name: "declared after the missed tick", lastTick: 65 * time.Minute, firstSeen: 2 * time.Minute,
+			want: minutes(20),
+		},
 		{name: "fired by an owner whose clock was ahead", lastTick: -25 * time.Minute, want: nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,7 +186,9 @@ func TestTimeoutAndRetries(t *testing.T) {
 			return nil
 		})
 		task := callbackTask()
-		task.Schedule, task.Timeout, task.Retry = "@hourly", time.Minute, Retry{Attempts: 3, Backoff: Backoff{Initial: time.Second}}
+		task.Schedule, task.Timeout, task.Retry = "@hourly", time.Minute, Retry{
+			Attempts: 3, Backoff: Backoff{Initial: time.Second},
+		}
 		hold := newHold(task)
 		_, _ = runTask(t, s, task, hold)
 		time.Sleep(62 * time.Minute)

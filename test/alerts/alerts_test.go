@@ -69,8 +69,12 @@ func TestAlertsAreWhole(t *testing.T) {
 			t.Errorf("%s: a name that begins with Shardctl and stands once, please", a.Alert)
 		}
 		names[a.Alert] = true
-		if !slices.Contains([]string{"critical", "warning", "info"}, a.Severity) || a.For == "" || a.Summary == "" || a.Description == "" {
-			t.Errorf("%s: severity %q, for %q, summary %q, description %q", a.Alert, a.Severity, a.For, a.Summary, a.Description)
+		if !slices.Contains([]string{"critical", "warning", "info"}, a.Severity) || a.For == "" || a.Summary == "" ||
+			a.Description == "" {
+			t.Errorf(
+				"%s: severity %q, for %q, summary %q, description %q", a.Alert, a.Severity, a.For, a.Summary,
+				a.Description,
+			)
 		}
 		if strings.Contains(a.Expr, "THRESHOLD") != (a.Threshold != nil) {
 			t.Errorf("%s: threshold %v and THRESHOLD in the expression belong together", a.Alert, a.Threshold)
@@ -120,7 +124,9 @@ func TestEveryAlertIsSeenToFireAndToStaySilent(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		known[a.Alert] = true
 		if !fires[a.Alert] || !silent[a.Alert] {
-			t.Errorf("%s: a test where it fires: %v, one where it is silent: %v", a.Alert, fires[a.Alert], silent[a.Alert])
+			t.Errorf(
+				"%s: a test where it fires: %v, one where it is silent: %v", a.Alert, fires[a.Alert], silent[a.Alert],
+			)
 		}
 	}
 	for name := range silent { // of an alert that does not exist, promtool finds it silent

@@ -143,7 +143,10 @@ func TestEveryPanelIsDescribed(t *testing.T) {
 			continue
 		}
 		if p.Description == "" || !slices.Contains(units, p.FieldConfig.Defaults.Unit) || len(p.Targets) == 0 {
-			t.Errorf("%s: description %q, unit %q, %d queries", p.Title, p.Description, p.FieldConfig.Defaults.Unit, len(p.Targets))
+			t.Errorf(
+				"%s: description %q, unit %q, %d queries", p.Title, p.Description, p.FieldConfig.Defaults.Unit,
+				len(p.Targets),
+			)
 		}
 		sources := []source{p.Datasource}
 		for _, target := range p.Targets {
@@ -181,7 +184,8 @@ func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 		}
 	}
 	for name := range whatIsExposed(t) {
-		if !strings.HasPrefix(name, "shardctl_") || strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") {
+		if !strings.HasPrefix(name, "shardctl_") || strings.HasSuffix(name, "_sum") ||
+			strings.HasSuffix(name, "_count") {
 			continue
 		}
 		if !slices.Contains(shown, name) {

@@ -9,8 +9,9 @@ import (
 func TestMistakesAreFound(t *testing.T) {
 	there := whatIsExposed(t)
 	for expr, want := range map[string]string{
-		`shardctl_cluster_taks`:                                          `no metric "shardctl_cluster_taks"`,
-		`shardctl_failover_duration_seconds`:                             `no metric`, // a histogram has no series of this name
+		`shardctl_cluster_taks`: `no metric "shardctl_cluster_taks"`,
+		// a histogram has no series of this name
+		`shardctl_failover_duration_seconds`:                             `no metric`,
 		`shardctl_cluster_tasks{status="running"}`:                       `no label "status"`,
 		`shardctl_cluster_tasks{state="orphaned"}`:                       `no state "orphaned"`,
 		`shardctl_cluster_tasks{state=~"backoff|fail"}`:                  `no state "fail"`,
@@ -56,7 +57,10 @@ func TestLabelsThatAreAggregatedAwayAreFound(t *testing.T) {
 		{`shardctl_cluster_tasks > 0`, "reason", false},
 		{`2 * (sum by (group) (shardctl_owned_tasks))`, "group", true},
 		{`sum by (task) (rate(shardctl_task_restarts_total[5m])) or sum by (group) (rate(shardctl_task_restarts_total[5m]))`, "group", true},
-		{`histogram_quantile(0.9, sum by (op, le) (rate(shardctl_store_operation_duration_seconds_bucket[5m])))`, "op", true},
+		{
+			`histogram_quantile(0.9, sum by (op, le) (rate(shardctl_store_operation_duration_seconds_bucket[5m])))`,
+			"op", true,
+		},
 		{`rate(shardctl_moves_total[5m])`, "reason", true},
 		{`absent(up{namespace="prod", job=~"x"})`, "namespace", true},
 		{`absent(up{namespace="prod", job=~"x"})`, "job", false},

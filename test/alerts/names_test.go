@@ -29,7 +29,9 @@ func (e exposed) check(expr string) []string {
 			e.checkLabels(n.Expr, n.Grouping, say)
 		case *parser.BinaryExpr:
 			if n.VectorMatching != nil {
-				e.checkLabels(n, append(slices.Clone(n.VectorMatching.MatchingLabels), n.VectorMatching.Include...), say)
+				e.checkLabels(
+					n, append(slices.Clone(n.VectorMatching.MatchingLabels), n.VectorMatching.Include...), say,
+				)
 			}
 		}
 	})
@@ -121,8 +123,8 @@ func unselected(expr string) []string {
 	return names
 }
 
-// kept says whether series that an expression gives can have the label. Only "by" is known of aggregations, and of absent that its labels
-// are those that it was asked for.
+// kept says whether series that an expression gives can have the label. Only "by" is known of aggregations, and of
+// absent that its labels are those that it was asked for.
 func (e exposed) kept(expr, label string) bool {
 	tree, err := promQL.ParseExpr(expr)
 	return err == nil && e.keptBy(tree, label)

@@ -14,7 +14,8 @@ import (
 // exposed are the metrics there are: by name, the values seen of each label.
 type exposed map[string]map[string][]string
 
-// targetLabels are set by Prometheus for each series: the Prometheus operator's, and cluster where several are held in one place.
+// targetLabels are set by Prometheus for each series: the Prometheus operator's, and cluster where several are held in
+// one place.
 var targetLabels = []string{"cluster", "namespace", "job", "pod", "instance"}
 
 // open are labels whose values are names that people or programs give, so that any may be asked for.
@@ -96,7 +97,8 @@ func count(m *status.Metrics) {
 	m.Reconcile(time.Second)
 	m.TaskRestart("topics", "topic-001")
 	for _, result := range []tasks.Result{
-		tasks.ResultSucceeded, tasks.ResultFailed, tasks.ResultTimeout, tasks.ResultReplaced, tasks.ResultStopped, tasks.ResultSkipped,
+		tasks.ResultSucceeded, tasks.ResultFailed, tasks.ResultTimeout, tasks.ResultReplaced, tasks.ResultStopped,
+		tasks.ResultSkipped,
 	} {
 		m.TaskRun("topics", "topic-001", string(result), time.Second)
 	}

@@ -35,7 +35,9 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 			if text != "" {
 				Expect(os.WriteFile(file, []byte(strings.ReplaceAll(text, "$(DIR)", dir)), 0o600)).To(Succeed())
 			}
-			for _, got := range []harness.CommandResult{shardctl(ctx, "validate", file), shardctl(ctx, "run", "--config", file)} {
+			for _, got := range []harness.CommandResult{shardctl(ctx, "validate", file), shardctl(
+				ctx, "run", "--config", file,
+			)} {
 				Expect(got.Code).To(Equal(2), got.Stderr)
 				Expect(got.Stdout).To(BeEmpty())
 				lines := strings.Split(strings.TrimRight(got.Stderr, "\n"), "\n")
@@ -47,19 +49,26 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 			}
 		},
 		Entry("an unknown field", good+"colour: red\n",
-			":3:1: colour: is not a field, allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"),
+			":3:1: colour: is not a field, allowed are admin, cluster, groups, instance, labels, lease, log, "+
+				"maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"),
 		Entry("a wrong type", good+"groups: [{name: a, tasks: [{name: b, exec: {command: sleep}}]}]\n",
 			":3:54: groups[0].tasks[0].exec.command: is text, must be a list"),
-		Entry("a doubled name", good+"groups: [{name: a, tasks: [{name: 'b{1,2}', exec: {command: [date]}}, {name: b2, exec: {command: [date]}}]}]\n",
-			":3:78: groups[0].tasks[1].name: task \"b2\" is named at $FILE:3:35 as well: a task stands once in a group"),
+		Entry("a doubled name", good+"groups: [{name: a, tasks: [{name: 'b{1,2}', exec: {command: [date]}}, {name: "+
+			"b2, exec: {command: [date]}}]}]\n",
+			":3:78: groups[0].tasks[1].name: task \"b2\" is named at $FILE:3:35 as well: a task stands once in a "+
+				"group"),
 		Entry("a negative cap", good+"groups: [{name: a, cap: -1}]\n",
 			":3:25: groups[0].cap: is \"-1\", must be a whole number from 0 to 1000000000"),
 		Entry("a late renewDeadline", good+"lease: {duration: 4s, renewDeadline: 3100ms}\n",
-			":3:38: lease.renewDeadline: is \"3100ms\", must be more than 0s and at most 3s, three quarters of lease.duration 4s"),
-		Entry("a bad schedule", good+"groups: [{name: a, tasks: [{name: b, schedule: '61 * * * *', exec: {command: [date]}}]}]\n",
+			":3:38: lease.renewDeadline: is \"3100ms\", must be more than 0s and at most 3s, three quarters of "+
+				"lease.duration 4s"),
+		Entry("a bad schedule", good+"groups: [{name: a, tasks: [{name: b, schedule: '61 * * * *', exec: {command: "+
+			"[date]}}]}]\n",
 			":3:48: groups[0].tasks[0].schedule: is \"61 * * * *\": end of range (61) above maximum (59): 61"),
-		Entry("a bad time zone", good+"groups: [{name: a, tasks: [{name: b, schedule: '@daily', timeZone: Mars/Phobos, exec: {command: [date]}}]}]\n",
-			":3:68: groups[0].tasks[0].timeZone: is \"Mars/Phobos\", must be a name of the IANA database such as Europe/Berlin, or UTC"),
+		Entry("a bad time zone", good+"groups: [{name: a, tasks: [{name: b, schedule: '@daily', timeZone: "+
+			"Mars/Phobos, exec: {command: [date]}}]}]\n",
+			":3:68: groups[0].tasks[0].timeZone: is \"Mars/Phobos\", must be a name of the IANA database such as "+
+				"Europe/Berlin, or UTC"),
 		Entry("an unset variable", good+"zone: $(SHARDCTL_E2E_NOT_SET)\n",
 			":3:7: zone: $(SHARDCTL_E2E_NOT_SET) is not set, set it or write a default: $(SHARDCTL_E2E_NOT_SET:-TEXT)"),
 		Entry("a missing file", "",
@@ -69,11 +78,14 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 		Entry("a password with a stray %", "version: 1\nstore: {uri: \"mongodb://user:"+secret+"%@host/locks\"}\n",
 			":2:14: store.uri: has a user or password with a % that no two hexadecimal digits follow: write it as %25"),
 		Entry("a store of an unknown kind", "version: 1\nstore: {uri: \"postgres://user:"+secret+"@host/locks\"}\n",
-			":2:14: store.uri: does not begin with a known scheme, must be mongodb://HOST…, mongodb+srv://HOST or sqlite:PATH"),
+			":2:14: store.uri: does not begin with a known scheme, must be mongodb://HOST…, mongodb+srv://HOST or "+
+				"sqlite:PATH"),
 		Entry("several at once", "version: 1\nstore: {}\nlease: {duration: 10ms}\nzones: 3\n",
 			":2:8: store.uri: is required: mongodb://HOST…, mongodb+srv://HOST or sqlite:PATH",
 			":3:19: lease.duration: is \"10ms\", must be from 1s to 24h",
-			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"))
+			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, "+
+				"lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, "+
+				"version, zone"))
 
 	DescribeTable("a listener's address that is taken ends the replica with code 2",
 		func(ctx SpecContext, field string) {
@@ -97,7 +109,10 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 			Expect(exit(ctx, r)).To(Equal(2), r.Log())
 			expectOneError(r.Log(), "error: store: "+strings.ReplaceAll(want, "$(DIR)", o.dir))
 		},
-		Entry("no directory", "$(DIR)/none/locks.db", `SQLite file "$(DIR)/none/locks.db": store refused: the directory "$(DIR)/none" does not exist`),
+		Entry(
+			"no directory", "$(DIR)/none/locks.db",
+			`SQLite file "$(DIR)/none/locks.db": store refused: the directory "$(DIR)/none" does not exist`,
+		),
 		Entry("a directory", "$(DIR)", `SQLite file "$(DIR)": store refused: not a regular file (d---------)`))
 
 	It("task lists that differ are told, and nothing is lost", func(ctx SpecContext) {
@@ -121,7 +136,9 @@ groups:
 			Expect(eventuallyState(ctx, b, "g/"+name, "running").Instance).To(Equal("b"))
 		}
 		for _, name := range []string{"t1", "t2", "t3", "t4"} {
-			Expect(eventuallyState(ctx, a, "g/"+name, "running").Instance).To(Equal("a"), "nothing is balanced away until they agree")
+			Expect(eventuallyState(ctx, a, "g/"+name, "running").Instance).To(
+				Equal("a"), "nothing is balanced away until they agree",
+			)
 		}
 
 		By("agreeing")
@@ -159,7 +176,10 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		o.header["store"] = map[string]any{"uri": withUser(rs, "wrong"+secret)}
 		r := o.start(ctx, "r1")
 		Expect(exit(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
-		Expect(r.Log()).To(And(ContainSubstring("the log-in failed: wrong user or password"), Not(ContainSubstring(secret)), Not(ContainSubstring("goroutine "))))
+		Expect(r.Log()).To(And(
+			ContainSubstring("the log-in failed: wrong user or password"), Not(ContainSubstring(secret)),
+			Not(ContainSubstring("goroutine ")),
+		))
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("works with the right one, which is shown nowhere", func(ctx SpecContext) {
@@ -176,7 +196,9 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 			Expect(err).NotTo(HaveOccurred())
 			Expect(body).NotTo(ContainSubstring(secret), path)
 		}
-		Expect(shardctl(ctx, "validate", "--print", r.Config).Stdout).To(And(ContainSubstring("$(SHARDCTL_STORE_URI)"), Not(ContainSubstring(secret))))
+		Expect(shardctl(ctx, "validate", "--print", r.Config).Stdout).To(
+			And(ContainSubstring("$(SHARDCTL_STORE_URI)"), Not(ContainSubstring(secret))),
+		)
 
 		By("losing the store")
 		Expect(rs.Nodes()[0].Kill()).To(Succeed())

@@ -35,11 +35,15 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 				Expect(group.Capacity).To(HaveValue(Equal(80)))
 				Expect(status.ProblemsOf("NoCapacity")).NotTo(BeEmpty())
 
-				value, found, err := r.Client.Metric(ctx, "shardctl_cluster_tasks", map[string]string{"group": harness.Group, "state": "unassigned"})
+				value, found, err := r.Client.Metric(
+					ctx, "shardctl_cluster_tasks", map[string]string{"group": harness.Group, "state": "unassigned"},
+				)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(found).To(BeTrue(), "shardctl_cluster_tasks{state=unassigned}")
 				Expect(value).To(Equal(float64(left)))
-				value, found, err = r.Client.Metric(ctx, "shardctl_cluster_problems", map[string]string{"reason": "NoCapacity"})
+				value, found, err = r.Client.Metric(
+					ctx, "shardctl_cluster_problems", map[string]string{"reason": "NoCapacity"},
+				)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(found).To(BeTrue(), "shardctl_cluster_problems{reason=NoCapacity}")
 				Expect(value).To(BeNumerically(">", 0))
@@ -54,7 +58,9 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got.Code).To(Equal(0), got.Stderr)
 			Expect(unassigned([]byte(got.Stdout))).To(Equal(left))
-			waited, err := harness.Command(ctx, Bins.Shardctl, "wait", "--for=running", "-g", harness.Group, "--timeout", "1s", "--server", server)
+			waited, err := harness.Command(
+				ctx, Bins.Shardctl, "wait", "--for=running", "-g", harness.Group, "--timeout", "1s", "--server", server,
+			)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(waited.Code).To(Equal(1), "not all run: %v", waited)
 

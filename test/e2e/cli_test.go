@@ -41,17 +41,22 @@ groups:
 		for _, r := range o.Live() {
 			eventuallyReady(ctx, r)
 		}
-		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(And(HaveLen(2), ContainElement(BeNumerically(">=", 2))))
+		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(
+			And(HaveLen(2), ContainElement(BeNumerically(">=", 2))),
+		)
 	})
 
 	It("waits", func(ctx SpecContext) {
 		for _, args := range [][]string{
-			{"--for=balanced"}, {"--for=balanced", "-g", "g"}, {"--for=running"}, {"--for=running", "g/t1"}, {"--for=running", "t*", "-g", "g"}, {"--for=done", "jobs/job"},
+			{"--for=balanced"}, {"--for=balanced", "-g", "g"}, {"--for=running"}, {"--for=running", "g/t1"},
+			{"--for=running", "t*", "-g", "g"}, {"--for=done", "jobs/job"},
 		} {
 			got := shardctl(ctx, append([]string{"wait", "--server", server, "--timeout", "30s"}, args...)...)
 			Expect(got).To(Equal(harness.CommandResult{}), "%v", args)
 		}
-		for _, args := range [][]string{{"--for=done", "-g", "jobs"}, {"--for=done", "g/t1"}, {"--for=running", "g/none"}, {"--for=running", "-g", "none"}} {
+		for _, args := range [][]string{{
+			"--for=done", "-g", "jobs",
+		}, {"--for=done", "g/t1"}, {"--for=running", "g/none"}, {"--for=running", "-g", "none"}} {
 			got := shardctl(ctx, append([]string{"wait", "--server", server, "--timeout", "0"}, args...)...)
 			Expect(got.Code).To(Equal(1), "%v: %s", args, got.Stderr)
 			Expect(got.Stdout).To(BeEmpty())
@@ -67,7 +72,9 @@ groups:
 			Expect(got.Code).To(BeZero(), "%v: %s", args, got.Stderr)
 			return got.Stdout
 		}
-		Expect(strings.Fields(get("tasks", "-o", "name"))).To(Equal([]string{"g/cron", "g/t1", "g/t2", "g/t3", "g/t4", "jobs/endless", "jobs/job"}))
+		Expect(strings.Fields(get("tasks", "-o", "name"))).To(
+			Equal([]string{"g/cron", "g/t1", "g/t2", "g/t3", "g/t4", "jobs/endless", "jobs/job"}),
+		)
 		Expect(strings.Fields(get("tasks", "-o", "name", "-l", "team=core"))).To(HaveLen(4))
 		Expect(strings.Fields(get("tasks", "-o", "name", "-g", "jobs"))).To(Equal([]string{"jobs/endless", "jobs/job"}))
 		Expect(strings.Fields(get("tasks", "g/t[12]", "-o", "name"))).To(Equal([]string{"g/t1", "g/t2"}))
@@ -139,7 +146,9 @@ groups:
 		missing := shardctl(ctx, "get", "tasks", "--config", a.Config)
 		Expect(missing.Code).To(Equal(1), missing.Stdout)
 		Expect(missing.Stderr).To(HavePrefix("error: SQLite file "))
-		Expect(missing.Stderr).To(HaveSuffix("no replica has made this store yet: stat " + o.dir + "/none.db: no such file or directory\n"))
+		Expect(missing.Stderr).To(
+			HaveSuffix("no replica has made this store yet: stat " + o.dir + "/none.db: no such file or directory\n"),
+		)
 		Expect(filepath.Join(o.dir, "none.db")).NotTo(BeAnExistingFile())
 	}, SpecTimeout(ScenarioTimeout))
 })

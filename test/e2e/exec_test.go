@@ -68,12 +68,16 @@ groups:
 		a := o.start(ctx, "a")
 
 		failed := eventuallyState(ctx, a, "g/crash", "failed")
-		Expect(failed).To(And(HaveField("Restarts", 3), HaveField("LastError", "exit status 3"), HaveField("Instance", "")))
+		Expect(failed).To(
+			And(HaveField("Restarts", 3), HaveField("LastError", "exit status 3"), HaveField("Instance", "")),
+		)
 		expectRising(o.lines("crash"), 4)
 		Expect(eventuallyState(ctx, a, "g/missing", "failed").LastError).To(ContainSubstring("no-such-program"))
 		eventuallyState(ctx, a, "g/third-time-lucky", "done")
 		Expect(o.lines("lucky")).To(HaveLen(3))
-		Eventually(func() int { return len(o.lines("short")) }).Should(BeNumerically(">=", 3), "restart: always is also after success")
+		Eventually(func() int { return len(o.lines("short")) }).Should(
+			BeNumerically(">=", 3), "restart: always is also after success",
+		)
 		expectRising(o.lines("short"), -1)
 		eventuallyState(ctx, a, "g/steady", "running")
 		Expect(eventuallyProblem(ctx, a, "TaskFailing").Message).NotTo(BeEmpty())
@@ -140,12 +144,17 @@ groups:
 		for _, r := range []*harness.Replica{a, b} {
 			Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).
 				Should(And(ContainSubstring("I am g/t on a, hello, t \n"), ContainSubstring("oops\n")), r.Name)
-			Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/g/t/logs?tail=1") }).Should(Equal("oops\n"))
+			Eventually(func() (string, error) {
+				return r.Client.Read(
+					ctx, "/api/v1/tasks/g/t/logs?tail=1",
+				)
+			}).Should(Equal("oops\n"))
 		}
 		Eventually(a.Log).Should(And(
 			MatchRegexp(`"msg":"I am g/t on a, hello, t ","key":"g/t","stream":"stdout"`), MatchRegexp(`"msg":"oops","key":"g/t","stream":"stderr"`)))
 		for path, want := range map[string]int{
-			"/api/v1/tasks/g/none/logs": 404, "/api/v1/tasks/g/t/logs?tail=0": 400, "/api/v1/tasks/g/t/logs?lines=3": 400,
+			"/api/v1/tasks/g/none/logs": 404, "/api/v1/tasks/g/t/logs?tail=0": 400,
+			"/api/v1/tasks/g/t/logs?lines=3": 400,
 		} {
 			code, body, err := b.Client.Ask(ctx, path)
 			Expect(err).NotTo(HaveOccurred())
@@ -154,7 +163,9 @@ groups:
 
 		By("losing the owner")
 		Expect(a.Kill(harness.Worker, 9)).Error().NotTo(HaveOccurred())
-		Eventually(func() (string, error) { return b.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).Should(ContainSubstring("I am g/t on b"))
+		Eventually(func() (string, error) { return b.Client.Read(ctx, "/api/v1/tasks/g/t/logs") }).Should(
+			ContainSubstring("I am g/t on b"),
+		)
 	}, SpecTimeout(ScenarioTimeout))
 })
 

@@ -46,17 +46,22 @@ groups:
 		a := o.start(ctx, "a")
 		Eventually(func() []call { return far.of("g/ping") }).ShouldNot(BeEmpty())
 		Expect(os.WriteFile(filepath.Join(o.dir, "token"), []byte("second\n"), 0o600)).To(Succeed())
-		Eventually(func() []call { return far.of("g/ping") }).Should(ContainElement(HaveField("Header", HaveKeyWithValue("Authorization", []string{"Bearer second"}))))
+		Eventually(func() []call { return far.of("g/ping") }).Should(
+			ContainElement(HaveField("Header", HaveKeyWithValue("Authorization", []string{"Bearer second"}))),
+		)
 
 		last := int64(0)
 		for _, c := range far.of("g/ping") {
-			Expect(c).To(And(HaveField("Method", "PUT"), HaveField("Path", "/ping/ping"), HaveField("Body", `{"task": "ping"}`)))
+			Expect(c).To(
+				And(HaveField("Method", "PUT"), HaveField("Path", "/ping/ping"), HaveField("Body", `{"task": "ping"}`)),
+			)
 			at := c.Header.Get("Shardctl-Scheduled-At")
 			_, err := time.Parse(time.RFC3339, at)
 			Expect(err).NotTo(HaveOccurred())
 			for name, want := range map[string]string{
-				"Team": "core", "Shardctl-Task": "ping", "Shardctl-Group": "g", "Shardctl-Key": "g/ping", "Shardctl-Instance": "a",
-				"Shardctl-Event": "tick", "Idempotency-Key": "g/ping@" + at, "Shardctl-Valid-For": "",
+				"Team": "core", "Shardctl-Task": "ping", "Shardctl-Group": "g", "Shardctl-Key": "g/ping",
+				"Shardctl-Instance": "a",
+				"Shardctl-Event":    "tick", "Idempotency-Key": "g/ping@" + at, "Shardctl-Valid-For": "",
 			} {
 				Expect(c.Header.Get(name)).To(Equal(want), name)
 			}
@@ -86,7 +91,9 @@ groups:
 		By("refusing the start")
 		far.answering(func(call) int { return http.StatusServiceUnavailable })
 		a := o.start(ctx, "a")
-		eventuallyTask(ctx, a, "g/t", And(HaveField("State", "backoff"), HaveField("LastError", ContainSubstring("503"))))
+		eventuallyTask(
+			ctx, a, "g/t", And(HaveField("State", "backoff"), HaveField("LastError", ContainSubstring("503"))),
+		)
 		far.answering(nil)
 		eventuallyState(ctx, a, "g/t", "running")
 
@@ -95,7 +102,9 @@ groups:
 		for i, c := range calls() {
 			Expect(c.Header.Get("Idempotency-Key")).To(HavePrefix(fmt.Sprintf("g/t#%d/%s/", c.Token(), c.Event())))
 			// X is nine tenths of T; the request may take 300 ms of it.
-			Expect(c.Until().Sub(c.At)).To(And(BeNumerically(">", 0), BeNumerically("<=", ownLease*9/10-300*time.Millisecond)), "call %d", i)
+			Expect(c.Until().Sub(c.At)).To(
+				And(BeNumerically(">", 0), BeNumerically("<=", ownLease*9/10-300*time.Millisecond)), "call %d", i,
+			)
 		}
 		expectUnique(calls())
 
@@ -107,7 +116,9 @@ groups:
 			return http.StatusNoContent
 		})
 		token := calls()[len(calls())-1].Token()
-		Eventually(calls).Should(ContainElement(And(HaveField("Event()", "start"), HaveField("Token()", BeNumerically(">", token)))))
+		Eventually(calls).Should(
+			ContainElement(And(HaveField("Event()", "start"), HaveField("Token()", BeNumerically(">", token)))),
+		)
 		far.answering(nil)
 		eventuallyState(ctx, a, "g/t", "running")
 
@@ -129,7 +140,10 @@ groups:
 			}
 		}
 		Expect(began).To(BeTemporally(">=", granted), "b began before what a was granted was over")
-		Figure("sqlite", "worker of an http task killed: started elsewhere %v after its grant was over", began.Sub(granted).Round(time.Millisecond))
+		Figure(
+			"sqlite", "worker of an http task killed: started elsewhere %v after its grant was over",
+			began.Sub(granted).Round(time.Millisecond),
+		)
 
 		By("draining: the HTTP endpoint is asked to stop")
 		c := o.start(ctx, "c")

@@ -76,7 +76,10 @@ var _ = Describe("A container that is killed whole and started again", func() {
 		AfterEach(func() { LogsOnFailure(c) })
 
 		BeforeAll(func(ctx SpecContext) {
-			c = NewCluster("in-place-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Cap: limit, Lease: lease, Settle: lease})
+			c = NewCluster(
+				"in-place-"+store,
+				harness.Options{StoreURI: uri(), Tasks: tasks, Cap: limit, Lease: lease, Settle: lease},
+			)
 			pods = map[string]pod{}
 			for _, name := range []string{"a", "b", "d"} {
 				dir, err := os.MkdirTemp(Work, "pod-")
@@ -91,7 +94,11 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			keys := keysOf(c, b)
 			at := dieWhole(ctx, b)
 			b = pods["b"].start(ctx, c, "b")
-			Eventually(func() error { return errors.Join(neverTwice(ctx, a), c.CheckTaken(keys, at)) }).Should(Succeed())
+			Eventually(func() error {
+				return errors.Join(
+					neverTwice(ctx, a), c.CheckTaken(keys, at),
+				)
+			}).Should(Succeed())
 			taken := history.Now()
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
@@ -113,7 +120,8 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			Expect(history.Percentile(gaps, 100)).To(BeNumerically("<", lease), "it waited for the lease")
 			Expect(doubles).To(BeEmpty())
 			ExpectOneRunEach(c)
-			Figure(store, "a container killed whole and started again in place, T %v: its %d keys were without a run for %s, 0 moved", lease, len(keys), history.Summary(gaps))
+			Figure(store, "a container killed whole and started again in place, T %v: its %d keys were without a "+
+				"run for %s, 0 moved", lease, len(keys), history.Summary(gaps))
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("waits for the lease as another pod, or with a record that is torn", func(ctx SpecContext) {
@@ -131,7 +139,10 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			Expect([]string{b.Log(), d.Log()}).NotTo(ContainElement(ContainSubstring("Restarted in place")))
 			Expect(doubles).To(BeEmpty())
 			ExpectOneRunEach(c)
-			Figure(store, "the same as another pod, and with a torn record: %s", history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))))
+			Figure(
+				store, "the same as another pod, and with a torn record: %s",
+				history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))),
+			)
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("leaves a living one alone that has its place", func(ctx SpecContext) {
@@ -190,17 +201,22 @@ var _ = Describe("A container that is killed whole while an HTTP endpoint works 
 		before := far.of("far/side")
 		home.start(ctx, c, "a", "--config", more)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
-		Expect(far.of("far/side")).To(HaveLen(len(before)), "its commands run again, and the HTTP endpoint is left alone")
+		Expect(far.of("far/side")).To(
+			HaveLen(len(before)), "its commands run again, and the HTTP endpoint is left alone",
+		)
 		Eventually(func() int { return len(far.of("far/side")) }).Should(BeNumerically(">", len(before)))
 
 		again := far.of("far/side")[len(before)]
 		Expect(again.Event()).To(Equal("start"))
 		for _, call := range before {
-			Expect(again.At).To(BeTemporally(">", call.Until()), "the HTTP endpoint may still work under token %d", call.Token())
+			Expect(again.At).To(
+				BeTemporally(">", call.Until()), "the HTTP endpoint may still work under token %d", call.Token(),
+			)
 			Expect(again.Token()).To(BeNumerically(">", call.Token()))
 		}
 		ExpectOneRunEach(c)
-		Figure("sqlite", "in place, T %v: commands were without a run for %s; an HTTP endpoint's next start came %v after the end of its time",
+		Figure("sqlite", "in place, T %v: commands were without a run for %s; an HTTP endpoint's next start came %v "+
+			"after the end of its time",
 			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))), again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
 	}, SpecTimeout(ScenarioTimeout))
 })

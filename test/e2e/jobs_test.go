@@ -35,7 +35,10 @@ groups:
 		Expect(a.Kill(harness.Both, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
 		b := o.start(ctx, "b")
 		Eventually(func() []string { return o.lines("long") }).Should(HaveLen(2))
-		eventuallyTask(ctx, b, "g/long", And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Orphaned")))
+		eventuallyTask(
+			ctx, b, "g/long",
+			And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Orphaned")),
+		)
 
 		By("draining its replica")
 		c := o.start(ctx, "c")

@@ -31,7 +31,10 @@ var _ = Describe("A store that is away", func() {
 	Describe("SQLite", Label("sqlite"), func() { outageScenarios("sqlite", sqliteOutage) })
 
 	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
-		c := NewCluster("nowait", harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1})
+		c := NewCluster(
+			"nowait",
+			harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1},
+		)
 		began := time.Now()
 		r, err := c.Start(ctx, "r1", "--wait-store", "0")
 		Expect(err).NotTo(HaveOccurred())
@@ -74,7 +77,8 @@ func outageScenarios(store string, take func(SpecContext) outage) {
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("costs nothing when it is away for less than the renewal deadline, and all tasks stop when it is away for longer", func(ctx SpecContext) {
+	It("costs nothing when it is away for less than the renewal deadline, and all tasks stop when it is away for "+
+		"longer", func(ctx SpecContext) {
 		s := take(ctx)
 		c = NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
 		Expect(c.Add(ctx, 3)).To(Succeed())
@@ -96,7 +100,9 @@ func outageScenarios(store string, take func(SpecContext) outage) {
 		WaitUntil(ctx, began.Add(2*Lease))
 		h = Load(c)
 		for _, r := range c.Live() {
-			Expect(h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
+			Expect(
+				h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
+			).To(BeEmpty(), "tasks stop before anyone else may take them")
 			status, err := r.Client.Status(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(status.Store.Reachable).To(BeFalse())

@@ -20,8 +20,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// own is a cluster whose scenario writes the configuration itself: what follows below is joined with a header that names the store, the
-// instance and free ports. Commands find a directory of the scenario in $(DIR).
+// own is a cluster whose scenario writes the configuration itself: what follows below is joined with a header that
+// names the store, the instance and free ports. Commands find a directory of the scenario in $(DIR).
 type own struct {
 	*harness.Cluster
 	dir    string
@@ -83,7 +83,9 @@ func (o *own) startWith(ctx context.Context, name string, args []string, changes
 // rewrite writes the configuration of a running replica again, from the body as it is now.
 func (o *own) rewrite(r *harness.Replica, changes ...map[string]any) {
 	GinkgoHelper()
-	Expect(os.WriteFile(r.Config, []byte(o.text(r.Name, r.Client.Server, r.Client.Admin, changes...)), 0o600)).To(Succeed())
+	Expect(
+		os.WriteFile(r.Config, []byte(o.text(r.Name, r.Client.Server, r.Client.Admin, changes...)), 0o600),
+	).To(Succeed())
 }
 
 // lines are those of a file that commands wrote to, none when it is not there.

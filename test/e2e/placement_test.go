@@ -45,13 +45,20 @@ groups:
 				return counts, err
 			}
 		}
-		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 1, "b": 1, "c": 2}), "the fourth goes to the smaller zone")
+		Eventually(counts("zoned")).Should(
+			Equal(map[string]int{"a": 1, "b": 1, "c": 2}), "the fourth goes to the smaller zone",
+		)
 		Eventually(counts("gpu")).Should(Equal(map[string]int{"c": 2}))
-		Eventually(counts("weighed")).Should(Or(Equal(map[string]int{"a": 1, "b": 3}), Equal(map[string]int{"a": 3, "b": 1})), "three against three of weight")
+		Eventually(counts("weighed")).Should(
+			Or(Equal(map[string]int{"a": 1, "b": 3}), Equal(map[string]int{"a": 3, "b": 1})),
+			"three against three of weight",
+		)
 
 		By("losing the only one that may")
 		Expect(c.Kill(harness.Both, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
-		lost := eventuallyTask(ctx, a, "gpu/g1", And(HaveField("State", "unassigned"), HaveField("Reason", "NoInstance")))
+		lost := eventuallyTask(
+			ctx, a, "gpu/g1", And(HaveField("State", "unassigned"), HaveField("Reason", "NoInstance")),
+		)
 		Expect(lost.Message).To(ContainSubstring("no live instance may own"))
 		Eventually(counts("zoned")).Should(Equal(map[string]int{"a": 2, "b": 2}))
 	}, SpecTimeout(ScenarioTimeout))
@@ -67,9 +74,13 @@ groups:
 		small := map[string]any{"maxTasks": 3}
 		a := o.start(ctx, "a", small)
 		o.start(ctx, "b", small)
-		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(Equal(map[string]int{"a": 3, "b": 3}))
+		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(
+			Equal(map[string]int{"a": 3, "b": 3}),
+		)
 		Expect(eventuallyProblem(ctx, a, "NoCapacity").Message).To(ContainSubstring("have no owner"))
-		Consistently(func() (map[string]int, error) { return owned(ctx, a) }, "1s").Should(Equal(map[string]int{"a": 3, "b": 3}))
+		Consistently(
+			func() (map[string]int, error) { return owned(ctx, a) }, "1s",
+		).Should(Equal(map[string]int{"a": 3, "b": 3}))
 		o.start(ctx, "c")
 		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(And(
 			HaveKeyWithValue("a", BeNumerically("<=", 3)), HaveKeyWithValue("b", BeNumerically("<=", 3)), HaveKeyWithValue("c", BeNumerically(">=", 2))))

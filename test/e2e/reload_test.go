@@ -23,9 +23,12 @@ groups:
       - {name: changed, exec: {command: [sh, -c, 'echo "$SHARDCTL_FENCING_TOKEN one" >> $(DIR)/changed; sleep 1000']}}
       - {name: removed, exec: {command: [sh, -c, 'trap "echo stopped >> $(DIR)/removed; exit" TERM; echo "started $SHARDCTL_FENCING_TOKEN" >> $(DIR)/removed; while :; do sleep 0.05; done']}}
 `
-	second := strings.NewReplacer("TOKEN one", "TOKEN two", "name: removed", "name: added", "$(DIR)/removed", "$(DIR)/added").Replace(first)
+	second := strings.NewReplacer(
+		"TOKEN one", "TOKEN two", "name: removed", "name: added", "$(DIR)/removed", "$(DIR)/added",
+	).Replace(first)
 
-	It("is taken up while its tasks run: what is added starts, what is removed stops, what has changed starts again", func(ctx SpecContext) {
+	It("is taken up while its tasks run: what is added starts, what is removed stops, what has changed starts "+
+		"again", func(ctx SpecContext) {
 		o := newOwn("reload", first)
 		a := o.start(ctx, "a")
 		for _, name := range []string{"kept", "changed", "removed"} {
@@ -37,8 +40,12 @@ groups:
 		o.body = second
 		o.rewrite(a)
 		Eventually(func() []string { return o.lines("added") }).Should(ConsistOf(HavePrefix("started ")))
-		Eventually(func() []string { return o.lines("removed") }).Should(HaveExactElements(HavePrefix("started "), Equal("stopped")))
-		Eventually(func() []string { return o.lines("changed") }).Should(HaveExactElements(HaveSuffix(" one"), HaveSuffix(" two")))
+		Eventually(func() []string { return o.lines("removed") }).Should(
+			HaveExactElements(HavePrefix("started "), Equal("stopped")),
+		)
+		Eventually(func() []string { return o.lines("changed") }).Should(
+			HaveExactElements(HaveSuffix(" one"), HaveSuffix(" two")),
+		)
 		eventuallyState(ctx, a, "g/added", "running")
 		Expect(task(ctx, a, "g/removed")).Error().To(HaveOccurred(), "it is not declared any more")
 		changed := o.lines("changed")
@@ -51,7 +58,9 @@ groups:
 		Eventually(func() []string { return o.lines("removed") }).Should(HaveLen(3))
 		eventuallyState(ctx, a, "g/removed", "running")
 		removed := o.lines("removed")
-		expectRising([]string{strings.TrimPrefix(removed[0], "started "), strings.TrimPrefix(removed[2], "started ")}, 2)
+		expectRising(
+			[]string{strings.TrimPrefix(removed[0], "started "), strings.TrimPrefix(removed[2], "started ")}, 2,
+		)
 		Expect(o.lines("kept")).To(HaveLen(1))
 	}, SpecTimeout(ScenarioTimeout))
 
@@ -76,7 +85,9 @@ groups:
 		Expect(problem.Message).To(And(ContainSubstring(a.Config), ContainSubstring("colour: is not a field")))
 		reload(0)
 		Expect(a.Log()).To(ContainSubstring("colour"))
-		Expect(task(ctx, a, "g/kept")).To(And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)))
+		Expect(task(ctx, a, "g/kept")).To(
+			And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)),
+		)
 
 		By("removing it")
 		Expect(os.Remove(a.Config)).To(Succeed())
@@ -91,7 +102,9 @@ groups:
 		eventuallyNoProblem(ctx, a, "ConfigInvalid")
 		reload(1)
 		eventuallyState(ctx, a, "g/added", "running")
-		Expect(task(ctx, a, "g/kept")).To(And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)))
+		Expect(task(ctx, a, "g/kept")).To(
+			And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)),
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("is read again at SIGHUP, and tells what needs a restart", func(ctx SpecContext) {
@@ -106,8 +119,12 @@ groups:
 		By("changing what only a restart takes up")
 		o.rewrite(a, map[string]any{"lease": map[string]any{"duration": "3s"}, "zone": "z9"})
 		problem := eventuallyProblem(ctx, a, "RestartRequired")
-		Expect(problem.Message).To(And(ContainSubstring("lease.duration"), ContainSubstring("zone"), Not(ContainSubstring("cluster"))))
-		Expect(task(ctx, a, "g/kept")).To(And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)))
+		Expect(problem.Message).To(
+			And(ContainSubstring("lease.duration"), ContainSubstring("zone"), Not(ContainSubstring("cluster"))),
+		)
+		Expect(task(ctx, a, "g/kept")).To(
+			And(HaveField("State", "running"), HaveField("FencingToken", kept.FencingToken)),
+		)
 
 		By("changing it back")
 		o.rewrite(a)

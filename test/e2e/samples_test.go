@@ -121,18 +121,23 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// startSample starts a replica with the sample of that name; listeners and name are in a file beside it, or take the place of the sample's.
+// startSample starts a replica with the sample of that name; listeners and name are in a file beside it, or take the
+// place of the sample's.
 func startSample(ctx context.Context, c *harness.Cluster, name, sample string, args ...string) *harness.Replica {
 	GinkgoHelper()
 	path, err := filepath.Abs(filepath.Join(samples, sample+".yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	beside := func(server, admin string) (string, error) {
-		return fmt.Sprintf("version: 1\ninstance: %s\nserver: {listen: %q}\nadmin: {listen: %q}\n", name, server, admin), nil
+		return fmt.Sprintf(
+			"version: 1\ninstance: %s\nserver: {listen: %q}\nadmin: {listen: %q}\n", name, server, admin,
+		), nil
 	}
 	if sample == "full" { // has every field itself
 		beside = func(server, admin string) (string, error) {
 			text, err := os.ReadFile(path)
-			return strings.NewReplacer(`":8080"`, fmt.Sprintf("%q", server), `"127.0.0.1:8081"`, fmt.Sprintf("%q", admin)).Replace(string(text)), err
+			return strings.NewReplacer(
+				`":8080"`, fmt.Sprintf("%q", server), `"127.0.0.1:8081"`, fmt.Sprintf("%q", admin),
+			).Replace(string(text)), err
 		}
 	} else {
 		args = append(args, "--config", path)

@@ -32,7 +32,9 @@ groups:
 			o.start(ctx, name)
 		}
 		replicas := o.Live()
-		Eventually(func() (map[string]int, error) { return owned(ctx, replicas[0]) }).Should(Equal(map[string]int{"a": 2, "b": 2, "c": 2}))
+		Eventually(func() (map[string]int, error) { return owned(ctx, replicas[0]) }).Should(
+			Equal(map[string]int{"a": 2, "b": 2, "c": 2}),
+		)
 		Eventually(func() int { return len(o.lines("ticks")) }).Should(BeNumerically(">=", 18))
 		dying := replicas[2]
 		var orphans []string
@@ -45,20 +47,26 @@ groups:
 		}
 		Expect(orphans).To(HaveLen(2))
 		Expect(dying.Kill(harness.Both, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
-		Eventually(func() (map[string]int, error) { return owned(ctx, replicas[0]) }).Should(Equal(map[string]int{"a": 3, "b": 3}))
+		Eventually(func() (map[string]int, error) { return owned(ctx, replicas[0]) }).Should(
+			Equal(map[string]int{"a": 3, "b": 3}),
+		)
 		before := len(o.lines("ticks"))
 		Eventually(func() int { return len(o.lines("ticks")) }).Should(BeNumerically(">=", before+18))
 		Expect(o.Scale(ctx, 0)).To(Succeed())
 
 		ticks := ticksOf(o.lines("ticks"))
-		Expect(slices.Sorted(maps.Keys(ticks))).To(Equal([]string{"tick-1", "tick-2", "tick-3", "tick-4", "tick-5", "tick-6"}))
+		Expect(slices.Sorted(maps.Keys(ticks))).To(
+			Equal([]string{"tick-1", "tick-2", "tick-3", "tick-4", "tick-5", "tick-6"}),
+		)
 		for name, runs := range ticks {
 			missing := 0
 			for i := 1; i < len(runs); i++ {
 				gap := runs[i].at.Sub(runs[i-1].at)
 				Expect(gap).To(BeNumerically(">", 0), "%s fired twice at one tick: %v", name, runs)
 				Expect(gap%time.Second).To(BeZero(), "%s: fail-over must not shift ticks: %v", name, runs)
-				Expect(len(runs[i-1].token) <= len(runs[i].token) && runs[i-1].token < runs[i].token).To(BeTrue(), "%s: tokens %v", name, runs)
+				Expect(
+					len(runs[i-1].token) <= len(runs[i].token) && runs[i-1].token < runs[i].token,
+				).To(BeTrue(), "%s: tokens %v", name, runs)
 				missing += int(gap/time.Second) - 1
 			}
 			if !slices.Contains(orphans, name) {
@@ -147,7 +155,9 @@ groups:
 		eventuallyTask(ctx, a, "g/slow", HaveField("LastError", ContainSubstring("longer than its timeout")))
 		Expect(eventuallyProblem(ctx, a, "TaskFailing").Message).To(ContainSubstring("its last run failed"))
 		for _, result := range []string{"skipped", "replaced", "timeout"} {
-			value, found, err := a.Client.Metric(ctx, "shardctl_task_runs_total", map[string]string{"group": "g", "result": result})
+			value, found, err := a.Client.Metric(
+				ctx, "shardctl_task_runs_total", map[string]string{"group": "g", "result": result},
+			)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(found).To(BeTrue(), result)
 			Expect(value).To(BeNumerically(">=", 2), result)

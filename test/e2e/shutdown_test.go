@@ -36,7 +36,10 @@ groups:
 		eventuallyState(ctx, b, "g/stubborn", "stopping")
 		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(time.Since(began)).To(BeNumerically(">=", 900*time.Millisecond))
-		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Shutdown")))
+		eventuallyTask(
+			ctx, b, "g/stubborn",
+			And(HaveField("State", "running"), HaveField("Instance", "b"), HaveField("Reason", "Shutdown")),
+		)
 		Expect(time.Since(began)).To(BeNumerically("<", 30*time.Second))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
 	}, SpecTimeout(ScenarioTimeout))
@@ -69,7 +72,9 @@ groups:
     tasks: [{name: "t{1..4}", exec: {command: [sleep, "1000"]}}]
 `)
 		wait := func(grace string) map[string]any {
-			return map[string]any{"rebalance": map[string]any{"settle": "300ms", "onRestart": "wait", "restartGrace": grace}}
+			return map[string]any{
+				"rebalance": map[string]any{"settle": "300ms", "onRestart": "wait", "restartGrace": grace},
+			}
 		}
 		o.start(ctx, "a", wait("30s"))
 		o.start(ctx, "b", wait("30s"))
@@ -82,7 +87,9 @@ groups:
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		Expect(exit(ctx, a)).To(BeZero())
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 2}))
-		Consistently(func() (map[string]int, error) { return owned(ctx, b) }, "1s").Should(Equal(map[string]int{"b": 2}))
+		Consistently(
+			func() (map[string]int, error) { return owned(ctx, b) }, "1s",
+		).Should(Equal(map[string]int{"b": 2}))
 		o.start(ctx, "a", wait("30s"))
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(both)
 		after := tokens(ctx, b)
@@ -105,7 +112,9 @@ groups:
 `)
 		o.header["rebalance"] = map[string]any{"settle": "300ms", "onRestart": "wait", "restartGrace": "2s"}
 		a, b := o.start(ctx, "a"), o.start(ctx, "b")
-		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"a": 2, "b": 2}))
+		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(
+			Equal(map[string]int{"a": 2, "b": 2}),
+		)
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		Expect(exit(ctx, a)).To(BeZero())
 		gone := time.Now()

@@ -14,7 +14,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// One cluster goes through all of these scenarios. Each first brings it to five replicas in balance, so each can be run alone.
+// One cluster goes through all of these scenarios. Each first brings it to five replicas in balance, so each can be run
+// alone.
 var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 	EachStore("One cluster", func(store string, uri func() string) {
 		const tasks = 100
@@ -100,7 +101,9 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Figure(store, "kill -9 of guard and worker: %d tasks elsewhere within %v (T + 1 s is %v)", len(keys),
 				last.Round(time.Millisecond), Lease+time.Second)
 			Expect(last).To(BeNumerically("<", Lease+5*time.Second))
-			Expect(h.AliveAfter(dying.Name, at.Add(HardDeadline))).To(BeEmpty(), "nothing of the dead outlives the hard deadline")
+			Expect(h.AliveAfter(dying.Name, at.Add(HardDeadline))).To(
+				BeEmpty(), "nothing of the dead outlives the hard deadline",
+			)
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "task process %d of the dead still lives", p.PID)
 			}

@@ -28,7 +28,9 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Expect(c.Scale(ctx, 3)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			for _, key := range c.Keys() {
-				Eventually(func() []history.Run { return Load(c).Runs(key) }).Should(ContainElement(HaveField("Children", Not(BeEmpty()))))
+				Eventually(func() []history.Run { return Load(c).Runs(key) }).Should(
+					ContainElement(HaveField("Children", Not(BeEmpty()))),
+				)
 			}
 
 			By("draining one")

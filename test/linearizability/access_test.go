@@ -23,9 +23,10 @@ const (
 	bumps verb = "bump"
 )
 
-// access is one thing that one client did with one document, and what it was told. A write that was repeated because its
-// outcome was unknown is one access, from the first try to the last: it happens once at most, for no revision comes again. But where
-// documents are deleted, a creation that arrives late brings all its revisions back: there each try is an access.
+// access is one thing that one client did with one document, and what it was told. A write that was repeated because
+// its outcome was unknown is one access, from the first try to the last: it happens once at most, for no revision comes
+// again. But where documents are deleted, a creation that arrives late brings all its revisions back: there each try is
+// an access.
 type access struct {
 	client          int
 	verb            verb
@@ -98,7 +99,8 @@ func statusName(s store.Status) string {
 	}
 }
 
-// documentSteps is what a history of one document says happened, for porcupine. freshLists says that lists are never stale.
+// documentSteps is what a history of one document says happened, for porcupine. freshLists says that lists are never
+// stale.
 func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 	var ops []porcupine.Operation
 	seen := firstSeen(history)
@@ -140,8 +142,8 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 	return ops
 }
 
-// writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by anybody has no
-// consequence.
+// writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by
+// anybody has no consequence.
 func (a access) writing(seen map[store.WriterID]int64) (call, end int64, act act, happened bool) {
 	first, ever := seen[a.change.Doc.WriterID]
 	switch a.status {

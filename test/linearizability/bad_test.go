@@ -11,7 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A checker that cannot fail proves nothing: these histories are wrong, each in its own way, and beside each is the one that is right.
+// A checker that cannot fail proves nothing: these histories are wrong, each in its own way, and beside each is the one
+// that is right.
 
 func doc(rev, seq int64) *store.Doc {
 	return &store.Doc{Kind: store.KindLock, ID: "g/k", Rev: rev, WriterID: store.WriterID{Session: "c", Seq: seq}}
@@ -23,7 +24,10 @@ func read(call, end int64, found *store.Doc) access {
 
 // put writes revision rev of stamp seq at ifRev. found is shown unless it was applied or is unknown.
 func put(call, end, ifRev, rev, seq int64, status store.Status, found *store.Doc) access {
-	a := access{verb: puts, call: call, last: call, end: end, status: status, change: store.Change{IfRev: ifRev, Doc: *doc(rev, seq)}}
+	a := access{
+		verb: puts, call: call, last: call, end: end, status: status,
+		change: store.Change{IfRev: ifRev, Doc: *doc(rev, seq)},
+	}
 	a.found, a.shown = found, status == store.Refused || status == store.Overtaken
 	return a
 }
@@ -36,7 +40,10 @@ func alone(a access) access {
 
 // drop deletes revision 1.
 func drop(call, end int64) access {
-	return access{verb: drops, call: call, last: call, end: end, status: store.Applied, change: store.Change{Op: store.Delete, IfRev: 1}}
+	return access{
+		verb: drops, call: call, last: call, end: end, status: store.Applied,
+		change: store.Change{Op: store.Delete, IfRev: 1},
+	}
 }
 
 func TestBadDocuments(t *testing.T) {
@@ -46,16 +53,22 @@ func TestBadDocuments(t *testing.T) {
 		good, bad []access
 	}{
 		"lost update": {
-			good: []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Refused, doc(2, 2))},
-			bad:  []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Applied, nil)},
+			good: []access{
+				created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Refused, doc(2, 2)),
+			},
+			bad: []access{created, put(3, 6, 1, 2, 2, store.Applied, nil), put(3, 6, 1, 2, 3, store.Applied, nil)},
 		},
 		"stale read": {
 			good: []access{created, put(3, 5, 1, 2, 2, store.Applied, nil), read(4, 6, doc(1, 1))},
 			bad:  []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), read(5, 6, doc(1, 1))},
 		},
 		"stale refusal": {
-			good: []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 1, 3, 3, store.Refused, doc(2, 2))},
-			bad:  []access{created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 2, 3, 3, store.Refused, doc(1, 1))},
+			good: []access{
+				created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 1, 3, 3, store.Refused, doc(2, 2)),
+			},
+			bad: []access{
+				created, put(3, 4, 1, 2, 2, store.Applied, nil), put(5, 6, 2, 3, 3, store.Refused, doc(1, 1)),
+			},
 		},
 		"created twice": {
 			good: []access{created, drop(3, 4), put(5, 6, 0, 9, 2, store.Applied, nil)},
@@ -66,8 +79,12 @@ func TestBadDocuments(t *testing.T) {
 			bad:  []access{created, read(3, 4, nil)},
 		},
 		"reads go back": {
-			good: []access{created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2))},
-			bad:  []access{created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1))},
+			good: []access{
+				created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(1, 1)), read(6, 7, doc(2, 2)),
+			},
+			bad: []access{
+				created, put(3, 9, 1, 2, 2, store.Unknown, nil), read(4, 5, doc(2, 2)), read(6, 7, doc(1, 1)),
+			},
 		},
 		"refused, and seen": {
 			good: []access{created, put(3, 4, 1, 2, 2, store.Unknown, nil), read(5, 6, doc(2, 2))},
@@ -86,11 +103,17 @@ func TestBadDocuments(t *testing.T) {
 				alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)),
 				alone(put(5, 6, 1, 2, 2, store.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2)),
 			},
-			bad: []access{alone(put(3, 4, 0, 1, 1, store.Applied, nil)), alone(put(5, 6, 1, 2, 2, store.Unknown, nil)), drop(7, 8), read(9, 10, doc(2, 2))},
+			bad: []access{
+				alone(put(3, 4, 0, 1, 1, store.Applied, nil)), alone(put(5, 6, 1, 2, 2, store.Unknown, nil)),
+				drop(7, 8), read(9, 10, doc(2, 2)),
+			},
 		},
 		"an unknown creation happens twice": {
-			good: []access{alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)), drop(5, 6), read(7, 8, doc(1, 1))},
-			bad:  []access{put(3, 4, 0, 1, 1, store.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
+			good: []access{
+				alone(put(1, 2, 0, 1, 1, store.Unknown, nil)), alone(put(3, 4, 0, 1, 1, store.Applied, nil)),
+				drop(5, 6), read(7, 8, doc(1, 1)),
+			},
+			bad: []access{put(3, 4, 0, 1, 1, store.Applied, nil), drop(5, 6), read(7, 8, doc(1, 1))},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +242,9 @@ func TestBadLocks(t *testing.T) {
 		},
 		"refused by anyone who had it once": {
 			good: keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),
-			bad:  keyOf([]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7), held1(9, 7, 8, 9, 10, 11)}, refused(50, 80)),
+			bad: keyOf(
+				[]*run{held1(9, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7), held1(9, 7, 8, 9, 10, 11)}, refused(50, 80),
+			),
 		},
 		"without end": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
@@ -244,7 +269,9 @@ func TestBadLocks(t *testing.T) {
 // What porcupine rejects is shown as a time line and a picture.
 func TestReport(t *testing.T) {
 	t.Parallel()
-	d := document{kind: store.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, store.Applied, nil), read(3, 4, nil)}}
+	d := document{
+		kind: store.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, store.Applied, nil), read(3, 4, nil)},
+	}
 	found := d.judge("lock g/k", true)
 	if len(found) != 1 {
 		t.Fatalf("%d findings, want 1", len(found))

@@ -111,15 +111,20 @@ func TestBrokenStores(t *testing.T) {
 	t.Parallel()
 	// The faults come from below, so that what is broken has something to get wrong.
 	faulty := func(s store.Store) store.Store {
-		return newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond}, &injected{})
+		return newUnreliable(
+			s, rand.New(rand.NewPCG(1, 2)),
+			odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond}, &injected{},
+		)
 	}
 	for name, tc := range map[string]struct {
 		spoil  func(store.Store) store.Store
 		broken bool
 	}{
-		"sound":                            {faulty, false},
-		"ignores the revision":             {func(s store.Store) store.Store { return careless{faulty(s)} }, true},
-		"reads from a stale cache":         {func(s store.Store) store.Store { return &forgetful{Store: faulty(s), seen: map[string]store.Doc{}} }, true},
+		"sound":                {faulty, false},
+		"ignores the revision": {func(s store.Store) store.Store { return careless{faulty(s)} }, true},
+		"reads from a stale cache": {
+			func(s store.Store) store.Store { return &forgetful{Store: faulty(s), seen: map[string]store.Doc{}} }, true,
+		},
 		"says applied for what is unknown": {func(s store.Store) store.Store { return hopeful{faulty(s)} }, true},
 		"says refused for what is unknown": {func(s store.Store) store.Store { return gloomy{faulty(s)} }, true},
 	} {

@@ -80,8 +80,10 @@ func (l *ledger) check(d store.Doc) string {
 	switch {
 	case !ok:
 		return fmt.Sprintf("%v was shown, and no one had sent it", versionOf(&d))
-	case sent.Rev != d.Rev || sent.ID != d.ID || sent.Group != d.Group || sent.Session != d.Session || sent.Next != d.Next ||
-		sent.Suspended != d.Suspended || sent.State != d.State || sent.Count != d.Count || !bytes.Equal(sent.Body, d.Body):
+	case sent.Rev != d.Rev || sent.ID != d.ID || sent.Group != d.Group || sent.Session != d.Session ||
+		sent.Next != d.Next ||
+		sent.Suspended != d.Suspended || sent.State != d.State || sent.Count != d.Count ||
+		!bytes.Equal(sent.Body, d.Body):
 		return fmt.Sprintf("shown as %+v, sent as %+v", d, sent)
 	}
 	return ""
@@ -291,7 +293,10 @@ func (c *client) change(d *document) access {
 	if c.random.IntN(2) == 0 {
 		base = d.latest()
 	}
-	a := access{client: c.n, verb: puts, alone: d.deleted || d.kind == store.KindGroup, change: store.Change{IfRev: base.Rev, Doc: store.Doc{Kind: d.kind, ID: d.id}}}
+	a := access{
+		client: c.n, verb: puts, alone: d.deleted || d.kind == store.KindGroup,
+		change: store.Change{IfRev: base.Rev, Doc: store.Doc{Kind: d.kind, ID: d.id}},
+	}
 	doc := &a.change.Doc
 	c.seq++
 	doc.WriterID = store.WriterID{Session: c.name, Seq: c.seq}

@@ -117,7 +117,8 @@ type counterStep struct {
 	count int64 // as shown
 }
 
-// counterModel is a group's counter. A raise of unknown outcome that never happened is one that happens at the very end.
+// counterModel is a group's counter. A raise of unknown outcome that never happened is one that happens at the very
+// end.
 var counterModel = porcupine.Model{
 	Init: func() any { return int64(0) },
 	Step: func(state, input, _ any) (bool, any) {

@@ -86,7 +86,9 @@ func (r *documentRun) run(ctx context.Context) []finding {
 
 // play is one round.
 func (r *documentRun) play(ctx context.Context, n int) *round {
-	kinds := []store.Kind{store.KindLock, store.KindSession, store.KindValue, store.KindMember, store.KindOverride, store.KindEvent}
+	kinds := []store.Kind{
+		store.KindLock, store.KindSession, store.KindValue, store.KindMember, store.KindOverride, store.KindEvent,
+	}
 	kind := kinds[n%len(kinds)]
 	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[store.WriterID]store.Doc{}}}
 	for i := range 40 {

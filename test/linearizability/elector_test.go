@@ -59,7 +59,8 @@ func newElector(n int, db *unreliable, clock elect.Clock) (*elector, error) {
 	return x, nil
 }
 
-// kill is kill -9, as far as it goes within one process: nothing more gets to the store, and what runs does not count any more.
+// kill is kill -9, as far as it goes within one process: nothing more gets to the store, and what runs does not count
+// any more.
 func (x *elector) kill() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,7 +113,9 @@ const (
 )
 
 func (w way) String() string {
-	return map[way]string{byItself: "ends by itself", byUnlock: "unlocked", byMaxHold: "held at most", byDeadline: "held on"}[w]
+	return map[way]string{
+		byItself: "ends by itself", byUnlock: "unlocked", byMaxHold: "held at most", byDeadline: "held on",
+	}[w]
 }
 
 // worker locks keys with one elector, one after the other.
@@ -149,7 +152,10 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 		defer cancel()
 		t.sure = false
 	}
-	work := &work{x: w.x, k: k, try: t, hold: hold, end: end, steps: w.random.IntN(4), linger: upTo(w.random, 15*time.Millisecond), over: make(chan struct{})}
+	work := &work{
+		x: w.x, k: k, try: t, hold: hold, end: end, steps: w.random.IntN(4),
+		linger: upTo(w.random, 15*time.Millisecond), over: make(chan struct{}),
+	}
 	t.call = now()
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
 	end1, lives := w.x.alive(now())
@@ -189,7 +195,8 @@ func (w *worker) unlock(ctx context.Context, k *lockKey, work *work) {
 	default:
 		return
 	}
-	if _, lives := w.x.alive(freed); !lives || !view.Open || view.Session != work.session || !errors.Is(work.cause, elect.ErrReleased) {
+	if _, lives := w.x.alive(freed); !lives || !view.Open || view.Session != work.session ||
+		!errors.Is(work.cause, elect.ErrReleased) {
 		return
 	}
 	k.mu.Lock()
@@ -226,7 +233,10 @@ func (w *work) run(ctx context.Context, lease *elect.Lease) error {
 	}
 	w.session = lease.Session()
 	w.k.mu.Lock()
-	r := &run{n: len(w.k.runs) + 1, who: w.x.n, token: lease.Token(), called: w.try.call, entered: entered, how: w.end.String()}
+	r := &run{
+		n: len(w.k.runs) + 1, who: w.x.n, token: lease.Token(), called: w.try.call, entered: entered,
+		how: w.end.String(),
+	}
 	w.k.runs = append(w.k.runs, r)
 	w.started, w.try.run = r, r.n
 	w.k.mu.Unlock()

@@ -55,9 +55,15 @@ var lockModel = porcupine.Model{
 	},
 	DescribeOperation: func(input, _ any) string {
 		s := input.(lockStep)
-		return fmt.Sprintf("run %d %s %d", s.run, map[deed]string{acquires: "acquires", works: "works with", advances: "advances to", ends: "ends after"}[s.deed], s.token)
+		return fmt.Sprintf("run %d %s %d", s.run, map[deed]string{
+			acquires: "acquires", works: "works with", advances: "advances to", ends: "ends after",
+		}[s.deed], s.token)
 	},
-	DescribeState: func(state any) string { return fmt.Sprintf("run %d, token %d", state.(held).run, state.(held).token) },
+	DescribeState: func(state any) string {
+		return fmt.Sprintf(
+			"run %d, token %d", state.(held).run, state.(held).token,
+		)
+	},
 }
 
 // span is from one moment to another.
@@ -107,13 +113,15 @@ type lockKey struct {
 	try  []*try
 }
 
-// steps is what the history says happened, for porcupine. A run that lost its lease, or whose process was killed, ends at an unknown time
-// after its last moment, and before anybody else acquires the key.
+// steps is what the history says happened, for porcupine. A run that lost its lease, or whose process was killed, ends
+// at an unknown time after its last moment, and before anybody else acquires the key.
 func (k *lockKey) steps() []porcupine.Operation {
 	var ops []porcupine.Operation
 	for _, r := range k.runs {
 		add := func(call, end int64, d deed, token int64) {
-			ops = append(ops, porcupine.Operation{ClientId: r.who, Input: lockStep{d, r.n, token}, Call: call, Return: end})
+			ops = append(
+				ops, porcupine.Operation{ClientId: r.who, Input: lockStep{d, r.n, token}, Call: call, Return: end},
+			)
 		}
 		add(r.called, r.entered, acquires, r.token)
 		last := r.token
@@ -156,9 +164,9 @@ func (k *lockKey) refusals() []string {
 	return bad
 }
 
-// mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose outcome no one
-// was told, and a holder that is gone, hold it until another acquires it. An elector whose own release was not
-// acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
+// mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
+// outcome no one was told, and a holder that is gone, hold it until another acquires it. An elector whose own release
+// was not acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
 func (k *lockKey) mayHold(t *try, who int) span {
 	s := t.span
 	switch {
@@ -187,7 +195,9 @@ func (k *lockKey) orphans() []string {
 			t.wrong = true
 			bad = append(bad, fmt.Sprintf("e%d was informed that its run had started, and it never did", t.who))
 		case !t.ok && t.run != 0 && !errors.Is(t.err, elect.ErrClosed) && !errors.Is(t.err, errCut):
-			bad = append(bad, fmt.Sprintf("run %d started, and e%d was informed that none did (%v)", t.run, t.who, t.err))
+			bad = append(
+				bad, fmt.Sprintf("run %d started, and e%d was informed that none did (%v)", t.run, t.who, t.err),
+			)
 		}
 	}
 	for _, r := range k.runs {
@@ -220,16 +230,25 @@ func (k *lockKey) lines() []line {
 		if r.lost {
 			how = "lost"
 		}
-		lines = append(lines, line{r.entered, cmp.Or(r.left, forever), fmt.Sprint("e", r.who), fmt.Sprintf("run %d with token %d, %s", r.n, r.token, how)})
+		lines = append(lines, line{
+			r.entered, cmp.Or(r.left, forever), fmt.Sprint("e", r.who),
+			fmt.Sprintf("run %d with token %d, %s", r.n, r.token, how),
+		})
 		for _, u := range r.uses {
 			what := "valid"
 			if u.advanced {
 				what = "advanced"
 			}
-			lines = append(lines, line{u.call, u.end, fmt.Sprint("e", r.who), fmt.Sprintf("run %d %s, token %d", r.n, what, u.token)})
+			lines = append(
+				lines,
+				line{u.call, u.end, fmt.Sprint("e", r.who), fmt.Sprintf("run %d %s, token %d", r.n, what, u.token)},
+			)
 		}
 		if r.freed != 0 {
-			lines = append(lines, line{r.freed, r.freed, fmt.Sprint("e", r.who), fmt.Sprintf("run %d: Unlock says it is free", r.n)})
+			lines = append(
+				lines,
+				line{r.freed, r.freed, fmt.Sprint("e", r.who), fmt.Sprintf("run %d: Unlock says it is free", r.n)},
+			)
 		}
 	}
 	return lines

@@ -32,7 +32,10 @@ const (
 )
 
 func newLockRun(db database, seed uint64, o odds) *lockRun {
-	return &lockRun{db: db, seed: seed, odds: o, faults: &injected{}, tally: &tally{}, random: rand.New(rand.NewPCG(seed, 2000)), length: 6 * time.Second}
+	return &lockRun{
+		db: db, seed: seed, odds: o, faults: &injected{}, tally: &tally{}, random: rand.New(rand.NewPCG(seed, 2000)),
+		length: 6 * time.Second,
+	}
 }
 
 // run makes rounds until it is time or a history is wrong.

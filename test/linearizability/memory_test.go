@@ -8,7 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Where time costs nothing, electors meet far more faults of the way than they could live through on a machine that is busy.
+// Where time costs nothing, electors meet far more faults of the way than they could live through on a machine that is
+// busy.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
@@ -31,7 +32,10 @@ func TestMemory(t *testing.T) {
 	}
 	t.Logf("locks: %v; faults on the way: %v", all, faults)
 
-	d := newDocumentRun(t, memoryDatabase(func(s store.Store) store.Store { return s }), seed, odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond})
+	d := newDocumentRun(
+		t, memoryDatabase(func(s store.Store) store.Store { return s }), seed,
+		odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond},
+	)
 	var found []finding
 	for n := 0; n < *seconds && len(found) == 0; n++ {
 		found = d.judge(d.play(t.Context(), n))

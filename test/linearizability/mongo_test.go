@@ -60,7 +60,10 @@ func (f *mongoFaults) pause(ctx context.Context, from, to int) bool {
 func (f *mongoFaults) commands(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	all := [][]string{{"insert"}, {"update"}, {"delete"}, {"find"}, {"insert", "update", "delete"}, {"insert", "update", "delete", "find", "getMore"}}
+	all := [][]string{
+		{"insert"}, {"update"}, {"delete"}, {"find"}, {"insert", "update", "delete"},
+		{"insert", "update", "delete", "find", "getMore"},
+	}
 	data := map[string]any{"failCommands": all[f.random.IntN(len(all))]}
 	name := ""
 	switch f.random.IntN(6) {
@@ -73,7 +76,9 @@ func (f *mongoFaults) commands(ctx context.Context) {
 	case 3:
 		name = "write concern errors"
 		data["failCommands"] = all[4]
-		data["writeConcernError"] = map[string]any{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+		data["writeConcernError"] = map[string]any{
+			"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out",
+		}
 	case 4:
 		name, data["blockConnection"], data["blockTimeMS"] = "commands held up", true, 5+f.random.IntN(150)
 	case 5:
@@ -81,7 +86,9 @@ func (f *mongoFaults) commands(ctx context.Context) {
 	}
 	f.injected.add(name)
 	// It may fail when there is no primary just now: then that is the fault.
-	_ = f.rs.FailPoint(limited, "failCommand", testmongo.Sometimes(0.02+0.4*f.random.Float64()*f.random.Float64()), data)
+	_ = f.rs.FailPoint(
+		limited, "failCommand", testmongo.Sometimes(0.02+0.4*f.random.Float64()*f.random.Float64()), data,
+	)
 	f.pause(ctx, 200, 1200)
 	f.end(ctx)
 }
@@ -120,8 +127,8 @@ func (f *mongoFaults) election(ctx context.Context) {
 	}
 }
 
-// rollback has the primary take writes that no other node has, and lose its office before it can pass them on: it has to take
-// them back.
+// rollback has the primary take writes that no other node has, and lose its office before it can pass them on: it has
+// to take them back.
 func (f *mongoFaults) rollback(ctx context.Context, primary *testmongo.Node) {
 	for _, n := range f.rs.Nodes() {
 		if n != primary {

@@ -111,7 +111,8 @@ func (u *unreliable) throw() (fault string, before, after time.Duration) {
 	return fault, before, after
 }
 
-// pause is a part of the way that takes d. On one that is cut no one answers, and the caller waits until its context ends.
+// pause is a part of the way that takes d. On one that is cut no one answers, and the caller waits until its context
+// ends.
 func pause(ctx context.Context, cut <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -130,7 +131,8 @@ func pause(ctx context.Context, cut <-chan struct{}, d time.Duration) error {
 	}
 }
 
-// carry takes a call to the database and back, as far as it gets. act must not write to what the caller sees but by its result.
+// carry takes a call to the database and back, as far as it gets. act must not write to what the caller sees but by its
+// result.
 func carry[T any](ctx context.Context, u *unreliable, write bool, act func(context.Context) (T, error)) (T, error) {
 	var none T
 	fault, before, after := u.throw()
@@ -165,12 +167,16 @@ func carry[T any](ctx context.Context, u *unreliable, write bool, act func(conte
 }
 
 func (u *unreliable) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	res, err := carry(ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) })
+	res, err := carry(
+		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) },
+	)
 	return res, unavailable(err)
 }
 
 func (u *unreliable) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	res, err := carry(ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) })
+	res, err := carry(
+		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) },
+	)
 	return res, unavailable(err)
 }
 

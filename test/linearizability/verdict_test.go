@@ -33,7 +33,9 @@ func timeline(lines []line) string {
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.call, b.call) })
 	var b strings.Builder
 	for _, l := range lines {
-		fmt.Fprintf(&b, "  %12s – %12s  %-4s %s\n", since(lines[0].call, l.call), since(lines[0].call, l.end), l.who, l.text)
+		fmt.Fprintf(
+			&b, "  %12s – %12s  %-4s %s\n", since(lines[0].call, l.call), since(lines[0].call, l.end), l.who, l.text,
+		)
 	}
 	return b.String()
 }
@@ -53,7 +55,9 @@ type tally struct {
 }
 
 func (c *tally) String() string {
-	text := fmt.Sprintf("%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load())
+	text := fmt.Sprintf(
+		"%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load(),
+	)
 	if runs := c.runs.Load(); runs > 0 {
 		text += fmt.Sprintf(", %d runs, %d of them cut short by death or a lost lease", runs, c.lost.Load())
 	}

@@ -104,7 +104,8 @@ func load(file string) (*archive, error) {
 	return kept, nil
 }
 
-// write makes the directory of a version: all definitions in one file, and beside it a file for each kind that refers to it.
+// write makes the directory of a version: all definitions in one file, and beside it a file for each kind that refers
+// to it.
 func (a *archive) write(dir, version string) error {
 	dir = filepath.Join(dir, version)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -116,7 +117,9 @@ func (a *archive) write(dir, version string) error {
 		if !ok {
 			continue
 		}
-		if err := writeJSON(filepath.Join(dir, file+".json"), schema{"$ref": "definitions.json" + refPrefix + name}); err != nil {
+		if err := writeJSON(
+			filepath.Join(dir, file+".json"), schema{"$ref": "definitions.json" + refPrefix + name},
+		); err != nil {
 			return err
 		}
 	}

@@ -49,8 +49,8 @@ func convertKinds(all map[string]map[string]any, kinds []string) (definitions, e
 	return converted, nil
 }
 
-// convert makes a strict JSON schema of an OpenAPI one: what says nothing about validity goes, and an object that names its
-// properties has no others.
+// convert makes a strict JSON schema of an OpenAPI one: what says nothing about validity goes, and an object that names
+// its properties has no others.
 func convert(open schema) schema {
 	if open["format"] == "int-or-string" || open["x-kubernetes-int-or-string"] == true {
 		return schema{"type": []any{"string", "integer"}}
@@ -136,8 +136,8 @@ func listOf(value any) []any {
 	return list
 }
 
-// addCustomResource adds each version of a custom resource. Its metadata, which a CustomResourceDefinition leaves open, is that of
-// all other kinds.
+// addCustomResource adds each version of a custom resource. Its metadata, which a CustomResourceDefinition leaves open,
+// is that of all other kinds.
 func (d definitions) addCustomResource(resource customResource) {
 	for _, version := range resource.Spec.Versions {
 		kind := resource.Spec.Names.Kind

@@ -11,7 +11,10 @@ func TestConvert(t *testing.T) {
 	text := schema{"type": "string"}
 	tests := map[string]struct{ open, want schema }{
 		"an object knows its properties only": {
-			schema{"type": "object", "description": "…", "properties": schema{"name": schema{"type": "string", "description": "…"}}},
+			schema{
+				"type": "object", "description": "…",
+				"properties": schema{"name": schema{"type": "string", "description": "…"}},
+			},
 			schema{"type": "object", "properties": schema{"name": text}, "additionalProperties": false},
 		},
 		"a property may be called like a word of the schema": {
@@ -51,7 +54,8 @@ func TestAKindDemandsItsNamesAndNoStatus(t *testing.T) {
 		"example.Kind": {
 			"properties": schema{
 				"apiVersion": schema{"type": "string"}, "kind": schema{"type": "string"},
-				"spec": schema{"$ref": refPrefix + "example.Spec"}, "status": schema{"$ref": refPrefix + "example.Status"},
+				"spec":   schema{"$ref": refPrefix + "example.Spec"},
+				"status": schema{"$ref": refPrefix + "example.Status"},
 			},
 			"required":                        []any{"spec", "status"},
 			"x-kubernetes-group-version-kind": []any{schema{"group": "some.example", "version": "v1", "kind": "Kind"}},

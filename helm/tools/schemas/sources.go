@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubernetesSources are the versions of Kubernetes that the chart is checked for, in rising order. The last one is also the
-// version that kube-score judges by.
+// kubernetesSources are the versions of Kubernetes that the chart is checked for, in rising order. The last one is also
+// the version that kube-score judges by.
 var kubernetesSources = []struct{ version, module string }{
 	{"1.29", "k8s.io/kubernetes@v1.29.6"},
 	{"1.30", "k8s.io/kubernetes@v1.30.14"},
@@ -51,7 +51,8 @@ var operatorKinds = []string{"podmonitors", "prometheusrules", "servicemonitors"
 // download brings a module through the module proxy, verified like any other, and tells where it lies.
 func download(ctx context.Context, module string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // a module of the list above
-	command.Dir = os.TempDir()                                                    // outside of any module, whose go.sum it must not change
+	// outside of any module, whose go.sum it must not change
+	command.Dir = os.TempDir()
 	output, runErr := command.Output()
 	var answer struct{ Dir, Error string }
 	if err := json.Unmarshal(output, &answer); err != nil {
@@ -82,7 +83,8 @@ func kubernetesDefinitions(ctx context.Context, module string) (definitions, err
 	return convertKinds(swagger.Definitions, kubernetesKinds)
 }
 
-// operatorDefinitions reads the served version of each kind of the Prometheus operator from its custom resource definition.
+// operatorDefinitions reads the served version of each kind of the Prometheus operator from its custom resource
+// definition.
 func operatorDefinitions(ctx context.Context) (definitions, error) {
 	dir, err := download(ctx, operatorModule)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 // so that it comes out as it is.
 func FuzzExpand(f *testing.F) {
 	for _, text := range []string{
-		"", "plain $HOME ${A} $ $$ $A", "$(A)", "x$(A)y$(B)z", "$(B:-d)", "$(NO:-)", "$(NO:-$(A))", "$$(A)", "$$$(A)", "$(A", "$(1A) $() $(A:b)", "$(NO)", "$(A))$(", "$(A$(B))",
+		"", "plain $HOME ${A} $ $$ $A", "$(A)", "x$(A)y$(B)z", "$(B:-d)", "$(NO:-)", "$(NO:-$(A))", "$$(A)", "$$$(A)",
+		"$(A", "$(1A) $() $(A:b)", "$(NO)", "$(A))$(", "$(A$(B))",
 	} {
 		f.Add(text, "one")
 		f.Add(text, "$(A)")
@@ -24,7 +25,8 @@ func FuzzExpand(f *testing.F) {
 		got, err := decode.Expand(text, lookup)
 		switch {
 		case err != nil:
-			if !strings.Contains(err.Error(), "$(") || !strings.Contains(err.Error(), "not set") && !strings.Contains(err.Error(), "has no )") {
+			if !strings.Contains(err.Error(), "$(") || !strings.Contains(err.Error(), "not set") &&
+				!strings.Contains(err.Error(), "has no )") {
 				t.Errorf("%q: %v", text, err)
 			}
 		case !strings.Contains(text, "$(") && got != text:

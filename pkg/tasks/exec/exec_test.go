@@ -20,14 +20,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestCommandGetsItsEnvironment(t *testing.T) {
 	s := rig.New(t, func(c *tasks.Config) {
 		c.Environ = func() []string {
-			return []string{"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret", "SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer"}
+			return []string{
+				"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret",
+				"SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer",
+			}
 		}
 	})
 	dir := t.TempDir()
 	task := tasks.Task{Group: "g", Name: "n", Index: "007", Restart: tasks.RestartNever, Runner: Runner{
-		Command: []string{"sh", "-c", "env; pwd; echo arg:$1; echo DONE", "sh", "$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)"},
-		Env:     map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"},
-		Dir:     dir,
+		Command: []string{
+			"sh", "-c", "env; pwd; echo arg:$1; echo DONE", "sh",
+			"$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)",
+		},
+		Env: map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"},
+		Dir: dir,
 	}}
 	_, done := rig.Run(t, s, task, rig.Hold(task))
 	if err := rig.Wait(t, done, "the task"); !errors.Is(err, tasks.ErrDone) {
@@ -38,15 +44,18 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 		lines = append(lines, line.Text)
 	}
 	for _, want := range []string{
-		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n", "SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
-		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)", "DONE",
+		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n",
+		"SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
+		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)",
+		"DONE",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %q in %q", want, lines)
 		}
 	}
 	for _, line := range lines {
-		if strings.Contains(line, "secret") || strings.HasPrefix(line, "NOTIFY_SOCKET") || strings.HasPrefix(line, "SHARDCTL_SCHEDULED_AT") {
+		if strings.Contains(line, "secret") || strings.HasPrefix(line, "NOTIFY_SOCKET") ||
+			strings.HasPrefix(line, "SHARDCTL_SCHEDULED_AT") {
 			t.Errorf("the command got %q", line)
 		}
 	}
@@ -54,13 +63,18 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 
 func TestCommandThatCannotStart(t *testing.T) {
 	for want, runner := range map[string]Runner{
-		"exec.command[1]: $(NOT_SET) is not set":   {Command: []string{"true", "$(NOT_SET)"}},
-		"exec.env.A: $(NOT_SET) is not set":        {Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"}},
+		"exec.command[1]: $(NOT_SET) is not set": {Command: []string{"true", "$(NOT_SET)"}},
+		"exec.env.A: $(NOT_SET) is not set": {
+			Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"},
+		},
 		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
 		"no such file": {Command: []string{"true"}, Dir: "/no/such/dir"},
 		"it is empty":  {Command: []string{"$(EMPTY:-)"}},
 	} {
-		task := tasks.Task{Group: "g", Name: "n", Runner: runner, Restart: tasks.RestartNever, Backoff: tasks.Backoff{Initial: time.Millisecond}}
+		task := tasks.Task{
+			Group: "g", Name: "n", Runner: runner, Restart: tasks.RestartNever,
+			Backoff: tasks.Backoff{Initial: time.Millisecond},
+		}
 		s := rig.New(t)
 		hold := rig.Hold(task)
 		tried := make(chan struct{})

@@ -60,7 +60,10 @@ func (f *fakeEndpoint) RoundTrip(request *http.Request) (*http.Response, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("")), Request: request}, nil
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("")),
+		Request: request,
+	}, nil
 }
 
 func (f *fakeEndpoint) events() []string {
@@ -114,7 +117,8 @@ func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 				validFor = "0"
 			}
 			h := f.headers[i]
-			if h.Get("Idempotency-Key") != want || h.Get("Shardctl-Valid-For") != validFor || h.Get("Shardctl-Fencing-Token") != "7" || h.Get("Shardctl-Key") != "g/n" {
+			if h.Get("Idempotency-Key") != want || h.Get("Shardctl-Valid-For") != validFor ||
+				h.Get("Shardctl-Fencing-Token") != "7" || h.Get("Shardctl-Key") != "g/n" {
 				t.Errorf("headers %v", h)
 			}
 		}
@@ -143,7 +147,8 @@ func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
 		if n := len(f.events()); n != 2 || f.headers[1].Get("Idempotency-Key") != "g/n#10/start/1" {
 			t.Errorf("events %v, second %v", f.events(), f.headers[n-1])
 		}
-		if st := hold.Status(); st.State != tasks.StateRunning || st.Restarts != 1 || !strings.Contains(st.LastError, "Service Unavailable") {
+		if st := hold.Status(); st.State != tasks.StateRunning || st.Restarts != 1 ||
+			!strings.Contains(st.LastError, "Service Unavailable") {
 			t.Errorf("status %+v", st)
 		}
 	})
@@ -166,8 +171,12 @@ func TestUnrenewedEndpointIsStartedAgain(t *testing.T) {
 		if again < 10 {
 			t.Fatalf("events %v, want many renewals and then a start", events)
 		}
-		if !slices.Contains([]string{"start@18", "start@19"}, events[again]) || f.headers[again].Get("Shardctl-Fencing-Token") != "10" {
-			t.Errorf("%s with token %s, want it when the 18 s of the first remote lease are over", events[again], f.headers[again].Get("Shardctl-Fencing-Token"))
+		if !slices.Contains([]string{"start@18", "start@19"}, events[again]) ||
+			f.headers[again].Get("Shardctl-Fencing-Token") != "10" {
+			t.Errorf(
+				"%s with token %s, want it when the 18 s of the first remote lease are over", events[again],
+				f.headers[again].Get("Shardctl-Fencing-Token"),
+			)
 		}
 	})
 }
@@ -301,7 +310,8 @@ func TestTickAsRequest(t *testing.T) {
 	q := &sender{environ: []string{"HOST=" + server.URL, "TEAM=core"}}
 	defer q.Close()
 	runner := Runner{
-		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT", Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
+		URL: "$(HOST)/$(PAGE:-hook)", Method: "PUT",
+		Headers: map[string]string{"Team": "$(TEAM)", "Shardctl-Key": "forged"}, Body: "task $(SHARDCTL_TASK)",
 		TokenFile: tokenFile, CAFile: caFile,
 	}
 	task := tasks.Task{Group: "g", Name: "n"}
@@ -315,8 +325,10 @@ func TestTickAsRequest(t *testing.T) {
 	}
 	got := rig.Wait(t, requests, "the request")
 	for name, want := range map[string]string{
-		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "9", "Shardctl-Instance": "a", "Shardctl-Event": "tick",
-		"Shardctl-Scheduled-At": "2026-03-29T01:00:00Z", "Idempotency-Key": "g/n@2026-03-29T01:00:00Z", "Team": "core", "Authorization": "Bearer first", "Shardctl-Valid-For": "",
+		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "9",
+		"Shardctl-Instance": "a", "Shardctl-Event": "tick",
+		"Shardctl-Scheduled-At": "2026-03-29T01:00:00Z", "Idempotency-Key": "g/n@2026-03-29T01:00:00Z", "Team": "core",
+		"Authorization": "Bearer first", "Shardctl-Valid-For": "",
 	} {
 		if got.header.Get(name) != want {
 			t.Errorf("%s: %q, want %q", name, got.header.Get(name), want)
@@ -359,7 +371,8 @@ type sender struct {
 
 func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
 	return tasks.Env{
-		Identity: task.Identity(), Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q, Status: q,
+		Identity: task.Identity(), Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q,
+		Status:  q,
 		Environ: func() []string { return q.environ },
 	}
 }

@@ -77,8 +77,10 @@ type times struct {
 func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *trial {
 	tb.Helper()
 	s := &trial{
-		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(), line: NewTimeline(),
-		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000), findings: findings{done: map[Kind]int{}},
+		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(),
+		line:  NewTimeline(),
+		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000),
+		findings: findings{done: map[Kind]int{}},
 	}
 	tb.Cleanup(s.far.Close)
 	if store == MongoDB {
@@ -98,8 +100,8 @@ func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *t
 	return s
 }
 
-// run brings the replicas up, lets the faults rain, waits until all is well, and ends in order. An error is that the chaos test could not be
-// done or that it did not become well; the judge says the rest.
+// run brings the replicas up, lets the faults rain, waits until all is well, and ends in order. An error is that the
+// chaos test could not be done or that it did not become well; the judge says the rest.
 func (s *trial) run(faults []Fault) error {
 	defer func() { s.ended = history.Now() }()
 	var watching sync.WaitGroup
@@ -244,7 +246,9 @@ func (s *trial) finish() error {
 			return fmt.Errorf("the end: %w", err)
 		}
 		if !state.Success() {
-			s.failures = append(s.failures, fmt.Sprintf("%s, told to end in order: %v\n%s", p.name, state, p.replica.LogTail(20)))
+			s.failures = append(
+				s.failures, fmt.Sprintf("%s, told to end in order: %v\n%s", p.name, state, p.replica.LogTail(20)),
+			)
 		}
 	}
 	return s.await("nothing to be left", func() error {
@@ -255,8 +259,8 @@ func (s *trial) finish() error {
 	})
 }
 
-// settled says whether, by the records alone, exactly the keys of the list run, once each, spread evenly over the replicas that ought to
-// live, and every http task has a grant.
+// settled says whether, by the records alone, exactly the keys of the list run, once each, spread evenly over the
+// replicas that ought to live, and every http task has a grant.
 func (s *trial) settled() error {
 	h, err := s.cluster.History()
 	if err != nil {

@@ -17,8 +17,10 @@ import (
 )
 
 var (
-	secsFlag  = flag.Int("chaos.secs", 60, "seconds of faults per seed")
-	seedFlag  = flag.String("chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that no one has tried")
+	secsFlag = flag.Int("chaos.secs", 60, "seconds of faults per seed")
+	seedFlag = flag.String(
+		"chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that no one has tried",
+	)
 	keepFlag  = flag.Bool("chaos.keep", false, "keep configurations, logs and records also of a chaos test that passed")
 	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both beside each other")
 )
@@ -62,7 +64,10 @@ func TestChaos(t *testing.T) {
 func oneTrial(t *testing.T, bins harness.Binaries, dir, store string, seed uint64) {
 	t.Helper()
 	length := time.Duration(*secsFlag) * time.Second
-	again := fmt.Sprintf("go test -v ./test/e2e/chaos test -chaos test.store=%s -chaos test.seed=%d -chaos test.secs=%d", store, seed, *secsFlag)
+	again := fmt.Sprintf(
+		"go test -v ./test/e2e/chaos test -chaos test.store=%s -chaos test.seed=%d -chaos test.secs=%d", store, seed,
+		*secsFlag,
+	)
 	t.Logf("chaos test of seed %d on %s; again: %s", seed, store, again)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -1,24 +1,28 @@
-// Package chaos test lets faults of all kinds rain on real replicas for as long as one likes, and then judges by what the tasks recorded:
-// no one's word is taken, least of all the program's.
+// Package chaos test lets faults of all kinds rain on real replicas for as long as one likes, and then judges by what
+// the tasks recorded: no one's word is taken, least of all the program's.
 //
 //	make chaos test SECS=600 SEED=7                        ten minutes of the chaos test of seed 7, on both stores
 //	make chaos test                                        a minute of a seed that no one has tried
 //	go test -v ./test/e2e/chaos test                       what CI runs: a minute of a fixed seed, then a minute of a random one
 //	go test -v ./test/e2e/chaos test -chaos test.store=sqlite -chaos test.seed=1,2,3 -chaos test.secs=60
 //
-// Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call an HTTP endpoint. A
-// schedule, a pure function of the seed, kills, stops and thaws their processes, edits their configuration and their documents, and takes
-// the store away in every way. A supervisor starts again what has ended, as Kubernetes or systemd would.
+// Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call
+// an HTTP endpoint. A schedule, a pure function of the seed, kills, stops and thaws their processes, edits their
+// configuration and their documents, and takes the store away in every way. A supervisor starts again what has ended,
+// as Kubernetes or systemd would.
 //
-// What must hold all the time: never two runs of a key at once, never two valid grants of one; tokens strictly increase; no replica ends
-// but those that a fault has hit. Once the faults stop: every key runs exactly once, spread evenly; and after an orderly end no
-// process is left. What no lease can promise is taken out as exactly as it can be told, counted, and printed:
+// What must hold all the time: never two runs of a key at once, never two valid grants of one; tokens strictly
+// increase; no replica ends but those that a fault has hit. Once the faults stop: every key runs exactly once, spread
+// evenly; and after an orderly end no process is left. What no lease can promise is taken out as exactly as it can be
+// told, counted, and printed:
 //
 //   - a replica frozen whole, its tasks too, and thawed later: its old runs in the moment until its guard acts;
 //   - a lock deleted manually under its owner: up to T/2;
-//   - a replica that ends because the machine stood still (this process could not wake up in time): a guard silent for T/4 counts as gone;
-//   - guard and worker killed together outside a container: grandchildren live on, until the chaos test kills them, as systemd with
-//     KillMode=control-group or the end of a container's PID 1 would.
+//   - a replica that ends because the machine stood still (this process could not wake up in time): a guard silent for
+//     T/4 counts as gone;
+//   - guard and worker killed together outside a container: grandchildren live on, until the chaos test kills them, as
+//     systemd with KillMode=control-group or the end of a container's PID 1 would.
 //
-// The schedule repeats exactly, real processes do not: a seed that failed once may pass at the next try, and is worth several.
+// The schedule repeats exactly, real processes do not: a seed that failed once may pass at the next try, and is worth
+// several.
 package chaos

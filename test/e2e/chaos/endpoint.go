@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// endpoint is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token smaller than the largest
-// it has seen, as every good one does. What it would complain of are two owners at once.
+// endpoint is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token
+// smaller than the largest it has seen, as every good one does. What it would complain of are two owners at once.
 type endpoint struct {
 	*httptest.Server
 
@@ -46,7 +46,10 @@ func (f *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seconds, _ := strconv.ParseFloat(r.Header.Get("Shardctl-Valid-For"), 64) // a stop has none
-	g := grant{token: token, instance: r.Header.Get("Shardctl-Instance"), until: history.Now().Add(time.Duration(seconds * float64(time.Second)))}
+	g := grant{
+		token: token, instance: r.Header.Get("Shardctl-Instance"),
+		until: history.Now().Add(time.Duration(seconds * float64(time.Second))),
+	}
 	w.WriteHeader(f.take(r.Header.Get("Shardctl-Key"), r.Header.Get("Shardctl-Event"), g))
 }
 
@@ -68,7 +71,8 @@ func (f *endpoint) take(key, event string, g grant) int {
 		f.starts++
 	}
 	if g.token > last.token && g.instance != last.instance && now < last.until {
-		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the HTTP endpoint might work for %s with token %d for %v more",
+		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the HTTP endpoint might "+
+			"work for %s with token %d for %v more",
 			key, event, g.instance, g.token, last.instance, last.token, last.until.Sub(now)))
 	}
 	f.grants[key] = g

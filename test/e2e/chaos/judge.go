@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// afterThaw is how long, after the guard of a frozen replica has been asked to go on, its old runs may be seen. It is generous, since the
-// machine is busy; what was seen is printed.
+// afterThaw is how long, after the guard of a frozen replica has been asked to go on, its old runs may be seen. It is
+// generous, since the machine is busy; what was seen is printed.
 const afterThaw = 2 * time.Second
 
 // afterDeletion is how long two may run a key whose lock was deleted manually: promised in design §2.
@@ -30,7 +30,8 @@ type Verdict struct {
 	Moves      int // consecutive runs of a key on two instances
 	Gap        time.Duration
 	Ran        time.Duration // all runs together
-	// Excused are overlaps that no lease can prevent, by the reason, and the longest time that a run lived on beside its successor.
+	// Excused are overlaps that no lease can prevent, by the reason, and the longest time that a run lived on beside
+	// its successor.
 	Excused map[string][]time.Duration
 }
 
@@ -113,7 +114,9 @@ func (j *judge) overlap(a, b history.Run, both span) {
 	length := both.to.Sub(both.from)
 	for _, z := range j.freezes {
 		if z.excuses(older.Instance, both) {
-			j.v.Excused["after the thaw of a frozen replica"] = append(j.v.Excused["after the thaw of a frozen replica"], max(0, both.to.Sub(z.woken)))
+			j.v.Excused["after the thaw of a frozen replica"] = append(
+				j.v.Excused["after the thaw of a frozen replica"], max(0, both.to.Sub(z.woken)),
+			)
 			return
 		}
 	}
@@ -123,7 +126,10 @@ func (j *judge) overlap(a, b history.Run, both span) {
 			return
 		}
 	}
-	j.v.Violations = append(j.v.Violations, Violation{Key: a.Key, At: both.from, Text: fmt.Sprintf("%v and %v ran at once for %v", a, b, length)})
+	j.v.Violations = append(
+		j.v.Violations,
+		Violation{Key: a.Key, At: both.from, Text: fmt.Sprintf("%v and %v ran at once for %v", a, b, length)},
+	)
 }
 
 // excuses says whether something seen of an instance is of the moment after its thaw.
@@ -131,8 +137,8 @@ func (z *freeze) excuses(instance string, seen span) bool {
 	return z.instance == instance && z.thawed != 0 && seen.from >= z.thawed && seen.to <= z.woken.Add(afterThaw)
 }
 
-// tokens holds the tokens of each key against each other, in order of the first stamps. A command that was started and had not stamped yet when
-// its replica was frozen stamps once it has thawed.
+// tokens holds the tokens of each key against each other, in order of the first stamps. A command that was started and
+// had not stamped yet when its replica was frozen stamps once it has thawed.
 func (j *judge) tokens(h *history.History) {
 	for _, fault := range h.TokenFaults() {
 		first := span{fault.Later.Start, fault.Later.Start}
@@ -141,7 +147,10 @@ func (j *judge) tokens(h *history.History) {
 			excused = excused || z.excuses(fault.Later.Instance, first) && fault.Later.Token != fault.Earlier.Token
 		}
 		if !excused {
-			j.v.Violations = append(j.v.Violations, Violation{Key: fault.Later.Key, At: fault.Later.Start, Text: "tokens: " + fault.String()})
+			j.v.Violations = append(
+				j.v.Violations,
+				Violation{Key: fault.Later.Key, At: fault.Later.Start, Text: "tokens: " + fault.String()},
+			)
 		}
 	}
 }

@@ -65,7 +65,10 @@ func (s *trial) config(name, server, admin string) (string, error) {
 		"server":    object{"listen": server, "advertise": server},
 		"admin":     object{"listen": admin},
 		"log":       object{"level": "debug"},
-		"groups":    []object{{"name": harness.Group, "tasks": s.lists.tasks(s.bins.Recorder, s.records)}, {"name": callGroup, "tasks": []object{callTask(s.far.URL)}}},
+		"groups": []object{
+			{"name": harness.Group, "tasks": s.lists.tasks(s.bins.Recorder, s.records)},
+			{"name": callGroup, "tasks": []object{callTask(s.far.URL)}},
+		},
 	})
 	return string(text), err
 }
@@ -81,7 +84,8 @@ func (l lists) tasks(recorder, records string) []object {
 		}
 	}
 	tasks := []object{
-		task("plain", AlwaysTasks-forking-stubborn), task("fork", forking, "--fork"), task("stubborn", stubborn, "--ignore-term"),
+		task("plain", AlwaysTasks-forking-stubborn), task("fork", forking, "--fork"),
+		task("stubborn", stubborn, "--ignore-term"),
 	}
 	if l.extra > 0 {
 		tasks = append(tasks, task("extra", l.extra))

@@ -95,7 +95,9 @@ func failure(f Fault) bson.M {
 		return bson.M{"failCommands": commands, "blockConnection": true, "blockTimeMS": pauses[f.Pick%3]}
 	case ConcernFails:
 		codes := []int32{64, 91} // WriteConcernFailed, ShutdownInProgress
-		return bson.M{"failCommands": writes, "writeConcernError": bson.M{"code": codes[f.Pick%2], "errmsg": "from a chaos test"}}
+		return bson.M{
+			"failCommands": writes, "writeConcernError": bson.M{"code": codes[f.Pick%2], "errmsg": "from a chaos test"},
+		}
 	case NotPrimary:
 		return bson.M{"failCommands": commands, "errorCode": 10107}
 	default:
@@ -107,7 +109,8 @@ func failure(f Fault) bson.M {
 func (b *mongoBackend) failPoint(ctx context.Context, name string, probability float64, data bson.M) error {
 	return b.each(func(n *testmongo.Node) error {
 		return n.Run(ctx, bson.D{
-			{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: testmongo.Sometimes(probability)}, {Key: "data", Value: data},
+			{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: testmongo.Sometimes(probability)},
+			{Key: "data", Value: data},
 		}).Err()
 	})
 }
@@ -155,7 +158,9 @@ func (d mongoDocuments) of(kind string) *mongo.Collection {
 }
 
 func (d mongoDocuments) ids(ctx context.Context, kind string, filter any) ([]string, error) {
-	cursor, err := d.of(kind).Find(ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}).SetSort(bson.M{"_id": 1}))
+	cursor, err := d.of(kind).Find(
+		ctx, filter, options.Find().SetProjection(bson.M{"_id": 1}).SetSort(bson.M{"_id": 1}),
+	)
 	if err != nil {
 		return nil, err
 	}

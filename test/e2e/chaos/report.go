@@ -30,19 +30,28 @@ func (s *trial) summary(v Verdict) string {
 		fmt.Fprintf(&b, " %s %d;", kind, s.done[kind])
 	}
 	starts, late, _ := s.far.seen()
-	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the HTTP endpoint (%d late calls refused by token), overlaps not excused: %d, largest gap %v",
+	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the HTTP endpoint (%d late calls refused by token), "+
+		"overlaps not excused: %d, largest gap %v",
 		v.Runs, v.Moves, starts, late, len(v.Violations), v.Gap.Round(time.Millisecond))
 	for _, why := range slices.Sorted(maps.Keys(v.Excused)) {
 		lengths := v.Excused[why]
-		fmt.Fprintf(&b, "\nexcused: %s: %d overlaps, up to %v", why, len(lengths), slices.Max(lengths).Round(time.Millisecond))
+		fmt.Fprintf(
+			&b, "\nexcused: %s: %d overlaps, up to %v", why, len(lengths), slices.Max(lengths).Round(time.Millisecond),
+		)
 	}
 	whole := s.ended.Sub(s.line.began) * AlwaysTasks
 	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
 	if worst := s.stalls.most(); worst > 0 {
-		fmt.Fprintf(&b, "\nthe machine stood still for up to %v; %d replicas ended beside that", worst.Round(time.Millisecond), s.starved)
+		fmt.Fprintf(
+			&b, "\nthe machine stood still for up to %v; %d replicas ended beside that", worst.Round(time.Millisecond),
+			s.starved,
+		)
 	}
 	if s.recovered > 0 {
-		fmt.Fprintf(&b, "\nall keys run once each, spread evenly, %v after the last fault", s.recovered.Sub(s.calm).Round(10*time.Millisecond))
+		fmt.Fprintf(
+			&b, "\nall keys run once each, spread evenly, %v after the last fault",
+			s.recovered.Sub(s.calm).Round(10*time.Millisecond),
+		)
 	}
 	return b.String()
 }

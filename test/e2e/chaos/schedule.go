@@ -100,8 +100,9 @@ func (f Fault) String() string {
 	return s
 }
 
-// scope is what a fault has to itself while it lasts. Faults of different scopes meet as they like; two of one do not, since only that
-// way can be told what is promised: a worker killed while its guard is stopped, say, is a replica killed whole.
+// scope is what a fault has to itself while it lasts. Faults of different scopes meet as they like; two of one do not,
+// since only that way can be told what is promised: a worker killed while its guard is stopped, say, is a replica
+// killed whole.
 type scope int
 
 const (
@@ -113,13 +114,17 @@ const (
 )
 
 var reach = map[Kind]scope{
-	KillWorker: oneReplica, KillGuard: oneReplica, KillBoth: oneReplica, Terminate: oneReplica, KillDraining: oneReplica,
-	StopWorker: oneReplica, StopGuard: oneReplica, Freeze: oneReplica, Join: oneReplica, Leave: oneReplica,
+	KillWorker: oneReplica, KillGuard: oneReplica, KillBoth: oneReplica, Terminate: oneReplica,
+	KillDraining: oneReplica,
+	StopWorker:   oneReplica, StopGuard: oneReplica, Freeze: oneReplica, Join: oneReplica, Leave: oneReplica,
 	MassKill: allReplicas, MassTerminate: allReplicas, MassWorkers: allReplicas,
-	ChangeLists: documents, DeleteSession: documents, RaiseSession: documents, DeleteMember: documents, ResetGroup: documents,
+	ChangeLists: documents, DeleteSession: documents, RaiseSession: documents, DeleteMember: documents,
+	ResetGroup:  documents,
 	DeleteGroup: documents, DeleteLock: everything, DeleteFreeLock: documents,
-	StepDown: theStore, KillNode: theStore, KillPrimary: theStore, StopNode: theStore, StopPrimary: theStore, AllStopped: theStore,
-	AllKilled: theStore, Closed: theStore, Blocked: theStore, ConcernFails: theStore, NotPrimary: theStore, LostAnswers: theStore,
+	StepDown: theStore, KillNode: theStore, KillPrimary: theStore, StopNode: theStore, StopPrimary: theStore,
+	AllStopped: theStore,
+	AllKilled:  theStore, Closed: theStore, Blocked: theStore, ConcernFails: theStore, NotPrimary: theStore,
+	LostAnswers: theStore,
 	WriteLocked: theStore, LockedOften: theStore,
 }
 
@@ -128,7 +133,8 @@ func deck(store string) []Kind {
 	cards := []Kind{
 		KillWorker, KillWorker, KillGuard, KillGuard, KillBoth, KillBoth, Terminate, Terminate, KillDraining,
 		StopWorker, StopWorker, StopGuard, StopGuard, Freeze, Freeze, Join, Leave, MassKill, MassTerminate, MassWorkers,
-		ChangeLists, ChangeLists, DeleteSession, RaiseSession, DeleteMember, ResetGroup, DeleteGroup, DeleteLock, DeleteFreeLock,
+		ChangeLists, ChangeLists, DeleteSession, RaiseSession, DeleteMember, ResetGroup, DeleteGroup, DeleteLock,
+		DeleteFreeLock,
 	}
 	if store == MongoDB {
 		return append(cards, StepDown, StepDown, KillNode, KillPrimary, StopNode, StopPrimary, AllStopped, AllStopped, AllKilled,
@@ -148,9 +154,11 @@ const (
 	shortestPause = 200 * time.Millisecond
 	longestPause  = 1800 * time.Millisecond
 	rest          = Lease / 2
-	storeRest     = Lease * 3 / 2 // an outage costs all leases; chaos tests that never let them come back would show little
-	firstFault    = Lease / 4
-	// mostHit is how many replicas suffer at once, faults of all apart: somebody must be there to take over, or nothing can overlap.
+	// an outage costs all leases; chaos tests that never let them come back would show little
+	storeRest  = Lease * 3 / 2
+	firstFault = Lease / 4
+	// mostHit is how many replicas suffer at once, faults of all apart: somebody must be there to take over, or nothing
+	// can overlap.
 	mostHit = 2
 )
 

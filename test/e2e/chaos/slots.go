@@ -19,7 +19,8 @@ import (
 // restartAfter is how soon the supervisor starts again what has ended.
 const restartAfter = 300 * time.Millisecond
 
-// crashed is the exit status of a Go program that panics, and of shardctl with a bad configuration. No fault explains it.
+// crashed is the exit status of a Go program that panics, and of shardctl with a bad configuration. No fault explains
+// it.
 const crashed = 2
 
 // slot is a place for a replica of one name.
@@ -45,7 +46,9 @@ func (s *trial) tend() error {
 		if !p.want || p.replica != nil || history.Now().Sub(p.ended) < restartAfter {
 			continue
 		}
-		r, err := s.cluster.StartWith(s.ctx, p.name, func(server, admin string) (string, error) { return s.config(p.name, server, admin) })
+		r, err := s.cluster.StartWith(
+			s.ctx, p.name, func(server, admin string) (string, error) { return s.config(p.name, server, admin) },
+		)
 		if err != nil {
 			return err
 		}
@@ -62,7 +65,9 @@ func (s *trial) noteEnd(p *slot) {
 	}
 	s.line.Note("        %s ended: %v", p.name, state)
 	if state.ExitCode() == crashed {
-		s.failures = append(s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.stamp(history.Now()), p.replica.LogTail(60)))
+		s.failures = append(
+			s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.stamp(history.Now()), p.replica.LogTail(60)),
+		)
 	}
 	switch {
 	case len(p.hits) > 0:
@@ -70,7 +75,9 @@ func (s *trial) noteEnd(p *slot) {
 		s.starved++
 		s.line.Note("        %s ended by itself beside a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
 	default:
-		s.unexplained = append(s.unexplained, fmt.Sprintf("%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40)))
+		s.unexplained = append(s.unexplained, fmt.Sprintf(
+			"%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40),
+		))
 	}
 }
 
@@ -90,7 +97,8 @@ func (s *trial) signal(p *slot, f Fault, part harness.Part, sig syscall.Signal) 
 
 // killBoth kills guard and worker, and then what they could not take with them.
 func (s *trial) killBoth(p *slot, f Fault) {
-	if !s.signal(p, f, harness.Both, syscall.SIGKILL) && !s.signal(p, f, harness.Guard, syscall.SIGKILL) { // a guard alone marks its sessions
+	// a guard alone marks its sessions
+	if !s.signal(p, f, harness.Both, syscall.SIGKILL) && !s.signal(p, f, harness.Guard, syscall.SIGKILL) {
 		return
 	}
 	swept := 0

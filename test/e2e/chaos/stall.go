@@ -10,8 +10,9 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// A guard that is silent for T/4 counts as gone, and so a machine that stands still ends replicas. Five of its pings fit into that time: where
-// this process could not even sleep for as long as one of them, no one can say that a replica ended without a reason.
+// A guard that is silent for T/4 counts as gone, and so a machine that stands still ends replicas. Five of its pings
+// fit into that time: where this process could not even sleep for as long as one of them, no one can say that a replica
+// ended without a reason.
 const (
 	stall      = Lease / 20
 	stallCause = Lease // before an end

@@ -4,8 +4,8 @@ package harness
 
 import "slices"
 
-// The documents of the HTTP interface, as far as scenarios read them. They are written down again rather than taken from the program, so
-// that a renamed field is found.
+// The documents of the HTTP interface, as far as scenarios read them. They are written down again rather than taken
+// from the program, so that a renamed field is found.
 
 // Status is /api/v1/status.
 type Status struct {

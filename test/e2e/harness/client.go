@@ -63,7 +63,8 @@ func (c *Client) Metric(ctx context.Context, name string, labels map[string]stri
 	return value, found, nil
 }
 
-// findMetric looks through the text format, one sample a line. It splits labels at commas, so it is for values without any.
+// findMetric looks through the text format, one sample a line. It splits labels at commas, so it is for values without
+// any.
 func findMetric(text, name string, labels map[string]string) (float64, bool) {
 	for line := range strings.Lines(text) {
 		series, value, ok := strings.Cut(strings.TrimSpace(line), "} ")

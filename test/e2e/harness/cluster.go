@@ -55,7 +55,9 @@ func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Repl
 }
 
 // StartWith is Start with a configuration of the scenario's own, for listeners at these addresses.
-func (c *Cluster) StartWith(ctx context.Context, name string, configure func(server, admin string) (string, error), args ...string) (*Replica, error) {
+func (c *Cluster) StartWith(
+	ctx context.Context, name string, configure func(server, admin string) (string, error), args ...string,
+) (*Replica, error) {
 	f, err := c.prepare(ctx, name, configure)
 	if err != nil {
 		return nil, err
@@ -73,7 +75,9 @@ type files struct {
 	server, admin string
 }
 
-func (c *Cluster) prepare(ctx context.Context, name string, configure func(server, admin string) (string, error)) (files, error) {
+func (c *Cluster) prepare(
+	ctx context.Context, name string, configure func(server, admin string) (string, error),
+) (files, error) {
 	server, err := freeAddr(ctx)
 	if err != nil {
 		return files{}, err
@@ -103,8 +107,9 @@ func (c *Cluster) joined(r *Replica, name string, f files) *Replica {
 	return r
 }
 
-// StartProgram starts another program as a member of the cluster: a service of somebody's own that embeds the packages. It is one
-// process (the guard, as far as signals go), finds the directory for its records in RECORD_DIR, and has no HTTP interface to ask.
+// StartProgram starts another program as a member of the cluster: a service of somebody's own that embeds the packages.
+// It is one process (the guard, as far as signals go), finds the directory for its records in RECORD_DIR, and has no
+// HTTP interface to ask.
 func (c *Cluster) StartProgram(name, program string, args ...string) (*Replica, error) {
 	log := filepath.Join(c.dir, fmt.Sprintf("%02d-%s.log", len(c.replicas)+1, name))
 	r, err := startProgram(program, log, c.mark(), args...)

@@ -23,7 +23,8 @@ type Options struct {
 	StopTimeout time.Duration
 	// Recorder are further arguments of each task: --ignore-term, --fork.
 	Recorder []string
-	// Odd are further tasks of the group, each with recorder arguments of its own. Checks that count tasks count them too.
+	// Odd are further tasks of the group, each with recorder arguments of its own. Checks that count tasks count them
+	// too.
 	Odd []OddTask
 }
 

@@ -14,9 +14,11 @@ import (
 // asFirst becomes the first process of a container: it sees the container's processes alone, and then is the program.
 const asFirst = `mount --make-rprivate / && mount -t proc none /proc && exec "$0" "$@"`
 
-// StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container: when that is killed, so is
-// everything in it. fields are further ones of its configuration; args follow --config PATH.
-func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[string]any, args ...string) (*Replica, error) {
+// StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container: when
+// that is killed, so is everything in it. fields are further ones of its configuration; args follow --config PATH.
+func (c *Cluster) StartContainer(
+	ctx context.Context, name string, fields map[string]any, args ...string,
+) (*Replica, error) {
 	f, err := c.prepare(ctx, name, c.configureWith(name, fields))
 	if err != nil {
 		return nil, err
@@ -25,13 +27,15 @@ func (c *Cluster) StartContainer(ctx context.Context, name string, fields map[st
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	defer func() { _ = log.Close() }()                                                                                   // the process has its own
+	// the process has its own
+	defer func() { _ = log.Close() }()
 	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...) //nolint:noctx // its life is the scenario's
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), c.mark()...)
 	err = spawnWith(cmd, containerAttr())
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("start %s in a PID namespace of its own: run these scenarios as root, or where users may make namespaces: %w", name, err)
+		return nil, fmt.Errorf("start %s in a PID namespace of its own: run these scenarios as root, or where users "+
+			"may make namespaces: %w", name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s in a PID namespace of its own: %w", name, err)

@@ -43,7 +43,10 @@ shardctl_heartbeat_failures_total 3
 }
 
 func TestConfigIsYAMLWithTheNamesOfTheDocumentation(t *testing.T) {
-	o := Options{StoreURI: "sqlite:x.db", Lease: 4 * time.Second, Settle: time.Second, Cap: 30, Tasks: 100, Recorder: []string{"--fork"}}
+	o := Options{
+		StoreURI: "sqlite:x.db", Lease: 4 * time.Second, Settle: time.Second, Cap: 30, Tasks: 100,
+		Recorder: []string{"--fork"},
+	}
 	text, err := o.config("r1", "127.0.0.1:1", "127.0.0.1:2", "/bin/recorder", "/records")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +69,8 @@ func TestConfigIsYAMLWithTheNamesOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := got.Groups[0].Tasks[0]
-	if got.Instance != "r1" || got.Lease.Duration != 4*time.Second || got.Groups[0].Cap != 30 || task.Name != "topic-{001..100}" ||
+	if got.Instance != "r1" || got.Lease.Duration != 4*time.Second || got.Groups[0].Cap != 30 ||
+		task.Name != "topic-{001..100}" ||
 		strings.Join(task.Exec.Command, " ") != "/bin/recorder --fork" || task.Exec.Env["RECORD_DIR"] != "/records" {
 		t.Errorf("configuration:\n%s", text)
 	}

@@ -25,7 +25,8 @@ func (p Proc) Memory() (int64, error) {
 	return 0, fmt.Errorf("process %d: no VmRSS, it has ended", p.PID)
 }
 
-// TaskTree are all processes of its tasks, also those that left their process group: everything below the guard but the worker.
+// TaskTree are all processes of its tasks, also those that left their process group: everything below the guard but the
+// worker.
 func (r *Replica) TaskTree() ([]Proc, error) {
 	worker, err := r.WorkerProc()
 	if err != nil {

@@ -73,8 +73,8 @@ func startProgram(program, logFile string, env []string, args ...string) (*Repli
 // GuardProc is the process that was started.
 func (r *Replica) GuardProc() Proc { return r.guard }
 
-// WorkerProc is the guard's child that runs the same program. A child that has been forked and does not yet run its command
-// looks the same, but is younger.
+// WorkerProc is the guard's child that runs the same program. A child that has been forked and does not yet run its
+// command looks the same, but is younger.
 func (r *Replica) WorkerProc() (Proc, error) {
 	for _, child := range children(r.guard.PID) {
 		if child.program() == r.guard.program() {
@@ -176,7 +176,8 @@ type CommandResult struct {
 	Stdout, Stderr string
 }
 
-// Command runs `shardctl ARGS…` and waits for it. It is an error when it cannot be started or ctx ends first, not when it fails.
+// Command runs `shardctl ARGS…` and waits for it. It is an error when it cannot be started or ctx ends first, not when
+// it fails.
 func Command(ctx context.Context, program string, args ...string) (CommandResult, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr strings.Builder

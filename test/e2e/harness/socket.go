@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BreakSocket shuts the socket between guard and worker down, from the worker's end: unix.SHUT_RD, SHUT_WR or SHUT_RDWR. Neither process
-// takes part in it. It needs the right to trace the worker, which root has, and its ancestor where the kernel's default stands.
+// BreakSocket shuts the socket between guard and worker down, from the worker's end: unix.SHUT_RD, SHUT_WR or
+// SHUT_RDWR. Neither process takes part in it. It needs the right to trace the worker, which root has, and its ancestor
+// where the kernel's default stands.
 func (r *Replica) BreakSocket(how int) error {
 	worker, err := r.WorkerProc()
 	if err != nil {
@@ -57,5 +58,6 @@ func isSocketPairOf(fd, pid int) bool {
 	domain, err1 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	peer, err3 := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	return errors.Join(err1, err2, err3) == nil && domain == unix.AF_UNIX && kind == unix.SOCK_STREAM && int(peer.Pid) == pid
+	return errors.Join(err1, err2, err3) == nil && domain == unix.AF_UNIX && kind == unix.SOCK_STREAM &&
+		int(peer.Pid) == pid
 }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// spawn starts a process that is killed when the test process dies, however that dies. A parent-death signal fires when the thread
-// that forked ends, and Go ends threads as it likes; so all are started from one that never does.
+// spawn starts a process that is killed when the test process dies, however that dies. A parent-death signal fires when
+// the thread that forked ends, and Go ends threads as it likes; so all are started from one that never does.
 func spawn(cmd *exec.Cmd) error { return spawnWith(cmd, &syscall.SysProcAttr{Setpgid: true}) }
 
 // spawnWith is spawn for a process that is no group of its own.

@@ -62,12 +62,12 @@ func (t *Terminal) read(log io.WriteCloser) {
 	}
 }
 
-// asJob is what a shell with job control does when somebody types a command: the command is a process group of its own in the
-// foreground of the terminal, and the shell goes on when it ends or stops.
+// asJob is what a shell with job control does when somebody types a command: the command is a process group of its own
+// in the foreground of the terminal, and the shell goes on when it ends or stops.
 const asJob = `"$@"; exit $?`
 
-// StartOnTerminal is Start for somebody who sits at a terminal and types the command into a shell. The replica's exit status is what the
-// shell was told: 128 + SIGTSTP when it stopped instead of ending.
+// StartOnTerminal is Start for somebody who sits at a terminal and types the command into a shell. The replica's exit
+// status is what the shell was told: 128 + SIGTSTP when it stopped instead of ending.
 func (c *Cluster) StartOnTerminal(ctx context.Context, name string) (*Replica, *Terminal, error) {
 	f, err := c.prepare(ctx, name, func(server, admin string) (string, error) {
 		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
@@ -84,7 +84,8 @@ func (c *Cluster) StartOnTerminal(ctx context.Context, name string) (*Replica, *
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = slave.Close() }()                                                             // the shell has its own
+	// the shell has its own
+	defer func() { _ = slave.Close() }()
 	cmd := exec.Command("sh", "-m", "-c", asJob, "sh", c.bins.Shardctl, "run", "--config", f.config) //nolint:noctx // its life is the scenario's
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.Env = append(os.Environ(), c.mark()...)

@@ -21,7 +21,10 @@ func BuildTagged(ctx context.Context, dir, version string, tags ...string) (stri
 		return "", err
 	}
 	to := filepath.Join(dir, "shardctl-"+version)
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-ldflags", "-X main.version="+version, "-o", to, "./cmd/shardctl")
+	cmd := exec.CommandContext(
+		ctx, "go", "build", "-tags", strings.Join(tags, ","), "-ldflags", "-X main.version="+version, "-o", to,
+		"./cmd/shardctl",
+	)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
@@ -31,8 +34,8 @@ func BuildTagged(ctx context.Context, dir, version string, tags ...string) (stri
 	return to, nil
 }
 
-// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica tells its revision by a hash of its
-// file.
+// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica tells its revision
+// by a hash of its file.
 func AnotherRevision(program, dir, name string) (path string, err error) {
 	from, err := os.Open(program)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A file is a magic line, a line of JSON, and stamps of a fixed size. Magic, header and the first stamp are one write, so that a file is
-// either empty or says whose it is.
+// A file is a magic line, a line of JSON, and stamps of a fixed size. Magic, header and the first stamp are one write,
+// so that a file is either empty or says whose it is.
 const (
 	magic     = "shardctl-record-1\n"
 	stampSize = 16 // two little-endian int64: CLOCK_MONOTONIC and wall clock, in nanoseconds
@@ -82,8 +82,8 @@ func (w *Writer) encode(s Stamp) []byte {
 // errNotBegun says that a file has been created and nothing written to it yet.
 var errNotBegun = errors.New("nothing stamped yet")
 
-// readProcess reads the header, the first and the last stamp of a file, not those between. A last stamp that is cut off, by
-// SIGKILL or because it is being written, does not count.
+// readProcess reads the header, the first and the last stamp of a file, not those between. A last stamp that is cut
+// off, by SIGKILL or because it is being written, does not count.
 func readProcess(path string) (Process, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -49,5 +49,7 @@ func Percentile(durations []time.Duration, p float64) time.Duration {
 // Summary is a line with the number of durations and their percentiles in milliseconds.
 func Summary(durations []time.Duration) string {
 	ms := func(p float64) float64 { return float64(Percentile(durations, p).Microseconds()) / 1000 }
-	return fmt.Sprintf("n=%d p50=%.1fms p90=%.1fms p99=%.1fms max=%.1fms", len(durations), ms(50), ms(90), ms(99), ms(100))
+	return fmt.Sprintf(
+		"n=%d p50=%.1fms p90=%.1fms p99=%.1fms max=%.1fms", len(durations), ms(50), ms(90), ms(99), ms(100),
+	)
 }

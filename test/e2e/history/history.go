@@ -18,8 +18,8 @@ type Process struct {
 	Stamps      int
 }
 
-// Run is one start of a key's command, with its children. It lasts from Start to End, the last sign of life of any of its
-// processes.
+// Run is one start of a key's command, with its children. It lasts from Start to End, the last sign of life of any of
+// its processes.
 type Run struct {
 	Key      string
 	Token    int64
@@ -66,8 +66,8 @@ func Load(dir string) (*History, error) {
 	return New(processes), nil
 }
 
-// New makes runs of processes. A child belongs to the run whose command is its parent; one without (which a lost file would cause)
-// counts as a run of its own, so that it cannot hide.
+// New makes runs of processes. A child belongs to the run whose command is its parent; one without (which a lost file
+// would cause) counts as a run of its own, so that it cannot hide.
 func New(processes []Process) *History {
 	type name struct {
 		key   string
@@ -104,7 +104,9 @@ func New(processes []Process) *History {
 		h.runs[run.Key] = append(h.runs[run.Key], *run)
 	}
 	for _, list := range h.runs {
-		slices.SortFunc(list, func(a, b Run) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID)) })
+		slices.SortFunc(
+			list, func(a, b Run) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID)) },
+		)
 	}
 	return h
 }

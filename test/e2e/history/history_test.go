@@ -32,19 +32,33 @@ func TestOverlaps(t *testing.T) {
 		processes []history.Process
 		want      []time.Duration
 	}{
-		"one run":                  {[]history.Process{first}, nil},
-		"one after the other":      {[]history.Process{first, run("g/a", "y", 2, 20, 101, 200)}, nil},
-		"other keys may":           {[]history.Process{first, run("g/b", "y", 1, 20, 50, 200)}, nil},
-		"two at once":              {[]history.Process{first, run("g/a", "y", 2, 20, 80, 200)}, []time.Duration{20 * time.Millisecond}},
-		"one within the other":     {[]history.Process{first, run("g/a", "y", 2, 20, 40, 50)}, []time.Duration{10 * time.Millisecond}},
-		"at the same nanosecond":   {[]history.Process{first, run("g/a", "y", 2, 20, 100, 200)}, []time.Duration{0}},
-		"a child outlives its run": {[]history.Process{first, child(first, 11, 5, 160), run("g/a", "y", 2, 20, 150, 200)}, []time.Duration{10 * time.Millisecond}},
-		"a child without a parent": {[]history.Process{first, child(run("g/a", "x", 1, 99, 0, 0), 11, 50, 60)}, []time.Duration{10 * time.Millisecond}},
+		"one run":             {[]history.Process{first}, nil},
+		"one after the other": {[]history.Process{first, run("g/a", "y", 2, 20, 101, 200)}, nil},
+		"other keys may":      {[]history.Process{first, run("g/b", "y", 1, 20, 50, 200)}, nil},
+		"two at once": {
+			[]history.Process{first, run("g/a", "y", 2, 20, 80, 200)}, []time.Duration{20 * time.Millisecond},
+		},
+		"one within the other": {
+			[]history.Process{first, run("g/a", "y", 2, 20, 40, 50)}, []time.Duration{10 * time.Millisecond},
+		},
+		"at the same nanosecond": {[]history.Process{first, run("g/a", "y", 2, 20, 100, 200)}, []time.Duration{0}},
+		"a child outlives its run": {
+			[]history.Process{first, child(first, 11, 5, 160), run("g/a", "y", 2, 20, 150, 200)},
+			[]time.Duration{10 * time.Millisecond},
+		},
+		"a child without a parent": {
+			[]history.Process{first, child(run("g/a", "x", 1, 99, 0, 0), 11, 50, 60)},
+			[]time.Duration{10 * time.Millisecond},
+		},
 		"the first outlives two": {
-			[]history.Process{run("g/a", "x", 1, 10, 0, 300), run("g/a", "y", 2, 20, 100, 110), run("g/a", "z", 3, 30, 200, 210)},
+			[]history.Process{
+				run("g/a", "x", 1, 10, 0, 300), run("g/a", "y", 2, 20, 100, 110), run("g/a", "z", 3, 30, 200, 210),
+			},
 			[]time.Duration{10 * time.Millisecond, 10 * time.Millisecond},
 		},
-		"two commands under one token": {[]history.Process{first, run("g/a", "x", 1, 12, 50, 60)}, []time.Duration{10 * time.Millisecond}},
+		"two commands under one token": {
+			[]history.Process{first, run("g/a", "x", 1, 12, 50, 60)}, []time.Duration{10 * time.Millisecond},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []time.Duration

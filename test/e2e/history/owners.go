@@ -2,11 +2,12 @@ package history
 
 import "time"
 
-// Slack is how long after its last stamp a run still counts as owning its key: a process on a busy machine stamps late, and
-// an instant between two stamps has an owner.
+// Slack is how long after its last stamp a run still counts as owning its key: a process on a busy machine stamps late,
+// and an instant between two stamps has an owner.
 const Slack = 250 * time.Millisecond
 
-// OwnersAt are the runs that were alive at t, by key. When two were within Slack of it, the one that started last counts.
+// OwnersAt are the runs that were alive at t, by key. When two were within Slack of it, the one that started last
+// counts.
 func (h *History) OwnersAt(t Instant) map[string]Run {
 	owners := map[string]Run{}
 	for key, runs := range h.runs {
@@ -28,13 +29,14 @@ func ByInstance(owners map[string]Run) map[string]int {
 	return counts
 }
 
-// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when no one ran it.
+// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when no one ran
+// it.
 type Move struct {
 	Key, From, To string
 }
 
-// Moves are the keys whose instance at t2 is not that at t1, in order of key. A restart on one instance is none; [History.Started] shows
-// it.
+// Moves are the keys whose instance at t2 is not that at t1, in order of key. A restart on one instance is none;
+// [History.Started] shows it.
 func (h *History) Moves(t1, t2 Instant) []Move {
 	before, after := h.OwnersAt(t1), h.OwnersAt(t2)
 	var found []Move

@@ -13,12 +13,13 @@ import (
 // pollEvery is how often a scenario looks: each look reads a hundred files and asks the API server.
 const pollEvery = 250 * time.Millisecond
 
-// One release goes through all of these scenarios. Each begins with five replicas in balance and leaves nothing broken behind, so each can be
-// run alone.
+// One release goes through all of these scenarios. Each begins with five replicas in balance and leaves nothing broken
+// behind, so each can be run alone.
 var _ = Describe("A release with a hundred tasks on five replicas with a cap of 30", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		k := onStage(ctx)
-		newNamespace(ctx, k, namespace, "privileged") // for the records on the nodes' file system; the pods themselves ask for nothing
+		// for the records on the nodes' file system; the pods themselves ask for nothing
+		newNamespace(ctx, k, namespace, "privileged")
 		hundred = newHundred(k)
 	}, NodeTimeout(2*ScenarioTimeout))
 

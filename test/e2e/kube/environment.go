@@ -24,19 +24,23 @@ type Environment struct {
 	FaultNodes    []string
 }
 
-// EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the scenarios are left out, so that
-// `go test ./...` works on a laptop.
+// EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the scenarios are
+// left out, so that `go test ./...` works on a laptop.
 const EnvWanted = "KUBE_STORIES"
 
 // ReadEnvironment tells all that is missing at once.
 func ReadEnvironment() (Environment, error) {
 	var problems []error
 	env := Environment{
-		Chart: filepath.Join("..", "..", "..", "helm", "shardctl"), Images: os.Getenv("KUBE_IMAGES"), Records: os.Getenv("KUBE_RECORDS"),
-		MongoDB: os.Getenv("KUBE_MONGODB_URI"), HostAddress: os.Getenv("KUBE_HOST_ADDRESS"), FaultNodes: strings.Fields(os.Getenv("KUBE_FAULT_NODES")),
+		Chart: filepath.Join("..", "..", "..", "helm", "shardctl"), Images: os.Getenv("KUBE_IMAGES"),
+		Records: os.Getenv("KUBE_RECORDS"),
+		MongoDB: os.Getenv("KUBE_MONGODB_URI"), HostAddress: os.Getenv("KUBE_HOST_ADDRESS"),
+		FaultNodes: strings.Fields(os.Getenv("KUBE_FAULT_NODES")),
 	}
 	if os.Getenv("KUBECONFIG") == "" {
-		problems = append(problems, errors.New("KUBECONFIG is not set: name the kubeconfig of a cluster of two nodes or more, or let `make kube` find one"))
+		problems = append(problems, errors.New(
+			"KUBECONFIG is not set: name the kubeconfig of a cluster of two nodes or more, or let `make kube` find one",
+		))
 	}
 	for _, program := range []struct {
 		variable, fallback, what string
@@ -63,10 +67,14 @@ func ReadEnvironment() (Environment, error) {
 		}
 	}
 	if env.MongoDB == "" && env.HostAddress == "" {
-		problems = append(problems, errors.New("set KUBE_MONGODB_URI to a replica set that pods reach, or KUBE_HOST_ADDRESS to an address of this machine that they reach"))
+		problems = append(problems, errors.New("set KUBE_MONGODB_URI to a replica set that pods reach, or "+
+			"KUBE_HOST_ADDRESS to an address of this machine that they reach"))
 	}
 	if len(problems) > 0 {
-		return env, fmt.Errorf("the scenarios of the chart need a cluster and more (test/e2e/kube/README.md):\n%w", errors.Join(problems...))
+		return env, fmt.Errorf(
+			"the scenarios of the chart need a cluster and more (test/e2e/kube/README.md):\n%w",
+			errors.Join(problems...),
+		)
 	}
 	return env, nil
 }

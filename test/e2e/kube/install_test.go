@@ -35,7 +35,8 @@ func installScenarios() {
 		Expect(spreadOverNodes(ctx, r)).To(Succeed())
 		first := firstRuns(h, began)
 		starts := h.Started(began, history.Now())
-		Figure("install", "all %d tasks run %v after helm install was called, spread 20 each after %v (%d starts); each key waited: %s", tasks,
+		Figure("install", "all %d tasks run %v after helm install was called, spread 20 each after %v (%d starts); "+
+			"each key waited: %s", tasks,
 			slices.Max(first).Round(time.Millisecond), lastStart(starts).Sub(began).Round(time.Millisecond), len(starts), history.Summary(first))
 	}, SpecTimeout(ScenarioTimeout))
 
@@ -60,7 +61,10 @@ func installScenarios() {
 		r := *hundred
 		out, err := r.Template(ctx, "--set", "replicaCount=4", "--set", "config.groups[0].cap=20")
 		Expect(err).To(HaveOccurred())
-		Expect(out).To(And(ContainSubstring("4"), ContainSubstring("20"), ContainSubstring("80"), ContainSubstring("100")), "the sum")
+		Expect(out).To(
+			And(ContainSubstring("4"), ContainSubstring("20"), ContainSubstring("80"), ContainSubstring("100")),
+			"the sum",
+		)
 		_, err = r.Template(ctx, "--set", "replicaCount=4")
 		Expect(err).NotTo(HaveOccurred(), "4 × 30 is enough")
 		out, err = r.Template(ctx, "--set", "replicaCounts=4")
@@ -108,7 +112,9 @@ func lastStart(runs []history.Run) history.Instant {
 // forward runs kubectl port-forward to the Service until the scenario ends, and returns who reads its end here.
 func forward(ctx SpecContext, r *kube.Release) *harness.Client {
 	GinkgoHelper()
-	cmd := exec.CommandContext(ctx, r.Environment.Kubectl, "--namespace", r.Namespace, "port-forward", "service/"+r.Name, ":8080")
+	cmd := exec.CommandContext(
+		ctx, r.Environment.Kubectl, "--namespace", r.Namespace, "port-forward", "service/"+r.Name, ":8080",
+	)
 	out, err := cmd.StdoutPipe()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cmd.Start()).To(Succeed())

@@ -22,8 +22,8 @@ import (
 // requestTimeout bounds one request. The API server of a test cluster shares two cores with everything else.
 const requestTimeout = 10 * time.Second
 
-// Kube is the cluster: kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy` for what scenarios look at again and
-// again.
+// Kube is the cluster: kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy` for what
+// scenarios look at again and again.
 type Kube struct {
 	Environment
 	base string // of the API, through the proxy
@@ -105,7 +105,10 @@ func (k *Kube) Nodes(ctx context.Context) ([]Node, error) {
 
 // Replica reads the HTTP interface of a pod, through the API server: the test need not reach the pod network.
 func (k *Kube) Replica(p Pod) *harness.Client {
-	at := fmt.Sprintf("%s/api/v1/namespaces/%s/pods/%s:8080/proxy", strings.TrimPrefix(k.base, "http://"), p.Metadata.Namespace, p.Metadata.Name)
+	at := fmt.Sprintf(
+		"%s/api/v1/namespaces/%s/pods/%s:8080/proxy", strings.TrimPrefix(k.base, "http://"), p.Metadata.Namespace,
+		p.Metadata.Name,
+	)
 	return harness.ClientAt(at, "")
 }
 
@@ -137,7 +140,9 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
-		return string(out), fmt.Errorf("%s %s: %w with status %d: %s", program, strings.Join(args, " "), errProgram, exit.ExitCode(), out)
+		return string(out), fmt.Errorf(
+			"%s %s: %w with status %d: %s", program, strings.Join(args, " "), errProgram, exit.ExitCode(), out,
+		)
 	}
 	if err != nil {
 		return string(out), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)

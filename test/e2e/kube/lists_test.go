@@ -34,11 +34,15 @@ func listScenarios() {
 		starts := h.Started(began, history.Now())
 		added := namesOf(tasks+1, tasks+more)
 		for _, run := range starts {
-			Expect(added).To(ContainElement(run.Key), "only what is new starts; the one that has the list first takes it all, until the others know it")
+			Expect(added).To(
+				ContainElement(run.Key),
+				"only what is new starts; the one that has the list first takes it all, until the others know it",
+			)
 		}
 		first := kube.FirstStarts(h, added, began)
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
-		Figure("list by helm upgrade", "%d more tasks run %v after the upgrade, when the first kubelet had brought the ConfigMap, and are spread after %v; no pod was restarted and no other task moved",
+		Figure("list by helm upgrade", "%d more tasks run %v after the upgrade, when the first kubelet had brought "+
+			"the ConfigMap, and are spread after %v; no pod was restarted and no other task moved",
 			more, first[more-1].Sub(upgraded).Round(time.Millisecond), lastStart(starts).Sub(upgraded).Round(time.Millisecond))
 
 		By("editing the ConfigMap")
@@ -48,7 +52,10 @@ func listScenarios() {
 		Expect(r.Nudge(ctx)).To(Succeed())
 		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
-		Figure("list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more, lastEnd(recorded(r), added, edited).Sub(edited).Round(time.Millisecond))
+		Figure(
+			"list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more,
+			lastEnd(recorded(r), added, edited).Sub(edited).Round(time.Millisecond),
+		)
 
 		Expect(r.Upgrade(ctx)).To(Succeed(), "the release says the same as the cluster again")
 	}, SpecTimeout(2*ScenarioTimeout))
@@ -67,7 +74,9 @@ func listScenarios() {
 			Items []struct{ Type, Reason, From, Message string }
 		}
 		Eventually(func() (int, error) {
-			err := r.Get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/api/v1/events", r.Namespace, pods[0].Metadata.Name), &events)
+			err := r.Get(ctx, fmt.Sprintf(
+				"/api/v1/namespaces/%s/pods/%s:8080/proxy/api/v1/events", r.Namespace, pods[0].Metadata.Name,
+			), &events)
 			n := 0
 			for _, e := range events.Items {
 				if e.Reason == "ConfigInvalid" && strings.Contains(e.Message, "taskz") {
@@ -86,7 +95,10 @@ func listScenarios() {
 		}
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "everything went on")
-		Figure("broken list", "problem, metric and event of all %d replicas %v after the edit; nothing moved or restarted", len(pods), reported.Sub(began).Round(time.Millisecond))
+		Figure(
+			"broken list", "problem, metric and event of all %d replicas %v after the edit; nothing moved or restarted",
+			len(pods), reported.Sub(began).Round(time.Millisecond),
+		)
 	}, SpecTimeout(2*ScenarioTimeout))
 }
 
@@ -112,7 +124,8 @@ func editConfig(ctx SpecContext, r *kube.Release, from, to string) (was string) 
 
 var errNotRefused = errors.New("no configuration is refused")
 
-// refused says whether a replica tells, as a problem and in its metrics, that it was given a configuration that it did not take.
+// refused says whether a replica tells, as a problem and in its metrics, that it was given a configuration that it did
+// not take.
 func refused(ctx context.Context, r *kube.Release, p kube.Pod) error {
 	status, err := statusOf(ctx, r, p)
 	if err != nil {
@@ -122,7 +135,9 @@ func refused(ctx context.Context, r *kube.Release, p kube.Pod) error {
 	if err != nil {
 		return err
 	}
-	problem := slices.ContainsFunc(status.ProblemsOf("ConfigInvalid"), func(q harness.Problem) bool { return q.Instance == p.Metadata.Name })
+	problem := slices.ContainsFunc(
+		status.ProblemsOf("ConfigInvalid"), func(q harness.Problem) bool { return q.Instance == p.Metadata.Name },
+	)
 	switch {
 	case problem && value == 0:
 		return nil

@@ -19,9 +19,9 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// A task that eats more than the container's limit: what the kernel and the kubelet then end is theirs to choose. With cgroup v1 it is the
-// largest process, and the next largest while there is still too little: the worker, and at times the guard 20 ms after it.
-// With cgroup v2 the kubelet has it be the whole container.
+// A task that eats more than the container's limit: what the kernel and the kubelet then end is theirs to choose. With
+// cgroup v1 it is the largest process, and the next largest while there is still too little: the worker, and at times
+// the guard 20 ms after it. With cgroup v2 the kubelet has it be the whole container.
 var _ = Describe("A release whose containers run out of memory", Ordered, ContinueOnFailure, func() {
 	const few = 12
 	var r *kube.Release
@@ -30,7 +30,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		k := onStage(ctx)
 		newNamespace(ctx, k, namespace+"-memory", "privileged")
 		r = &kube.Release{
-			Kube: k, Name: "eaten", Namespace: namespace + "-memory", Tag: "one", StoreURI: testmongo.WithDatabase(stage.uri, "memory"),
+			Kube: k, Name: "eaten", Namespace: namespace + "-memory", Tag: "one",
+			StoreURI: testmongo.WithDatabase(stage.uri, "memory"),
 			Replicas: 2, Cap: 20, Tasks: few, Records: newRecords(k),
 			Extra: map[string]any{"resources": map[string]any{
 				"requests": map[string]any{"cpu": "50m", "memory": "64Mi"}, "limits": map[string]any{"memory": "192Mi"},
@@ -59,7 +60,9 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		var now kube.Pod
 		Eventually(func() (bool, error) {
 			pods, err := r.Pods(ctx)
-			if i := slices.IndexFunc(pods, func(p kube.Pod) bool { return p.Metadata.UID == eater.Metadata.UID }); i >= 0 {
+			if i := slices.IndexFunc(
+				pods, func(p kube.Pod) bool { return p.Metadata.UID == eater.Metadata.UID },
+			); i >= 0 {
 				now = pods[i]
 			}
 			return now.Restarts() > eater.Restarts() || taskEnded(ctx, r, task), err
@@ -71,11 +74,18 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		for _, start := range kube.FirstStarts(h, keys, at) {
 			last = max(last, start.Sub(at))
 		}
-		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last %v after it began to eat, %d moved; gaps %s", what,
+		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last %v after it began to eat, "+
+			"%d moved; gaps %s", what,
 			howEnded(eater, now), len(kube.FirstStarts(h, keys, at)), len(keys), last.Round(time.Millisecond), len(moved), gapsSince(r, at))
 	},
-		Entry("one task eats it all", "one task that is larger than everything else", "alone", SpecTimeout(ScenarioTimeout)),
-		Entry("many small processes eat it", "many processes, each smaller than the worker", "many", SpecTimeout(ScenarioTimeout)),
+		Entry(
+			"one task eats it all", "one task that is larger than everything else", "alone",
+			SpecTimeout(ScenarioTimeout),
+		),
+		Entry(
+			"many small processes eat it", "many processes, each smaller than the worker", "many",
+			SpecTimeout(ScenarioTimeout),
+		),
 	)
 })
 

@@ -53,8 +53,9 @@ const (
 	Worker Part = "worker"
 )
 
-// kill is run on the node, where the processes of its containers have other numbers than inside. $1 is the pod's UID, which the chart
-// puts into the environment; guard and worker run the same program, and the worker's parent is the guard.
+// kill is run on the node, where the processes of its containers have other numbers than inside. $1 is the pod's UID,
+// which the chart puts into the environment; guard and worker run the same program, and the worker's parent is the
+// guard.
 const kill = `
 for dir in /proc/[0-9]*; do
   tr '\0' '\n' <$dir/environ 2>/dev/null | grep -qx "POD_UID=$1" || continue
@@ -71,8 +72,8 @@ func (k *Kube) KillPart(ctx context.Context, p Pod, part Part) (history.Instant,
 	return k.nodeCtl(ctx, "sh", p.Spec.NodeName, "sh", "-c", kill, "kill", p.Metadata.UID, string(part))
 }
 
-// CutStore has nothing that these pods send reach the store, by rules for their addresses on their nodes. What the kubelet and others
-// send goes on.
+// CutStore has nothing that these pods send reach the store, by rules for their addresses on their nodes. What the
+// kubelet and others send goes on.
 func (k *Kube) CutStore(ctx context.Context, storeURI string, pods ...Pod) (history.Instant, error) {
 	at := history.Now()
 	return at, k.storeRules(ctx, "add", storeURI, pods)
@@ -119,8 +120,8 @@ func storeAddresses(uri string) ([]address, error) {
 	return all, nil
 }
 
-// Victims are the nodes whose power and cables scenarios may touch, those with most pods of the release first: those of KUBE_FAULT_NODES, else all
-// without the control plane.
+// Victims are the nodes whose power and cables scenarios may touch, those with most pods of the release first: those of
+// KUBE_FAULT_NODES, else all without the control plane.
 func (r *Release) Victims(ctx context.Context) ([]Victim, error) {
 	pods, err := r.ReadyPods(ctx)
 	if err != nil {
@@ -133,7 +134,8 @@ func (r *Release) Victims(ctx context.Context) ([]Victim, error) {
 	var victims []Victim
 	for _, n := range nodes {
 		_, control := n.Metadata.Labels["node-role.kubernetes.io/control-plane"]
-		if len(r.FaultNodes) > 0 && !slices.Contains(r.FaultNodes, n.Metadata.Name) || len(r.FaultNodes) == 0 && control {
+		if len(r.FaultNodes) > 0 && !slices.Contains(r.FaultNodes, n.Metadata.Name) || len(r.FaultNodes) == 0 &&
+			control {
 			continue
 		}
 		on := slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Spec.NodeName != n.Metadata.Name })

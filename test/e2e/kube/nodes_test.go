@@ -27,7 +27,8 @@ func nodeScenarios() {
 		room := expectRoomTaken(r, v, keys, at)
 		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		starts := kube.FirstStarts(recorded(r), keys, at)
-		Figure("node powered off", "%d pods with %d tasks lost: %s run again within %v (as many as the others' caps allow), all within %v, once Kubernetes had replaced the pods",
+		Figure("node powered off", "%d pods with %d tasks lost: %s run again within %v (as many as the others' caps "+
+			"allow), all within %v, once Kubernetes had replaced the pods",
 			len(v.Pods), len(keys), room.count(keys), room.took.Round(time.Millisecond), slices.Max(starts).Sub(at).Round(time.Millisecond))
 	}, SpecTimeout(2*ScenarioTimeout))
 
@@ -45,15 +46,19 @@ func nodeScenarios() {
 		room := expectRoomTaken(r, v, keys, at)
 		WaitUntil(ctx, at.Add(3*kube.Lease))
 		for _, p := range v.Pods {
-			Expect(recorded(r).AliveAfter(p.Metadata.Name, at.Add(kube.HardDeadline))).To(BeEmpty(), "nothing of %s outlives the hard deadline", p.Metadata.Name)
+			Expect(recorded(r).AliveAfter(p.Metadata.Name, at.Add(kube.HardDeadline))).To(
+				BeEmpty(), "nothing of %s outlives the hard deadline", p.Metadata.Name,
+			)
 		}
 		healed, err := r.Heal(ctx, v.Node)
 		Expect(err).NotTo(HaveOccurred())
 		awaitNode(ctx, r, v.Node)
 		settled(ctx)
 		h := recorded(r)
-		Figure("node cut off", "%d pods with %d tasks: the last ended %v after the cut, %s run elsewhere within %v; all %d spread again %v after the cable was back",
-			len(v.Pods), len(keys), lastEnd(h, keys, at).Sub(at).Round(time.Millisecond), room.count(keys), room.took.Round(time.Millisecond), tasks,
+		Figure("node cut off", "%d pods with %d tasks: the last ended %v after the cut, %s run elsewhere within %v; "+
+			"all %d spread again %v after the cable was back",
+			len(v.Pods), len(keys), lastEnd(h, keys, at).Sub(at).Round(time.Millisecond), room.count(keys),
+			room.took.Round(time.Millisecond), tasks,
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond))
 	}, SpecTimeout(2*ScenarioTimeout))
 
@@ -70,7 +75,10 @@ func nodeScenarios() {
 		drained := history.Now().Sub(at)
 		took := expectTaken(r, "node drained", keys, at)
 		settled(ctx)
-		Figure("node drained", "%d pods with %d tasks left in %v, all run again %v after the drain began", len(v.Pods), len(keys), drained.Round(time.Millisecond), took.Round(time.Millisecond))
+		Figure(
+			"node drained", "%d pods with %d tasks left in %v, all run again %v after the drain began", len(v.Pods),
+			len(keys), drained.Round(time.Millisecond), took.Round(time.Millisecond),
+		)
 	}, SpecTimeout(2*ScenarioTimeout))
 }
 
@@ -125,7 +133,8 @@ func awaitNode(ctx SpecContext, r *kube.Release, node string) {
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(nodes, func(n kube.Node) bool { return n.Metadata.Name == node }); i < 0 || !nodes[i].Ready() {
+		if i := slices.IndexFunc(nodes, func(n kube.Node) bool { return n.Metadata.Name == node }); i < 0 ||
+			!nodes[i].Ready() {
 			return fmt.Errorf("node %s is not ready", node)
 		}
 		pods, err := r.Kube.Pods(ctx, r.Namespace, "app.kubernetes.io/instance="+r.Name)

@@ -43,7 +43,10 @@ func podScenarios() {
 		at, err := r.KillPart(ctx, p, kube.Worker)
 		Expect(err).NotTo(HaveOccurred())
 		took := expectTaken(r, "worker killed", keys, at)
-		Expect(took).To(BeNumerically("<", kube.Lease/2), "the guard marks the session dead: no one waits for T, which takes 0.9 T at least")
+		Expect(took).To(
+			BeNumerically("<", kube.Lease/2),
+			"the guard marks the session dead: no one waits for T, which takes 0.9 T at least",
+		)
 		Eventually(func() (map[string]int, error) {
 			pods, err := r.ReadyPods(ctx)
 			return identities(pods), err
@@ -67,7 +70,9 @@ func podScenarios() {
 		}
 		Figure("container killed", "%d of its %d tasks run in the same pod again", same, len(keys))
 		Expect(same).To(Equal(len(keys)), "a restarted container takes its own keys back")
-		Expect(took).To(BeNumerically("<", kube.Lease*8/10), "at once, without waiting for T, which takes 0.9 T at least")
+		Expect(took).To(
+			BeNumerically("<", kube.Lease*8/10), "at once, without waiting for T, which takes 0.9 T at least",
+		)
 		settled(ctx)
 	}, SpecTimeout(ScenarioTimeout))
 }
@@ -86,6 +91,9 @@ func expectTaken(r *kube.Release, what string, keys []string, at history.Instant
 	Eventually(r.CheckTaken).WithArguments(keys, at, len(keys)).WithPolling(pollEvery).Should(Succeed())
 	h := recorded(r)
 	took := slices.Max(kube.FirstStarts(h, keys, at)).Sub(at)
-	Figure(what, "%d tasks run again within %v, gaps %s", len(keys), took.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
+	Figure(
+		what, "%d tasks run again within %v, gaps %s", len(keys), took.Round(time.Millisecond),
+		history.Summary(history.Lengths(h.Gaps(at, history.Now()))),
+	)
 	return took
 }

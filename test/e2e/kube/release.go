@@ -40,7 +40,8 @@ type Release struct {
 	Tasks    int
 	// Settle is how long membership rests before keys move for balance; empty: the program's default.
 	Settle string
-	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that no one reads.
+	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that
+	// no one reads.
 	Records string
 	// Odd are further tasks of the group.
 	Odd []object
@@ -65,7 +66,8 @@ func (r *Release) values() object {
 		},
 		"extraVolumes":      []object{volume},
 		"extraVolumeMounts": []object{{"name": "records", "mountPath": recordsInPod}},
-		// A dead node's pods are replaced after these seconds, and those that the cluster takes to notice, instead of after five minutes.
+		// A dead node's pods are replaced after these seconds, and those that the cluster takes to notice, instead of
+		// after five minutes.
 		"tolerations": []object{lostNode("unreachable"), lostNode("not-ready")},
 	}
 	if r.Settle != "" {
@@ -77,17 +79,24 @@ func (r *Release) values() object {
 
 const recordsInPod = "/records"
 
-// recorder is a task, or many by braces, that stamps: ten times less often than in scenarios on one machine, since a hundred of them, five
-// replicas, a database and a whole cluster may share two cores.
+// recorder is a task, or many by braces, that stamps: ten times less often than in scenarios on one machine, since a
+// hundred of them, five replicas, a database and a whole cluster may share two cores.
 func (r *Release) recorder(name string) object {
-	return object{"name": name, "exec": object{"command": []string{"/recorder", "--period", "50ms"}, "env": object{"RECORD_DIR": recordsInPod}}}
+	return object{
+		"name": name,
+		"exec": object{"command": []string{"/recorder", "--period", "50ms"}, "env": object{"RECORD_DIR": recordsInPod}},
+	}
 }
 
-// lostNodeSeconds is longer than the scenario about a cable takes to plug it in again, from the moment the node is called lost.
+// lostNodeSeconds is longer than the scenario about a cable takes to plug it in again, from the moment the node is
+// called lost.
 const lostNodeSeconds = 20
 
 func lostNode(how string) object {
-	return object{"key": "node.kubernetes.io/" + how, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": lostNodeSeconds}
+	return object{
+		"key": "node.kubernetes.io/" + how, "operator": "Exists", "effect": "NoExecute",
+		"tolerationSeconds": lostNodeSeconds,
+	}
 }
 
 // Install installs the chart and waits for nothing.
@@ -95,7 +104,8 @@ func (r *Release) Install(ctx context.Context) error {
 	return r.helm(ctx, "install", r.Name, r.Chart)
 }
 
-// Upgrade brings the release to what its fields say now. With --wait among the arguments, Helm waits until the rollout is complete.
+// Upgrade brings the release to what its fields say now. With --wait among the arguments, Helm waits until the rollout
+// is complete.
 func (r *Release) Upgrade(ctx context.Context, args ...string) error {
 	return r.helm(ctx, append([]string{"upgrade", r.Name, r.Chart}, args...)...)
 }
@@ -108,7 +118,9 @@ func (r *Release) Template(ctx context.Context, args ...string) (string, error) 
 	if err := r.Get(ctx, "/version", &version); err != nil {
 		return "", err
 	}
-	return r.withValues(ctx, append([]string{"template", r.Name, r.Chart, "--kube-version", version.GitVersion}, args...)...)
+	return r.withValues(
+		ctx, append([]string{"template", r.Name, r.Chart, "--kube-version", version.GitVersion}, args...)...,
+	)
 }
 
 // Helm runs another command of helm in the release's namespace.
@@ -192,12 +204,16 @@ func (r *Release) SetConfig(ctx context.Context, text string) error {
 	return err
 }
 
-// Nudge has the kubelets look at the release's pods now: they bring a changed ConfigMap to a pod when its turn comes, about once a minute, or
-// when the pod itself has changed.
+// Nudge has the kubelets look at the release's pods now: they bring a changed ConfigMap to a pod when its turn comes,
+// about once a minute, or when the pod itself has changed.
 func (r *Release) Nudge(ctx context.Context) error {
 	for {
-		out, err := r.Kubectl(ctx, "annotate", "pods", "--selector=app.kubernetes.io/name=shardctl", "--overwrite", fmt.Sprintf("shardctl.test/nudged=%d", time.Now().UnixNano()))
-		if err == nil || !strings.Contains(out, "(NotFound)") { // kubectl lists the pods, and one may go before its turn has come
+		out, err := r.Kubectl(
+			ctx, "annotate", "pods", "--selector=app.kubernetes.io/name=shardctl", "--overwrite",
+			fmt.Sprintf("shardctl.test/nudged=%d", time.Now().UnixNano()),
+		)
+		// kubectl lists the pods, and one may go before its turn has come
+		if err == nil || !strings.Contains(out, "(NotFound)") {
 			return err
 		}
 	}

@@ -21,12 +21,17 @@ var _ = Describe("A namespace with restricted Pod Security", func() {
 		name := namespace + "-restricted"
 		newNamespace(ctx, k, name, "restricted")
 		r := &kube.Release{
-			Kube: k, Name: "modest", Namespace: name, Tag: "one", StoreURI: testmongo.WithDatabase(stage.uri, "restricted"),
+			Kube: k, Name: "modest", Namespace: name, Tag: "one",
+			StoreURI: testmongo.WithDatabase(stage.uri, "restricted"),
 			Replicas: 3, Cap: 5, Tasks: few,
 		}
 		DeferCleanup(func(ctx SpecContext) { tellOnFailure(ctx, r) }, NodeTimeout(ScenarioTimeout))
 		Expect(r.Install(ctx)).To(Succeed())
-		Eventually(func(ctx context.Context) error { return allSay(ctx, r, few) }).WithContext(ctx).WithPolling(pollEvery).Should(Succeed())
+		Eventually(func(
+			ctx context.Context,
+		) error {
+			return allSay(ctx, r, few)
+		}).WithContext(ctx).WithPolling(pollEvery).Should(Succeed())
 		for _, p := range readyPods(ctx, r) {
 			Expect(p.Spec.Containers).To(HaveEach(HaveField("SecurityContext.ReadOnlyRootFilesystem", true)))
 			for _, v := range p.Spec.Volumes {

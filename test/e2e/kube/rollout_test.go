@@ -42,8 +42,8 @@ func rolloutScenarios() {
 		expectEachMovedOnce(ctx, r, "rollback", began)
 	}, SpecTimeout(2*ScenarioTimeout))
 
-	// Where pods take longer to get ready than membership takes to settle, balancing over old and new pods would move keys to where they cannot
-	// stay. That keys prefer the newer rollout keeps them from it.
+	// Where pods take longer to get ready than membership takes to settle, balancing over old and new pods would move
+	// keys to where they cannot stay. That keys prefer the newer rollout keeps them from it.
 	It("moves every key once, too, when pods get ready slowly", func(ctx SpecContext) {
 		r := settled(ctx)
 		spoilt = true // the next scenario wants other values
@@ -76,7 +76,10 @@ func rolloutScenarios() {
 		}).WithPolling(pollEvery).Should(Equal(before), "the bad pod is gone, and no other has come")
 		Expect(r.CheckSpread(ctx, tasks)).To(Succeed())
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "nothing moved and nothing restarted")
-		Figure("bad image", "%s: no task moved in the %v from helm upgrade to the end of the rollback", tag, history.Now().Sub(began).Round(time.Second))
+		Figure(
+			"bad image", "%s: no task moved in the %v from helm upgrade to the end of the rollback", tag,
+			history.Now().Sub(began).Round(time.Second),
+		)
 	},
 		Entry("exits at once", "exits", SpecTimeout(ScenarioTimeout)),
 		Entry("never gets ready", "hangs", SpecTimeout(ScenarioTimeout)),
@@ -102,7 +105,8 @@ func expectEachMovedOnce(ctx SpecContext, r *kube.Release, what string, began hi
 		again += n - 1
 	}
 	gaps := history.Lengths(h.Gaps(began, history.Now()))
-	Figure(what, "%d moves of %d keys (%d more than once each), complete after %v, the last move after %v; gaps %s", len(starts), len(times), again,
+	Figure(what, "%d moves of %d keys (%d more than once each), complete after %v, the last move after %v; gaps "+
+		"%s", len(starts), len(times), again,
 		took.Round(time.Millisecond), lastStart(starts).Sub(began).Round(time.Millisecond), history.Summary(gaps))
 	Expect(len(starts)).To(BeNumerically("<=", tasks+5))
 	Expect(again).To(BeNumerically("<=", 5), "every key moves at most once, but for a few")

@@ -24,7 +24,10 @@ func scaleScenarios() {
 		scale(ctx, r, 10)
 		starts := recorded(r).Started(began, history.Now())
 		Expect(starts).To(HaveLen(tasks/2), "ten each: half of them move, and each once")
-		Figure("scaled 5 to 10", "%d moves, the last %v after kubectl scale; gaps %s", len(starts), lastStart(starts).Sub(began).Round(time.Millisecond), gapsSince(r, began))
+		Figure(
+			"scaled 5 to 10", "%d moves, the last %v after kubectl scale; gaps %s", len(starts),
+			lastStart(starts).Sub(began).Round(time.Millisecond), gapsSince(r, began),
+		)
 
 		began = history.Now()
 		scale(ctx, r, 4)
@@ -34,7 +37,10 @@ func scaleScenarios() {
 		for name, n := range counts {
 			Expect(n).To(Equal(tasks/4), name)
 		}
-		Figure("scaled 10 to 4", "%d moves, the last %v after kubectl scale; gaps %s", len(starts), lastStart(starts).Sub(began).Round(time.Millisecond), gapsSince(r, began))
+		Figure(
+			"scaled 10 to 4", "%d moves, the last %v after kubectl scale; gaps %s", len(starts),
+			lastStart(starts).Sub(began).Round(time.Millisecond), gapsSince(r, began),
+		)
 	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("keeps its replicas when an autoscaler is turned on, and at every upgrade after that", func(ctx SpecContext) {
@@ -70,7 +76,9 @@ func scaleScenarios() {
 		r.Replicas = 7
 		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		var list kube.List[kube.Autoscaler]
-		Expect(r.Get(ctx, "/apis/autoscaling/v2/namespaces/"+r.Namespace+"/horizontalpodautoscalers", &list)).To(Succeed())
+		Expect(
+			r.Get(ctx, "/apis/autoscaling/v2/namespaces/"+r.Namespace+"/horizontalpodautoscalers", &list),
+		).To(Succeed())
 		Expect(list.Items).To(HaveExactElements(HaveField("Spec.MinReplicas", 7)))
 		Expect(fewest()).To(Equal(replicas), "the Deployment never asked for fewer")
 
@@ -78,7 +86,10 @@ func scaleScenarios() {
 		r.Extra = map[string]any{"autoscaling": map[string]any{"enabled": true, "minReplicas": 3, "maxReplicas": 8}}
 		err := r.Upgrade(ctx)
 		Expect(err).To(MatchError(And(ContainSubstring("90"), ContainSubstring("100"))), "3 × 30 < 100")
-		Figure("autoscaler", "turned on and upgraded twice: never fewer than %d replicas; minReplicas 3 is refused", fewest())
+		Figure(
+			"autoscaler", "turned on and upgraded twice: never fewer than %d replicas; minReplicas 3 is refused",
+			fewest(),
+		)
 	}, SpecTimeout(2*ScenarioTimeout))
 }
 
@@ -96,7 +107,8 @@ func gapsSince(r *kube.Release, began history.Instant) string {
 	return history.Summary(history.Lengths(recorded(r).Gaps(began, history.Now())))
 }
 
-// watchReplicas looks at the Deployment until the scenario ends; what it returns tells the fewest replicas that it ever asked for.
+// watchReplicas looks at the Deployment until the scenario ends; what it returns tells the fewest replicas that it ever
+// asked for.
 func watchReplicas(ctx SpecContext, r *kube.Release) func() int {
 	GinkgoHelper()
 	d, err := r.Deployment(ctx)

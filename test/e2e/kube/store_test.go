@@ -36,7 +36,9 @@ func storeScenarios() {
 
 		room := expectRoomTaken(r, v, keys, at)
 		for _, p := range v.Pods {
-			Expect(recorded(r).AliveAfter(p.Metadata.Name, cut.Add(kube.HardDeadline))).To(BeEmpty(), "nothing of %s outlives the hard deadline", p.Metadata.Name)
+			Expect(recorded(r).AliveAfter(p.Metadata.Name, cut.Add(kube.HardDeadline))).To(
+				BeEmpty(), "nothing of %s outlives the hard deadline", p.Metadata.Name,
+			)
 			Eventually(func() ([]harness.Problem, error) {
 				status, err := statusOf(ctx, r, p)
 				return status.ProblemsOf("StoreUnreachable"), err
@@ -54,8 +56,10 @@ func storeScenarios() {
 			Expect(after).To(HaveKeyWithValue(uid, restarts), "no container was restarted")
 		}
 		h = recorded(r)
-		Figure("store cut off", "%d pods with %d tasks: the last ended %v after the cut (X is %v), %s run elsewhere within %v; all spread again %v after it was back; %s",
-			len(v.Pods), len(keys), last.Sub(at).Round(time.Millisecond), kube.HardDeadline, room.count(keys), room.took.Round(time.Millisecond),
+		Figure("store cut off", "%d pods with %d tasks: the last ended %v after the cut (X is %v), %s run elsewhere "+
+			"within %v; all spread again %v after it was back; %s",
+			len(v.Pods), len(keys), last.Sub(at).Round(time.Millisecond), kube.HardDeadline, room.count(keys),
+			room.took.Round(time.Millisecond),
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond), gapRange(h, keys, at))
 	}, SpecTimeout(2*ScenarioTimeout))
 }

@@ -97,11 +97,14 @@ func setStage(ctx context.Context) error {
 // newNamespace makes a namespace that is gone again after the container or scenario that called it.
 func newNamespace(ctx SpecContext, k *kube.Kube, name, podSecurity string) {
 	GinkgoHelper()
-	_, err := k.Run(ctx, "delete", "namespace", name, "--ignore-not-found", "--timeout=120s") // of a run that was cut off
+	// of a run that was cut off
+	_, err := k.Run(ctx, "delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(k.Apply(ctx, map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
-		"metadata": map[string]any{"name": name, "labels": map[string]string{"pod-security.kubernetes.io/enforce": podSecurity}},
+		"metadata": map[string]any{
+			"name": name, "labels": map[string]string{"pod-security.kubernetes.io/enforce": podSecurity},
+		},
 	})).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		_, err := k.Run(ctx, "delete", "namespace", name, "--wait=false")
@@ -132,12 +135,14 @@ var (
 // newHundred describes the release of the issue: a hundred tasks, five replicas, a cap of thirty.
 func newHundred(k *kube.Kube) *kube.Release {
 	return &kube.Release{
-		Kube: k, Name: "shardctl", Namespace: namespace, Tag: "one", StoreURI: testmongo.WithDatabase(stage.uri, "stories"),
+		Kube: k, Name: "shardctl", Namespace: namespace, Tag: "one",
+		StoreURI: testmongo.WithDatabase(stage.uri, "stories"),
 		Replicas: replicas, Cap: limit, Tasks: tasks, Records: newRecords(k),
 	}
 }
 
-// settled brings the shared release to where every scenario begins: installed, and a hundred tasks spread over five pods.
+// settled brings the shared release to where every scenario begins: installed, and a hundred tasks spread over five
+// pods.
 func settled(ctx SpecContext) *kube.Release {
 	GinkgoHelper()
 	r := hundred
@@ -166,7 +171,9 @@ func tellOnFailure(ctx SpecContext, r *kube.Release) {
 	for name, args := range map[string][]string{
 		"pods":   {"get", "pods", "-o", "wide"},
 		"events": {"get", "events", "--sort-by=.lastTimestamp"},
-		"logs":   {"logs", "--selector=app.kubernetes.io/name=shardctl", "--tail=12", "--prefix", "--max-log-requests=20"},
+		"logs": {
+			"logs", "--selector=app.kubernetes.io/name=shardctl", "--tail=12", "--prefix", "--max-log-requests=20",
+		},
 	} {
 		out, err := r.Kubectl(ctx, args...)
 		if err != nil {

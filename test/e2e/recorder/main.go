@@ -1,12 +1,13 @@
 //go:build linux
 
-// Command recorder is the task of the end-to-end scenarios: it stamps the time every 20 ms into a file of its own in RECORD_DIR, so that
-// afterwards package history can tell what ran where and when.
+// Command recorder is the task of the end-to-end scenarios: it stamps the time every 20 ms into a file of its own in
+// RECORD_DIR, so that afterwards package history can tell what ran where and when.
 //
-// It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a child
-// that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a session of its own,
-// out of reach of signals to the task's process group. With --flood it writes so many bytes to its standard output and says "flooded" when
-// they are written, once the file of --flood-when is there; stamps go on meanwhile. With --crash-after it ends by itself, with the status of --exit.
+// It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a
+// child that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a
+// session of its own, out of reach of signals to the task's process group. With --flood it writes so many bytes to its
+// standard output and says "flooded" when they are written, once the file of --flood-when is there; stamps go on
+// meanwhile. With --crash-after it ends by itself, with the status of --exit.
 package main
 
 import (
@@ -119,8 +120,8 @@ func startChildren(fork, escape bool) error {
 	return nil
 }
 
-// startChild starts this program again with the same arguments. The child is not waited for: it ends with the task, or is
-// found to have outlived it.
+// startChild starts this program again with the same arguments. The child is not waited for: it ends with the task, or
+// is found to have outlived it.
 func startChild(attr *syscall.SysProcAttr) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,10 +1,11 @@
-// Package suite is what the packages of end-to-end scenarios have in common: the binaries under test, clusters that die with their
-// scenario, the checks that hold for every history, and the figures printed at the end.
+// Package suite is what the packages of end-to-end scenarios have in common: the binaries under test, clusters that die
+// with their scenario, the checks that hold for every history, and the figures printed at the end.
 //
 // A package of scenarios has
 //
 //	func TestMain(m *testing.M)      { os.Exit(testmongo.Main(m)) }
 //	func TestScenarios(t *testing.T)   { Run(t, "shardctl, under faults") }
 //
-// Packages of scenarios run beside each other, each with a replica set of its own; within one they run one after the other.
+// Packages of scenarios run beside each other, each with a replica set of its own; within one they run one after the
+// other.
 package suite

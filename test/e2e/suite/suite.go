@@ -20,8 +20,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` tells them when no others run:
-// replicas beside them would rightly give up their leases.
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` tells them
+// when no others run: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
 const (
@@ -76,7 +76,8 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	for _, line := range figures.lines {
 		fmt.Fprintln(os.Stdout, "figure:", line)
 	}
-	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) { // where anyone who looks at the end of a log finds it
+	// where anyone who looks at the end of a log finds it
+	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
 		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
 	}
 	if !report.SuiteSucceeded {
@@ -88,8 +89,8 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	}
 })
 
-// figures are what the scenarios measured, printed at the end. Scenarios assert order and completeness; how fast is for people and
-// benchmarks, since a test machine may be busy.
+// figures are what the scenarios measured, printed at the end. Scenarios assert order and completeness; how fast is for
+// people and benchmarks, since a test machine may be busy.
 var figures struct {
 	sync.Mutex
 	lines []string
@@ -104,7 +105,8 @@ func Figure(store, format string, args ...any) {
 	figures.lines = append(figures.lines, line)
 }
 
-// NewCluster makes a cluster without replicas. Its processes die at the end of the container or scenario that called it.
+// NewCluster makes a cluster without replicas. Its processes die at the end of the container or scenario that called
+// it.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if o.Lease == 0 {
@@ -128,8 +130,8 @@ func LogsOnFailure(c *harness.Cluster) {
 	}
 }
 
-// ExpectOneRunEach holds the whole history to what must be so at any time: never two runs of a key at once, and tokens that strictly
-// increase.
+// ExpectOneRunEach holds the whole history to what must be so at any time: never two runs of a key at once, and tokens
+// that strictly increase.
 func ExpectOneRunEach(c *harness.Cluster) {
 	GinkgoHelper()
 	h := Load(c)

@@ -1,8 +1,9 @@
-// Package documents tells what happens when somebody deletes or edits what replicas keep in their store, manually, in every collection
-// and table, while real replicas run: what is written makes no sense, names the wrong session, is missing, or comes back after a
-// while.
+// Package documents tells what happens when somebody deletes or edits what replicas keep in their store, manually, in
+// every collection and table, while real replicas run: what is written makes no sense, names the wrong session, is
+// missing, or comes back after a while.
 //
-// One cluster for each store goes through all of it, one round after the other. Whatever a round does, no replica crashes, all tasks
-// run exactly once again soon after, and tokens rise. Two runs of a key at once are allowed only where design and README say so: a lock that
-// was deleted, or given to no one, under its running owner, and a live session that was written dead; and for a short time.
+// One cluster for each store goes through all of it, one round after the other. Whatever a round does, no replica
+// crashes, all tasks run exactly once again soon after, and tokens rise. Two runs of a key at once are allowed only
+// where design and README say so: a lock that was deleted, or given to no one, under its running owner, and a live
+// session that was written dead; and for a short time.
 package documents

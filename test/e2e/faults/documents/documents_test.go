@@ -20,7 +20,10 @@ var _ = Describe("Documents edited manually", func() {
 		BeforeEach(func() { s.begin() })
 		AfterEach(func() { LogsOnFailure(s.c) })
 		AfterAll(func() {
-			Figure(store, "two runs of a key at once, where that is allowed: %d, for at most %v", len(s.excused), s.longest)
+			Figure(
+				store, "two runs of a key at once, where that is allowed: %d, for at most %v", len(s.excused),
+				s.longest,
+			)
 		})
 
 		sideRounds(s)

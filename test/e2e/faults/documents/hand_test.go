@@ -16,7 +16,8 @@ import (
 
 // hand is somebody with a shell open on the database. Fields have the names that MongoDB knows them by.
 type hand interface {
-	// edit sets fields of one document, whatever they were, and says whether the database let it: tables refuse some malformed text.
+	// edit sets fields of one document, whatever they were, and says whether the database let it: tables refuse some
+	// malformed text.
 	edit(ctx context.Context, kind, id string, fields object) bool
 	// raise adds to its revision, as an edit that minds the others would.
 	raise(ctx context.Context, kind, id string, by int64)

@@ -19,7 +19,10 @@ func memberRounds(s *scene) {
 		"make no sense": func(ctx context.Context, ids []string) {
 			s.mustEdit(ctx, "member", ids[0], object{"body": "no JSON"})
 			s.mustEdit(ctx, "member", ids[1], object{"body": `{"instance":7,"caps":[]}`})
-			s.mustEdit(ctx, "member", ids[2], object{"body": `{"instance":"r3","caps":{"topics":-5},"maxTasks":-1,"leaseMs":9e18}`})
+			s.mustEdit(
+				ctx, "member", ids[2],
+				object{"body": `{"instance":"r3","caps":{"topics":-5},"maxTasks":-1,"leaseMs":9e18}`},
+			)
 		},
 		"have a revision that is none": func(ctx context.Context, ids []string) {
 			for i, number := range []any{int64(-1), int64(1) << 60, int64(0)} {
@@ -38,7 +41,10 @@ func memberRounds(s *scene) {
 			hands(ctx, ids)
 			for i, id := range ids {
 				Eventually(func() object { return s.read(ctx, "member", id) }).
-					Should(And(HaveKeyWithValue("rev", Satisfy(whole)), HaveKeyWithValue("body", ContainSubstring(`"instance":"%s"`, s.c.Live()[i].Name))))
+					Should(And(
+						HaveKeyWithValue("rev", Satisfy(whole)),
+						HaveKeyWithValue("body", ContainSubstring(`"instance":"%s"`, s.c.Live()[i].Name)),
+					))
 			}
 			s.healed(ctx, false)
 			s.logs("deleted or edited")

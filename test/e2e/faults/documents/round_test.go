@@ -81,7 +81,9 @@ func (s *scene) healed(ctx context.Context, doubles bool) {
 	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
 	var fresh []history.Overlap
 	for _, o := range h.Overlaps() {
-		if !slices.ContainsFunc(s.excused, func(e history.Overlap) bool { return e.Later.PID == o.Later.PID && e.Later.Key == o.Later.Key }) {
+		if !slices.ContainsFunc(
+			s.excused, func(e history.Overlap) bool { return e.Later.PID == o.Later.PID && e.Later.Key == o.Later.Key },
+		) {
 			fresh = append(fresh, o)
 		}
 	}
@@ -100,7 +102,10 @@ func (s *scene) healed(ctx context.Context, doubles bool) {
 		for _, run := range started {
 			last = max(last, run.Start)
 		}
-		Figure(s.store, "%s: %d starts, all runs again after %v", CurrentSpecReport().LeafNodeText, len(started), last.Sub(s.began).Round(10*time.Millisecond))
+		Figure(
+			s.store, "%s: %d starts, all runs again after %v", CurrentSpecReport().LeafNodeText, len(started),
+			last.Sub(s.began).Round(10*time.Millisecond),
+		)
 	}
 }
 

@@ -78,7 +78,9 @@ func sessionRounds(s *scene) {
 		s.healed(ctx, false)
 		for i, id := range ids {
 			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
-			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"), "session %d", i)
+			Eventually(func() object { return s.read(ctx, "session", id) }).Should(
+				HaveKeyWithValue("state", "dead"), "session %d", i,
+			)
 		}
 	})
 
@@ -99,17 +101,24 @@ func sessionRounds(s *scene) {
 		s.insert(ctx, "member", member)
 		s.insert(ctx, "session", session)
 		s.insert(ctx, "session", object{"_id": "zombie", "rev": int64(3), "state": "zombie", "body": "{}"})
-		s.insert(ctx, "session", object{"_id": "long", "rev": int64(3), "state": "live", "count": int64(1), "body": `{"leaseMs":9000000000000000}`})
+		s.insert(ctx, "session", object{
+			"_id": "long", "rev": int64(3), "state": "live", "count": int64(1), "body": `{"leaseMs":9000000000000000}`,
+		})
 		s.insert(ctx, "session", object{"_id": "no-body", "rev": int64(3), "state": "draining"})
 		for _, kind := range kinds {
 			for i, number := range numbers() {
-				s.insert(ctx, kind, object{"_id": fmt.Sprintf("%s/hand-%d", harness.Group, i), "rev": number, "state": "live", "group": harness.Group, "session": "nobody"})
+				s.insert(ctx, kind, object{
+					"_id": fmt.Sprintf("%s/hand-%d", harness.Group, i), "rev": number, "state": "live",
+					"group": harness.Group, "session": "nobody",
+				})
 			}
 			s.insert(ctx, kind, object{"_id": int64(7), "rev": int64(1), "state": "live"})
 			s.insert(ctx, kind, object{"_id": object{"a": 1}, "rev": int64(1), "state": "live"})
 		}
 		for _, id := range []string{"nobody-at-all", "long", "no-body"} {
-			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"), id)
+			Eventually(func() object { return s.read(ctx, "session", id) }).Should(
+				HaveKeyWithValue("state", "dead"), id,
+			)
 		}
 		s.healed(ctx, false)
 	})

@@ -28,11 +28,17 @@ func sideRounds(s *scene) {
 		}
 		for i, number := range numbers() {
 			for _, kind := range []string{"override", "value", "event"} {
-				s.insert(ctx, kind, object{"_id": fmt.Sprintf("zombie/%d", i), "rev": number, "state": "zombie", "body": "{}"})
+				s.insert(
+					ctx, kind,
+					object{"_id": fmt.Sprintf("zombie/%d", i), "rev": number, "state": "zombie", "body": "{}"},
+				)
 			}
 		}
-		s.insert(ctx, "override", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true})
-		s.insert(ctx, "group", object{"_id": "~overrides", "rev": int64(1), "count": int64(77)}) // as if they had been written by a program
+		s.insert(
+			ctx, "override", object{"_id": "no-slash", "rev": int64(1), "state": "pause", "body": "{}", "more": true},
+		)
+		// as if they had been written by a program
+		s.insert(ctx, "group", object{"_id": "~overrides", "rev": int64(1), "count": int64(77)})
 		s.healed(ctx, false)
 		s.logs("is malformed", "pin/"+harness.Key(1))
 		for _, kind := range []string{"override", "value", "event"} {

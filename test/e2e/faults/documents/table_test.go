@@ -30,7 +30,10 @@ func newSQLiteHand(uri string) hand {
 func table(kind string) string { return `"` + cluster + "_" + kind + `s"` }
 
 // columns are those of every table.
-var columns = []string{"id", "rev", "writer_session", "writer_seq", "grp", "session", "next", "suspended", "state", "count", "expires", "body"}
+var columns = []string{
+	"id", "rev", "writer_session", "writer_seq", "grp", "session", "next", "suspended", "state", "count", "expires",
+	"body",
+}
 
 // column is a field's name in a table.
 func column(field string) string {
@@ -45,7 +48,8 @@ func column(field string) string {
 	return field
 }
 
-// took says whether the table took a change. A table that refuses malformed text by its types is as good as a hand that does not write it.
+// took says whether the table took a change. A table that refuses malformed text by its types is as good as a hand that
+// does not write it.
 func took(err error) bool {
 	GinkgoHelper()
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT {
@@ -78,7 +82,9 @@ func (h sqliteHand) edit(ctx context.Context, kind, id string, fields object) bo
 		sets = append(sets, column(field)+" = ?")
 		args = append(args, value)
 	}
-	_, err := h.db.ExecContext(ctx, `UPDATE `+table(kind)+` SET `+strings.Join(sets, ", ")+` WHERE id = ?`, append(args, id)...)
+	_, err := h.db.ExecContext(
+		ctx, `UPDATE `+table(kind)+` SET `+strings.Join(sets, ", ")+` WHERE id = ?`, append(args, id)...,
+	)
 	return took(err)
 }
 
@@ -91,7 +97,8 @@ func (h sqliteHand) raise(ctx context.Context, kind, id string, by int64) {
 func (h sqliteHand) insert(ctx context.Context, kind string, doc object) bool {
 	GinkgoHelper()
 	all := object{
-		"id": "", "rev": 1, "writer_session": "", "writer_seq": 0, "grp": "", "session": "", "next": "", "suspended": 0, "state": "", "count": 0, "expires": 0, "body": "",
+		"id": "", "rev": 1, "writer_session": "", "writer_seq": 0, "grp": "", "session": "", "next": "", "suspended": 0,
+		"state": "", "count": 0, "expires": 0, "body": "",
 	}
 	for field, value := range doc {
 		value, ok := cell(value)
@@ -106,7 +113,9 @@ func (h sqliteHand) insert(ctx context.Context, kind string, doc object) bool {
 		args = append(args, all[name])
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(names)), ",")
-	_, err := h.db.ExecContext(ctx, `INSERT OR REPLACE INTO `+table(kind)+` (`+strings.Join(names, ", ")+`) VALUES (`+marks+`)`, args...)
+	_, err := h.db.ExecContext(
+		ctx, `INSERT OR REPLACE INTO `+table(kind)+` (`+strings.Join(names, ", ")+`) VALUES (`+marks+`)`, args...,
+	)
 	return took(err)
 }
 
@@ -117,7 +126,9 @@ func (h sqliteHand) read(ctx context.Context, kind, id string) object {
 	for i := range values {
 		into[i] = &values[i]
 	}
-	err := h.db.QueryRowContext(ctx, `SELECT `+strings.Join(columns, ", ")+` FROM `+table(kind)+` WHERE id = ?`, id).Scan(into...)
+	err := h.db.QueryRowContext(
+		ctx, `SELECT `+strings.Join(columns, ", ")+` FROM `+table(kind)+` WHERE id = ?`, id,
+	).Scan(into...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

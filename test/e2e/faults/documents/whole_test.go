@@ -29,6 +29,8 @@ func wholeRounds(s *scene) {
 // indexed waits until the collections that come back by themselves can be searched as before.
 func (s *scene) indexed(ctx context.Context) {
 	if m, ok := s.hand.(mongoHand); ok {
-		Eventually(func() string { return m.indexes(ctx, "lock") }).Should(And(ContainSubstring("session_1_suspended_1"), ContainSubstring("group_1_rev_1")))
+		Eventually(func() string { return m.indexes(ctx, "lock") }).Should(
+			And(ContainSubstring("session_1_suspended_1"), ContainSubstring("group_1_rev_1")),
+		)
 	}
 }

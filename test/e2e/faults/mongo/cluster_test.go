@@ -55,15 +55,16 @@ func (c *cluster) grow(ctx context.Context, n int) {
 	Expect(len(c.Live())).To(BeNumerically(">=", n), "a replica ended")
 }
 
-// balanced waits until all replicas that live share all tasks evenly, by what each of them says and by the records, and each lock is
-// owned by the session that runs its key.
+// balanced waits until all replicas that live share all tasks evenly, by what each of them says and by the records, and
+// each lock is owned by the session that runs its key.
 func (c *cluster) balanced(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks).Should(Succeed())
 	Eventually(c.checkLocks).WithContext(ctx).Should(Succeed())
 }
 
-// replace starts a replica and has the oldest leave in order at the same time, so that keys are released, claimed and handed over.
+// replace starts a replica and has the oldest leave in order at the same time, so that keys are released, claimed and
+// handed over.
 func (c *cluster) replace(ctx context.Context) {
 	GinkgoHelper()
 	leaving := c.Live()[0]

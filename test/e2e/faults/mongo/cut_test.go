@@ -14,8 +14,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// The network of one replica swallows: no connection breaks, nothing arrives. What was sent meanwhile arrives late, once the network is
-// back: claims and heartbeats from a past that is over.
+// The network of one replica swallows: no connection breaks, nothing arrives. What was sent meanwhile arrives late,
+// once the network is back: claims and heartbeats from a past that is over.
 var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailure, func() {
 	const (
 		tasks    = 12
@@ -46,7 +46,9 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		c.logsOnFailure()
 	})
 
-	DescribeTable("stops its tasks by itself, the others take over, and it takes its share again after", func(ctx SpecContext, what string, ways ...testmongo.Direction) {
+	DescribeTable("stops its tasks by itself, the others take over, and it takes its share again after", func(
+		ctx SpecContext, what string, ways ...testmongo.Direction,
+	) {
 		b, keys := now(c), keysOf(c, cut)
 		link.Cut(ways...)
 		at := history.Now()
@@ -58,7 +60,8 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Expect(h.AliveAfter(cut.Name, at.Add(Lease*95/100))).To(BeEmpty(), "it stops its tasks by itself")
 		Expect(h.Started(b.at, history.Now())).To(HaveLen(len(keys)), "only its keys moved")
 		Expect(cut.Running()).To(BeTrue(), "it waits for the store")
-		Figure("mongodb", "a replica cut off, %s: its tasks gone after %v (0.9 T is %v), all %d elsewhere after %v (T + 1 s is %v)", what,
+		Figure("mongodb", "a replica cut off, %s: its tasks gone after %v (0.9 T is %v), all %d elsewhere after %v "+
+			"(T + 1 s is %v)", what,
 			ms(lastSignOf(h, cut.Name).Sub(at)), HardDeadline, len(keys), ms(taken.Sub(at)), Lease+time.Second)
 		Expect(taken.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 
@@ -66,12 +69,18 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		link.Heal()
 		c.expectSound(ctx)
 		Expect(keysOf(c, cut)).To(HaveLen(tasks / replicas))
-		Figure("mongodb", "a replica cut off, %s, and healed: it runs its share again after %v", what, ms(healed.lastStart(c).Sub(healed.at)))
+		Figure(
+			"mongodb", "a replica cut off, %s, and healed: it runs its share again after %v", what,
+			ms(healed.lastStart(c).Sub(healed.at)),
+		)
 		healed.expectOnlyMoves(ctx, c, tasks/replicas)
 	},
 		Entry("in both directions", "both directions", SpecTimeout(ScenarioTimeout)),
 		Entry("so that nothing it sends arrives", "what it sends", testmongo.Sent, SpecTimeout(ScenarioTimeout)),
-		Entry("so that no answer arrives, though all it sends does", "what is answered", testmongo.Answered, SpecTimeout(ScenarioTimeout)),
+		Entry(
+			"so that no answer arrives, though all it sends does", "what is answered", testmongo.Answered,
+			SpecTimeout(ScenarioTimeout),
+		),
 	)
 })
 

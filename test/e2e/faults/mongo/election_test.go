@@ -14,7 +14,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// An outage that is shorter than the renewal deadline (0.75 T) costs nothing: heartbeats are tried again until one is acknowledged.
+// An outage that is shorter than the renewal deadline (0.75 T) costs nothing: heartbeats are tried again until one is
+// acknowledged.
 var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 	const (
 		lease    = 8 * time.Second
@@ -29,8 +30,8 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { c.logsOnFailure() })
 
-	// short is an outage that leaves time, at its end, for a heartbeat that fails once and is tried again. An election may take as long as it
-	// likes on a machine that is busy, and then there is nothing to be promised.
+	// short is an outage that leaves time, at its end, for a heartbeat that fails once and is tried again. An election
+	// may take as long as it likes on a machine that is busy, and then there is nothing to be promised.
 	const short = lease*3/4 - lease/10 - lease/8
 
 	// undisturbed wants an outage to restart no task. The outage is made again when the machine drew it out.
@@ -73,7 +74,10 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			began := history.Now()
 			Expect(primary.Kill()).To(Succeed())
 			away := back(ctx, began)
-			Figure("mongodb", "then the primary killed: writable again after %v (renewal deadline %v)", ms(away), lease*3/4)
+			Figure(
+				"mongodb", "then the primary killed: writable again after %v (renewal deadline %v)", ms(away),
+				lease*3/4,
+			)
 			if away > short {
 				mend(ctx, c.rs) // for the next try
 			}
@@ -84,7 +88,10 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			mend(ctx, c.rs)
 			return back(ctx, began) // it may take its place back
 		})
-		Figure("mongodb", "T = %v, three elections in a row, the primary's death and its return: 0 of %d tasks restarted", lease, tasks)
+		Figure(
+			"mongodb", "T = %v, three elections in a row, the primary's death and its return: 0 of %d tasks restarted",
+			lease, tasks,
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("nothing happens when a secondary dies and comes back", func(ctx SpecContext) {
@@ -98,7 +105,9 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			Expect(c.rs.WaitInSync(ctx)).To(Succeed())
 			return 0
 		})
-		Figure("mongodb", "T = %v, a secondary killed and back after %v: 0 of %d tasks restarted", lease, lease/2, tasks)
+		Figure(
+			"mongodb", "T = %v, a secondary killed and back after %v: 0 of %d tasks restarted", lease, lease/2, tasks,
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("nothing happens when all nodes are frozen for less than the renewal deadline", func(ctx SpecContext) {
@@ -111,7 +120,10 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 			away = back(ctx, began)
 			return away
 		})
-		Figure("mongodb", "T = %v, all three nodes frozen, writable again after %v: 0 of %d tasks restarted", lease, ms(away), tasks)
+		Figure(
+			"mongodb", "T = %v, all three nodes frozen, writable again after %v: 0 of %d tasks restarted", lease,
+			ms(away), tasks,
+		)
 	}, SpecTimeout(ScenarioTimeout))
 })
 

@@ -19,7 +19,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Commands that a store sends while replicas run; setting up sends more. A scenario holds this against what the server saw.
+// Commands that a store sends while replicas run; setting up sends more. A scenario holds this against what the server
+// saw.
 var (
 	writes  = []string{"insert", "update", "delete"}
 	reads   = []string{"find", "aggregate", "getMore"}
@@ -32,15 +33,17 @@ type fault struct {
 	mode     any
 	commands []string
 	data     bson.M
-	// lost has the answers of half the writes lost after the write, for good if the commands' failures hit what the driver tries again.
+	// lost has the answers of half the writes lost after the write, for good if the commands' failures hit what the
+	// driver tries again.
 	lost bool
 	// bursts has the fault come and go every T/8, so that for a moment nothing at all gets through.
 	bursts bool
 }
 
-// Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a replica to notice, except
-// where it is informed that there is no point. After an answer by which the primary is none any more it sends nothing to it for half a second,
-// an eighth of the lease here, so that a few of those in a row are enough for a lease to run out.
+// Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a
+// replica to notice, except where it is informed that there is no point. After an answer by which the primary is none
+// any more it sends nothing to it for half a second, an eighth of the lease here, so that a few of those in a row are
+// enough for a lease to run out.
 const (
 	often  = 0.3
 	rather = 0.2 // setting up begins again after each failure
@@ -62,7 +65,9 @@ func unreplicated(probability float64, code int, name string) fault {
 }
 
 func blocks(mode any, long time.Duration, commands ...[]string) fault {
-	return fault{mode: mode, commands: join(commands), data: bson.M{"blockConnection": true, "blockTimeMS": long.Milliseconds()}}
+	return fault{
+		mode: mode, commands: join(commands), data: bson.M{"blockConnection": true, "blockTimeMS": long.Milliseconds()},
+	}
 }
 
 func join(lists [][]string) []string {
@@ -86,13 +91,17 @@ func (f fault) begin(ctx context.Context, rs *testmongo.ReplicaSet, replica stri
 			all = append(all, point(ctx, n, "failCommand", f.mode, data))
 		}
 		if f.lost {
-			all = append(all, point(ctx, n, "onPrimaryTransactionalWrite", testmongo.Sometimes(0.5), bson.M{"closeConnection": true}))
+			all = append(
+				all,
+				point(ctx, n, "onPrimaryTransactionalWrite", testmongo.Sometimes(0.5), bson.M{"closeConnection": true}),
+			)
 		}
 	}
 	return errors.Join(all...)
 }
 
-// flicker ends and begins a fault that comes in bursts, until it is stopped. Counts of a fail point go on over all bursts.
+// flicker ends and begins a fault that comes in bursts, until it is stopped. Counts of a fail point go on over all
+// bursts.
 func (f fault) flicker(ctx context.Context, rs *testmongo.ReplicaSet) (stop func()) {
 	if !f.bursts {
 		return func() {}
@@ -121,10 +130,13 @@ func (f fault) flicker(ctx context.Context, rs *testmongo.ReplicaSet) (stop func
 }
 
 func point(ctx context.Context, n *testmongo.Node, name string, mode any, data bson.M) error {
-	return n.Run(ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err()
+	return n.Run(
+		ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: mode}, {Key: "data", Value: data}},
+	).Err()
 }
 
-// end ends all fail points and returns how often they have acted in all. Failing handshakes hit also who ends them, so it is tried again.
+// end ends all fail points and returns how often they have acted in all. Failing handshakes hit also who ends them, so
+// it is tried again.
 func end(ctx context.Context, rs *testmongo.ReplicaSet) int {
 	GinkgoHelper()
 	hits := 0
@@ -132,7 +144,9 @@ func end(ctx context.Context, rs *testmongo.ReplicaSet) int {
 		for _, name := range []string{"failCommand", "onPrimaryTransactionalWrite"} {
 			var reply struct{ Count int }
 			Eventually(func() error {
-				return n.Run(ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: "off"}}).Decode(&reply)
+				return n.Run(
+					ctx, bson.D{{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: "off"}},
+				).Decode(&reply)
 			}).Should(Succeed())
 			hits += reply.Count
 		}
@@ -143,13 +157,13 @@ func end(ctx context.Context, rs *testmongo.ReplicaSet) int {
 const (
 	faultTasks    = 12
 	faultReplicas = 3
-	// faultMoves is what one replica's going and another's coming may cost at most: the keys of the one go to those that stay, and then
-	// the share of the other is taken from them.
+	// faultMoves is what one replica's going and another's coming may cost at most: the keys of the one go to those
+	// that stay, and then the share of the other is taken from them.
 	faultMoves = 2 * faultTasks / faultReplicas
 )
 
-// underFaults is a cluster for a table of faults: each entry has one replica leave and another come while the fault lasts, so that not
-// only heartbeats are hit but also claims, releases, hand-overs, reads of everything and watches.
+// underFaults is a cluster for a table of faults: each entry has one replica leave and another come while the fault
+// lasts, so that not only heartbeats are hit but also claims, releases, hand-overs, reads of everything and watches.
 func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 	var c *cluster
 	BeforeAll(func(ctx SpecContext) {
@@ -171,7 +185,8 @@ func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 		ended := history.Now()
 		hits := end(ctx, c.rs) - acted
 		c.balanced(ctx)
-		Figure("mongodb", "%s: %d times, while one replica came and one went; the last move %v after its end, %d of %d replicas lost a lease",
+		Figure("mongodb", "%s: %d times, while one replica came and one went; the last move %v after its end, %d of "+
+			"%d replicas lost a lease",
 			CurrentSpecReport().LeafNodeText, hits, ms(b.lastStartAfter(c, ended).Sub(ended)), len(b.lost(ctx, c)), faultReplicas-1)
 		Expect(hits).To(BeNumerically(">", 0), "the fault never happened")
 		b.expectOnlyMoves(ctx, c, faultMoves)

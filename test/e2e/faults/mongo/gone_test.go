@@ -14,7 +14,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Many sessions that expire together are an outage of the store, not many deaths: each replica takes up again what it had.
+// Many sessions that expire together are an outage of the store, not many deaths: each replica takes up again what it
+// had.
 var _ = Describe("All nodes killed for three leases", func() {
 	const (
 		tasks    = 100
@@ -34,7 +35,8 @@ var _ = Describe("All nodes killed for three leases", func() {
 		h := Load(c.Cluster)
 		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "no one can have taken a key")
 		last := lastSign(h)
-		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v (0.9 T is %v)",
+		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v "+
+			"(0.9 T is %v)",
 			Lease, tasks, replicas, ms(last.Sub(gone)), HardDeadline)
 		Expect(aliveAfter(h, gone.Add(Lease*95/100))).To(BeEmpty(), "tasks stop before anyone else may take them")
 		for _, r := range c.Live() {
@@ -54,7 +56,8 @@ var _ = Describe("All nodes killed for three leases", func() {
 		Eventually(restarted).Should(BeClosed())
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), gone).Should(Succeed())
 		took := b.lastStart(c).Sub(back)
-		Figure("mongodb", "the store writable again after %v: all %d tasks run after %v more, %d of them where they were",
+		Figure("mongodb", "the store writable again after %v: all %d tasks run after %v more, %d of them where they "+
+			"were",
 			ms(back.Sub(gone)), tasks, ms(took), b.stayed(c))
 		Expect(took).To(BeNumerically("<", 5*time.Second), "on a quiet machine within two seconds")
 		c.expectSound(ctx)

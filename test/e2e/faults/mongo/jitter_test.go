@@ -52,11 +52,15 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 	It("keeps its tasks while every message is late by 0 to 300 ms", func(ctx SpecContext) {
 		b := now(c)
 		link.Slow(testmongo.Answered, random)
-		link.Slow(testmongo.Sent, func(m []byte) time.Duration { return random(m) / 3 }) // there and back in less than T/6
+		// there and back in less than T/6
+		link.Slow(testmongo.Sent, func(m []byte) time.Duration { return random(m) / 3 })
 		WaitUntil(ctx, b.at.Add(2*Lease))
 		b.expectUndisturbed(ctx, c)
 		c.expectSound(ctx)
-		Figure("mongodb", "every answer to one replica late by 0 to %v for %v: 0 of %d tasks restarted", jitter, 2*Lease, faultTasks)
+		Figure(
+			"mongodb", "every answer to one replica late by 0 to %v for %v: 0 of %d tasks restarted", jitter, 2*Lease,
+			faultTasks,
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("takes and gives keys while every message is late", func(ctx SpecContext) {
@@ -64,7 +68,10 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		link.Slow(testmongo.Answered, random)
 		c.replace(ctx)
 		c.balanced(ctx)
-		Figure("mongodb", "every answer to one replica late by 0 to %v: one came and one went, all even after %v", jitter, ms(b.lastStartAfter(c, b.at).Sub(b.at)))
+		Figure(
+			"mongodb", "every answer to one replica late by 0 to %v: one came and one went, all even after %v", jitter,
+			ms(b.lastStartAfter(c, b.at).Sub(b.at)),
+		)
 		b.expectOnlyMoves(ctx, c, faultMoves)
 		b.expectLeasesKept(ctx, c)
 		quick()
@@ -77,10 +84,14 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		WaitUntil(ctx, b.at.Add(2*Lease))
 		b.expectUndisturbed(ctx, c)
 		c.expectSound(ctx)
-		Figure("mongodb", "only the heartbeats of one replica late by %v for %v: 0 of %d tasks restarted", Lease/10, 2*Lease, faultTasks)
+		Figure(
+			"mongodb", "only the heartbeats of one replica late by %v for %v: 0 of %d tasks restarted", Lease/10,
+			2*Lease, faultTasks,
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("loses its tasks while only its heartbeats are late by a lease: each lands when no one waits for it any more", func(ctx SpecContext) {
+	It("loses its tasks while only its heartbeats are late by a lease: each lands when no one waits for it any "+
+		"more", func(ctx SpecContext) {
 		b, keys := now(c), keysOf(c, slow)
 		link.Slow(testmongo.Sent, beatsBy(Lease))
 		WaitUntil(ctx, b.at.Add(3*Lease))
@@ -92,7 +103,8 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 		quick()
 		healed := history.Now()
 		c.expectSound(ctx)
-		Figure("mongodb", "only the heartbeats of one replica late by %v: its tasks gone within 0.95 T; even again %v after its end", Lease,
+		Figure("mongodb", "only the heartbeats of one replica late by %v: its tasks gone within 0.95 T; even again "+
+			"%v after its end", Lease,
 			ms(b.lastStartAfter(c, healed).Sub(healed)))
 		Expect(slow.Running()).To(BeTrue(), "it did not crash")
 	}, SpecTimeout(ScenarioTimeout))

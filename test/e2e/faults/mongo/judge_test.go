@@ -51,8 +51,8 @@ func (b before) expectUndisturbed(ctx context.Context, c *cluster) {
 	}
 }
 
-// lost are the replicas that ran tasks then and lost their lease since: they live and have another session, or have ended otherwise than in
-// order.
+// lost are the replicas that ran tasks then and lost their lease since: they live and have another session, or have
+// ended otherwise than in order.
 func (b before) lost(ctx context.Context, c *cluster) []string {
 	GinkgoHelper()
 	instances, err := c.Live()[0].Client.Instances(ctx)
@@ -74,7 +74,10 @@ func (b before) lost(ctx context.Context, c *cluster) []string {
 }
 
 // reasons are what a replica says when its lease has truly run out, or its guard has not heard of it for T/4.
-var reasons = []string{"Cannot renew the lease", "The lease was not renewed", "The session was ended by another", "the guard was silent", "The worker has died"}
+var reasons = []string{
+	"Cannot renew the lease", "The lease was not renewed", "The session was ended by another", "the guard was silent",
+	"The worker has died",
+}
 
 // overloaded says whether this machine has far more to do than it can: then leases run out that would not elsewhere.
 func overloaded() bool {
@@ -86,8 +89,8 @@ func overloaded() bool {
 	return err == nil && load > 4*float64(runtime.NumCPU())
 }
 
-// expectLeasesKept wants every replica to have kept its session since, except one that leaves in order. On a machine that is overloaded it
-// is enough that the lease of each that did not has truly run out, by its own words.
+// expectLeasesKept wants every replica to have kept its session since, except one that leaves in order. On a machine
+// that is overloaded it is enough that the lease of each that did not has truly run out, by its own words.
 func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
 	GinkgoHelper()
 	lost := b.lost(ctx, c)
@@ -104,11 +107,12 @@ func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
 	Figure("mongodb", "%s: on an overloaded machine the leases of %v ran out", CurrentSpecReport().LeafNodeText, lost)
 }
 
-// expectOnlyMoves wants every start since to be one of a key that was moved, and at most so many of them in all. Starts on a replica whose
-// lease ran out meanwhile do not count, and then there is no most.
+// expectOnlyMoves wants every start since to be one of a key that was moved, and at most so many of them in all. Starts
+// on a replica whose lease ran out meanwhile do not count, and then there is no most.
 //
-// A key may come back to where it was: a replica that drains waits only a moment for its word to be taken (P4), and one that does not know
-// of it yet may hand a key to it, since it seems to have free capacity. That is a move and its return, not a restart: the key was released in order.
+// A key may come back to where it was: a replica that drains waits only a moment for its word to be taken (P4), and one
+// that does not know of it yet may hand a key to it, since it seems to have free capacity. That is a move and its
+// return, not a restart: the key was released in order.
 func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
 	GinkgoHelper()
 	h, lost := Load(c.Cluster), b.lost(ctx, c)
@@ -123,16 +127,24 @@ func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
 			Expect(i).To(BeNumerically(">", 0), "%v is the first", run)
 			if run.Instance == runs[i-1].Instance {
 				returned++
-				Expect(c.released(runs[i-1])).To(BeTrue(), "%v was restarted in its place, and the lease had not run out", run)
+				Expect(c.released(runs[i-1])).To(
+					BeTrue(), "%v was restarted in its place, and the lease had not run out", run,
+				)
 			}
 		}
 	}
 	if returned > 0 {
-		Figure("mongodb", "%s: %d keys were handed to the one that left, and came back", CurrentSpecReport().LeafNodeText, returned)
+		Figure(
+			"mongodb", "%s: %d keys were handed to the one that left, and came back", CurrentSpecReport().LeafNodeText,
+			returned,
+		)
 	}
 	if len(lost) == 0 {
 		// Anyone who takes a key back that it gave away has one more than its share until the next is given away.
-		Expect(moves).To(BeNumerically("<=", most+2*returned), "keys moved more often than one replica's coming and another's going asks for")
+		Expect(moves).To(
+			BeNumerically("<=", most+2*returned),
+			"keys moved more often than one replica's coming and another's going asks for",
+		)
 	}
 }
 
@@ -144,7 +156,8 @@ func (c *cluster) released(run history.Run) bool {
 			continue
 		}
 		for line := range strings.Lines(r.Log()) {
-			if strings.Contains(line, `"msg":"Released"`) && strings.Contains(line, key) && strings.Contains(line, token) {
+			if strings.Contains(line, `"msg":"Released"`) && strings.Contains(line, key) &&
+				strings.Contains(line, token) {
 				return strings.Contains(line, `"reason":"Balance"`)
 			}
 		}
@@ -231,7 +244,9 @@ func (c *cluster) checkLocks(ctx context.Context) error {
 	owners := h.OwnersAt(history.Now())
 	for _, lock := range locks {
 		if lock.Session != owners[lock.ID].Session || lock.Next != "" {
-			return fmt.Errorf("%s is locked by %q (next %q) and run by %q", lock.ID, lock.Session, lock.Next, owners[lock.ID].Session)
+			return fmt.Errorf(
+				"%s is locked by %q (next %q) and run by %q", lock.ID, lock.Session, lock.Next, owners[lock.ID].Session,
+			)
 		}
 		delete(owners, lock.ID)
 	}
@@ -241,12 +256,15 @@ func (c *cluster) checkLocks(ctx context.Context) error {
 	return nil
 }
 
-// expectSound ends every scenario: all keys run, evenly, each lock owned by who runs its key, and never did two run at once.
+// expectSound ends every scenario: all keys run, evenly, each lock owned by who runs its key, and never did two run at
+// once.
 func (c *cluster) expectSound(ctx context.Context) {
 	GinkgoHelper()
 	c.balanced(ctx)
 	ExpectOneRunEach(c.Cluster)
 	for _, r := range c.Live() {
-		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).Should(HaveField("Store.Reachable", true))
+		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).Should(
+			HaveField("Store.Reachable", true),
+		)
 	}
 }

@@ -26,11 +26,20 @@ var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 	// Of commands too rare to be left to chance the first fail, and what is tried again as well.
 	first := testmongo.Times(3)
 	entries := []TableEntry{
-		Entry("hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}), SpecTimeout(ScenarioTimeout)),
-		Entry("any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control), SpecTimeout(ScenarioTimeout)),
+		Entry(
+			"hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}),
+			SpecTimeout(ScenarioTimeout),
+		),
+		Entry(
+			"any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control),
+			SpecTimeout(ScenarioTimeout),
+		),
 		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(ScenarioTimeout)),
 		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(ScenarioTimeout)),
-		Entry("half of all writes, after they were made, and what is tried again at random", lostForGood(), SpecTimeout(ScenarioTimeout)),
+		Entry(
+			"half of all writes, after they were made, and what is tried again at random", lostForGood(),
+			SpecTimeout(ScenarioTimeout),
+		),
 		one("insert", first),
 		one("update", testmongo.Sometimes(often)),
 		one("find", testmongo.Sometimes(often)),
@@ -40,8 +49,8 @@ var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 	DescribeTable("leave no key stuck, run none twice and restart no task", underFaults("lost"), entries)
 })
 
-// Some commands are sent only while a database is set up; delete only when what is an hour old is removed, which the tests of the
-// store do instead.
+// Some commands are sent only while a database is set up; delete only when what is an hour old is removed, which the
+// tests of the store do instead.
 var _ = Describe("Answers that are lost while a database is set up", func() {
 	var c *cluster
 	AfterEach(func() { c.logsOnFailure() })
@@ -57,7 +66,8 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 		Eventually(func() int { return len(Load(c.Cluster).OwnersAt(history.Now())) }).Should(Equal(faultTasks))
 		hits := end(ctx, c.rs) - acted
 		Expect(hits).To(BeNumerically(">", 0), "the fault never happened")
-		Figure("mongodb", "three replicas set a database up together, %d commands failing meanwhile: all %d tasks run after %v", hits, faultTasks,
+		Figure("mongodb", "three replicas set a database up together, %d commands failing meanwhile: all %d tasks "+
+			"run after %v", hits, faultTasks,
 			ms(before{at: began}.lastStart(c).Sub(began)))
 		c.expectSound(ctx)
 		Expect(c.Live()).To(HaveLen(faultReplicas), "no one gave up")
@@ -102,14 +112,18 @@ var _ = Describe("The commands of these scenarios", func() {
 // profiled are the commands from replicas that the profiler of a database saw.
 func profiled(ctx context.Context, db *mongo.Database) []string {
 	GinkgoHelper()
-	cursor, err := db.Collection("system.profile").Find(ctx, bson.D{{Key: "appName", Value: bson.D{{Key: "$regex", Value: "^r"}}}})
+	cursor, err := db.Collection("system.profile").Find(
+		ctx, bson.D{{Key: "appName", Value: bson.D{{Key: "$regex", Value: "^r"}}}},
+	)
 	Expect(err).NotTo(HaveOccurred())
 	var entries []struct {
 		Op      string `bson:"op"`
 		Command bson.D `bson:"command"`
 	}
 	Expect(cursor.All(ctx, &entries)).To(Succeed())
-	names := map[string]string{"update": "update", "remove": "delete", "insert": "insert", "query": "find", "getmore": "getMore"}
+	names := map[string]string{
+		"update": "update", "remove": "delete", "insert": "insert", "query": "find", "getmore": "getMore",
+	}
 	var seen []string
 	for _, e := range entries {
 		name := names[e.Op]

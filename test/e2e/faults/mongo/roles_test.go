@@ -70,7 +70,9 @@ func (v *vault) run(ctx context.Context, commands ...bson.D) {
 
 func (v *vault) user(ctx context.Context, name string, roles ...any) {
 	GinkgoHelper()
-	v.run(ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: rolesPassword}, {Key: "roles", Value: bson.A(roles)}})
+	v.run(ctx, bson.D{
+		{Key: "createUser", Value: name}, {Key: "pwd", Value: rolesPassword}, {Key: "roles", Value: bson.A(roles)},
+	})
 }
 
 // uri is a user's, who is known to the database itself, so that no authSource is needed.
@@ -110,7 +112,10 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 		cluster("stranger", testmongo.WithDatabase(v.rs.URI(), v.db.Name()))
 		expectRefusal(ctx, "requires authentication")
 		cluster("reader-runs", v.uri("reader", rolesPassword))
-		expectRefusal(ctx, "user reader of database vault lacks privileges", "insert, update on vault.e2e.locks", "remove on vault.e2e.sessions")
+		expectRefusal(
+			ctx, "user reader of database vault lacks privileges", "insert, update on vault.e2e.locks",
+			"remove on vault.e2e.sessions",
+		)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("lets replicas with the documented role live through all of it, and readers look", func(ctx SpecContext) {
@@ -149,14 +154,22 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 		}{
 			{
 				"the right to change sessions",
-				bson.D{{Key: "revokePrivilegesFromRole", Value: "shardctl"}, {Key: "privileges", Value: v.privileges("update", "e2e.sessions")}},
-				bson.D{{Key: "grantPrivilegesToRole", Value: "shardctl"}, {Key: "privileges", Value: v.privileges("update", "e2e.sessions")}},
+				bson.D{
+					{Key: "revokePrivilegesFromRole", Value: "shardctl"},
+					{Key: "privileges", Value: v.privileges("update", "e2e.sessions")},
+				},
+				bson.D{
+					{Key: "grantPrivilegesToRole", Value: "shardctl"},
+					{Key: "privileges", Value: v.privileges("update", "e2e.sessions")},
+				},
 				"the user lacks the privilege update on vault.e2e.sessions",
 			},
 			{
 				"all roles",
 				bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{}}},
-				bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}},
+				bson.D{
+					{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}},
+				},
 				"the user lacks the privilege ",
 			},
 		} {
@@ -167,11 +180,16 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 				Eventually(func() (string, error) { return problem(ctx, r) }).Should(ContainSubstring(fault.says))
 				Expect(problem(ctx, r)).NotTo(ContainSubstring("opensesame"))
 			}
-			Eventually(func() int { return len(Load(c).OwnersAt(history.Now())) }).Should(BeZero(), "no lease outlives what it hangs on")
+			Eventually(func() int { return len(Load(c).OwnersAt(history.Now())) }).Should(
+				BeZero(), "no lease outlives what it hangs on",
+			)
 			given := history.Now()
 			v.run(ctx, fault.give)
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			Figure("mongodb", "%s taken for %v: all tasks run again %v after it was given back", fault.what, ms(given.Sub(taken)), ms(history.Now().Sub(given)))
+			Figure(
+				"mongodb", "%s taken for %v: all tasks run again %v after it was given back", fault.what,
+				ms(given.Sub(taken)), ms(history.Now().Sub(given)),
+			)
 			Expect(c.Live()).To(HaveLen(3), "no one has to be restarted")
 		}
 		ExpectOneRunEach(c)

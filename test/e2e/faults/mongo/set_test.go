@@ -108,7 +108,8 @@ func writable(ctx context.Context, rs *testmongo.ReplicaSet) history.Instant {
 	}
 }
 
-// probe writes to one node. Its client is fresh: one that waits for its next look at a node that was down would find it late.
+// probe writes to one node. Its client is fresh: one that waits for its next look at a node that was down would find it
+// late.
 func probe(ctx context.Context, n *testmongo.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTry)
 	defer cancel()

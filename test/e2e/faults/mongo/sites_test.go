@@ -122,14 +122,21 @@ var _ = Describe("Two sites that share a database", func() {
 		By("telling only the passive site: what runs is not taken away")
 		reported := history.Now()
 		s.choose(b, "b", 2)
-		Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(ContainSubstring("The configuration was read again"))
-		Consistently(func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s").Should(BeEmpty())
+		Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(
+			ContainSubstring("The configuration was read again"),
+		)
+		Consistently(
+			func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s",
+		).Should(BeEmpty())
 
 		By("telling the active one, too")
 		switched := history.Now()
 		s.choose(a, "b", 2)
 		s.runAt(ctx, b)
-		Figure("mongodb", "two sites, switched over in order: all runs at the other after %v", ms(before{}.lastStartAfter(s.cluster, switched).Sub(switched)))
+		Figure(
+			"mongodb", "two sites, switched over in order: all runs at the other after %v",
+			ms(before{}.lastStartAfter(s.cluster, switched).Sub(switched)),
+		)
 
 		By("losing the active site")
 		lost := history.Now()
@@ -139,7 +146,10 @@ var _ = Describe("Two sites that share a database", func() {
 		}
 		s.choose(a, "a", 3)
 		s.runAt(ctx, a)
-		Figure("mongodb", "two sites, the active one lost (T = %v): all runs at the other after %v", Lease, ms(before{}.lastStartAfter(s.cluster, lost).Sub(lost)))
+		Figure(
+			"mongodb", "two sites, the active one lost (T = %v): all runs at the other after %v", Lease,
+			ms(before{}.lastStartAfter(s.cluster, lost).Sub(lost)),
+		)
 
 		By("bringing it back with the list that it had")
 		back := history.Now()
@@ -149,7 +159,9 @@ var _ = Describe("Two sites that share a database", func() {
 		for _, r := range b.replicas {
 			Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).Should(Equal(200))
 		}
-		Consistently(func() []history.Run { return Load(s.Cluster).Started(back, history.Now()) }, "3s").Should(BeEmpty())
+		Consistently(
+			func() []history.Run { return Load(s.Cluster).Started(back, history.Now()) }, "3s",
+		).Should(BeEmpty())
 		s.runAt(ctx, a)
 		ExpectOneRunEach(s.Cluster)
 		Expect(strings.Contains(a.replicas[0].Log(), "goroutine ")).To(BeFalse(), "no stack trace")

@@ -17,12 +17,18 @@ import (
 // always is the mode of a fail point that acts until it is ended.
 const always = "alwaysOn"
 
-// An operation is given up after T/6. A store that is quicker than that is only slow; one that is slower is as good as away.
+// An operation is given up after T/6. A store that is quicker than that is only slow; one that is slower is as good as
+// away.
 var _ = Describe("A slow store", Ordered, ContinueOnFailure, func() {
 	commands := append([]string{"find"}, writes...)
 	DescribeTable("leaves no key stuck, runs none twice and restarts no task", underFaults("slow"),
-		Entry("every command by T/20", blocks(always, Lease/20, commands, []string{"aggregate", "getMore"}), SpecTimeout(ScenarioTimeout)),
-		Entry("one in ten by T/2", blocks(testmongo.Sometimes(seldom), Lease/2, commands), SpecTimeout(ScenarioTimeout)),
+		Entry(
+			"every command by T/20", blocks(always, Lease/20, commands, []string{"aggregate", "getMore"}),
+			SpecTimeout(ScenarioTimeout),
+		),
+		Entry(
+			"one in ten by T/2", blocks(testmongo.Sometimes(seldom), Lease/2, commands), SpecTimeout(ScenarioTimeout),
+		),
 		Entry("events by T/2", blocks(always, Lease/2, []string{"aggregate", "getMore"}), SpecTimeout(ScenarioTimeout)),
 	)
 })
@@ -55,7 +61,8 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		ended := history.Now()
 		end(ctx, c.rs)
 		c.expectSound(ctx)
-		Figure("mongodb", "every command of one replica takes T/2: its tasks elsewhere after %v; even again %v after its end", ms(taken.Sub(at)),
+		Figure("mongodb", "every command of one replica takes T/2: its tasks elsewhere after %v; even again %v "+
+			"after its end", ms(taken.Sub(at)),
 			ms(b.lastStartAfter(c, ended).Sub(ended)))
 		Expect(c.Live()).To(HaveLen(faultReplicas), "no one crashed")
 	}, SpecTimeout(ScenarioTimeout))
@@ -70,7 +77,8 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		ended := history.Now()
 		end(ctx, c.rs)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
-		Figure("mongodb", "every command takes T/2: the last sign of a task after %v (0.9 T is %v); all run %v after its end, %d of %d where they were",
+		Figure("mongodb", "every command takes T/2: the last sign of a task after %v (0.9 T is %v); all run %v "+
+			"after its end, %d of %d where they were",
 			ms(lastSign(h).Sub(at)), HardDeadline, ms(b.lastStart(c).Sub(ended)), b.stayed(c), faultTasks)
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", faultTasks-1), "no reshuffle")

@@ -43,11 +43,18 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		}
 		c, uri = NewCluster("callback-"+bad, harness.Options{}), SQLiteURI()
 		for _, name := range []string{"a", "b", "c"} {
-			_, err := c.StartProgram(name, program, "--db", path(uri), "--instance", name, "--lease", Lease.String(), "--steady", steady, "--bad", bad)
+			_, err := c.StartProgram(
+				name, program, "--db", path(uri), "--instance", name, "--lease", Lease.String(), "--steady", steady,
+				"--bad", bad,
+			)
 			Expect(err).NotTo(HaveOccurred())
 		}
 		Eventually(func() []string { return Load(c).Keys() }).Should(HaveLen(keys))
-		Eventually(func() map[string]int { return history.ByInstance(Load(c).OwnersAt(history.Now())) }).Should(HaveLen(copies))
+		Eventually(func() map[string]int {
+			return history.ByInstance(
+				Load(c).OwnersAt(history.Now()),
+			)
+		}).Should(HaveLen(copies))
 	}
 	// runs says whether n keys run, none of them where no one lives.
 	runs := func(n int) {
@@ -74,7 +81,9 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run beside it")
 		h := Load(c)
 		for _, r := range others {
-			Expect(h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second))).To(BeEmpty(), "nothing outlives the hard deadline")
+			Expect(
+				h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
+			).To(BeEmpty(), "nothing outlives the hard deadline")
 			Expect(r == stuck || r.Running()).To(BeTrue(), "%s had no reason to go", r.Name)
 		}
 		blocked := lastSign(oldRuns(h, stuck.Name, began))
@@ -85,7 +94,8 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		h = Load(c)
 		last := h.OwnersAt(history.Now())[badKey]
 		Expect(last.Instance).NotTo(Equal(stuck.Name))
-		Figure("sqlite", "callback that blocks, store away for 2 T: its process gone %v after (X is %v, exit 75), the key runs elsewhere %v after the store was back",
+		Figure("sqlite", "callback that blocks, store away for 2 T: its process gone %v after (X is %v, exit 75), "+
+			"the key runs elsewhere %v after the store was back",
 			ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
@@ -115,7 +125,8 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		killed, err := stuck.Kill(harness.Guard, syscall.SIGKILL)
 		Expect(err).NotTo(HaveOccurred())
 		last := eventuallyTaken(c, []string{badKey}, killed)
-		Figure("sqlite", "callback that blocks in a drain: its key stayed for %v, and ran elsewhere %v after kill -9 (T + 1 s is %v)", 2*Lease,
+		Figure("sqlite", "callback that blocks in a drain: its key stayed for %v, and ran elsewhere %v after kill "+
+			"-9 (T + 1 s is %v)", 2*Lease,
 			ms(last.Sub(killed)), Lease+time.Second)
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
@@ -134,7 +145,9 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 			// Copies that are up later get their share from those that were up sooner.
 			Eventually(func() bool {
 				now := history.Now()
-				return slices.ContainsFunc(Load(c).Started(now.Add(-calm), now), func(run history.Run) bool { return run.Key != badKey })
+				return slices.ContainsFunc(
+					Load(c).Started(now.Add(-calm), now), func(run history.Run) bool { return run.Key != badKey },
+				)
 			}).Should(BeFalse())
 			settled := history.Now()
 			owner := ownerOfBad()
@@ -161,7 +174,10 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				Should(ContainElement(HaveField("Key", badKey)))
 			Eventually(runsSteady).Should(Equal(keys - 1))
 			first, _ := startsOf(Load(c), []string{badKey}, at)
-			Figure("sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts, watch, ms(first.Sub(at)))
+			Figure(
+				"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
+				watch, ms(first.Sub(at)),
+			)
 			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 	}

@@ -28,8 +28,8 @@ type call struct {
 	Until           time.Time // the HTTP endpoint may work so long for it; zero for a stop
 }
 
-// deafSide is a service that works for an http task and takes no notice of stop: the request hangs until the caller gives up. Start
-// and renew are answered.
+// deafSide is a service that works for an http task and takes no notice of stop: the request hangs until the caller
+// gives up. Start and renew are answered.
 type deafSide struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -86,8 +86,8 @@ func (d *deafSide) granted(instance string) time.Time {
 	return until
 }
 
-// An HTTP endpoint cannot be killed. What it was granted has to run out before anybody else lets it, or another, begin: whatever happens to
-// the replica meanwhile.
+// An HTTP endpoint cannot be killed. What it was granted has to run out before anybody else lets it, or another, begin:
+// whatever happens to the replica meanwhile.
 var _ = Describe("The HTTP endpoint of an http task that never answers stop", Label("sqlite"), func() {
 	const key = "g/far"
 	var c *harness.Cluster
@@ -124,8 +124,14 @@ groups:
 		signals  []syscall.Signal
 	}{
 		{"its replica drains", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM}},
-		{"its replica drains and has no time to wait", 200 * time.Millisecond, harness.Guard, []syscall.Signal{syscall.SIGTERM}},
-		{"its replica is asked to stop hard", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}},
+		{
+			"its replica drains and has no time to wait", 200 * time.Millisecond, harness.Guard,
+			[]syscall.Signal{syscall.SIGTERM},
+		},
+		{
+			"its replica is asked to stop hard", 20 * time.Second, harness.Guard,
+			[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM},
+		},
 		{"the worker dies while it waits", 20 * time.Second, harness.Worker, []syscall.Signal{syscall.SIGKILL}},
 		{"guard and worker die while it waits", 20 * time.Second, harness.Both, []syscall.Signal{syscall.SIGKILL}},
 	} {
@@ -143,24 +149,31 @@ groups:
 			}
 			for i, sig := range fault.signals {
 				if i > 0 || sig == syscall.SIGKILL {
-					Eventually(func() []call { return far.of("old") }).Should(ContainElement(HaveField("Event", "stop")))
+					Eventually(func() []call { return far.of("old") }).Should(
+						ContainElement(HaveField("Event", "stop")),
+					)
 				}
 				Expect(old.Kill(fault.part, sig)).Error().NotTo(HaveOccurred())
 			}
 			Eventually(func() []call { return far.of("next") }).ShouldNot(BeEmpty())
 			first, granted := far.of("next")[0], far.granted("old")
-			Figure("sqlite", "stop unanswered, %s: began elsewhere %v after the order, %v after the last grant was over", fault.what,
+			Figure("sqlite", "stop unanswered, %s: began elsewhere %v after the order, %v after the last grant was "+
+				"over", fault.what,
 				ms(first.At.Sub(began)), ms(first.At.Sub(granted)))
 			Expect(first.Event).To(Equal("start"))
 			Expect(first.At).To(BeTemporally(">=", granted), "the HTTP endpoint may still have worked for the old")
 			Expect(first.Token).To(BeNumerically(">", token))
-			Expect(first.At.Sub(began)).To(BeNumerically("<", 2*Lease), "its time is over: the key is not held for ever")
+			Expect(first.At.Sub(began)).To(
+				BeNumerically("<", 2*Lease), "its time is over: the key is not held for ever",
+			)
 			for _, call := range far.of("old") {
 				Expect(call.At).To(BeTemporally("<", first.At), "the old says nothing any more: %+v", call)
 			}
 			exit(ctx, old)
 			Eventually(func() ([]harness.Task, error) { return next.Client.Tasks(ctx) }).
-				Should(ConsistOf(And(HaveField("Key", key), HaveField("State", "running"), HaveField("Instance", "next"))))
+				Should(
+					ConsistOf(And(HaveField("Key", key), HaveField("State", "running"), HaveField("Instance", "next"))),
+				)
 		}, SpecTimeout(ScenarioTimeout))
 	}
 })

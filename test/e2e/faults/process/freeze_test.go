@@ -19,8 +19,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// afterThaw is how long old runs may live once their guard is awake, with room for a busy machine: the figure is what counts, and is
-// to be below 250 ms.
+// afterThaw is how long old runs may live once their guard is awake, with room for a busy machine: the figure is what
+// counts, and is to be below 250 ms.
 const afterThaw = 2 * time.Second
 
 // freeze is one replica stopped for a while.
@@ -52,8 +52,9 @@ func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 		if writable(c.StoreURI) {
 			break
 		}
-		// Stopped with SQLite's write lock in hand: then no one can write, no one can take over, and all others lose their leases, until it
-		// goes on or is killed. That is a limit of the file's locks and named as such; here it would hide what is looked at.
+		// Stopped with SQLite's write lock in hand: then no one can write, no one can take over, and all others lose
+		// their leases, until it goes on or is killed. That is a limit of the file's locks and named as such; here it
+		// would hide what is looked at.
 		AddReportEntry("stopped while it held the write lock: again")
 		Expect(f.replica.Kill(part, syscall.SIGCONT)).Error().NotTo(HaveOccurred())
 		time.Sleep(20 * time.Millisecond)
@@ -83,8 +84,8 @@ func writable(uri string) bool {
 // last waits until so much time has passed since the stop.
 func (f *freeze) last(ctx context.Context, d time.Duration) { WaitUntil(ctx, f.began.Add(d)) }
 
-// thaw continues what was stopped in the worst order: first the tasks, which go on under a lease that is another's by now, and have
-// stamped again before anybody could end them; then the worker, the guard last.
+// thaw continues what was stopped in the worst order: first the tasks, which go on under a lease that is another's by
+// now, and have stamped again before anybody could end them; then the worker, the guard last.
 func (f *freeze) thaw(part harness.Part) {
 	GinkgoHelper()
 	if len(f.tasks) > 0 {
@@ -125,8 +126,8 @@ func (f *freeze) expectUntouched(ctx context.Context, what string) {
 	Expect(f.replica.Running()).To(BeTrue(), what)
 }
 
-// expectOldRunsOver holds a thawed replica to what is promised of it: its old runs end when its guard acts, and everybody who ran
-// beside them has the larger token.
+// expectOldRunsOver holds a thawed replica to what is promised of it: its old runs end when its guard acts, and
+// everybody who ran beside them has the larger token.
 func (f *freeze) expectOldRunsOver(store, what string) {
 	GinkgoHelper()
 	h := Load(f.c)
@@ -138,7 +139,8 @@ func (f *freeze) expectOldRunsOver(store, what string) {
 			beside = max(beside, o.For)
 		}
 	}
-	Figure(store, "%s: the first of %d keys elsewhere %v after the stop, old runs gone %v after the guard woke (to be below 250 ms), by their records up to %v beside the new",
+	Figure(store, "%s: the first of %d keys elsewhere %v after the stop, old runs gone %v after the guard woke (to "+
+		"be below 250 ms), by their records up to %v beside the new",
 		what, len(f.keys), ms(first.Sub(f.began)), ms(max(0, gone.Sub(f.woken))), ms(beside))
 	Expect(gone.Sub(f.woken)).To(BeNumerically("<", afterThaw), what)
 	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
@@ -157,7 +159,8 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 		const tasks = 12
 		var c *harness.Cluster
 
-		// For how long. What a freeze that is survived or ends in the middle of a take-over does, no store changes: SQLite is enough.
+		// For how long. What a freeze that is survived or ends in the middle of a take-over does, no store changes:
+		// SQLite is enough.
 		short, long := Lease/2, []time.Duration{Lease, Lease * 5 / 2}
 		if store != "sqlite" {
 			short, long = 0, long[1:]
@@ -190,7 +193,8 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				f.last(ctx, d)
 				if d > Lease {
 					last := eventuallyTaken(c, f.keys, f.began)
-					Figure(store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere after %v", d,
+					Figure(store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
+						"after %v", d,
 						ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
 				}
 				f.thaw(harness.Worker)
@@ -216,15 +220,16 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				f.thaw(harness.Guard)
 				Expect(exit(ctx, f.replica)).NotTo(BeZero())
 				last := eventuallyTaken(c, f.keys, f.began)
-				Figure(store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere after %v", d,
+				Figure(store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
+					"after %v", d,
 					ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				ExpectOneRunEach(c)
 			}
 		}, SpecTimeout(ScenarioTimeout))
 
-		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps. What remains is the token,
-		// and that the guard acts the moment it wakes.
+		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
+		// What remains is the token, and that the guard acts the moment it wakes.
 		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
 			start(ctx, "both")
 			survives(ctx, harness.Both, false)
@@ -239,7 +244,8 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 			}
 		}, SpecTimeout(ScenarioTimeout))
 
-		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the smaller token", func(ctx SpecContext) {
+		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
+			"smaller token", func(ctx SpecContext) {
 			start(ctx, "whole")
 			survives(ctx, harness.Both, true)
 			for _, d := range long {

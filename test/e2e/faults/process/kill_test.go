@@ -23,14 +23,17 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		var c *harness.Cluster
 
 		BeforeAll(func() {
-			c = NewCluster("kill-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}})
+			c = NewCluster(
+				"kill-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}},
+			)
 		})
 		BeforeEach(func(ctx SpecContext) { balanced(ctx, c) }, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
-		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot know that everything is
-		// gone; so the others wait the lease out.
-		It("the guard alone: the worker ends all tasks and itself, and no one takes a key before the lease is over", func(ctx SpecContext) {
+		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot
+		// know that everything is gone; so the others wait the lease out.
+		It("the guard alone: the worker ends all tasks and itself, and no one takes a key before the lease is "+
+			"over", func(ctx SpecContext) {
 			dying := c.Live()[0]
 			keys := keysOf(c, dying)
 			eventuallyChildren(c, dying, children)
@@ -42,7 +45,9 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 
 			at, err := dying.Kill(harness.Guard, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(worker.Alive).WithPolling(10*time.Millisecond).Should(BeFalse(), "the worker goes without its guard")
+			Eventually(worker.Alive).WithPolling(10*time.Millisecond).Should(
+				BeFalse(), "the worker goes without its guard",
+			)
 			exited := history.Now()
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
@@ -51,7 +56,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			h := Load(c)
 			first, _ := startsOf(h, keys, at)
 			gone := lastSign(oldRuns(h, dying.Name, at))
-			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
+			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; "+
+				"elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
 				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "no one marked the session dead")
@@ -69,7 +75,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			last := eventuallyTaken(c, keys, at)
 			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard tells its worker's end")
 			gone := lastSign(oldRuns(Load(c), dying.Name, at))
-			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after %v (P11: 1 s)", len(keys),
+			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
+				"%v (P11: 1 s)", len(keys),
 				ms(gone.Sub(at)), ms(last.Sub(at)))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the guard does not wait for the deadline")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "sooner than by waiting the lease out")
@@ -77,8 +84,9 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 
-		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about it (a container, or
-		// KillMode=control-group). The commands themselves die by their death signal, and the token tells the old from the new.
+		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about
+		// it (a container, or KillMode=control-group). The commands themselves die by their death signal, and the token
+		// tells the old from the new.
 		It("both: the commands die at once, only what they started may live on, under the smaller token", func(ctx SpecContext) {
 			dying := c.Live()[0]
 			keys := keysOf(c, dying)
@@ -102,7 +110,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				}
 			}
 			first, _ := startsOf(h, keys, at)
-			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is %v); %d of their %d children live on, as documented%s",
+			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
+				"%v); %d of their %d children live on, as documented%s",
 				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive, children*len(keys), hiccups(c))
 			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))

@@ -29,7 +29,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 	var c *harness.Cluster
 	AfterEach(func() { LogsOnFailure(c) })
 
-	It("by leaving its process group is found and ended before its key goes on, when its replica drains and when it dies", func(ctx SpecContext) {
+	It("by leaving its process group is found and ended before its key goes on, when its replica drains and when it "+
+		"dies", func(ctx SpecContext) {
 		c = NewCluster("escape", harness.Options{
 			StoreURI: SQLiteURI(), Tasks: tasks, StopTimeout: time.Second, Recorder: []string{"--escape"},
 			Odd: []harness.OddTask{{Name: odd, Recorder: []string{"--fork", "--escape", "--ignore-term"}}},
@@ -62,7 +63,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			}
 			ExpectOneRunEach(c)
 			h := Load(c)
-			Figure("sqlite", "%s with children in sessions of their own, some deaf to SIGTERM for 1s: gone after %v, all %d keys elsewhere after %v", fault.what,
+			Figure("sqlite", "%s with children in sessions of their own, some deaf to SIGTERM for 1s: gone after "+
+				"%v, all %d keys elsewhere after %v", fault.what,
 				ms(lastSign(oldRuns(h, leaving.Name, at)).Sub(at)), len(keys), ms(last.Sub(at)))
 		}
 		Expect(c.Scale(ctx, 0)).To(Succeed())
@@ -88,7 +90,9 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Eventually(func(g Gomega) {
 			guardMost = max(guardMost, memory(g, flooded.GuardProc()))
 			workerMost = max(workerMost, memory(g, worker))
-			g.Expect(flooded.Client.Read(ctx, "/api/v1/tasks/"+oddKey+"/logs?tail=1")).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
+			g.Expect(
+				flooded.Client.Read(ctx, "/api/v1/tasks/"+oddKey+"/logs?tail=1"),
+			).To(Equal(fmt.Sprintf("flooded %d bytes\n", size)))
 		}).WithContext(ctx).WithTimeout(2 * Patience).Should(Succeed())
 		took := history.Now().Sub(at)
 		info, err := os.Stat(flooded.LogFile)
@@ -126,9 +130,15 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 
 		h := Load(c)
 		runs := h.Runs(oddKey)
-		Figure("sqlite", "a crash loop of %v lives and a first pause of up to %v: %d starts in %v", life, initial, len(runs), watch)
+		Figure(
+			"sqlite", "a crash loop of %v lives and a first pause of up to %v: %d starts in %v", life, initial,
+			len(runs), watch,
+		)
 		Expect(len(runs)).To(BeNumerically(">=", 3), "it is started again")
-		Expect(len(runs)).To(BeNumerically("<", int(watch/(life+initial))), "the pauses grow: as many starts would come of pauses that stay as long as the first may be")
+		Expect(len(runs)).To(
+			BeNumerically("<", int(watch/(life+initial))),
+			"the pauses grow: as many starts would come of pauses that stay as long as the first may be",
+		)
 		for _, run := range h.Started(settled, history.Now()) {
 			Expect(run.Key).To(Equal(oddKey), "no other restarts")
 		}
@@ -136,7 +146,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(allRun(c, tasks)).To(Succeed())
 		for _, r := range c.Live() {
 			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
-			Eventually(func() ([]harness.Problem, error) { // it may be running just now, and others are told a moment later
+			// it may be running just now, and others are told a moment later
+			Eventually(func() ([]harness.Problem, error) {
 				status, err := r.Client.Status(ctx)
 				return status.ProblemsOf("TaskFailing"), err
 			}).Should(ContainElement(And(HaveField("Task", oddKey), HaveField("Message", ContainSubstring("exit status 7")))))

@@ -12,14 +12,16 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Guard and worker are both in good health and cannot hear each other any more. Each takes the other for dead; what they do must not
-// depend on who notices first.
+// Guard and worker are both in good health and cannot hear each other any more. Each takes the other for dead; what
+// they do must not depend on who notices first.
 var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered, ContinueOnFailure, func() {
 	const tasks = 12
 	var c *harness.Cluster
 
 	BeforeAll(func() {
-		c = NewCluster("socket", harness.Options{StoreURI: SQLiteURI(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}})
+		c = NewCluster(
+			"socket", harness.Options{StoreURI: SQLiteURI(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}},
+		)
 	})
 	AfterEach(func() { LogsOnFailure(c) })
 
@@ -53,7 +55,9 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)", way.what,
 				ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "no one waits for the deadline")
-			Expect(last.Sub(at)).To(BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead")
+			Expect(last.Sub(at)).To(
+				BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead",
+			)
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))

@@ -19,14 +19,16 @@ import (
 // replicas is how many share the tasks of a cluster before each fault.
 const replicas = 3
 
-// balanced brings a cluster to so many replicas that share all of its tasks evenly, by what each of them says and by the records.
+// balanced brings a cluster to so many replicas that share all of its tasks evenly, by what each of them says and by
+// the records.
 func balanced(ctx context.Context, c *harness.Cluster) {
 	GinkgoHelper()
 	Expect(c.Scale(ctx, replicas)).To(Succeed())
 	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks + len(c.Odd)).Should(Succeed())
 }
 
-// eventuallyTaken waits until these keys were started after since and run, and returns when the last of them was started first.
+// eventuallyTaken waits until these keys were started after since and run, and returns when the last of them was
+// started first.
 func eventuallyTaken(c *harness.Cluster, keys []string, since history.Instant) history.Instant {
 	GinkgoHelper()
 	Eventually(c.CheckTaken).WithArguments(keys, since).Should(Succeed())
@@ -103,12 +105,12 @@ func exit(ctx context.Context, r *harness.Replica) int {
 	return ended.ExitCode()
 }
 
-// atOnce is a limit for what a guard or worker does when it sees the other's end: sooner than the deadline of any lease (0.8 T after a
-// heartbeat that is no older than 0.1 T), which would end the tasks as well.
+// atOnce is a limit for what a guard or worker does when it sees the other's end: sooner than the deadline of any lease
+// (0.8 T after a heartbeat that is no older than 0.1 T), which would end the tasks as well.
 const atOnce = Lease * 13 / 20
 
-// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start again, and an expiry takes longer
-// for a reason that is not the fault's. A busy machine is enough.
+// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start again, and an
+// expiry takes longer for a reason that is not the fault's. A busy machine is enough.
 func hiccups(c *harness.Cluster) string {
 	n := 0
 	for _, r := range c.Live() {

@@ -48,7 +48,9 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		h := Load(c)
 		Expect(h.Started(at, history.Now())).To(BeEmpty(), "leases are renewed")
 		Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks), "tasks go on")
-		Expect(r.Running()).To(BeTrue(), "the shell did not get its prompt back: the replica is still its foreground job")
+		Expect(r.Running()).To(
+			BeTrue(), "the shell did not get its prompt back: the replica is still its foreground job",
+		)
 		Expect(c.CheckSpread(ctx, tasks)).To(Succeed())
 
 		By("typing Ctrl-C")
@@ -64,7 +66,8 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		h = Load(c)
 		Expect(h.AliveAfter(r.Name, gone)).To(BeEmpty())
 		ExpectOneRunEach(c)
-		Figure("sqlite", "Ctrl-C with %d tasks that ignore SIGTERM for %v: the replica ended after %v, all keys elsewhere after %v", len(keys), grace,
+		Figure("sqlite", "Ctrl-C with %d tasks that ignore SIGTERM for %v: the replica ended after %v, all keys "+
+			"elsewhere after %v", len(keys), grace,
 			ms(gone.Sub(at)), ms(last.Sub(at)))
 	}, SpecTimeout(ScenarioTimeout))
 
@@ -86,7 +89,8 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		Expect(end).To(BeNumerically("<", at.Add(grace)), "sooner than they would have been killed in the drain")
 		Expect(h.AliveAfter(r.Name, gone)).To(BeEmpty())
 		ExpectOneRunEach(c)
-		Figure("sqlite", "second Ctrl-C: old runs gone after %v, the replica ended after %v, all %d keys elsewhere after %v", ms(max(0, end.Sub(second))),
+		Figure("sqlite", "second Ctrl-C: old runs gone after %v, the replica ended after %v, all %d keys elsewhere "+
+			"after %v", ms(max(0, end.Sub(second))),
 			ms(gone.Sub(second)), len(keys), ms(last.Sub(second)))
 	}, SpecTimeout(ScenarioTimeout))
 })

@@ -15,8 +15,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Offsets of clocks never appear in the protocol. What does read the wall clock is SQLite's store (which has none but its clients'; on one
-// machine they share it, so that this is worse than what can be) and schedules.
+// Offsets of clocks never appear in the protocol. What does read the wall clock is SQLite's store (which has none but
+// its clients'; on one machine they share it, so that this is worse than what can be) and schedules.
 var _ = Describe("The wall clock of one of three replicas", func() {
 	EachStore("It", func(store string, uri func() string) {
 		const tasks = 15
@@ -63,7 +63,8 @@ var _ = Describe("The wall clock of one of three replicas", func() {
 			next(ctx)
 			eventuallySpread(ctx, c, tasks)
 			moved := len(Load(c).Started(joined, history.Now()))
-			Figure(store, "one of three wall clocks %s: kill -9 of another replica: %d tasks elsewhere within %v (T + 1 s is %v); a third joins: %d moves, all say the same after %v",
+			Figure(store, "one of three wall clocks %s: kill -9 of another replica: %d tasks elsewhere within %v (T "+
+				"+ 1 s is %v); a third joins: %d moves, all say the same after %v",
 				what, len(keys), ms(fell), Lease+time.Second, moved, ms(history.Now().Sub(joined)))
 			Expect(moved).To(Equal(tasks/3), "exactly the keys of the one that joined")
 			ExpectOneRunEach(c)

@@ -23,7 +23,9 @@ var _ = Describe("Many replicas", func() {
 			const tasks, lease = 100, 20 * time.Second
 			// A file that all of them write to is for the few of one machine.
 			replicas := map[string]int{"mongodb": 50, "sqlite": 20}[store]
-			c := NewCluster("start-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Lease: lease, Recorder: slow})
+			c := NewCluster(
+				"start-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Lease: lease, Recorder: slow},
+			)
 			DeferCleanup(func() { LogsOnFailure(c) })
 			began := history.Now()
 			Expect(c.Add(ctx, replicas)).To(Succeed())
@@ -38,7 +40,8 @@ var _ = Describe("Many replicas", func() {
 			}
 			ExpectOneRunEach(c)
 			starts := len(h.Started(began, history.Now()))
-			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was started, evenly after %v, %d starts in all",
+			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was "+
+				"started, evenly after %v, %d starts in all",
 				replicas, lease, tasks, ms(allRun.Sub(began)), ms(lastStart(h, began).Sub(began)), starts)
 		}, SpecTimeout(ScenarioTimeout))
 	}, Label(Fleet))
@@ -64,15 +67,20 @@ var _ = Describe("Many of twenty replicas", func() {
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)
 			for _, r := range dying {
-				Expect(h.AliveAfter(r.Name, at.Add(lease*9/10))).To(BeEmpty(), "nothing of the dead outlives the hard deadline")
+				Expect(h.AliveAfter(r.Name, at.Add(lease*9/10))).To(
+					BeEmpty(), "nothing of the dead outlives the hard deadline",
+				)
 			}
 			ExpectOneRunEach(c)
-			Figure(store, "kill -9 of %d of %d replicas at once, guards and workers: their %d tasks elsewhere within %v (T + 1 s is %v), gaps %s",
+			Figure(store, "kill -9 of %d of %d replicas at once, guards and workers: their %d tasks elsewhere "+
+				"within %v (T + 1 s is %v), gaps %s",
 				n, of, len(keys), ms(lastStartOf(h, keys, at).Sub(at)), lease+time.Second, gapsSince(h, at))
 		}
 
 		for _, story := range []struct{ of, dying int }{{replicas, 10}, {10, 9}} {
-			It(fmt.Sprintf("%d of %d die at once, and the others take everything over", story.dying, story.of), func(ctx SpecContext) {
+			It(fmt.Sprintf(
+				"%d of %d die at once, and the others take everything over", story.dying, story.of,
+			), func(ctx SpecContext) {
 				dies(ctx, story.of, story.dying)
 			}, SpecTimeout(ScenarioTimeout))
 		}

@@ -53,7 +53,8 @@ var _ = Describe("A hundred keys on five replicas", func() {
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)
 			moves := len(h.Started(at, history.Now()))
-			Figure(store, "rolling update of %d replicas with %d keys, surge 1: %d moves in all (at most %d), in %v, gaps %s",
+			Figure(store, "rolling update of %d replicas with %d keys, surge 1: %d moves in all (at most %d), in "+
+				"%v, gaps %s",
 				replicas, tasks, moves, tasks+replicas, ms(history.Now().Sub(at)), gapsSince(h, at))
 			Expect(moves).To(BeNumerically("<=", tasks+replicas), "each key moves once, and few a second time")
 			ExpectOneRunEach(c)
@@ -72,8 +73,12 @@ var _ = Describe("A hundred keys on five replicas", func() {
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)
 			back := len(h.Started(turned, history.Now()))
-			Figure(store, "rolling update rolled back after %d of %d: %d moves there, %d back, gaps %s", half, replicas, there, back, gapsSince(h, at))
-			// There and back half of the replicas' keys move; and each of the few steps may cost the balance a key for each replica.
+			Figure(
+				store, "rolling update rolled back after %d of %d: %d moves there, %d back, gaps %s", half, replicas,
+				there, back, gapsSince(h, at),
+			)
+			// There and back half of the replicas' keys move; and each of the few steps may cost the balance a key for
+			// each replica.
 			const once = half * tasks / replicas
 			Expect(there + back).To(BeNumerically("<=", 2*once+2*half*replicas))
 			ExpectOneRunEach(c)
@@ -83,7 +88,9 @@ var _ = Describe("A hundred keys on five replicas", func() {
 			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 				at := history.Now()
 				for _, r := range c.Live() {
-					_, err := r.Kill(map[bool]harness.Part{true: harness.Both, false: harness.Guard}[sig == syscall.SIGKILL], sig)
+					_, err := r.Kill(
+						map[bool]harness.Part{true: harness.Both, false: harness.Guard}[sig == syscall.SIGKILL], sig,
+					)
 					Expect(err).NotTo(HaveOccurred())
 				}
 				for _, r := range c.Live() {
@@ -96,7 +103,8 @@ var _ = Describe("A hundred keys on five replicas", func() {
 				}
 				eventuallySpread(ctx, c, tasks)
 				h := Load(c)
-				Figure(store, "all %d replicas restarted at once by %v: all %d keys run again %v after the first signal, %v after the last process was gone",
+				Figure(store, "all %d replicas restarted at once by %v: all %d keys run again %v after the first "+
+					"signal, %v after the last process was gone",
 					replicas, sig, tasks, ms(lastStart(h, at).Sub(at)), ms(lastStart(h, at).Sub(ended)))
 				Expect(len(h.Started(at, history.Now()))).To(BeNumerically(">=", tasks))
 				ExpectOneRunEach(c)

@@ -44,10 +44,13 @@ func start(ctx context.Context, c *harness.Cluster, name string, v harness.Varia
 	return r
 }
 
-// eventuallyReady waits until a replica says that it is ready: what an orchestrator waits for before it stops an old one.
+// eventuallyReady waits until a replica says that it is ready: what an orchestrator waits for before it stops an old
+// one.
 func eventuallyReady(ctx context.Context, r *harness.Replica) {
 	GinkgoHelper()
-	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).Should(Equal(http.StatusOK), r.Name)
+	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).Should(
+		Equal(http.StatusOK), r.Name,
+	)
 }
 
 // eventuallySpread waits until, in every replica's eyes and by the records, all tasks run, evenly.

@@ -66,8 +66,12 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 			wrong, right := c.Live()[0], c.Live()[1]
 
 			By("one replica being two hours ahead")
-			eventuallyTicked(ctx, file, 2, func(t tick) bool { return t.instance == wrong.Name && time.Until(t.at) > time.Hour })
-			eventuallyTicked(ctx, file, 4, func(t tick) bool { return t.instance != wrong.Name && time.Until(t.at) < time.Minute })
+			eventuallyTicked(
+				ctx, file, 2, func(t tick) bool { return t.instance == wrong.Name && time.Until(t.at) > time.Hour },
+			)
+			eventuallyTicked(
+				ctx, file, 4, func(t tick) bool { return t.instance != wrong.Name && time.Until(t.at) < time.Minute },
+			)
 			for _, t := range ticks(file) {
 				ahead := time.Until(t.at) > time.Hour
 				Expect(ahead).To(Equal(t.instance == wrong.Name), "by the clock of its owner alone: %v", t)
@@ -89,7 +93,9 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(func() []string { return ownedBy(ctx, right, wrong.Name) }).WithContext(ctx).Should(BeEmpty())
 			before := len(ticks(file))
-			Eventually(func() int { return len(ticks(file)) }).WithContext(ctx).Should(BeNumerically(">=", before+8), "the others' go on")
+			Eventually(func() int { return len(ticks(file)) }).WithContext(ctx).Should(
+				BeNumerically(">=", before+8), "the others' go on",
+			)
 			all := ticks(file)
 			expectOnceEach(all)
 			late := 0
@@ -98,7 +104,9 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 					late++
 				}
 			}
-			Figure(store, "schedules every second, one of three clocks two hours ahead and jumping (%d ticks meanwhile): %d ticks of 6 tasks, none twice; after its death its 2 tasks fired %d ticks: they wait until the right clock has passed what was fired",
+			Figure(store, "schedules every second, one of three clocks two hours ahead and jumping (%d ticks "+
+				"meanwhile): %d ticks of 6 tasks, none twice; after its death its 2 tasks fired %d ticks: they wait "+
+				"until the right clock has passed what was fired",
 				before-jumped, len(all), late)
 			Expect(late).To(BeZero(), "a tick at or below the last one fired is never fired again")
 		}, SpecTimeout(ScenarioTimeout))

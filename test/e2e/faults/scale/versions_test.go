@@ -64,7 +64,9 @@ var _ = Describe("Versions side by side", func() {
 			eventuallySpread(ctx, c, tasks)
 			upgraded := history.Now()
 			for _, kind := range []string{"session", "member", "lock", "event"} {
-				Expect(unknownIn(db.bodies(ctx, kind))).NotTo(BeZero(), "the later version's fields are in the documents: %s", kind)
+				Expect(unknownIn(db.bodies(ctx, kind))).NotTo(
+					BeZero(), "the later version's fields are in the documents: %s", kind,
+				)
 			}
 			db.widen(ctx)
 
@@ -82,11 +84,15 @@ var _ = Describe("Versions side by side", func() {
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)
 			there, back := len(h.Started(at, upgraded)), len(h.Started(upgraded, history.Now()))
-			Figure(store, "this version beside one that writes unknown fields into every document: %d moves to the later one, %d back, gaps %s", there, back, gapsSince(h, at))
+			Figure(store, "this version beside one that writes unknown fields into every document: %d moves to the "+
+				"later one, %d back, gaps %s", there, back, gapsSince(h, at))
 			for _, r := range c.Live() {
 				Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are not malformed")
 			}
-			Expect(unknownIn(db.bodies(ctx, "lock"))).To(BeZero(), "every replica that writes a document writes it whole: see docs/operations/upgrade-and-backup.md")
+			Expect(unknownIn(db.bodies(ctx, "lock"))).To(
+				BeZero(),
+				"every replica that writes a document writes it whole: see docs/operations/upgrade-and-backup.md",
+			)
 			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 
@@ -143,7 +149,10 @@ type mongoDatabase struct{ db *mongo.Database }
 func (m mongoDatabase) widen(ctx context.Context) {
 	GinkgoHelper()
 	for _, kind := range kinds {
-		set := bson.D{{Key: "$set", Value: bson.D{{Key: "later", Value: bson.D{{Key: "deep", Value: bson.A{1, "two", nil}}}}, {Key: "writer.later", Value: 1.5}}}}
+		set := bson.D{{Key: "$set", Value: bson.D{
+			{Key: "later", Value: bson.D{{Key: "deep", Value: bson.A{1, "two", nil}}}},
+			{Key: "writer.later", Value: 1.5},
+		}}}
 		_, err := m.of(kind).UpdateMany(ctx, bson.D{}, set)
 		Expect(err).NotTo(HaveOccurred())
 	}
@@ -167,7 +176,9 @@ func (m mongoDatabase) bodies(ctx context.Context, kind string) map[string]strin
 
 func (m mongoDatabase) setVersion(ctx context.Context, version int) {
 	GinkgoHelper()
-	res, err := m.db.Collection("e2e.schema").UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: version}}}})
+	res, err := m.db.Collection("e2e.schema").UpdateMany(
+		ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "version", Value: version}}}},
+	)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(res.ModifiedCount).To(BeEquivalentTo(1))
 }

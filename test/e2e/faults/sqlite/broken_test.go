@@ -18,7 +18,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place and starts them again.
+// A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place
+// and starts them again.
 var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func() {
 	for what, hurt := range map[string]func(name string) error{
 		"overwritten with garbage": func(name string) error {
@@ -30,7 +31,8 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 		},
 		"cut off": func(name string) error {
 			if strings.HasSuffix(name, "-shm") {
-				return writeInPlace(name, make([]byte, 136)) // cut off it would end every program that has it mapped, whatever that is
+				// cut off it would end every program that has it mapped, whatever that is
+				return writeInPlace(name, make([]byte, 136))
 			}
 			return os.Truncate(name, 100)
 		},
@@ -41,9 +43,13 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 			return os.Truncate(name, 0)
 		},
 	} {
-		It("and "+what+" crashes no one, stops the tasks of all who cannot go on, and is as good as new with a backup in its place", func(ctx SpecContext) {
+		It("and "+what+" crashes no one, stops the tasks of all who cannot go on, and is as good as new with a "+
+			"backup in its place", func(ctx SpecContext) {
 			uri := SQLiteURI()
-			f := file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks})}
+			f := file{
+				path: strings.TrimPrefix(uri, "sqlite:"),
+				c:    NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks}),
+			}
 			defer func() { LogsOnFailure(f.c) }()
 			Expect(f.c.Add(ctx, 2)).To(Succeed())
 			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -101,8 +107,8 @@ func unreachable(ctx context.Context, r *harness.Replica) (string, error) {
 	return "", err
 }
 
-// runsWithoutStore are the tasks that run in replicas that cannot reach the store. A replica that has every page of a file in memory may
-// write on where others find the file cut off, and is as much in order as before.
+// runsWithoutStore are the tasks that run in replicas that cannot reach the store. A replica that has every page of a
+// file in memory may write on where others find the file cut off, and is as much in order as before.
 func (f file) runsWithoutStore(ctx context.Context) ([]string, error) {
 	lost := map[string]bool{}
 	for _, r := range f.c.Live() {

@@ -21,8 +21,8 @@ import (
 const (
 	replicas = 3
 	tasks    = 12
-	// lease is longer than elsewhere: all tasks of all replicas end at once here, and from D to X is what they have for it, on a machine
-	// that does other things as well. One that takes longer exits, as it must.
+	// lease is longer than elsewhere: all tasks of all replicas end at once here, and from D to X is what they have for
+	// it, on a machine that does other things as well. One that takes longer exits, as it must.
 	lease        = 2 * Lease
 	hardDeadline = 2 * HardDeadline
 )
@@ -72,7 +72,10 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 
 	BeforeAll(func() {
 		uri := SQLiteURI()
-		f = file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease})}
+		f = file{
+			path: strings.TrimPrefix(uri, "sqlite:"),
+			c:    NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease}),
+		}
 	})
 	BeforeEach(func(ctx SpecContext) { // a scenario that failed may have cost a replica
 		Expect(f.c.Scale(ctx, replicas)).To(Succeed())
@@ -136,7 +139,9 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	WaitUntil(ctx, began.Add(hardDeadline+time.Second))
 	h := Load(f.c)
 	for _, r := range f.c.Live() {
-		Expect(h.AliveAfter(r.Name, began.Add(hardDeadline+time.Second))).To(BeEmpty(), "tasks stop before anyone else may take them")
+		Expect(
+			h.AliveAfter(r.Name, began.Add(hardDeadline+time.Second)),
+		).To(BeEmpty(), "tasks stop before anyone else may take them")
 	}
 	for _, r := range f.c.Live() {
 		Eventually(func() ([]harness.Problem, error) {
@@ -157,7 +162,9 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	for _, run := range runs {
 		last = max(last, run.Start.Sub(back))
 	}
-	Figure("sqlite", "a file %s: %d starts, the last %v after it was", m.text, len(runs), last.Round(10*time.Millisecond))
+	Figure(
+		"sqlite", "a file %s: %d starts, the last %v after it was", m.text, len(runs), last.Round(10*time.Millisecond),
+	)
 }
 
 // workers are the processes that must not die.

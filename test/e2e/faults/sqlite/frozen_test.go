@@ -23,7 +23,10 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 
 	BeforeEach(func(ctx SpecContext) {
 		uri := SQLiteURI()
-		f = file{path: strings.TrimPrefix(uri, "sqlite:"), c: NewCluster("frozen", harness.Options{StoreURI: uri, Tasks: tasks})}
+		f = file{
+			path: strings.TrimPrefix(uri, "sqlite:"),
+			c:    NewCluster("frozen", harness.Options{StoreURI: uri, Tasks: tasks}),
+		}
 		Expect(f.c.Add(ctx, replicas)).To(Succeed())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 	})
@@ -39,7 +42,10 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		for _, run := range Load(f.c).Started(at, history.Now()) {
 			last = max(last, run.Start.Sub(at))
 		}
-		Figure("sqlite", "a worker frozen with the write lock: its %d keys run elsewhere within %v, %.2f T", len(keys), last.Round(10*time.Millisecond), last.Seconds()/Lease.Seconds())
+		Figure(
+			"sqlite", "a worker frozen with the write lock: its %d keys run elsewhere within %v, %.2f T", len(keys),
+			last.Round(10*time.Millisecond), last.Seconds()/Lease.Seconds(),
+		)
 		_, err = r.Wait(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
@@ -55,7 +61,9 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		h := Load(f.c)
 		for _, other := range f.c.Live() {
 			if other != r {
-				Expect(h.AliveAfter(other.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "no one can keep a lease")
+				Expect(
+					h.AliveAfter(other.Name, at.Add(HardDeadline+time.Second)),
+				).To(BeEmpty(), "no one can keep a lease")
 			}
 		}
 		thawed, err := r.Kill(harness.Guard, syscall.SIGCONT)
@@ -67,13 +75,16 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 		for _, run := range Load(f.c).Started(thawed, history.Now()) {
 			last = max(last, run.Start.Sub(thawed))
 		}
-		Figure("sqlite", "a replica frozen with the write lock for 2 T: all run again %v after the thaw", last.Round(10*time.Millisecond))
+		Figure(
+			"sqlite", "a replica frozen with the write lock for 2 T: all run again %v after the thaw",
+			last.Round(10*time.Millisecond),
+		)
 		ExpectOneRunEach(f.c)
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// freezeAtWrite stops the replica's worker at a moment at which it holds the write lock. Most moments are none: then it goes on, before
-// anybody misses it.
+// freezeAtWrite stops the replica's worker at a moment at which it holds the write lock. Most moments are none: then it
+// goes on, before anybody misses it.
 func (f file) freezeAtWrite(ctx context.Context, r *harness.Replica) history.Instant {
 	GinkgoHelper()
 	conn := f.connect(ctx)

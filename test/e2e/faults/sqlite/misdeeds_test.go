@@ -38,8 +38,8 @@ func lock(ctx context.Context, f file) func() {
 	}
 }
 
-// fill leaves the workers no room to write, as a full disk does, without the rights that a small file system takes: no file of theirs may reach
-// beyond its first byte. SIGXFSZ, which comes with it, must not end them either.
+// fill leaves the workers no room to write, as a full disk does, without the rights that a small file system takes: no
+// file of theirs may reach beyond its first byte. SIGXFSZ, which comes with it, must not end them either.
 func fill(_ context.Context, f file) func() {
 	GinkgoHelper()
 	limit := func(soft uint64) {
@@ -48,7 +48,9 @@ func fill(_ context.Context, f file) func() {
 			Expect(err).NotTo(HaveOccurred())
 			var now unix.Rlimit
 			Expect(unix.Prlimit(worker.PID, unix.RLIMIT_FSIZE, nil, &now)).To(Succeed())
-			Expect(unix.Prlimit(worker.PID, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(soft, now.Max), Max: now.Max}, nil)).To(Succeed())
+			Expect(
+				unix.Prlimit(worker.PID, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: min(soft, now.Max), Max: now.Max}, nil),
+			).To(Succeed())
 		}
 	}
 	limit(1)

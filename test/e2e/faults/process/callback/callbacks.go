@@ -56,7 +56,8 @@ func list(s settings) []*tasks.Task {
 	var all []*tasks.Task
 	add := func(name, function string) {
 		all = append(all, &tasks.Task{
-			Group: group, Name: name, Runner: callback.Runner(function), Stop: tasks.Stop{Timeout: 200 * time.Millisecond},
+			Group: group, Name: name, Runner: callback.Runner(function),
+			Stop:    tasks.Stop{Timeout: 200 * time.Millisecond},
 			Backoff: tasks.Backoff{Initial: 200 * time.Millisecond, Max: time.Minute},
 		})
 	}

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command callback is a service that embeds the packages instead of running under shardctl: one process, without a guard, whose tasks
-// are Go functions. The scenarios run several copies on one SQLite file. All tasks are steady but one, which does what --bad says:
+// Command callback is a service that embeds the packages instead of running under shardctl: one process, without a
+// guard, whose tasks are Go functions. The scenarios run several copies on one SQLite file. All tasks are steady but
+// one, which does what --bad says:
 //
 //	block   it takes no notice of its context and never returns
 //	panic   it panics, each time after a moment
@@ -65,8 +66,9 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
 	elector, err := elect.New(elect.Config{
-		Store: db, Member: elect.Member{Instance: s.instance, ListHashes: map[string]string{group: "1"}}, LeaseDuration: s.lease,
-		Logger: log, // OnStuck is left out: this is about the default
+		Store: db, Member: elect.Member{Instance: s.instance, ListHashes: map[string]string{group: "1"}},
+		LeaseDuration: s.lease,
+		Logger:        log, // OnStuck is left out: this is about the default
 	})
 	if err != nil {
 		return fmt.Errorf("make the elector: %w", err)
@@ -108,7 +110,8 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	return both.Wait()
 }
 
-// open waits for a store that is not available: copies that start together set one file up, and SQLite lets some of them wait in vain.
+// open waits for a store that is not available: copies that start together set one file up, and SQLite lets some of
+// them wait in vain.
 func open(ctx context.Context, file string) (store.Store, error) {
 	for {
 		db, err := sqlite.Open(ctx, file, sqlite.Options{})
