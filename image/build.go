@@ -90,7 +90,7 @@ func (a addition) read(ctx context.Context, s *source, p platform) (file, error)
 	if err != nil {
 		return file{}, fmt.Errorf("--add: %w", err)
 	}
-	// The rest of the mode depends on the umask of whoever wrote the file.
+	// The rest of the mode depends on the umask of the one who wrote the file.
 	mode := int64(0o644)
 	if info.Mode()&0o100 != 0 {
 		mode = 0o755

@@ -10,7 +10,7 @@ import (
 // $(file:PATH). They are shown instead of what came in.
 type written map[string]string
 
-// note adds what stands in n, under the name that the field has for whoever prints it. A task's own variables do not
+// note adds what stands in n, under the name that the field has where it is printed. A task's own variables do not
 // come from outside.
 func (w written) note(prefix string, n *decode.Node) {
 	from := n.Field()

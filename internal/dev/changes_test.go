@@ -11,7 +11,7 @@ import (
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // scenario makes views one after the other, 200 ms apart.
-type story struct {
+type scenario struct {
 	t  *testing.T
 	c  *changes
 	v  View
@@ -19,9 +19,9 @@ type story struct {
 }
 
 // begin is a cluster of three with six tasks, two on each, of which all was told.
-func begin(t *testing.T) *story {
+func begin(t *testing.T) *scenario {
 	t.Helper()
-	s := &story{t: t, c: newChanges(epoch), v: View{Options: Options{Replicas: 3, Tasks: 6, Cap: 3}}}
+	s := &scenario{t: t, c: newChanges(epoch), v: View{Options: Options{Replicas: 3, Tasks: 6, Cap: 3}}}
 	for i, name := range []string{"r1", "r2", "r3"} {
 		s.v.Replicas = append(
 			s.v.Replicas, Replica{Name: name, State: Starting, Guard: 10 * (i + 1), Worker: 10*(i+1) + 1},
@@ -39,14 +39,14 @@ func begin(t *testing.T) *story {
 	return s
 }
 
-func (s *story) each(change func(*Replica)) {
+func (s *scenario) each(change func(*Replica)) {
 	s.v.Replicas = slices.Clone(s.v.Replicas)
 	for i := range s.v.Replicas {
 		change(&s.v.Replicas[i])
 	}
 }
 
-func (s *story) state(name string, state State, why string) {
+func (s *scenario) state(name string, state State, why string) {
 	s.each(func(r *Replica) {
 		if r.Name == name {
 			r.State, r.Why = state, why
@@ -58,7 +58,7 @@ func (s *story) state(name string, state State, why string) {
 }
 
 // owners says by numbers who owns each task, "-" for no one.
-func (s *story) owners(numbers string, state status.TaskState) {
+func (s *scenario) owners(numbers string, state status.TaskState) {
 	s.v.Tasks = nil
 	for i, number := range numbers {
 		t := Task{Key: string(rune('a' + i)), Owner: "r" + string(number), State: state}
@@ -69,7 +69,7 @@ func (s *story) owners(numbers string, state status.TaskState) {
 	}
 }
 
-func (s *story) expect(want ...string) {
+func (s *scenario) expect(want ...string) {
 	s.t.Helper()
 	s.at += 200 * time.Millisecond
 	v := s.v

@@ -32,7 +32,7 @@ func (rs *ReplicaSet) makeKey() {
 	}
 }
 
-// makeRoot makes the first user. Until there is one, whoever connects from the same host may.
+// makeRoot makes the first user. Until there is one, anyone who connects from the same host may.
 func (rs *ReplicaSet) makeRoot(ctx context.Context) error {
 	if !rs.opts.Auth {
 		return nil

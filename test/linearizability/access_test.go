@@ -16,11 +16,11 @@ const forever = math.MaxInt64
 type verb string
 
 const (
-	reads verb = "read"
-	lists verb = "list"
-	puts  verb = "put"
-	drops verb = "delete"
-	bumps verb = "bump"
+	reads      verb = "read"
+	lists      verb = "list"
+	puts       verb = "put"
+	drops      verb = "delete"
+	increments verb = "increment"
 )
 
 // access is one thing that one client did with one document, and what it was told. A write that was repeated because
@@ -68,7 +68,7 @@ func (a access) String() string {
 		text += fmt.Sprintf(" at rev %d %v", a.change.IfRev, a.written())
 	case drops:
 		text += fmt.Sprintf(" at rev %d", a.change.IfRev)
-	case reads, lists, bumps:
+	case reads, lists, increments:
 	}
 	if a.tries > 1 {
 		text += fmt.Sprintf(" in %d tries, the last after %s", a.tries, since(a.call, a.last))
@@ -136,7 +136,7 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 					add(a.call, a.end, s)
 				}
 			}
-		case reads, lists, bumps:
+		case reads, lists, increments:
 		}
 	}
 	return ops
@@ -187,7 +187,7 @@ func counterSteps(history []access, freshLists bool) []porcupine.Operation {
 	for _, a := range history {
 		op := porcupine.Operation{ClientId: a.client, Call: a.call, Return: a.end}
 		switch {
-		case a.verb == bumps:
+		case a.verb == increments:
 			op.Input = counterStep{raise: true}
 			if a.status != store.Applied {
 				op.Return = forever

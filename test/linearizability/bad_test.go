@@ -130,7 +130,7 @@ func TestBadDocuments(t *testing.T) {
 func TestBadCounters(t *testing.T) {
 	t.Parallel()
 	raise := func(call, end int64, s store.Status) access {
-		return access{verb: bumps, call: call, end: end, status: s}
+		return access{verb: increments, call: call, end: end, status: s}
 	}
 	shows := func(call, end, count int64) access {
 		return read(call, end, &store.Doc{Kind: store.KindGroup, Count: count})

@@ -248,7 +248,7 @@ func (c *client) write(ctx context.Context, at int) {
 			if p.a.alone {
 				p.a.call, p.a.tries = 0, 0
 			}
-			return !unsure || last || p.a.verb == bumps
+			return !unsure || last || p.a.verb == increments
 		})
 	}
 }
@@ -302,7 +302,7 @@ func (c *client) change(d *document) access {
 	doc.WriterID = store.WriterID{Session: c.name, Seq: c.seq}
 	switch {
 	case d.kind == store.KindGroup:
-		a.verb, a.change.Op, a.change.IfRev = bumps, store.Increment, 0
+		a.verb, a.change.Op, a.change.IfRev = increments, store.Increment, 0
 		return a
 	case d.deleted && base != absent && c.random.IntN(4) == 0:
 		a.verb, a.change.Op = drops, store.Delete

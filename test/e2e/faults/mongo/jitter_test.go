@@ -112,9 +112,9 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 
 // beatsBy delays messages that update sessions: heartbeats, and marks of dead ones.
 func beatsBy(d time.Duration) func([]byte) time.Duration {
-	beat := append([]byte("\x02update\x00\x0d\x00\x00\x00"), "e2e.sessions\x00"...)
+	heartbeat := append([]byte("\x02update\x00\x0d\x00\x00\x00"), "e2e.sessions\x00"...)
 	return func(message []byte) time.Duration {
-		if bytes.Contains(message, beat) {
+		if bytes.Contains(message, heartbeat) {
 			return d
 		}
 		return 0

@@ -70,13 +70,13 @@ var _ = Describe("The wall clock of one of three replicas", func() {
 			ExpectOneRunEach(c)
 		}
 
-		for _, story := range []struct {
+		for _, scenario := range []struct {
 			what string
 			off  time.Duration
 		}{{"two hours ahead", 2 * time.Hour}, {"two hours behind", -2 * time.Hour}} {
-			It("is "+story.what, func(ctx SpecContext) {
-				settled(ctx, story.what, func(history.Instant) { Expect(clock.Set(story.off)).To(Succeed()) })
-				replacedOne(ctx, story.what)
+			It("is "+scenario.what, func(ctx SpecContext) {
+				settled(ctx, scenario.what, func(history.Instant) { Expect(clock.Set(scenario.off)).To(Succeed()) })
+				replacedOne(ctx, scenario.what)
 			}, SpecTimeout(ScenarioTimeout))
 		}
 

@@ -77,11 +77,11 @@ var _ = Describe("Many of twenty replicas", func() {
 				n, of, len(keys), ms(lastStartOf(h, keys, at).Sub(at)), lease+time.Second, gapsSince(h, at))
 		}
 
-		for _, story := range []struct{ of, dying int }{{replicas, 10}, {10, 9}} {
+		for _, scenario := range []struct{ of, dying int }{{replicas, 10}, {10, 9}} {
 			It(fmt.Sprintf(
-				"%d of %d die at once, and the others take everything over", story.dying, story.of,
+				"%d of %d die at once, and the others take everything over", scenario.dying, scenario.of,
 			), func(ctx SpecContext) {
-				dies(ctx, story.of, story.dying)
+				dies(ctx, scenario.of, scenario.dying)
 			}, SpecTimeout(ScenarioTimeout))
 		}
 	}, Ordered, ContinueOnFailure, Label(Fleet))
