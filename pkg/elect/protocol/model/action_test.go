@@ -50,6 +50,7 @@ const (
 	restoreSession                   //
 	deleteLock                       // a, by hand
 	rewriteLock                      // a, by hand
+	nameInLock                       // session b in lock a, by hand
 	forget                           // the document of the dead session a
 	takeBackup                       //
 	restoreBackup                    //
@@ -208,10 +209,10 @@ func (w *world) keyActions(r, k int8, visit func(action)) {
 	m := rep.keys[k]
 	if m.Phase == protocol.Free {
 		if w.mayClaim(int(r)) {
-			if w.takeable(int(r), w.store.locks[k]) {
+			if w.takeable(int(r), int(k), w.store.locks[k]) {
 				visit(action{claimKey, r, k})
 			}
-			if w.left[stale] > 0 && w.store.staleLocks[k] != w.store.locks[k] && w.takeable(int(r), w.store.staleLocks[k]) {
+			if w.left[stale] > 0 && w.store.staleLocks[k] != w.store.locks[k] && w.takeable(int(r), int(k), w.store.staleLocks[k]) {
 				visit(action{claimStale, r, k})
 			}
 		}
@@ -236,10 +237,28 @@ func (w *world) mayClaim(r int) bool {
 	return valid && !rep.drain && w.held(r) < w.caps[r]
 }
 
-// takeable says whether a lock as read may be claimed by r.
-func (w *world) takeable(r int, l lockDoc) bool {
+// takeable says whether the lock of k, as read, may be claimed by r.
+func (w *world) takeable(r, k int, l lockDoc) bool {
 	rep := &w.replicas[r]
-	return l.session == 0 || l.session == rep.session || rep.peers[l.session-1].Freed(0, now)
+	f := protocol.LockFacts{Owner: protocol.OwnerOther}
+	switch {
+	case l.session == 0:
+		f.Owner = protocol.OwnerNone
+	case l.session == rep.session:
+		f.Owner, f.OwnWrite, f.Seen = protocol.OwnerSelf, !w.writtenByAnother(r, l), now.HolderElapsed(rep.met[k])
+	case rep.peers[l.session-1].Freed(0, now):
+		f.Owner = protocol.OwnerFreed
+	}
+	if w.weak == claimsEditedAtOnce && f.Owner == protocol.OwnerSelf {
+		return true
+	}
+	return f.Claimable(w.params[r])
+}
+
+// writtenByAnother says whether a lock names r's session, which did not write it.
+func (w *world) writtenByAnother(r int, l lockDoc) bool {
+	id := w.replicas[r].session
+	return id != 0 && l.session == id && l.stamp != id
 }
 
 // differs says whether a count of locks and keys would show that they differ.
@@ -251,7 +270,7 @@ func (w *world) differs(r, k int) bool {
 	mine := w.store.locks[k].session == rep.session
 	m := rep.keys[k]
 	runs := m.Phase == protocol.Running || m.Phase == protocol.Stopping && !m.Lost
-	return mine && m.Phase == protocol.Free || !mine && runs && m.Op == protocol.NoOp
+	return mine && m.Phase == protocol.Free && w.mayRepair(r, k) || !mine && runs && m.Op == protocol.NoOp
 }
 
 func (w *world) faultActions(r int8, visit func(action)) {
@@ -325,6 +344,11 @@ func (w *world) handActions(visit func(action)) {
 		}
 		if w.left[touchLock] > 0 {
 			visit(action{rewriteLock, int8(k), 0})
+		}
+		for r := range w.n {
+			if id := w.replicas[r].session; w.left[nameOwner] > 0 && id != 0 && id != l.session {
+				visit(action{nameInLock, int8(k), id})
+			}
 		}
 	}
 }
@@ -406,6 +430,8 @@ func (w *world) what(a action) string {
 		return fmt.Sprintf("the lock of %s is deleted by hand", keyName(int(a.a)))
 	case rewriteLock:
 		return fmt.Sprintf("the lock of %s is written again by hand, as it is", keyName(int(a.a)))
+	case nameInLock:
+		return fmt.Sprintf("%s is written by hand into the lock of %s", sessionName(a.b), keyName(int(a.a)))
 	case pretend:
 		return fmt.Sprintf("%s takes itself for the successor of %s", who(), sessionName(a.b))
 	case takeBackup:
@@ -437,6 +463,8 @@ func (w *world) message(i int8) string {
 		return fmt.Sprintf("%s's beat %d", sessionName(m.session), m.beat)
 	case killWrite, markWrite:
 		return fmt.Sprintf("%s's marking of %s as dead", by(m), sessionName(m.session))
+	case repairWrite:
+		return fmt.Sprintf("%s's repair of %s", from, keyName(int(m.key)))
 	case increment:
 		return fmt.Sprintf("%s's increment of the counter", from)
 	case keyWrite:

@@ -8,7 +8,8 @@ var costs = map[actionKind]fault{
 	giveUpKey: giveUp, advanceKey: advance, drainReplica: drain, startAgain: restart, startInPlace: restart,
 	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll, sleepAll: sleep, wakeJump: sleep,
 	cutLink: cutOff, deafLink: deafen, storeGone: outage, deleteSession: dropSession, restoreSession: bringBack, rewriteLock: touchLock,
-	forget: removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
+	nameInLock: nameOwner,
+	forget:     removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
 }
 
 // apply lets one action happen.
@@ -144,12 +145,25 @@ func (w *world) applyReplica(a action) {
 	}
 }
 
+// mayRepair says whether a lock that names r, and is not held there, may be written without an owner.
+func (w *world) mayRepair(r, k int) bool {
+	rep := &w.replicas[r]
+	for i := range w.messages {
+		if m := &w.messages[i]; m.kind == repairWrite && int(m.from) == r && int(m.key) == k && !m.told {
+			return false // it is under way
+		}
+	}
+	return rep.m.Valid(w.params[r], now) && w.takeable(r, k, w.store.locks[k])
+}
+
+// reconcile looks at a lock, and does what package elect does about it: a lock that names r without need is freed, and a key whose lock
+// names another is let go.
 func (w *world) reconcile(r, k int) {
 	rep := &w.replicas[r]
 	l := w.store.locks[k]
 	if l.session == rep.session {
-		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: l.rev})
-		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyGiveUp})
+		newRev := protocol.NextRev(l.rev, w.revisionClock(r))
+		w.send(message{kind: repairWrite, from: int8(r), session: rep.session, key: int8(k), ifRev: l.rev, newRev: newRev})
 		return
 	}
 	w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyLose})
@@ -235,6 +249,12 @@ func (w *world) applyHand(a action) {
 			w.left[dropLock]--
 		}
 		w.writeLock(k, lockDoc{})
+	case nameInLock:
+		k := int(a.a)
+		d := w.store.locks[k]
+		d.rev, d.session, d.stamp = d.rev+1, a.b, -1
+		w.ghost.edited[k], w.ghost.named = true, true
+		w.writeLock(k, d)
 	default: // rewriteLock
 		k := int(a.a)
 		d := w.store.locks[k]

@@ -43,6 +43,8 @@ func (w *world) land(m *message, showStale bool) {
 		if showStale {
 			m.docs = w.store.staleSessions
 		}
+	case repairWrite:
+		w.landRepair(m)
 	case increment:
 		w.store.high = max(w.store.high, m.newRev)
 	case noMessage:
@@ -148,6 +150,27 @@ func (w *world) landKey(m *message) {
 	}
 }
 
+// landRepair writes a lock without an owner.
+func (w *world) landRepair(m *message) {
+	k := int(m.key)
+	d := w.store.locks[k]
+	switch {
+	case d.rev == m.ifRev:
+		d.rev, d.session, d.stamp, d.wrote = m.newRev, 0, m.session, protocol.Release
+		w.writeLock(k, d)
+		if w.clock {
+			w.store.clock++
+		}
+		m.status = protocol.Applied
+		w.say("the lock of %s is freed by %s: revision %d", keyName(k), sessionName(m.session), m.newRev)
+	case d.rev == m.newRev && d.stamp == m.session && d.wrote == protocol.Release:
+		m.status = protocol.Applied
+	default:
+		m.status = protocol.Refused
+		w.say("%s's freeing of %s is refused", sessionName(m.session), keyName(k))
+	}
+}
+
 // receiver is whom a giver would make owner: the last replica that lives.
 func (w *world) receiver(giver int) int8 {
 	for r := w.n - 1; r >= 0; r-- {
@@ -163,6 +186,9 @@ func (w *world) writeLock(k int, d lockDoc) {
 		w.store.staleLocks = w.store.locks
 	}
 	w.store.locks[k] = d
+	for r := range w.n {
+		w.replicas[r].met[k] = now // as soon as it can be
+	}
 }
 
 // answer brings a message's answer to its sender; lost ones come as a time-out.
@@ -212,6 +238,10 @@ func (w *world) answer(i int, status protocol.Status) {
 		rep.looking = false
 		if ok {
 			w.answerLook(r, m)
+		}
+	case repairWrite:
+		if status == protocol.Applied && rep.alive {
+			w.raise(r, m.newRev)
 		}
 	case increment, noMessage:
 	}

@@ -85,6 +85,12 @@ func (w *world) normalReplica(r int) {
 			floor(&q.Seen, w.longestLease())
 		}
 	}
+	for k := range w.keys {
+		if l := w.store.locks[k]; !w.writtenByAnother(r, l) {
+			rep.met[k] = now
+		}
+		floor(&rep.met[k], p.T)
+	}
 	for k := range rep.keys {
 		if m := &rep.keys[k]; m.Op == protocol.NoOp {
 			m.IfRev, m.NewRev = 0, 0
@@ -164,7 +170,7 @@ func (w *world) normalSession(id int8) {
 	for j := range w.messages {
 		m := &w.messages[j]
 		doc(&m.docs[i])
-		if m.session == id && m.kind != keyWrite && m.kind != keyRead {
+		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			beats.add(&m.beat)
@@ -197,7 +203,7 @@ func (w *world) normalKey(k int) {
 	}
 	for j := range w.messages {
 		m := &w.messages[j]
-		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment) {
+		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment || m.kind == repairWrite) {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			lock(&m.lock)

@@ -153,6 +153,7 @@ func scenarios() []scenario {
 		{"a backup restored while all are stopped", two(clocked, onlyStopped), budget{backUp: 1, bringAllBack: 1, killBoth: 2, restart: 2}, false},
 		{"the store's clock steps back", two(clocked), budget{clockBack: 1, giveUp: 1, dropLock: 1, killBoth: 1, restart: 1}, false},
 		{"locks deleted", two(clocked), budget{slow: 1, giveUp: 1, dropLock: 1, dropOwned: 1}, false},
+		{"a session written into a lock by hand", two(), budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1}, false},
 		{"drains", two(), budget{slow: 2, drain: 1, restart: 1}, false},
 		{"two givers, one place", two(receiver), budget{slow: 1, giveUp: 2}, false},
 		{"three replicas, the receiver dies", two(func(s *setting) { s.n = 3 }), budget{slow: 1, giveUp: 1, killBoth: 1}, false},

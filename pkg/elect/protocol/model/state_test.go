@@ -84,6 +84,7 @@ type replica struct {
 	wasValid           bool
 	peers              [maxSessions]protocol.Peer
 	keys               [maxKeys]protocol.Key
+	met                [maxKeys]protocol.Instant // since when a lock is known that names the session by another's write
 	lastLook, lastBeat protocol.Instant
 	looking            bool
 	inPlace            int8 // the session of the predecessor in the same container, not known to be dead yet
@@ -109,6 +110,7 @@ const (
 	ownRead
 	peerRead
 	lookRead
+	repairWrite
 )
 
 // message is a request on its way, or its answer.
@@ -135,6 +137,7 @@ type ghost struct {
 	token  [maxKeys]int64 // the highest that ran
 	byHand [maxKeys]bool  // a hand took the lock from under its owner, which may cause two runs: not held against anybody
 	edited [maxKeys]bool  // a hand wrote the lock
+	named  bool           // a hand wrote a session into some lock
 
 	restored int8 // 1: a backup was restored under running replicas; one more for each quarter of T since, up to 3
 }
@@ -165,6 +168,7 @@ const (
 	dropLock                  // by hand, of a key that nobody owns
 	dropOwned                 // by hand, of a key that is owned
 	touchLock                 // by hand: written again as it is
+	nameOwner                 // by hand: a session is written into a lock
 	removeDead                // of a dead session's document
 	backUp                    // a backup is taken
 	bringAllBack              // it is restored, all of it

@@ -47,6 +47,7 @@ const (
 	clockOfItsOwn
 	noHighWaterMark
 	restoresWhileRunning
+	claimsEditedAtOnce
 )
 
 // weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.
@@ -292,6 +293,13 @@ func weaknesses() []weak {
 			"restore-while-running", "backups are restored with all replicas stopped", restoresWhileRunning,
 			two(clocked, onlyStopped),
 			budget{backUp: 1, bringAllBack: 1, cutOff: 1, giveUp: 1},
+			"P1",
+		},
+		{
+			"claim-edited-at-once",
+			"a lock that names this session by another's write is left alone for T: its owner may still run the key", claimsEditedAtOnce,
+			two(),
+			budget{nameOwner: 1},
 			"P1",
 		},
 		{

@@ -189,7 +189,7 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 		w.stop(r, k)
 	case protocol.KillKey:
 		w.stop(r, k)
-		if w.ghost.restored > 0 { // what is killed is gone well within the quarter
+		if w.counts() { // what is killed is gone well within the quarter
 			w.endKey(r, k)
 		}
 	case protocol.Advanced:
@@ -386,16 +386,21 @@ func (w *world) tick() {
 	for r := range w.n {
 		w.work(r)
 	}
-	if w.ghost.restored > 0 {
+	if w.counts() {
 		for r := range w.n {
 			w.count(r)
 		}
+	}
+	if w.ghost.restored > 0 {
 		w.ghost.restored = min(w.ghost.restored+1, 3)
 	}
 }
 
+// counts says whether what follows hangs on how soon locks are counted.
+func (w *world) counts() bool { return w.ghost.restored > 0 || w.ghost.named }
+
 // count compares the number of a replica's locks with its keys, each T/4, and looks at them when it is wrong twice in a row. It may come
-// at any time (see differs); after a backup was restored no later than this.
+// at any time (see differs); after a backup was restored, or a session written into a lock, no later than this.
 func (w *world) count(r int) {
 	rep := &w.replicas[r]
 	wrong := false
@@ -445,6 +450,9 @@ func (w *world) growBy(rep *replica, d protocol.Instant) {
 	}
 	for i := range rep.peers {
 		older(&rep.peers[i].Seen, killer)
+	}
+	for k := range w.keys {
+		older(&rep.met[k], d)
 	}
 }
 
@@ -531,7 +539,7 @@ func (w *world) workerGone(r int) {
 	rep.alive, rep.still, rep.session, rep.m, rep.wasValid = false, false, 0, protocol.Session{}, false
 	rep.peers, rep.keys, rep.returned, rep.looking = [maxSessions]protocol.Peer{}, [maxKeys]protocol.Key{}, [maxKeys]bool{}, false
 	rep.lastLook, rep.lastBeat, rep.inPlace, rep.drain = now, now, 0, false
-	rep.clock, rep.miscounts = 0, 0
+	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
 			m.told, m.prompt = true, false
