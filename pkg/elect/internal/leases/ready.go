@@ -1,6 +1,9 @@
 package leases
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -90,6 +93,23 @@ func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != 
 type Corrected struct {
 	Key  record.Key
 	Lock *record.Lock
+}
+
+// sorted is what is to be done in the order of keys: the same events have the same effects.
+func (r Ready) sorted() Ready {
+	sortByKey(r.Writes, func(w Write) record.Key { return w.Key })
+	sortByKey(r.Reads, func(q Read) record.Key { return q.Key })
+	sortByKey(r.Starts, func(s Start) record.Key { return s.Key })
+	sortByKey(r.Stops, func(s Stop) record.Key { return s.Key })
+	sortByKey(r.Advanced, func(a Advanced) record.Key { return a.Key })
+	sortByKey(r.Freed, func(f Freed) record.Key { return f.Key })
+	return r
+}
+
+func sortByKey[T any](all []T, key func(T) record.Key) {
+	if len(all) > 1 {
+		slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	}
 }
 
 // Empty says whether there is nothing to do.

@@ -55,7 +55,7 @@ func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 func (t *Table) Ready() Ready {
 	r := t.out
 	t.out = Ready{}
-	return r
+	return r.sorted()
 }
 
 // step feeds one key's machine and notes what it wants done.

@@ -15,7 +15,7 @@ func (ps *Peers) Found(session string, s *record.Session, ok bool, arrived proto
 	case s == nil:
 		ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerMissing}, arrived, m)
 	default:
-		ps.See(*s, true, arrived, m)
+		ps.See(s, true, arrived, m)
 	}
 }
 
@@ -30,7 +30,7 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 		q.kill = nil
 	}
 	if status == protocol.Applied {
-		q.doc = q.dying // with its remote leases: the document may never be shown here again
+		q.doc = *q.dying // with its remote leases: the document may never be shown here again
 		ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true})
 	}
 	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
@@ -44,23 +44,21 @@ func (ps *Peers) Looked(sessions []record.Session, ok bool, arrived protocol.Ins
 		return
 	}
 	ps.succeeded(&ps.Reach.read, arrived, m)
-	listed := make(map[string]bool, len(sessions))
-	for _, s := range sessions {
-		listed[s.ID] = true
-		ps.See(s, false, arrived, m)
+	for i := range sessions {
+		ps.See(&sessions[i], false, arrived, m)
 	}
 	if !ps.look.done() {
 		return
 	}
 	for id, q := range ps.peers {
-		if !listed[id] && !q.m.Dead() {
+		if q.looked != arrived && !q.m.Dead() {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived, m)
 		}
 	}
 }
 
 // See takes one session's document. sure says that it comes from a linearizable read.
-func (ps *Peers) See(s record.Session, sure bool, arrived protocol.Instant, m protocol.Moment) {
+func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m protocol.Moment) {
 	if s.ID == ps.ids.Session {
 		return // the own document is read by the session's machine alone
 	}
@@ -81,8 +79,8 @@ func (ps *Peers) See(s record.Session, sure bool, arrived protocol.Instant, m pr
 	if before.Known && q.m.Beat != before.Beat && s.Clock > 0 { // a heartbeat seen first may be old
 		ps.out.Skewed = append(ps.out.Skewed, m.Clock-s.Clock)
 	}
-	if q.m.Rev == s.Rev {
-		q.doc = s
+	if q.m.Rev == s.Rev && (q.doc.Rev != s.Rev || q.doc.WriterID != s.WriterID) { // most looks show nothing new
+		q.doc = *s
 	}
 }
 

@@ -127,7 +127,8 @@ func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 	w := newWorld(t)
 	w.Peers = liveness.New(w.p, w.at(), []liveness.Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}})
 	w.Begin(&record.WriterIDs{Session: "me"})
-	w.See(session("old", 7), true, w.at(), w.moment())
+	old := session("old", 7)
+	w.See(&old, true, w.at(), w.moment())
 	w.EndPredecessors(false, w.moment())
 	if r := w.Ready(); len(r.Kills) > 0 {
 		t.Fatal("before the own session can be read")

@@ -20,11 +20,11 @@ type lookout struct {
 }
 
 // due begins a look when it is time. alive is how many sessions are not known to be dead.
-func (l *lookout) due(alive func() int, p protocol.Params, now protocol.Instant) bool {
+func (l *lookout) due(alive int, p protocol.Params, now protocol.Instant) bool {
 	if l.busy || !now.Reached(l.last, p.Observe) {
 		return false
 	}
-	l.all = alive() <= watchAll || now.Reached(l.lastAll, p.T/2)
+	l.all = alive <= watchAll || now.Reached(l.lastAll, p.T/2)
 	l.busy, l.last = true, now
 	return true
 }

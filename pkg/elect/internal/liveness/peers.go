@@ -14,6 +14,7 @@ type Peers struct {
 	ids          *record.WriterIDs
 	peers        map[string]*peer
 	look         lookout
+	judging      judging
 	predecessors predecessors
 	out          Ready
 }
@@ -25,7 +26,7 @@ type peer struct {
 	last    protocol.Instant // when its newest heartbeat was first seen here
 	looked  protocol.Instant // when a reply last showed it, whatever it said
 	kill    *store.Change    // the kill under way: a repeat is the very same write
-	dying   record.Session   // what kill makes of it
+	dying   *record.Session  // what kill makes of it
 	notTill protocol.Instant // no kill or read before, after a failure
 }
 
@@ -43,6 +44,7 @@ func (ps *Peers) Begin(ids *record.WriterIDs) { ps.ids = ids }
 
 // Ended takes note that a session of this process is over: it is as dead as any other now, and what it owned can be taken at once.
 func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
+	ps.judging.count(ps.peers[session], -1)
 	ps.peers[session] = &peer{
 		m:    protocol.Peer{Known: true, State: protocol.Dead, Lease: ps.p.T, DeadAt: now},
 		doc:  record.Session{ID: session, State: record.Dead, Lease: ps.p.T, Instance: instance},
@@ -76,15 +78,20 @@ func (ps *Peers) ForgetDead(now protocol.Instant) {
 func (ps *Peers) Ready() Ready {
 	r := ps.out
 	ps.out = Ready{}
-	return r
+	return r.sorted()
 }
 
 // stepAt feeds a session's machine with what came to be known at an instant, and notes what it wants done.
 func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at protocol.Instant, m protocol.Moment) {
 	ev.Clock = m.Rev
 	before := q.m
+	ps.judging.count(q, -1)
 	var acts []protocol.PeerAction
 	q.m, acts = q.m.Step(ps.p, ev, at)
+	ps.judging.count(q, 1)
+	if ev.Kind != protocol.PeerTick && (ev.Kind != protocol.PeerSeen || before.Reading) {
+		ps.judging.soon = true
+	}
 	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
 		ps.out.Changed = true
 	}
@@ -116,7 +123,7 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 		if q.m.Dead() {
 			doc.Cause = "it was dead, and was written live again"
 		}
-		q.dying = doc
+		q.dying = &doc
 		q.kill = &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
 	ps.out.Kills = append(ps.out.Kills, Kill{

@@ -1,6 +1,8 @@
 package liveness
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -41,6 +43,15 @@ type Death struct {
 	Instance string
 	Cause    string
 	Own      bool // this process marked it dead
+}
+
+// sorted is what is to be done in the order of sessions: the same events have the same effects.
+func (r Ready) sorted() Ready {
+	slices.Sort(r.Reads)
+	slices.Sort(r.Over)
+	slices.SortStableFunc(r.Kills, func(a, b Kill) int { return cmp.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(r.Died, func(a, b Death) int { return cmp.Compare(a.Session, b.Session) })
+	return r
 }
 
 // Empty says whether there is nothing to do.

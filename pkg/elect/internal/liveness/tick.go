@@ -10,17 +10,19 @@ import (
 // Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is this
 // process's session; longest is the largest T of all members known.
 func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
-	if ps.look.due(func() int { return len(ps.Alive()) }, ps.p, m.Now) {
+	if ps.look.due(ps.judging.alive, ps.p, m.Now) {
 		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
 	}
-	if ps.Reach.Away(own, m.Now) {
-		return // these ages are older than what can be known now: they start again with the next success
+	if ps.Reach.Away(own, m.Now) || !ps.judging.isDue(m.Now) {
+		return // when away, these ages are older than what can be known now: they start again with the next success
 	}
 	patience := max(longest, ps.longestLease())
+	ps.judging.begin(ps.p, m.Now)
 	for id, q := range ps.peers {
 		if m.Now.HolderElapsed(q.notTill) >= 0 && q.watched(ps.p, m.Now) {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, m.Now, m)
 		}
+		ps.judging.expect(ps.p, q, m.Now)
 	}
 }
 
@@ -39,14 +41,8 @@ func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration 
 	if !ps.look.busy {
 		wait = ps.p.Observe - now.HolderElapsed(ps.look.last)
 	}
-	if ps.Reach.Away(own, now) {
-		return wait
-	}
-	for _, q := range ps.peers {
-		busy := !q.m.Known || q.m.Dead() || q.m.Writing || q.m.Reading || q.m.Gone || now.HolderElapsed(q.notTill) < 0
-		if !busy && q.watched(ps.p, now) {
-			wait = min(wait, max(ps.p.T, q.m.Lease)-now.HolderElapsed(q.m.Seen))
-		}
+	if left := -now.HolderElapsed(ps.judging.next); left > 0 && !ps.Reach.Away(own, now) {
+		wait = min(wait, left)
 	}
 	return wait
 }

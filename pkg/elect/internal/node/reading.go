@@ -60,7 +60,7 @@ func (n *Node) Notified(x Notification) {
 	case x.Resync:
 		n.cache.Watching(true)
 	case x.Session != nil:
-		n.Peers.See(*x.Session, false, x.Arrived, n.Moment())
+		n.Peers.See(x.Session, false, x.Arrived, n.Moment())
 	case x.Lock != nil:
 		n.cache.Put(x.Lock)
 	case x.Kind == store.KindOverride:

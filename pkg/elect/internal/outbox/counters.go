@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -112,6 +114,7 @@ func (c *Counters) take() []Increment {
 		due = append(due, Increment{counter, c.marks[counter]})
 		delete(c.marks, counter)
 	}
+	slices.SortFunc(due, func(a, b Increment) int { return cmp.Compare(a.Counter, b.Counter) })
 	c.due, c.urgent = nil, false
 	return due
 }
