@@ -8,45 +8,34 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/bench/internal/crowd"
+	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/bench/internal/plan"
+	"github.com/shardctl/shardctl/bench/internal/replicas"
 )
-
-// bench is what the measurements share.
-type bench struct {
-	*report
-
-	db     *database
-	bins   harness.Binaries
-	work   string // files of all clusters
-	rounds int    // 0: each measurement's own
-	quick  bool
-}
 
 // measurement is one or a few figures that are taken together.
 type measurement struct {
 	name string
 	what string
-	run  func(*bench, context.Context) error
+	run  func(context.Context, *lab.Lab) error
 }
 
-func measurements() []measurement {
-	return []measurement{
-		{"handover", "the gap when a replica stops in order, on MongoDB and on SQLite", (*bench).handovers},
-		{"worker", "the gap when a replica's process is killed and its guard lives", (*bench).workerKilled},
-		{"crash", "failover after kill -9 of guard and worker, at T = 2 s and T = 20 s", (*bench).crashes},
-		{"scaleout", "keys moved, and how fast, when a replica joins", (*bench).scaleOuts},
-		{"coldstart", "10 replicas take 10,000 keys", (*bench).coldStart},
-		{"idle", "what replicas ask of the database while nothing changes", (*bench).idle},
-		{"balance", "one plan for 100,000 keys and 1,000 members", (*bench).balance},
-		{"memory", "guard and worker of an idle replica that knows 10,000 keys", (*bench).memory},
-	}
+var measurements = []measurement{
+	{"handover", "the gap when a replica stops in order, on MongoDB and on SQLite, and its three stages", replicas.Handovers},
+	{"worker", "the gap when a replica's process is killed and its guard lives", replicas.WorkerKilled},
+	{"crash", "failover after kill -9 of guard and worker, at T = 2 s and T = 20 s", replicas.Crashes},
+	{"scaleout", "keys moved, and how fast, when a replica joins", crowd.ScaleOuts},
+	{"coldstart", "10 replicas take 10,000 keys", crowd.ColdStart},
+	{"idle", "what replicas ask of the database while nothing changes", crowd.Idle},
+	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
+	{"memory", "guard and worker of an idle replica that knows 10,000 keys", replicas.Memory},
 }
 
 func main() {
@@ -56,128 +45,103 @@ func main() {
 	os.Exit(code)
 }
 
+// command is a first argument that asks for something else than figures of this build alone.
+type command func(ctx context.Context, args []string, out, errs io.Writer) int
+
+var commands = map[string]command{}
+
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:], out, errs)
+	}
+	return figures(ctx, args, out, errs)
+}
+
+// figures takes the measurements that are named, by -only or as arguments, or all.
+func figures(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	only := flags.String("only", "", "measure these alone, separated by commas: "+names())
-	rounds := flags.Int("rounds", 0, "how often failures and hand-overs are repeated; 0: each figure's own number")
-	quick := flags.Bool("quick", false, "fewer rounds and shorter windows: for a first look")
-	if err := flags.Parse(args); err != nil {
-		return 2
-	}
-	chosen, err := choose(*only)
-	if err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(errs, "bench:", err, flags.Args())
-		return 2
-	}
-	b := &bench{report: &report{out: out}, rounds: *rounds, quick: *quick}
-	if err := b.all(ctx, chosen); err != nil {
+	effort := effortFlags(flags)
+	chosen, err := choose(flags, args, only)
+	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)
-		return 1
+		return 2
 	}
-	if len(b.broken) > 0 {
+	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error { return measure(ctx, l, chosen) })
+}
+
+func effortFlags(flags *flag.FlagSet) *lab.Effort {
+	var e lab.Effort
+	flags.IntVar(&e.Rounds, "rounds", 0, "how often failures and hand-overs are repeated; 0: each figure's own number")
+	flags.BoolVar(&e.Quick, "quick", false, "fewer rounds and shorter windows: for a first look")
+	return &e
+}
+
+// withLab does something in a lab; 1 when it failed, or when anything was that must never be.
+func withLab(ctx context.Context, e lab.Effort, out, errs io.Writer, do func(*lab.Lab) error) int {
+	report := lab.NewReport(out)
+	l, err := lab.Open(ctx, report, e)
+	if err == nil {
+		err = do(l)
+		l.Close(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "bench:", err)
+	}
+	if err != nil || report.Broken() {
 		return 1
 	}
 	return 0
 }
 
 func names() string {
-	all := make([]string, 0, len(measurements()))
-	for _, m := range measurements() {
+	all := make([]string, 0, len(measurements))
+	for _, m := range measurements {
 		all = append(all, m.name)
 	}
 	return strings.Join(all, ", ")
 }
 
-func choose(only string) ([]measurement, error) {
-	if only == "" {
-		return measurements(), nil
+// choose reads names of measurements before and after the flags.
+func choose(flags *flag.FlagSet, args []string, only *string) ([]measurement, error) {
+	var wanted []string
+	for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		wanted, args = append(wanted, args[0]), args[1:]
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	wanted = append(wanted, flags.Args()...)
+	if *only != "" {
+		wanted = append(wanted, strings.Split(*only, ",")...)
+	}
+	if len(wanted) == 0 {
+		return measurements, nil
 	}
 	var chosen []measurement
-	for name := range strings.SplitSeq(only, ",") {
-		found := false
-		for _, m := range measurements() {
-			if m.name == strings.TrimSpace(name) {
-				chosen, found = append(chosen, m), true
-			}
+	for _, name := range wanted {
+		at := slices.IndexFunc(measurements, func(m measurement) bool { return m.name == strings.TrimSpace(name) })
+		if at < 0 {
+			return nil, fmt.Errorf("%q: want some of %s", name, names())
 		}
-		if !found {
-			return nil, fmt.Errorf("-only %q: want some of %s", name, names())
-		}
+		chosen = append(chosen, measurements[at])
 	}
 	return chosen, nil
 }
 
-// all takes the chosen measurements. One that cannot be taken is told as broken; the others go on.
-func (b *bench) all(ctx context.Context, chosen []measurement) error {
-	var err error
-	if b.work, err = os.MkdirTemp("", "shardctl-bench-"); err != nil {
-		return err
-	}
-	defer func() {
-		if len(b.broken) > 0 {
-			b.note("left for a look", "%s", b.work)
-			return
-		}
-		_ = os.RemoveAll(b.work) // best effort, in the directory for such things
-	}()
-	if err := enterModule(ctx); err != nil {
-		return err
-	}
-	if b.bins, err = harness.Build(ctx, b.work); err != nil {
-		return err
-	}
-	if b.db, err = startDatabase(ctx); err != nil {
-		return err
-	}
-	defer b.db.close(ctx)
-	b.note("machine", "%d CPUs, load %s, %s, MongoDB %s", runtime.NumCPU(), load(), runtime.Version(), b.db.version(ctx))
-	if err := measureBaseline(ctx, b.report, b.db); err != nil {
-		return err
-	}
-	if err := measureProcess(ctx, b.report, b.bins, b.work); err != nil {
-		return err
-	}
+// measure takes the chosen measurements. One that cannot be taken is told as broken; the others go on.
+func measure(ctx context.Context, l *lab.Lab, chosen []measurement) error {
 	for _, m := range chosen {
 		begin := time.Now()
-		if err := m.run(b, ctx); err != nil {
-			b.broke(m.name, "%v", err)
+		if err := m.run(ctx, l); err != nil {
+			l.Broke(m.name, "%v", err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		b.note("  "+m.name+" took", "%.0f s, load %s", time.Since(begin).Seconds(), load())
+		l.Note("  "+m.name+" took", "%.0f s, load %s", time.Since(begin).Seconds(), lab.Load())
 	}
-	b.sum()
+	l.Sum()
 	return nil
-}
-
-// enterModule makes the directory of the module under test the working directory: the harness builds what is there.
-func enterModule(ctx context.Context) error {
-	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/shardctl/shardctl").Output()
-	if err != nil {
-		return fmt.Errorf("find the module (run bench in its own directory): %w", err)
-	}
-	return os.Chdir(strings.TrimSpace(string(dir)))
-}
-
-// load is how many processes wanted a CPU in the last minute: figures of a busy machine say little.
-func load() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	first, _, ok := strings.Cut(string(data), " ")
-	if err != nil || !ok {
-		return "?"
-	}
-	return first
-}
-
-// times is the number of rounds: what -rounds says, else the figure's own.
-func (b *bench) times(full, quick int) int {
-	switch {
-	case b.rounds > 0:
-		return b.rounds
-	case b.quick:
-		return quick
-	}
-	return full
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package lab
 
 import (
 	"context"
@@ -16,35 +16,36 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// baseline is what the machine and its MongoDB take for the two steps that everything is made of.
-type baseline struct {
-	write    time.Duration // p50 of one compare-and-set, acknowledged by a majority and journalled
-	delivery time.Duration // p50 from sending such a write to its event in another client's change stream
+// Floor is what the machine and its MongoDB take for the steps that everything is made of, with no other load. Each is a p50.
+type Floor struct {
+	Write    time.Duration // p50 of one compare-and-set, acknowledged by a majority and journalled
+	Delivery time.Duration // from sending such a write to its event in another client's change stream
+	Process  time.Duration // fork and exec of a task's command, to its first stamp, without a replica
 }
 
-// unit is the shortest time in which one replica can act on another's write: that write, delivered, and a write of its own.
-func (b baseline) unit() time.Duration { return b.write + b.delivery }
+// Unit is the shortest time in which one replica can act on another's write: that write, delivered, and a write of its own.
+func (f Floor) Unit() time.Duration { return f.Write + f.Delivery }
 
-// times shows a duration as a multiple of the unit.
-func (b baseline) times(d time.Duration) string {
-	if b.unit() == 0 {
+// Times shows a duration as a multiple of the unit.
+func (f Floor) Times(d time.Duration) string {
+	if f.Unit() == 0 {
 		return "? × (write + delivery)"
 	}
-	return fmt.Sprintf("%.1f × (write + delivery)", float64(d)/float64(b.unit()))
+	return fmt.Sprintf("%.1f × (write + delivery)", float64(d)/float64(f.Unit()))
 }
 
 // baselineWrites is how many writes are measured; as many more warm connections and caches up.
 const baselineWrites = 200
 
 // measureBaseline writes one after the other, with no other load, and waits for each event.
-func measureBaseline(ctx context.Context, r *report, db *database) error {
-	name, _, drop := db.fresh(ctx)
+func measureBaseline(ctx context.Context, r *Report, db *Database) error {
+	name, _, drop := db.Fresh(ctx)
 	defer drop()
-	col := db.client.Database(name).Collection("baseline")
+	col := db.Client.Database(name).Collection("baseline")
 	if _, err := col.InsertOne(ctx, bson.D{{Key: "_id", Value: "x"}, {Key: "rev", Value: 0}}); err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
-	stream, err := db.client.Database(name).Watch(ctx, mongo.Pipeline{
+	stream, err := db.Client.Database(name).Watch(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "ns.coll", Value: "baseline"}}}},
 	}, options.ChangeStream().SetFullDocument(options.UpdateLookup))
 	if err != nil {
@@ -77,11 +78,11 @@ func measureBaseline(ctx context.Context, r *report, db *database) error {
 			after = append(after, max(0, arrived.Sub(acked)))
 		}
 	}
-	r.base = baseline{write: history.Percentile(writes, 50), delivery: history.Percentile(deliveries, 50)}
-	r.note("majority write", "p50 %s, p99 %s, n=%d", ms(r.base.write), ms(history.Percentile(writes, 99)), len(writes))
-	r.note("change-stream delivery", "p50 %s, p99 %s from sending; p50 %s from the answer", ms(r.base.delivery),
-		ms(history.Percentile(deliveries, 99)), ms(history.Percentile(after, 50)))
-	r.note("write + delivery (p50)", "%s", ms(r.base.unit()))
+	r.Floor.Write, r.Floor.Delivery = history.Percentile(writes, 50), history.Percentile(deliveries, 50)
+	r.Note("majority write", "p50 %s, p99 %s, n=%d", MS(r.Floor.Write), MS(history.Percentile(writes, 99)), len(writes))
+	r.Note("change-stream delivery", "p50 %s, p99 %s from sending; p50 %s from the answer", MS(r.Floor.Delivery),
+		MS(history.Percentile(deliveries, 99)), MS(history.Percentile(after, 50)))
+	r.Note("write + delivery (p50)", "%s", MS(r.Floor.Unit()))
 	return nil
 }
 
@@ -89,7 +90,7 @@ func measureBaseline(ctx context.Context, r *report, db *database) error {
 const processStarts = 20
 
 // measureProcess starts the command that tasks run without any replica: what a hand-over must take beside the database.
-func measureProcess(ctx context.Context, r *report, bins harness.Binaries, work string) error {
+func measureProcess(ctx context.Context, r *Report, bins harness.Binaries, work string) error {
 	dir, err := os.MkdirTemp(work, "process-")
 	if err != nil {
 		return err
@@ -97,13 +98,13 @@ func measureProcess(ctx context.Context, r *report, bins harness.Binaries, work 
 	var began []history.Instant
 	for i := range processStarts {
 		key := harness.Key(i + 1)
-		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", stampEvery.String()) //nolint:gosec // built by this program
+		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", StampEvery.String()) //nolint:gosec // built by this program
 		cmd.Env = append(os.Environ(), "RECORD_DIR="+dir, "SHARDCTL_KEY="+key, "SHARDCTL_FENCING_TOKEN=1", "SHARDCTL_SESSION=s", "SHARDCTL_INSTANCE=i")
 		began = append(began, history.Now())
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("start a process: %w", err)
 		}
-		err := until(ctx, func() error {
+		err := Until(ctx, func() error {
 			h, err := history.Load(dir)
 			if err == nil && len(h.Runs(key)) == 0 {
 				err = fmt.Errorf("%s does not stamp", key)
@@ -124,6 +125,6 @@ func measureProcess(ctx context.Context, r *report, bins harness.Binaries, work 
 	for i, at := range began {
 		took = append(took, h.Runs(harness.Key(i + 1))[0].Start.Sub(at))
 	}
-	r.note("start of a task's process", "p50 %s, p99 %s from fork to first stamp, without a replica", ms(history.Percentile(took, 50)), ms(history.Percentile(took, 99)))
+	r.Note("start of a task's process", "p50 %s, p99 %s from fork to first stamp, without a replica", MS(r.Floor.Process), MS(history.Percentile(took, 99)))
 	return nil
 }

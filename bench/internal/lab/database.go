@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package lab
 
 import (
 	"context"
@@ -15,56 +15,56 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// database is the MongoDB that everything is measured on, with a client of the program's own.
-type database struct {
-	set    *testmongo.ReplicaSet
-	client *mongo.Client
+// Database is the MongoDB that everything is measured on, with a client of the program's own.
+type Database struct {
+	Set    *testmongo.ReplicaSet
+	Client *mongo.Client
 	made   int
 }
 
-// appName tells this program's own commands from those that are measured.
-const appName = "shardctl-bench"
+// AppName tells this program's own commands from those that are measured.
+const AppName = "shardctl-bench"
 
-func startDatabase(ctx context.Context) (*database, error) {
+func startDatabase(ctx context.Context) (*Database, error) {
 	set, err := testmongo.Start(ctx, testmongo.Options{})
 	if err != nil {
 		return nil, err
 	}
 	journal := true
-	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()).SetAppName(appName).
+	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()).SetAppName(AppName).
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).SetReadConcern(readconcern.Majority()))
 	if err != nil {
 		_ = set.Close() //nolint:contextcheck // it has a time limit of its own
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &database{set: set, client: client}, nil
+	return &Database{Set: set, Client: client}, nil
 }
 
-func (d *database) close(ctx context.Context) {
+func (d *Database) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_ = d.client.Disconnect(ctx)
-	_ = d.set.Close() //nolint:contextcheck // it has a time limit of its own
+	_ = d.Client.Disconnect(ctx)
+	_ = d.Set.Close() //nolint:contextcheck // it has a time limit of its own
 }
 
 // version is that of the server.
-func (d *database) version(ctx context.Context) string {
+func (d *Database) version(ctx context.Context) string {
 	var info struct {
 		Version string `bson:"version"`
 	}
-	if err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+	if err := d.Client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
 		return err.Error()
 	}
 	return info.Version
 }
 
-// fresh makes the name of a new database, and what drops it.
-func (d *database) fresh(ctx context.Context) (name, uri string, drop func()) {
+// Fresh makes the name of a new database, and what drops it.
+func (d *Database) Fresh(ctx context.Context) (name, uri string, drop func()) {
 	d.made++
 	name = fmt.Sprintf("bench_%d_%d", time.Now().Unix(), d.made)
-	return name, testmongo.WithDatabase(d.set.URI(), name), func() {
+	return name, testmongo.WithDatabase(d.Set.URI(), name), func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_ = d.client.Database(name).Drop(ctx) // the set goes anyway
+		_ = d.Client.Database(name).Drop(ctx) // the set goes anyway
 	}
 }

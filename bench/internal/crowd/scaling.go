@@ -1,17 +1,18 @@
 //go:build linux
 
-package main
+package crowd
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// scaleOuts measures what a joining member moves, and how long until all is in balance again.
-func (b *bench) scaleOuts(ctx context.Context) error {
+// ScaleOuts measures what a joining member moves, and how long until all is in balance again.
+func ScaleOuts(ctx context.Context, b *lab.Lab) error {
 	for _, s := range []struct {
 		from, keys, moves int
 		limit             time.Duration
@@ -19,17 +20,17 @@ func (b *bench) scaleOuts(ctx context.Context) error {
 		name := fmt.Sprintf("scale-out %d→%d, %d keys", s.from, s.from+1, s.keys)
 		var took, gaps []time.Duration
 		exact := true
-		for range b.times(3, 1) {
-			o, err := b.scaleOut(ctx, name, s.from, s.keys)
+		for range b.Times(3, 1) {
+			o, err := scaleOut(ctx, b, name, s.from, s.keys)
 			if err != nil {
 				return err
 			}
 			took, gaps, exact = append(took, o.took), append(gaps, o.gaps...), exact && o.moves == s.moves && o.others == 0
-			b.note("  "+name, "%d moves, %d of them elsewhere, %s (%s since its start)", o.moves, o.others, ms(o.took), ms(o.sinceStart))
+			b.Note("  "+name, "%d moves, %d of them elsewhere, %s (%s since its start)", o.moves, o.others, lab.MS(o.took), lab.MS(o.sinceStart))
 		}
 		longest := history.Percentile(took, 100)
-		b.figure(name, exact && longest < s.limit, fmt.Sprintf("exactly %d moves, < %v", s.moves, s.limit), "%d rounds, longest %s = %s; gap of a key p99 %s",
-			len(took), ms(longest), b.base.times(longest), ms(history.Percentile(gaps, 99)))
+		b.Figure(name, exact && longest < s.limit, fmt.Sprintf("exactly %d moves, < %v", s.moves, s.limit), "%d rounds, longest %s = %s; gap of a key p99 %s",
+			len(took), lab.MS(longest), b.Floor.Times(longest), lab.MS(history.Percentile(gaps, 99)))
 	}
 	return nil
 }
@@ -40,13 +41,13 @@ type scaled struct {
 	gaps             []time.Duration
 }
 
-func (b *bench) scaleOut(ctx context.Context, name string, from, keys int) (scaled, error) {
-	ctx, c := b.newCrowd(ctx, defaultLease, keys)
-	defer c.end(ctx, b.report, name)
-	if err := c.grow(ctx, from, patience); err != nil {
+func scaleOut(ctx context.Context, b *lab.Lab, name string, from, keys int) (scaled, error) {
+	ctx, c := newCrowd(ctx, b, lab.DefaultLease, keys)
+	defer c.end(ctx, b.Report, name)
+	if err := c.grow(ctx, from, lab.Patience); err != nil {
 		return scaled{}, err
 	}
-	if err := pause(ctx, 2*time.Second); err != nil { // events are written, counters raised
+	if err := lab.Pause(ctx, 2*time.Second); err != nil { // events are written, counters raised
 		return scaled{}, err
 	}
 	added, err := c.prepare(ctx, 1)
@@ -61,10 +62,10 @@ func (b *bench) scaleOut(ctx context.Context, name string, from, keys int) (scal
 	if err != nil {
 		return scaled{}, err
 	}
-	if err := c.runs.even(ctx, patience, keys, from+1); err != nil {
+	if err := c.runs.even(ctx, lab.Patience, keys, from+1); err != nil {
 		return scaled{}, err
 	}
-	if err := pause(ctx, 2*time.Second); err != nil { // in balance, nothing more may move
+	if err := lab.Pause(ctx, 2*time.Second); err != nil { // in balance, nothing more may move
 		return scaled{}, err
 	}
 	o := scaled{gaps: c.runs.gapsSince(gaps)}
@@ -84,26 +85,26 @@ const (
 	coldTarget  = 5 * time.Second
 )
 
-// coldStart measures how long members that start at once on an empty database take until every key runs.
-func (b *bench) coldStart(ctx context.Context) error {
+// ColdStart measures how long members that start at once on an empty database take until every key runs.
+func ColdStart(ctx context.Context, b *lab.Lab) error {
 	name := fmt.Sprintf("cold start, %d replicas, %d keys", coldMembers, coldKeys)
 	var took []time.Duration
-	for range b.times(3, 1) {
-		d, err := b.coldOnce(ctx, name)
+	for range b.Times(3, 1) {
+		d, err := coldOnce(ctx, b, name)
 		if err != nil {
 			return err
 		}
 		took = append(took, d)
 	}
 	longest := history.Percentile(took, 100)
-	b.figure(name, longest < coldTarget, "all running < 5 s", "%d rounds, p50 %s, longest %s = %s", len(took),
-		ms(history.Percentile(took, 50)), ms(longest), b.base.times(longest))
+	b.Figure(name, longest < coldTarget, "all running < 5 s", "%d rounds, p50 %s, longest %s = %s", len(took),
+		lab.MS(history.Percentile(took, 50)), lab.MS(longest), b.Floor.Times(longest))
 	return nil
 }
 
-func (b *bench) coldOnce(ctx context.Context, name string) (time.Duration, error) {
-	ctx, c := b.newCrowd(ctx, defaultLease, coldKeys)
-	defer c.end(ctx, b.report, name)
+func coldOnce(ctx context.Context, b *lab.Lab, name string) (time.Duration, error) {
+	ctx, c := newCrowd(ctx, b, lab.DefaultLease, coldKeys)
+	defer c.end(ctx, b.Report, name)
 	empty := time.Now()
 	members, err := c.prepare(ctx, coldMembers)
 	if err != nil {
@@ -113,7 +114,7 @@ func (b *bench) coldOnce(ctx context.Context, name string) (time.Duration, error
 	for _, m := range members {
 		c.start(ctx, m)
 	}
-	if err := c.runs.running(ctx, patience, coldKeys); err != nil {
+	if err := c.runs.running(ctx, lab.Patience, coldKeys); err != nil {
 		return 0, err
 	}
 	var last time.Time
@@ -122,8 +123,8 @@ func (b *bench) coldOnce(ctx context.Context, name string) (time.Duration, error
 			last = s.at
 		}
 	}
-	evenErr := c.runs.even(ctx, patience, coldKeys, coldMembers)
-	b.note("  "+name, "%s; opening the stores, collections and indexes before that: %s; starts: %d; %v", ms(last.Sub(began)), ms(began.Sub(empty)),
+	evenErr := c.runs.even(ctx, lab.Patience, coldKeys, coldMembers)
+	b.Note("  "+name, "%s; opening the stores, collections and indexes before that: %s; starts: %d; %v", lab.MS(last.Sub(began)), lab.MS(began.Sub(empty)),
 		len(c.runs.since(0)), c.runs.counts())
 	return last.Sub(began), evenErr
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package crowd
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
@@ -40,8 +41,8 @@ type member struct {
 }
 
 // newCrowd makes a crowd without members on a database of its own. Its members live for as long as the context that is returned.
-func (b *bench) newCrowd(ctx context.Context, lease time.Duration, keys int) (context.Context, *crowd) {
-	_, uri, drop := b.db.fresh(ctx)
+func newCrowd(ctx context.Context, b *lab.Lab, lease time.Duration, keys int) (context.Context, *crowd) {
+	_, uri, drop := b.DB.Fresh(ctx)
 	c := &crowd{uri: uri, lease: lease, runs: newRunBook(), drop: drop, declared: declare(keys)}
 	ctx, c.cancel = context.WithCancel(ctx)
 	return ctx, c
@@ -94,7 +95,10 @@ func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
 	}
 	m.loop, err = balancer.NewLoop(balancer.LoopConfig{
 		Cluster: m.elector.Cluster(), Run: c.runs.run(name), Clock: time.Now,
-		Policy: balancer.Policy{Settle: settle, FirstQuiet: min(500*time.Millisecond, m.elector.Cluster().Heartbeat())}, // as a replica has it
+		// As a replica has it.
+		Policy: balancer.Policy{
+			Settle: lab.Settle, FirstQuiet: min(500*time.Millisecond, m.elector.Cluster().Heartbeat()),
+		},
 	})
 	return m, err
 }
@@ -144,16 +148,16 @@ const (
 // gather starts n members with few keys, a few at a time, and declares more and more until there are total.
 func (c *crowd) gather(ctx context.Context, n, total int) error {
 	if n <= coldMembers {
-		return c.grow(ctx, n, patience)
+		return c.grow(ctx, n, lab.Patience)
 	}
 	c.declared = declare(min(wave, total))
 	for len(c.members) < n {
-		if err := c.grow(ctx, min(10, n-len(c.members)), patience); err != nil {
+		if err := c.grow(ctx, min(10, n-len(c.members)), lab.Patience); err != nil {
 			return err
 		}
 	}
 	for keys := 2 * wave; keys <= total; keys += wave {
-		if err := pause(ctx, waveGap); err != nil {
+		if err := lab.Pause(ctx, waveGap); err != nil {
 			return err
 		}
 		c.declared = declare(keys)
@@ -162,7 +166,7 @@ func (c *crowd) gather(ctx context.Context, n, total int) error {
 				return err
 			}
 		}
-		if err := c.runs.even(ctx, patience, keys, n); err != nil {
+		if err := c.runs.even(ctx, lab.Patience, keys, n); err != nil {
 			return err
 		}
 	}
@@ -185,7 +189,7 @@ func (m *member) live(ctx context.Context) (time.Time, error) {
 }
 
 // end stops all members in order, and tells what went wrong while they ran.
-func (c *crowd) end(ctx context.Context, r *report, name string) {
+func (c *crowd) end(ctx context.Context, r *lab.Report, name string) {
 	c.cancel()
 	c.done.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -198,9 +202,9 @@ func (c *crowd) end(ctx context.Context, r *report, name string) {
 	c.drop()
 	for i, fault := range c.runs.faults {
 		if i == 5 {
-			r.broke(name, "and %d more", len(c.runs.faults)-i)
+			r.Broke(name, "and %d more", len(c.runs.faults)-i)
 			break
 		}
-		r.broke(name, "%s", fault)
+		r.Broke(name, "%s", fault)
 	}
 }

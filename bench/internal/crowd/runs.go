@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package crowd
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -137,7 +138,7 @@ func (b *runBook) await(ctx context.Context, limit time.Duration, ready func() b
 		}
 		select {
 		case <-b.changed:
-			if err := pause(ctx, 2*time.Millisecond); err != nil { // counting is not free where there are many
+			if err := lab.Pause(ctx, 2*time.Millisecond); err != nil { // counting is not free where there are many
 				return fmt.Errorf("%w: %v", err, b.counts())
 			}
 		case <-ctx.Done():

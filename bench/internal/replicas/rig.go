@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package replicas
 
 import (
 	"context"
@@ -11,45 +11,36 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-const (
-	replicas = 3
-	// stampEvery is the time between two stamps of a task: gaps are too long by up to that.
-	stampEvery = 5 * time.Millisecond
-	settle     = 300 * time.Millisecond
-	patience   = 90 * time.Second
-	tryEvery   = 50 * time.Millisecond
-)
+const replicas = 3
 
 // rig is a cluster of real replicas that loses one and gets a new one, round after round.
-type rig struct {
-	*harness.Cluster
-	b *bench
-}
+type rig struct{ *harness.Cluster }
 
 // withRig starts replicas with tasks, in balance, and ends them when measure is done. What ran is then held to what must always be so:
 // no two runs of a key at once, and rising tokens.
-func (b *bench) withRig(ctx context.Context, name string, o harness.Options, measure func(*rig) error) error {
-	dir, err := os.MkdirTemp(b.work, name+"-")
+func withRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, measure func(*rig) error) error {
+	dir, err := os.MkdirTemp(b.Work, name+"-")
 	if err != nil {
 		return err
 	}
 	if o.StoreURI == "" {
-		_, uri, drop := b.db.fresh(ctx)
+		_, uri, drop := b.DB.Fresh(ctx)
 		defer drop()
 		o.StoreURI = uri
 	}
-	o.Settle = settle
-	o.Recorder = append(o.Recorder, "--period", stampEvery.String())
-	c, err := harness.NewCluster(b.bins, dir, o)
+	o.Settle = lab.Settle
+	o.Recorder = append(o.Recorder, "--period", lab.StampEvery.String())
+	c, err := harness.NewCluster(b.Bins, dir, o)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	r := &rig{Cluster: c, b: b}
+	r := &rig{c}
 	if err := c.Add(ctx, replicas); err != nil {
 		return err
 	}
@@ -64,22 +55,22 @@ func (b *bench) withRig(ctx context.Context, name string, o harness.Options, mea
 		return err
 	}
 	for _, overlap := range h.Overlaps() {
-		b.broke(name, "%v", overlap)
+		b.Broke(name, "%v", overlap)
 	}
 	for _, fault := range h.TokenFaults() {
-		b.broke(name, "token: %v", fault)
+		b.Broke(name, "token: %v", fault)
 	}
 	return nil
 }
 
 // sqliteURI is the URI of a database file that does not exist yet.
-func (b *bench) sqliteURI() (string, error) {
-	dir, err := os.MkdirTemp(b.work, "sqlite-")
+func sqliteURI(b *lab.Lab) (string, error) {
+	dir, err := os.MkdirTemp(b.Work, "sqlite-")
 	return "sqlite:" + filepath.Join(dir, "locks.db"), err
 }
 
 func (r *rig) balanced(ctx context.Context) error {
-	return until(ctx, func() error { return r.CheckSpread(ctx, r.Tasks) })
+	return lab.Until(ctx, func() error { return r.CheckSpread(ctx, r.Tasks) })
 }
 
 // loss is one replica that ended, and what came of its keys.
@@ -97,21 +88,21 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if err != nil {
 		return loss{}, err
 	}
-	if err := pause(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
+	if err := lab.Pause(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
 		return loss{}, err
 	}
 	at, err := leaving.Kill(part, sig)
 	if err != nil {
 		return loss{}, err
 	}
-	if err := until(ctx, func() error { return r.CheckTaken(keys, at) }); err != nil {
+	if err := lab.Until(ctx, func() error { return r.CheckTaken(keys, at) }); err != nil {
 		return loss{}, fmt.Errorf("%s: %w", leaving.Name, err)
 	}
 	h, err := r.History()
 	if err != nil {
 		return loss{}, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	if _, err := leaving.Wait(waiting); err != nil {
 		return loss{}, err
@@ -177,29 +168,4 @@ func (l loss) next(key string) (history.Run, bool) {
 		}
 	}
 	return history.Run{}, false
-}
-
-// until repeats check until it passes; its last error is returned when patience is over.
-func until(ctx context.Context, check func() error) error {
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		if err := pause(ctx, tryEvery); err != nil {
-			return err
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package plan
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -17,11 +18,12 @@ import (
 const (
 	planKeys    = 100_000
 	planMembers = 1_000
+	planGroup   = "bench"
 	planTarget  = 100 * time.Millisecond
 )
 
-// balance measures one plan on one core, in the cases that happen, and whether the order of what is known changes it.
-func (b *bench) balance(_ context.Context) error {
+// Balance measures one plan on one core, in the cases that happen, and whether the order of what is known changes it.
+func Balance(_ context.Context, b *lab.Lab) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	cold := planInput(false)
 	balanced := adopt(cold)
@@ -37,7 +39,7 @@ func (b *bench) balance(_ context.Context) error {
 		in   balancer.Input
 	}{{"nothing owned yet", cold}, {"nothing changed", balanced}, {"one dies", dies}, {"one joins", joins}, {"weights, one dies", weights}} {
 		var took []time.Duration
-		for range b.times(15, 5) {
+		for range b.Times(15, 5) {
 			runtime.GC()
 			begin := time.Now()
 			balancer.Balance(c.in)
@@ -45,16 +47,16 @@ func (b *bench) balance(_ context.Context) error {
 		}
 		p50 := history.Percentile(took, 50)
 		worst = max(worst, p50)
-		b.note("  Balance, "+c.name, "p50 %s, max %s", ms(p50), ms(history.Percentile(took, 100)))
+		b.Note("  Balance, "+c.name, "p50 %s, max %s", lab.MS(p50), lab.MS(history.Percentile(took, 100)))
 	}
-	b.figure("Balance, 100,000 keys, 1,000 members", worst < planTarget, "< 100 ms, one core", "p50 of the slowest case %s", ms(worst))
+	b.Figure("Balance, 100,000 keys, 1,000 members", worst < planTarget, "< 100 lab.Ms, one core", "p50 of the slowest case %s", lab.MS(worst))
 	same := samePlan(dies) && samePlan(weights)
-	b.figure("Balance, deterministic", same, "the same plan for any order of the input", "%v", same)
+	b.Figure("Balance, deterministic", same, "the same plan for any order of the input", "%v", same)
 	return nil
 }
 
 func planMember(i int) balancer.Member {
-	return balancer.Member{ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i), Caps: map[string]int{group: 200}}
+	return balancer.Member{ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i), Caps: map[string]int{planGroup: 200}}
 }
 
 func planInput(weights bool) balancer.Input {
@@ -62,9 +64,9 @@ func planInput(weights bool) balancer.Input {
 	for i := range planMembers {
 		in.Members = append(in.Members, planMember(i))
 	}
-	g := balancer.Group{Name: group}
+	g := balancer.Group{Name: planGroup}
 	for i := range planKeys {
-		k := balancer.Key{Key: elect.Key(fmt.Sprintf("%s/task-%06d", group, i))}
+		k := balancer.Key{Key: elect.Key(fmt.Sprintf("%s/task-%06d", planGroup, i))}
 		if weights {
 			k.Weight = 1 + i*7919%10
 		}
@@ -82,7 +84,7 @@ func adopt(in balancer.Input) balancer.Input {
 		k.Owner = owners[k.Key]
 		keys[i] = k
 	}
-	return balancer.Input{Members: append([]balancer.Member(nil), in.Members...), Groups: []balancer.Group{{Name: group, Keys: keys}}}
+	return balancer.Input{Members: append([]balancer.Member(nil), in.Members...), Groups: []balancer.Group{{Name: planGroup, Keys: keys}}}
 }
 
 // samePlan says whether shuffled members and keys give each key the same owner.
@@ -90,7 +92,7 @@ func samePlan(in balancer.Input) bool {
 	want := balancer.Balance(in).Owners(in)
 	shuffled := balancer.Input{
 		Members: append([]balancer.Member(nil), in.Members...),
-		Groups:  []balancer.Group{{Name: group, Keys: append([]balancer.Key(nil), in.Groups[0].Keys...)}},
+		Groups:  []balancer.Group{{Name: planGroup, Keys: append([]balancer.Key(nil), in.Groups[0].Keys...)}},
 	}
 	rand.Shuffle(len(shuffled.Members), func(i, j int) { //nolint:gosec // an order, not a secret
 		shuffled.Members[i], shuffled.Members[j] = shuffled.Members[j], shuffled.Members[i]

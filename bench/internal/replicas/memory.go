@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package replicas
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -33,27 +34,27 @@ groups:
         exec: {command: [/bin/true]}
 `
 
-// memory measures the PSS of guard and worker of idle replicas that know all keys: two own half of them each, the third owns none.
-func (b *bench) memory(ctx context.Context) error {
-	dir, err := os.MkdirTemp(b.work, "memory-")
+// Memory measures the PSS of guard and worker of idle replicas that know all keys: two own half of them each, the third owns none.
+func Memory(ctx context.Context, b *lab.Lab) error {
+	dir, err := os.MkdirTemp(b.Work, "memory-")
 	if err != nil {
 		return err
 	}
-	_, uri, drop := b.db.fresh(ctx)
+	_, uri, drop := b.DB.Fresh(ctx)
 	defer drop()
 	var found []*harness.Replica
 	for i, pool := range []string{"owner", "owner", "guest"} {
 		// Each replica runs a copy of the program, so that no other's use of its pages makes its share smaller.
-		bins := b.bins
+		bins := b.Bins
 		bins.Shardctl = filepath.Join(dir, fmt.Sprintf("shardctl-%d", i+1))
-		if err := copyProgram(bins.Shardctl, b.bins.Shardctl); err != nil {
+		if err := copyProgram(bins.Shardctl, b.Bins.Shardctl); err != nil {
 			return err
 		}
 		tasks := filepath.Join(dir, fmt.Sprintf("idle-%d.yaml", i+1))
 		if err := os.WriteFile(tasks, fmt.Appendf(nil, idleTasks, pool, memoryKeys), 0o600); err != nil {
 			return err
 		}
-		c, err := harness.NewCluster(bins, dir, harness.Options{StoreURI: uri, Lease: defaultLease, Settle: settle, Tasks: 1})
+		c, err := harness.NewCluster(bins, dir, harness.Options{StoreURI: uri, Lease: lab.DefaultLease, Settle: lab.Settle, Tasks: 1})
 		if err != nil {
 			return err
 		}
@@ -65,11 +66,11 @@ func (b *bench) memory(ctx context.Context) error {
 		found = append(found, r)
 	}
 	for _, r := range found {
-		if err := until(ctx, func() error { return waiting(ctx, r) }); err != nil {
+		if err := lab.Until(ctx, func() error { return waiting(ctx, r) }); err != nil {
 			return fmt.Errorf("%w\n%s", err, r.LogTail(8))
 		}
 	}
-	return b.weigh(ctx, found[:2], found[2:])
+	return weigh(ctx, b, found[:2], found[2:])
 }
 
 // waiting says whether a replica sees all idle tasks owned.
@@ -90,14 +91,14 @@ type size struct{ guard, worker int64 }
 func (s size) total() int64 { return s.guard + s.worker }
 
 // weigh samples the replicas' memory for a while and prints the most that the heaviest of each kind had.
-func (b *bench) weigh(ctx context.Context, owners, guests []*harness.Replica) error {
+func weigh(ctx context.Context, b *lab.Lab, owners, guests []*harness.Replica) error {
 	lasts, every := time.Minute, 2*time.Second
-	if b.quick {
+	if b.Quick {
 		lasts = 20 * time.Second
 	}
 	var own, know size
 	for begin := time.Now(); time.Since(begin) < lasts; {
-		if err := pause(ctx, every); err != nil {
+		if err := lab.Pause(ctx, every); err != nil {
 			return err
 		}
 		if err := errors.Join(heaviest(&own, owners), heaviest(&know, guests)); err != nil {
@@ -108,7 +109,7 @@ func (b *bench) weigh(ctx context.Context, owners, guests []*harness.Replica) er
 		name string
 		size
 	}{{"memory, 10,000 keys known, none owned", know}, {"memory, 10,000 known, 5,000 owned", own}} {
-		b.figure(f.name, f.total() < memoryTarget, "PSS of guard and worker < 64 MiB", "%.1f MiB at most in %v (guard %.1f, worker %.1f)",
+		b.Figure(f.name, f.total() < memoryTarget, "PSS of guard and worker < 64 MiB", "%.1f MiB at most in %v (guard %.1f, worker %.1f)",
 			mib(f.total()), lasts, mib(f.guard), mib(f.worker))
 	}
 	return nil

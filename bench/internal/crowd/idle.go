@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package crowd
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -26,42 +27,42 @@ type traffic struct {
 
 const (
 	// beat is the time between two beats at the default lease, T/10.
-	beat      = defaultLease / 10
+	beat      = lab.DefaultLease / 10
 	idleBeats = 10
 	// calmAfter is how long nothing may have been written but beats, and no lock have been read, before a crowd counts as idle.
 	calmAfter = 3 * time.Second
 )
 
-// idle measures what members ask of the database while nothing changes, and whether it grows with the number of keys.
-func (b *bench) idle(ctx context.Context) error {
-	few, err := b.idleTraffic(ctx, 10, 1_000)
+// Idle measures what members ask of the database while nothing changes, and whether it grows with the number of keys.
+func Idle(ctx context.Context, b *lab.Lab) error {
+	few, err := idleTraffic(ctx, b, 10, 1_000)
 	if err != nil {
 		return err
 	}
-	many, err := b.idleTraffic(ctx, 10, 10_000)
+	many, err := idleTraffic(ctx, b, 10, 10_000)
 	if err != nil {
 		return err
 	}
 	// The window is not a multiple of every period: one look more or less of each member may fall into it.
 	const slack = 1.1
-	b.figure("idle commands, 1,000 → 10,000 keys", many.perSecond(many.commands) <= slack*few.perSecond(few.commands), "must not grow", "%.1f/s → %.1f/s",
+	b.Figure("idle commands, 1,000 → 10,000 keys", many.perSecond(many.commands) <= slack*few.perSecond(few.commands), "must not grow", "%.1f/s → %.1f/s",
 		few.perSecond(few.commands), many.perSecond(many.commands))
-	b.figure("idle documents returned, 1,000 → 10,000", many.perSecond(many.returned) <= slack*few.perSecond(few.returned), "must not grow", "%.1f/s → %.1f/s",
+	b.Figure("idle documents returned, 1,000 → 10,000", many.perSecond(many.returned) <= slack*few.perSecond(few.returned), "must not grow", "%.1f/s → %.1f/s",
 		few.perSecond(few.returned), many.perSecond(many.returned))
-	_, err = b.idleTraffic(ctx, 50, 10_000)
+	_, err = idleTraffic(ctx, b, 50, 10_000)
 	return err
 }
 
 func (t traffic) perSecond(n int) float64 { return float64(n) / t.window.Seconds() }
 
-func (b *bench) idleTraffic(ctx context.Context, members, keys int) (traffic, error) {
+func idleTraffic(ctx context.Context, b *lab.Lab, members, keys int) (traffic, error) {
 	name := fmt.Sprintf("idle, %d replicas, %d keys", members, keys)
-	ctx, c := b.newCrowd(ctx, defaultLease, keys)
-	defer c.end(ctx, b.report, name)
+	ctx, c := newCrowd(ctx, b, lab.DefaultLease, keys)
+	defer c.end(ctx, b.Report, name)
 	if err := c.gather(ctx, members, keys); err != nil {
 		return traffic{}, err
 	}
-	db := b.db.client.Database(databaseOf(c.uri))
+	db := b.DB.Client.Database(databaseOf(c.uri))
 	if err := profileBig(ctx, db); err != nil {
 		return traffic{}, err
 	}
@@ -73,11 +74,11 @@ func (b *bench) idleTraffic(ctx context.Context, members, keys int) (traffic, er
 		return t, err
 	}
 	each := float64(t.beats) / float64(members) / (float64(t.window) / float64(beat))
-	b.figure(name, t.other == 0 && each <= 1.02, "1 write per replica per heartbeat, nothing else",
+	b.Figure(name, t.other == 0 && each <= 1.02, "1 write per replica per heartbeat, nothing else",
 		"%.2f writes per replica per T/10, %d other writes; %.1f commands/s and %.1f documents/s per replica", each, t.other,
 		t.perSecond(t.commands)/float64(members), t.perSecond(t.returned)/float64(members))
 	for _, line := range t.by {
-		b.note("  "+name, "%s", line)
+		b.Note("  "+name, "%s", line)
 	}
 	return t, nil
 }
@@ -106,7 +107,7 @@ func setProfile(ctx context.Context, db *mongo.Database, level int) error {
 
 // calm waits until nothing but beats is written, and everybody has read what was.
 func calm(ctx context.Context, db *mongo.Database) error {
-	return until(ctx, func() error {
+	return lab.Until(ctx, func() error {
 		t, err := watchTraffic(ctx, db, calmAfter)
 		if err == nil && (t.other > 0 || t.locks > 0) {
 			err = fmt.Errorf("not idle: %s", strings.Join(t.by, "; "))
@@ -121,7 +122,7 @@ func watchTraffic(ctx context.Context, db *mongo.Database, window time.Duration)
 		return traffic{}, err
 	}
 	begin := time.Now()
-	if err := pause(ctx, window); err != nil {
+	if err := lab.Pause(ctx, window); err != nil {
 		return traffic{}, err
 	}
 	end := time.Now()
@@ -129,7 +130,7 @@ func watchTraffic(ctx context.Context, db *mongo.Database, window time.Duration)
 		return traffic{}, err
 	}
 	cursor, err := db.Collection("system.profile").Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{{Key: "ts", Value: bson.D{{Key: "$gte", Value: begin}}}, {Key: "appName", Value: bson.D{{Key: "$ne", Value: appName}}}}}},
+		{{Key: "$match", Value: bson.D{{Key: "ts", Value: bson.D{{Key: "$gte", Value: begin}}}, {Key: "appName", Value: bson.D{{Key: "$ne", Value: lab.AppName}}}}}},
 		{{Key: "$group", Value: bson.D{
 			{Key: "_id", Value: bson.D{{Key: "op", Value: "$op"}, {Key: "ns", Value: "$ns"}}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: 1}}},

@@ -1,0 +1,105 @@
+//go:build linux
+
+// Package lab is what measurements are given: where to print, a database, the programs under test, and how often to repeat.
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+)
+
+// Lab is open from Open to Close. It is for one goroutine.
+type Lab struct {
+	*Report
+	Effort
+
+	DB   *Database
+	Bins harness.Binaries
+	Work string // a directory for files of all measurements
+}
+
+// Effort is how often failures and hand-overs are repeated.
+type Effort struct {
+	Rounds int // 0: each figure's own number
+	Quick  bool
+}
+
+// Times is the number of rounds: what Rounds says, else the figure's own.
+func (e Effort) Times(full, quick int) int {
+	switch {
+	case e.Rounds > 0:
+		return e.Rounds
+	case e.Quick:
+		return quick
+	}
+	return full
+}
+
+// Open builds the programs, starts the database and measures the floor.
+func Open(ctx context.Context, r *Report, e Effort) (*Lab, error) {
+	if err := enterModule(ctx); err != nil {
+		return nil, err
+	}
+	l := &Lab{Report: r, Effort: e}
+	var err error
+	if l.Work, err = os.MkdirTemp("", "shardctl-bench-"); err != nil {
+		return nil, err
+	}
+	if err := l.open(ctx); err != nil {
+		l.Close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Lab) open(ctx context.Context) error {
+	var err error
+	if l.Bins, err = harness.Build(ctx, l.Work); err != nil {
+		return err
+	}
+	if l.DB, err = startDatabase(ctx); err != nil {
+		return err
+	}
+	l.Note("machine", "%d CPUs, load %s, %s, MongoDB %s", runtime.NumCPU(), Load(), runtime.Version(), l.DB.version(ctx))
+	if err := measureBaseline(ctx, l.Report, l.DB); err != nil {
+		return err
+	}
+	return measureProcess(ctx, l.Report, l.Bins, l.Work)
+}
+
+// Close stops the database. Files stay for a look when anything was that must never be.
+func (l *Lab) Close(ctx context.Context) {
+	if l.DB != nil {
+		l.DB.close(ctx)
+	}
+	if l.Broken() {
+		l.Note("left for a look", "%s", l.Work)
+		return
+	}
+	_ = os.RemoveAll(l.Work) // best effort, in the directory for such things
+}
+
+// enterModule makes the directory of the module under test the working directory: the harness builds what is there.
+func enterModule(ctx context.Context) error {
+	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/shardctl/shardctl").Output()
+	if err != nil {
+		return fmt.Errorf("find the module (run bench in its own directory): %w", err)
+	}
+	return os.Chdir(strings.TrimSpace(string(dir)))
+}
+
+// Load is how many processes wanted a CPU in the last minute: figures of a busy machine say little.
+func Load() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	first, _, ok := strings.Cut(string(data), " ")
+	if err != nil || !ok {
+		return "?"
+	}
+	return first
+}

@@ -1,0 +1,2 @@
+// Package plan measures one plan, with no database.
+package plan
