@@ -112,6 +112,19 @@ kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo
 bench: ## Print the figures of this machine
 	go -C bench run . $(BENCH_FLAGS)
 
+# Pages to write the table into, with the lines <!-- bench-peers: begin --> and <!-- bench-peers: end -->.
+PEERS_PAGES ?=
+
+.PHONY: bench-peers
+bench-peers: ## Locks of etcd, Redis, Kubernetes and MongoDB beside this one (PEERS_PAGES=docs/comparison.md writes the table there)
+	go -C bench run . peers $(BENCH_FLAGS) $(PEERS_PAGES:%=-write '$(CURDIR)/%')
+
+BASELINE ?= HEAD^
+
+.PHONY: bench-compare
+bench-compare: ## Another revision and this tree in turn, medians side by side (BASELINE=v0.1.0)
+	go -C bench run . compare -baseline '$(BASELINE)' $(BENCH_FLAGS)
+
 .PHONY: fuzz-short
 fuzz-short: ## Each fuzz target for so many calls (FUZZTIME=100000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg 2>/dev/null | xargs -r -n1 dirname | sort -u | while read -r dir; do \

@@ -14,8 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/crowd"
+	"github.com/shardctl/shardctl/bench/internal/fleet"
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/plan"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
 )
@@ -28,12 +29,15 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{"handover", "the gap when a replica stops in order, on MongoDB and on SQLite, and its three stages", replicas.Handovers},
+	{
+		"handover", "the gap when a replica stops in order, on MongoDB and on SQLite, and its three stages",
+		replicas.Handovers,
+	},
 	{"worker", "the gap when a replica's process is killed and its guard lives", replicas.WorkerKilled},
 	{"crash", "failover after kill -9 of guard and worker, at T = 2 s and T = 20 s", replicas.Crashes},
-	{"scaleout", "keys moved, and how fast, when a replica joins", crowd.ScaleOuts},
-	{"coldstart", "10 replicas take 10,000 keys", crowd.ColdStart},
-	{"idle", "what replicas ask of the database while nothing changes", crowd.Idle},
+	{"scaleout", "keys moved, and how fast, when a replica joins", fleet.ScaleOuts},
+	{"coldstart", "10 replicas take 10,000 keys", fleet.ColdStart},
+	{"idle", "what replicas ask of the database while nothing changes", fleet.Idle},
 	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
 	{"memory", "guard and worker of an idle replica that knows 10,000 keys", replicas.Memory},
 }
@@ -48,7 +52,11 @@ func main() {
 // command is a first argument that asks for something else than figures of this build alone.
 type command func(ctx context.Context, args []string, out, errs io.Writer) int
 
-var commands = map[string]command{}
+var commands = map[string]command{
+	"compare":           compareCommand,
+	"peers":             peersCommand,
+	peers.HolderCommand: holderCommand,
+}
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if len(args) > 0 && commands[args[0]] != nil {
@@ -130,7 +138,7 @@ func choose(flags *flag.FlagSet, args []string, only *string) ([]measurement, er
 	return chosen, nil
 }
 
-// measure takes the chosen measurements. One that cannot be taken is told as broken; the others go on.
+// measure takes the chosen measurements. One that cannot be taken is printed as broken; the others go on.
 func measure(ctx context.Context, l *lab.Lab, chosen []measurement) error {
 	for _, m := range chosen {
 		begin := time.Now()

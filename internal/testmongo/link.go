@@ -109,7 +109,8 @@ func (l *Link) Heal() {
 	}
 }
 
-// Slow delays each message in a direction by what delay says of it; nil ends that. The messages of one connection stay in order.
+// Slow delays each message in a direction by what delay says of it, which may be nothing; nil ends that. The messages of
+// one connection stay in order.
 func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.lanes[d].slow(delay) }
 
 // Close ends the proxies and all connections through them.
@@ -246,8 +247,12 @@ func (l *lane) pass(ctx context.Context, message []byte) error {
 	if delay == nil || message == nil {
 		return nil
 	}
+	wait := delay(message)
+	if wait <= 0 {
+		return nil
+	}
 	select {
-	case <-time.After(delay(message)):
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -22,7 +22,7 @@ type Database struct {
 	made   int
 }
 
-// AppName tells this program's own commands from those that are measured.
+// AppName sets this program's own commands apart from those that are measured.
 const AppName = "shardctl-bench"
 
 func startDatabase(ctx context.Context) (*Database, error) {
@@ -32,7 +32,8 @@ func startDatabase(ctx context.Context) (*Database, error) {
 	}
 	journal := true
 	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()).SetAppName(AppName).
-		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).SetReadConcern(readconcern.Majority()))
+		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
+		SetReadConcern(readconcern.Majority()))
 	if err != nil {
 		_ = set.Close() //nolint:contextcheck // it has a time limit of its own
 		return nil, fmt.Errorf("connect: %w", err)
@@ -47,12 +48,13 @@ func (d *Database) close(ctx context.Context) {
 	_ = d.Set.Close() //nolint:contextcheck // it has a time limit of its own
 }
 
-// version is that of the server.
-func (d *Database) version(ctx context.Context) string {
+// Version is that of the server.
+func (d *Database) Version(ctx context.Context) string {
 	var info struct {
 		Version string `bson:"version"`
 	}
-	if err := d.Client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+	if err := d.Client.Database("admin").RunCommand(ctx,
+		bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
 		return err.Error()
 	}
 	return info.Version

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package lab is what measurements are given: where to print, a database, the programs under test, and how often to repeat.
+// Package lab is what measurements are given: where to print, a database, the programs under test, and how often to
+// repeat.
 package lab
 
 import (
@@ -66,7 +67,8 @@ func (l *Lab) open(ctx context.Context) error {
 	if l.DB, err = startDatabase(ctx); err != nil {
 		return err
 	}
-	l.Note("machine", "%d CPUs, load %s, %s, MongoDB %s", runtime.NumCPU(), Load(), runtime.Version(), l.DB.version(ctx))
+	l.Note("machine", "%d CPUs, load %s, %s, MongoDB %s", runtime.NumCPU(), Load(), runtime.Version(),
+		l.DB.Version(ctx))
 	if err := measureBaseline(ctx, l.Report, l.DB); err != nil {
 		return err
 	}

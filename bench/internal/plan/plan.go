@@ -9,10 +9,11 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/e2e/history"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (
@@ -37,7 +38,10 @@ func Balance(_ context.Context, b *lab.Lab) error {
 	for _, c := range []struct {
 		name string
 		in   balancer.Input
-	}{{"nothing owned yet", cold}, {"nothing changed", balanced}, {"one dies", dies}, {"one joins", joins}, {"weights, one dies", weights}} {
+	}{{"nothing owned yet", cold}, {"nothing changed", balanced}, {"one dies", dies}, {
+		"one joins",
+		joins,
+	}, {"weights, one dies", weights}} {
 		var took []time.Duration
 		for range b.Times(15, 5) {
 			runtime.GC()
@@ -49,14 +53,18 @@ func Balance(_ context.Context, b *lab.Lab) error {
 		worst = max(worst, p50)
 		b.Note("  Balance, "+c.name, "p50 %s, max %s", lab.MS(p50), lab.MS(history.Percentile(took, 100)))
 	}
-	b.Figure("Balance, 100,000 keys, 1,000 members", worst < planTarget, "< 100 lab.Ms, one core", "p50 of the slowest case %s", lab.MS(worst))
+	b.Figure("Balance, 100,000 keys, 1,000 members", worst < planTarget, "< 100 ms, one core",
+		"p50 of the slowest case %s", lab.MS(worst))
 	same := samePlan(dies) && samePlan(weights)
 	b.Figure("Balance, deterministic", same, "the same plan for any order of the input", "%v", same)
 	return nil
 }
 
 func planMember(i int) balancer.Member {
-	return balancer.Member{ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i), Caps: map[string]int{planGroup: 200}}
+	return balancer.Member{
+		ID: fmt.Sprintf("0d6a2c1e-7f0a-4d3b-9c1d-%012d", i), Name: fmt.Sprintf("replica-%04d", i),
+		Caps: map[string]int{planGroup: 200},
+	}
 }
 
 func planInput(weights bool) balancer.Input {
@@ -84,7 +92,10 @@ func adopt(in balancer.Input) balancer.Input {
 		k.Owner = owners[k.Key]
 		keys[i] = k
 	}
-	return balancer.Input{Members: append([]balancer.Member(nil), in.Members...), Groups: []balancer.Group{{Name: planGroup, Keys: keys}}}
+	return balancer.Input{
+		Members: append([]balancer.Member(nil), in.Members...),
+		Groups:  []balancer.Group{{Name: planGroup, Keys: keys}},
+	}
 }
 
 // samePlan says whether shuffled members and keys give each key the same owner.

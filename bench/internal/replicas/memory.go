@@ -14,8 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (
@@ -23,7 +24,8 @@ const (
 	memoryTarget = 64 << 20
 )
 
-// idleTasks is a second file of configuration: tasks that wait for tomorrow, and that only instances of a pool may own.
+// idleTasks is a second file of configuration: tasks that wait for tomorrow, and that only instances of a pool may
+// own.
 const idleTasks = `labels: {pool: %s}
 groups:
   - name: idle
@@ -34,7 +36,8 @@ groups:
         exec: {command: [/bin/true]}
 `
 
-// Memory measures the PSS of guard and worker of idle replicas that know all keys: two own half of them each, the third owns none.
+// Memory measures the PSS of guard and worker of idle replicas that know all keys: two own half of them each, the
+// third owns none.
 func Memory(ctx context.Context, b *lab.Lab) error {
 	dir, err := os.MkdirTemp(b.Work, "memory-")
 	if err != nil {
@@ -54,7 +57,10 @@ func Memory(ctx context.Context, b *lab.Lab) error {
 		if err := os.WriteFile(tasks, fmt.Appendf(nil, idleTasks, pool, memoryKeys), 0o600); err != nil {
 			return err
 		}
-		c, err := harness.NewCluster(bins, dir, harness.Options{StoreURI: uri, Lease: lab.DefaultLease, Settle: lab.Settle, Tasks: 1})
+		c, err := harness.NewCluster(bins, dir, harness.Options{
+			StoreURI: uri, Lease: lab.DefaultLease,
+			Settle: lab.Settle, Tasks: 1,
+		})
 		if err != nil {
 			return err
 		}
@@ -66,20 +72,20 @@ func Memory(ctx context.Context, b *lab.Lab) error {
 		found = append(found, r)
 	}
 	for _, r := range found {
-		if err := lab.Until(ctx, func() error { return waiting(ctx, r) }); err != nil {
+		if err := lab.Until(ctx, func() error { return allWait(ctx, r, memoryKeys) }); err != nil {
 			return fmt.Errorf("%w\n%s", err, r.LogTail(8))
 		}
 	}
 	return weigh(ctx, b, found[:2], found[2:])
 }
 
-// waiting says whether a replica sees all idle tasks owned.
-func waiting(ctx context.Context, r *harness.Replica) error {
+// allWait says whether a replica sees all idle tasks owned.
+func allWait(ctx context.Context, r *harness.Replica, tasks int) error {
 	status, err := r.Client.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if g := status.Group("idle"); g.Tasks != memoryKeys || g.Unassigned != 0 || g.Starting != 0 {
+	if g := status.Group("idle"); g.Tasks != tasks || g.Unassigned != 0 || g.Starting != 0 {
 		return fmt.Errorf("%s: %+v", r.Name, g)
 	}
 	return nil
@@ -109,7 +115,8 @@ func weigh(ctx context.Context, b *lab.Lab, owners, guests []*harness.Replica) e
 		name string
 		size
 	}{{"memory, 10,000 keys known, none owned", know}, {"memory, 10,000 known, 5,000 owned", own}} {
-		b.Figure(f.name, f.total() < memoryTarget, "PSS of guard and worker < 64 MiB", "%.1f MiB at most in %v (guard %.1f, worker %.1f)",
+		b.Figure(f.name, f.total() < memoryTarget, "PSS of guard and worker < 64 MiB",
+			"%.1f MiB at most in %v (guard %.1f, worker %.1f)",
 			mib(f.total()), lasts, mib(f.guard), mib(f.worker))
 	}
 	return nil

@@ -11,38 +11,54 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const replicas = 3
 
 // rig is a cluster of real replicas that loses one and gets a new one, round after round.
-type rig struct{ *harness.Cluster }
+type rig struct {
+	*harness.Cluster
 
-// withRig starts replicas with tasks, in balance, and ends them when measure is done. What ran is then held to what must always be so:
-// no two runs of a key at once, and rising tokens.
+	nextURI func() (string, error) // of the store, for one replica; nil: the cluster's
+}
+
+// withRig starts replicas with tasks, in balance, and ends them when measure is done. What ran is then held to what
+// must always be so: no two runs of a key at once, and rising tokens.
 func withRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, measure func(*rig) error) error {
+	return withLinkedRig(ctx, b, name, o, nil, measure)
+}
+
+// withLinkedRig is withRig with a URI of the store for each replica.
+func withLinkedRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, nextURI func() (string, error),
+	measure func(*rig) error,
+) error {
 	dir, err := os.MkdirTemp(b.Work, name+"-")
 	if err != nil {
 		return err
 	}
-	if o.StoreURI == "" {
+	if o.StoreURI == "" && nextURI == nil {
 		_, uri, drop := b.DB.Fresh(ctx)
 		defer drop()
 		o.StoreURI = uri
 	}
 	o.Settle = lab.Settle
-	o.Recorder = append(o.Recorder, "--period", lab.StampEvery.String())
+	if o.Recorder == nil {
+		o.Recorder = []string{"--period", lab.StampEvery.String()}
+	}
 	c, err := harness.NewCluster(b.Bins, dir, o)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	r := &rig{c}
-	if err := c.Add(ctx, replicas); err != nil {
-		return err
+	r := &rig{c, nextURI}
+	for range replicas {
+		if err := r.add(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.balanced(ctx); err != nil {
 		return err
@@ -69,6 +85,18 @@ func sqliteURI(b *lab.Lab) (string, error) {
 	return "sqlite:" + filepath.Join(dir, "locks.db"), err
 }
 
+// add starts one replica more.
+func (r *rig) add(ctx context.Context) error {
+	if r.nextURI != nil {
+		uri, err := r.nextURI()
+		if err != nil {
+			return err
+		}
+		r.StoreURI = uri
+	}
+	return r.Add(ctx, 1)
+}
+
 func (r *rig) balanced(ctx context.Context) error {
 	return lab.Until(ctx, func() error { return r.CheckSpread(ctx, r.Tasks) })
 }
@@ -80,8 +108,8 @@ type loss struct {
 	h    *history.History
 }
 
-// lose ends the oldest replica by a signal, at any moment between two beats, waits until its keys run elsewhere, and
-// puts a new one in its place.
+// lose ends the oldest replica by a signal, at any moment between two heartbeats, waits until its keys run
+// elsewhere, and puts a new one in its place.
 func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (loss, error) {
 	leaving := r.Live()[0]
 	keys, err := r.KeysOf(leaving.Name)
@@ -107,7 +135,7 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if _, err := leaving.Wait(waiting); err != nil {
 		return loss{}, err
 	}
-	if err := r.Add(ctx, 1); err != nil {
+	if err := r.add(ctx); err != nil {
 		return loss{}, err
 	}
 	return loss{at, keys, h}, r.balanced(ctx)
@@ -138,26 +166,6 @@ func (l loss) gaps() []time.Duration {
 		}
 	}
 	return all
-}
-
-// phases splits the gaps at the moment when the new owner sent its claim. The token tells that moment, for it is the store's clock
-// in milliseconds, and the store is on this machine.
-func (l loss) phases() (stop, start []time.Duration) {
-	now, wall := history.Now(), time.Now().UnixMilli()
-	for _, key := range l.keys {
-		run, ok := l.next(key)
-		if !ok {
-			continue
-		}
-		claimed := now.Add(time.Duration(run.Token-wall) * time.Millisecond)
-		for i, other := range l.h.Runs(key) {
-			if i > 0 && other.Token == run.Token {
-				stop = append(stop, claimed.Sub(l.h.Runs(key)[i-1].End))
-				start = append(start, run.Start.Sub(claimed))
-			}
-		}
-	}
-	return stop, start
 }
 
 // next is the first run of a key after the signal.

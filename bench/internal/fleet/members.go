@@ -1,6 +1,6 @@
 //go:build linux
 
-package crowd
+package fleet
 
 import (
 	"context"
@@ -8,24 +8,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
-// group is the group of all keys of a crowd.
+// group is the group of all keys of a fleet.
 const group = "bench"
 
 // openLimit bounds the opening of a store: collections and indexes of an empty database take their time.
 const openLimit = 20 * time.Second
 
-// crowd is many members in this process: each an elector and a balancer loop, with a store client of its own.
-type crowd struct {
+// fleet is many members in this process: each an elector and a balancer loop, with a store client of its own.
+type fleet struct {
 	uri      string
 	lease    time.Duration
 	declared balancer.Declared
-	runs     *runBook
+	runs     *runLog
 	members  []*member
 	drop     func()
 	done     sync.WaitGroup
@@ -40,10 +41,11 @@ type member struct {
 	loop    *balancer.Loop
 }
 
-// newCrowd makes a crowd without members on a database of its own. Its members live for as long as the context that is returned.
-func newCrowd(ctx context.Context, b *lab.Lab, lease time.Duration, keys int) (context.Context, *crowd) {
+// newFleet makes a fleet without members on a database of its own. Its members live for as long as the context that
+// is returned.
+func newFleet(ctx context.Context, b *lab.Lab, lease time.Duration, keys int) (context.Context, *fleet) {
 	_, uri, drop := b.DB.Fresh(ctx)
-	c := &crowd{uri: uri, lease: lease, runs: newRunBook(), drop: drop, declared: declare(keys)}
+	c := &fleet{uri: uri, lease: lease, runs: newRunLog(), drop: drop, declared: declare(keys)}
 	ctx, c.cancel = context.WithCancel(ctx)
 	return ctx, c
 }
@@ -57,7 +59,7 @@ func declare(keys int) balancer.Declared {
 }
 
 // prepare makes n more members that do not run yet, their stores open.
-func (c *crowd) prepare(ctx context.Context, n int) ([]*member, error) {
+func (c *fleet) prepare(ctx context.Context, n int) ([]*member, error) {
 	first := len(c.members)
 	c.members = append(c.members, make([]*member, n)...)
 	errs := make(chan error, n)
@@ -77,7 +79,7 @@ func (c *crowd) prepare(ctx context.Context, n int) ([]*member, error) {
 	return c.members[first:], failure
 }
 
-func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
+func (c *fleet) newMember(ctx context.Context, name string) (*member, error) {
 	opening, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	store, err := mongostore.Open(opening, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
@@ -104,7 +106,7 @@ func (c *crowd) newMember(ctx context.Context, name string) (*member, error) {
 }
 
 // start lets a member take part.
-func (c *crowd) start(ctx context.Context, m *member) {
+func (c *fleet) start(ctx context.Context, m *member) {
 	if err := m.elector.Start(ctx); err != nil {
 		c.runs.fault("%s: %v", m.name, err)
 		return
@@ -127,7 +129,7 @@ func (c *crowd) start(ctx context.Context, m *member) {
 }
 
 // grow adds n members and waits until all keys run, evenly spread.
-func (c *crowd) grow(ctx context.Context, n int, limit time.Duration) error {
+func (c *fleet) grow(ctx context.Context, n int, limit time.Duration) error {
 	added, err := c.prepare(ctx, n)
 	if err != nil {
 		return err
@@ -138,15 +140,16 @@ func (c *crowd) grow(ctx context.Context, n int, limit time.Duration) error {
 	return c.runs.even(ctx, limit, len(c.declared.Groups[0].Keys), len(c.members))
 }
 
-// wave is how many keys are declared at once where many members take up many keys, and waveGap the time before the next: changes of
-// the last seconds are read by all members with every change, which is more than one machine can do for fifty of them.
+// wave is how many keys are declared at once where many members take up many keys, and waveGap the time before the
+// next: changes of the last seconds are read by all members with every change, which is more than one machine can do
+// for fifty of them.
 const (
 	wave    = 1_000
 	waveGap = 6 * time.Second
 )
 
 // gather starts n members with few keys, a few at a time, and declares more and more until there are total.
-func (c *crowd) gather(ctx context.Context, n, total int) error {
+func (c *fleet) gather(ctx context.Context, n, total int) error {
 	if n <= coldMembers {
 		return c.grow(ctx, n, lab.Patience)
 	}
@@ -173,7 +176,7 @@ func (c *crowd) gather(ctx context.Context, n, total int) error {
 	return nil
 }
 
-// live waits until the member's session is acknowledged, and tells when that was seen.
+// live waits until the member's session is acknowledged, and returns when that was seen.
 func (m *member) live(ctx context.Context) (time.Time, error) {
 	for {
 		changed := m.elector.Cluster().Changed()
@@ -188,8 +191,8 @@ func (m *member) live(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// end stops all members in order, and tells what went wrong while they ran.
-func (c *crowd) end(ctx context.Context, r *lab.Report, name string) {
+// end stops all members in order, and reports what went wrong while they ran.
+func (c *fleet) end(ctx context.Context, r *lab.Report, name string) {
 	c.cancel()
 	c.done.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

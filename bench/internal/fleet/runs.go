@@ -1,6 +1,6 @@
 //go:build linux
 
-package crowd
+package fleet
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/elect"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
-// runBook notes what runs where, and whether two runs of a key were ever alive at once. It may be used concurrently.
-type runBook struct {
+// runLog notes what runs where, and whether two runs of a key were ever alive at once. It may be used concurrently.
+type runLog struct {
 	mu      sync.Mutex
 	now     map[elect.Key]start
 	tokens  map[elect.Key]int64
@@ -32,14 +33,15 @@ type start struct {
 	at     time.Time
 }
 
-func newRunBook() *runBook {
-	return &runBook{
-		now: map[elect.Key]start{}, tokens: map[elect.Key]int64{}, ended: map[elect.Key]time.Time{}, changed: make(chan struct{}, 1),
+func newRunLog() *runLog {
+	return &runLog{
+		now: map[elect.Key]start{}, tokens: map[elect.Key]int64{}, ended: map[elect.Key]time.Time{},
+		changed: make(chan struct{}, 1),
 	}
 }
 
-// run makes a member's callbacks: they run until they are told to end.
-func (b *runBook) run(member string) func(elect.Key) elect.Runnable {
+// run makes a member's callbacks: they run until they are asked to end.
+func (b *runLog) run(member string) func(elect.Key) elect.Runnable {
 	return func(key elect.Key) elect.Runnable {
 		return elect.Go(func(ctx context.Context, lease *elect.Lease) error {
 			b.begin(start{key, member, lease.Token(), time.Now()})
@@ -50,7 +52,7 @@ func (b *runBook) run(member string) func(elect.Key) elect.Runnable {
 	}
 }
 
-func (b *runBook) begin(s start) {
+func (b *runLog) begin(s start) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if other, runs := b.now[s.key]; runs {
@@ -67,7 +69,7 @@ func (b *runBook) begin(s start) {
 	b.wake()
 }
 
-func (b *runBook) end(key elect.Key) {
+func (b *runLog) end(key elect.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.now, key)
@@ -75,13 +77,13 @@ func (b *runBook) end(key elect.Key) {
 	b.wake()
 }
 
-func (b *runBook) fault(format string, args ...any) {
+func (b *runLog) fault(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.faults = append(b.faults, fmt.Sprintf(format, args...))
 }
 
-func (b *runBook) wake() {
+func (b *runLog) wake() {
 	select {
 	case b.changed <- struct{}{}:
 	default:
@@ -89,7 +91,7 @@ func (b *runBook) wake() {
 }
 
 // counts are the running keys of each member.
-func (b *runBook) counts() map[string]int {
+func (b *runLog) counts() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	counts := map[string]int{}
@@ -100,36 +102,36 @@ func (b *runBook) counts() map[string]int {
 }
 
 // since are the starts after the first n.
-func (b *runBook) since(n int) []start {
+func (b *runLog) since(n int) []start {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]start(nil), b.starts[n:]...)
 }
 
 // gapsSince are the times without a run, after the first n.
-func (b *runBook) gapsSince(n int) []time.Duration {
+func (b *runLog) gapsSince(n int) []time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]time.Duration(nil), b.gaps[n:]...)
 }
 
 // running waits until total keys run.
-func (b *runBook) running(ctx context.Context, limit time.Duration, total int) error {
+func (b *runLog) running(ctx context.Context, limit time.Duration, total int) error {
 	return b.await(ctx, limit, func() bool { return b.total() == total })
 }
 
-func (b *runBook) total() int {
+func (b *runLog) total() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.now)
 }
 
 // even waits until total keys run, spread evenly over so many members.
-func (b *runBook) even(ctx context.Context, limit time.Duration, total, members int) error {
+func (b *runLog) even(ctx context.Context, limit time.Duration, total, members int) error {
 	return b.await(ctx, limit, func() bool { return b.total() == total && isEven(b.counts(), total, members) })
 }
 
-func (b *runBook) await(ctx context.Context, limit time.Duration, ready func() bool) error {
+func (b *runLog) await(ctx context.Context, limit time.Duration, ready func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not reached within %v", limit))
 	defer cancel()
 	for {

@@ -1,14 +1,15 @@
 //go:build linux
 
-package crowd
+package fleet
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/history"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // ScaleOuts measures what a joining member moves, and how long until all is in balance again.
@@ -25,24 +26,28 @@ func ScaleOuts(ctx context.Context, b *lab.Lab) error {
 			if err != nil {
 				return err
 			}
-			took, gaps, exact = append(took, o.took), append(gaps, o.gaps...), exact && o.moves == s.moves && o.others == 0
-			b.Note("  "+name, "%d moves, %d of them elsewhere, %s (%s since its start)", o.moves, o.others, lab.MS(o.took), lab.MS(o.sinceStart))
+			took, gaps = append(took, o.took), append(gaps, o.gaps...)
+			exact = exact && o.moves == s.moves && o.others == 0
+			b.Note("  "+name, "%d moves, %d of them elsewhere, %s (%s since its start)", o.moves, o.others,
+				lab.MS(o.took), lab.MS(o.sinceStart))
 		}
 		longest := history.Percentile(took, 100)
-		b.Figure(name, exact && longest < s.limit, fmt.Sprintf("exactly %d moves, < %v", s.moves, s.limit), "%d rounds, longest %s = %s; gap of a key p99 %s",
+		b.Figure(name, exact && longest < s.limit, fmt.Sprintf("exactly %d moves, < %v", s.moves, s.limit),
+			"%d rounds, longest %s = %s; gap of a key p99 %s",
 			len(took), lab.MS(longest), b.Floor.Times(longest), lab.MS(history.Percentile(gaps, 99)))
 	}
 	return nil
 }
 
 type scaled struct {
-	moves, others    int           // starts since the member joined; those of them on other members
-	took, sinceStart time.Duration // until the last start, from its session's first acknowledgement and from its own start
+	moves, others int // starts since the member joined; those of them on other members
+	// Until the last start, from its session's first acknowledgement and from its own start.
+	took, sinceStart time.Duration
 	gaps             []time.Duration
 }
 
 func scaleOut(ctx context.Context, b *lab.Lab, name string, from, keys int) (scaled, error) {
-	ctx, c := newCrowd(ctx, b, lab.DefaultLease, keys)
+	ctx, c := newFleet(ctx, b, lab.DefaultLease, keys)
 	defer c.end(ctx, b.Report, name)
 	if err := c.grow(ctx, from, lab.Patience); err != nil {
 		return scaled{}, err
@@ -103,7 +108,7 @@ func ColdStart(ctx context.Context, b *lab.Lab) error {
 }
 
 func coldOnce(ctx context.Context, b *lab.Lab, name string) (time.Duration, error) {
-	ctx, c := newCrowd(ctx, b, lab.DefaultLease, coldKeys)
+	ctx, c := newFleet(ctx, b, lab.DefaultLease, coldKeys)
 	defer c.end(ctx, b.Report, name)
 	empty := time.Now()
 	members, err := c.prepare(ctx, coldMembers)
@@ -124,7 +129,8 @@ func coldOnce(ctx context.Context, b *lab.Lab, name string) (time.Duration, erro
 		}
 	}
 	evenErr := c.runs.even(ctx, lab.Patience, coldKeys, coldMembers)
-	b.Note("  "+name, "%s; opening the stores, collections and indexes before that: %s; starts: %d; %v", lab.MS(last.Sub(began)), lab.MS(began.Sub(empty)),
+	b.Note("  "+name, "%s; opening the stores, collections and indexes before that: %s; starts: %d; %v",
+		lab.MS(last.Sub(began)), lab.MS(began.Sub(empty)),
 		len(c.runs.since(0)), c.runs.counts())
 	return last.Sub(began), evenErr
 }

@@ -1,0 +1,76 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/shardctl/shardctl/bench/internal/compare"
+	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/bench/internal/peers"
+)
+
+// peersCommand measures shardctl beside other locks, prints the table, and writes it into pages.
+func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("bench peers", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	effort := effortFlags(flags)
+	var pages []string
+	flags.Func("write", "put the table between the marks of this page, too; may be repeated", func(page string) error {
+		path, err := filepath.Abs(page)
+		pages = append(pages, path)
+		return err
+	})
+	if flags.Parse(args) != nil || flags.NArg() > 0 {
+		return 2
+	}
+	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error {
+		table, err := peers.Run(ctx, l)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%s\n", table)
+		if l.Broken() && len(pages) > 0 {
+			return fmt.Errorf("not all was measured: %v left as they are", pages)
+		}
+		for _, page := range pages {
+			if err := peers.Write(page, table); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// holderCommand is one process that holds locks for peersCommand.
+func holderCommand(ctx context.Context, args []string, out, errs io.Writer) int {
+	if err := peers.Holder(ctx, args, os.Stdin, out); err != nil {
+		fmt.Fprintln(errs, "holder:", err)
+		return 1
+	}
+	return 0
+}
+
+// compareCommand measures another revision and this tree in turn.
+func compareCommand(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	effort := effortFlags(flags)
+	baseline := flags.String("baseline", "", "the revision to compare this tree with; required")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	if *baseline == "" || flags.NArg() > 0 {
+		fmt.Fprintln(errs, "bench compare: want -baseline REVISION, and no other arguments; got", flags.Args())
+		return 2
+	}
+	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error {
+		return compare.Run(ctx, l, *baseline, l.Times(5,
+			1))
+	})
+}

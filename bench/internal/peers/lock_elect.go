@@ -1,0 +1,40 @@
+//go:build linux
+
+package peers
+
+import (
+	"context"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+)
+
+// electLocks are locks of package elect, on MongoDB.
+type electLocks struct{ elector *elect.Elector }
+
+func openElect(ctx context.Context, t target) (locks, error) {
+	store, err := mongostore.Open(ctx, mongostore.Options{URI: t.uri, OperationTimeout: t.lease / 6})
+	if err != nil {
+		return nil, err
+	}
+	elector, err := elect.Start(ctx, elect.Config{
+		Store: store, LeaseDuration: t.lease,
+		Member: elect.Member{Instance: t.name},
+	})
+	return &electLocks{elector}, err
+}
+
+func (l *electLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+	began := make(chan struct{})
+	ok, err := l.elector.LockWith(ctx, elect.Key("peers/"+key), elect.LockOptions{WaitForever: true},
+		func(ctx context.Context, _ *elect.Lease) error {
+			close(began)
+			<-ctx.Done()
+			return nil
+		})
+	if err != nil || !ok {
+		return nil, err
+	}
+	<-began
+	return func(ctx context.Context) error { return l.elector.Unlock(ctx, elect.Key("peers/"+key)) }, nil
+}

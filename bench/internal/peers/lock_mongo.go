@@ -1,0 +1,87 @@
+//go:build linux
+
+package peers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// mongoPoll is how often a waiter looks. There is no custom: shardctl looks as often where its store cannot wake it.
+const mongoPoll = 250 * time.Millisecond
+
+// mongoLocks are documents {_id: key, owner, until}: taken by find-and-modify with upsert when they have run out by
+// the taker's clock (an upsert cannot ask the server's), written with majority, renewed every third of T.
+type mongoLocks struct {
+	locks  *mongo.Collection
+	target target
+}
+
+func openMongo(_ context.Context, t target) (locks, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		return nil, err
+	}
+	return &mongoLocks{client.Database(lab.DatabaseOf(t.uri)).Collection("locks"), t}, nil
+}
+
+func (l *mongoLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+	for {
+		ok, err := l.take(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			break
+		}
+		if err := lab.Pause(ctx, mongoPoll); err != nil {
+			return nil, err
+		}
+	}
+	own := bson.D{{Key: "_id", Value: key}, {Key: "owner", Value: l.target.name}}
+	stop := renewed(ctx, l.target.lease/3, func(ctx context.Context) error {
+		_, err := l.locks.UpdateOne(ctx, own, l.until("$owner"))
+		return err
+	})
+	return func(ctx context.Context) error {
+		stop()
+		res, err := l.locks.UpdateOne(ctx, own, bson.D{{Key: "$set", Value: bson.D{{
+			Key:   "until",
+			Value: time.UnixMilli(0),
+		}, {Key: "owner", Value: ""}}}})
+		if err == nil && res.MatchedCount == 0 {
+			err = fmt.Errorf("%s: not held", key)
+		}
+		return err
+	}, nil
+}
+
+// take takes a lock that is free or has run out. Of two that create one at once, one finds the other's.
+func (l *mongoLocks) take(ctx context.Context, key string) (bool, error) {
+	free := bson.D{{Key: "_id", Value: key}, {Key: "until", Value: bson.D{{Key: "$lt", Value: time.Now()}}}}
+	err := l.locks.FindOneAndUpdate(ctx, free, l.until(bson.D{{Key: "$literal", Value: l.target.name}}),
+		options.FindOneAndUpdate().SetUpsert(true)).Err()
+	switch {
+	case mongo.IsDuplicateKeyError(err):
+		return false, nil
+	case err == mongo.ErrNoDocuments: //nolint:errorlint // as the driver returns it: there was none before
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// until is an update to T from now by the server's clock.
+func (l *mongoLocks) until(owner any) mongo.Pipeline {
+	return mongo.Pipeline{{{Key: "$set", Value: bson.D{
+		{Key: "owner", Value: owner},
+		{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", l.target.lease.Milliseconds()}}}},
+	}}}}
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package peers
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// row is a line of the table: what it is, and what it says of a system. base is the system that others are compared
+// with.
+type row struct {
+	title string
+	cell  func(c, base *column) string
+}
+
+const none = "–"
+
+func rows() []row {
+	return []row{
+		{"acquire and release, uncontended: p50 / p99", func(c, _ *column) string { return spread(c.took, 99) }},
+		{"– p50 as a ratio", func(c, base *column) string { return ratio(c.took, base.took) }},
+		{"hand-over gap: p50 / p99", func(c, _ *column) string { return spread(c.gaps, 99) }},
+		{"– p50 as a ratio", func(c, base *column) string { return ratio(c.gaps, base.gaps) }},
+		{fmt.Sprintf("fail-over after kill -9, T = %.0f s: p50 / longest", crashLease.Seconds()), func(c,
+			_ *column,
+		) string {
+			return spread(c.failovers, 100)
+		}},
+		{"– p50 as a ratio", func(c, base *column) string { return ratio(c.failovers, base.failovers) }},
+		{"– by design", func(c, _ *column) string { return c.bound(crashLease) }},
+		{fmt.Sprintf("idle, %d locks on %d holders, T = %.0f s: writes / reads a second", idleLocks, idleHolders,
+			lease.Seconds()), idleCell},
+		{"– writes as a ratio", func(c, base *column) string {
+			if c.cost == nil || base.cost == nil || base.cost.writes == 0 {
+				return none
+			}
+			return fmt.Sprintf("%.2g", c.cost.writes/base.cost.writes)
+		}},
+		{"waiters and renewals", func(c, _ *column) string { return c.poll }},
+		{"server", func(c, _ *column) string { return c.server }},
+	}
+}
+
+func idleCell(c, _ *column) string {
+	if c.cost == nil {
+		return none
+	}
+	return fmt.Sprintf("%.1f / %.1f", c.cost.writes, c.cost.reads)
+}
+
+// table is what was measured, in Markdown. The first column is the base of ratios.
+func table(columns []*column) string {
+	var b strings.Builder
+	fmt.Fprintf(&b,
+		"Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes. A gap counts from the call that releases to\n"+
+			"the return of the call that acquires; for `shardctl run`, from the last stamp of one command to the first of\n"+
+			"the next. n = %s.\n\n",
+		time.Now().Format("January 2006"), runtime.NumCPU(), lab.Load(), runtime.Version(), sizes(columns))
+	b.WriteString("| |")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %s |", c.name())
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", len(columns)+1) + "\n")
+	for _, r := range rows() {
+		fmt.Fprintf(&b, "| %s |", r.title)
+		for _, c := range columns {
+			fmt.Fprintf(&b, " %s |", r.cell(c, columns[0]))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// sizes are the numbers of hand-overs and fail-overs of each column.
+func sizes(columns []*column) string {
+	gaps, failovers := make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		gaps[i], failovers[i] = fmt.Sprint(len(c.gaps)), fmt.Sprint(len(c.failovers))
+	}
+	return strings.Join(gaps, ", ") + " hand-overs and " + strings.Join(failovers, ", ") + " fail-overs, by column"
+}
+
+func spread(all []time.Duration, high int) string {
+	if len(all) == 0 {
+		return none
+	}
+	return fmt.Sprintf("%s / %s", lab.MS(history.Percentile(all, 50)), lab.MS(history.Percentile(all, float64(high))))
+}
+
+func ratio(all, base []time.Duration) string {
+	if len(all) == 0 || len(base) == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.2g", float64(history.Percentile(all, 50))/float64(history.Percentile(base, 50)))
+}
+
+// Marks are the lines between which a page has the table.
+const (
+	beginMark = "<!-- bench-peers: begin -->\n"
+	endMark   = "<!-- bench-peers: end -->"
+)
+
+// Write puts the table between the marks of a page.
+func Write(page, table string) error {
+	data, err := os.ReadFile(page) //nolint:gosec // named by who runs it
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(data), beginMark)
+	_, after, ends := strings.Cut(rest, endMark)
+	if !begins || !ends {
+		return fmt.Errorf("%s: no lines %q and %q", page, strings.TrimSpace(beginMark), endMark)
+	}
+	data = []byte(before + beginMark + table + endMark + after)
+	return os.WriteFile(page, data, 0o644) //nolint:gosec // a page of the documentation
+}
