@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// The owner of a deleted lock may notice while its lease is not valid, and nothing can be claimed. It must not forget: the others take it
-// for the owner, and it lives.
+// The owner of a deleted lock may notice while its lease is not valid, and nothing can be claimed. It must not
+// forget: the others take it for the owner, and it lives.
 func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -24,7 +24,7 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 		const (
 			cut    = iota // nothing gets through
 			well          // until the lock is read that was refused
-			deaf          // neither that nor beats get through
+			deaf          // neither that nor heartbeats get through
 			reads         // that does
 			healed        // all does
 		)

@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A lock that is written over to another live session is run by one at a time all the same: the new owner did not ask for it, and waits until
-// the old one has noticed.
+// A lock that is written over to another live session is run by one at a time all the same: the new owner did not
+// ask for it, and waits until the old one has noticed.
 func TestLockGivenToAnotherByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// calls runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the node's store.
+// calls runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the
+// node's store.
 type calls struct {
 	*core
 	ctx  context.Context // of everything that runs asynchronously

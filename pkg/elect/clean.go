@@ -62,7 +62,8 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 	return removed, nil
 }
 
-// noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it dead manually.
+// noteDeath gives a dead session the time of its death when it has none, or none that can be: somebody wrote it
+// dead manually.
 func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
 	if err := c.box.ask(ctx, func() { s.WriterID = id() }); err != nil {

@@ -12,16 +12,17 @@
 //
 // Make an [Elector] with [Start], and call [Elector.Lock] with the work as a function. The function's context ends,
 // with a cause, when the key is to be released: [ErrReleased], [ErrLeaseLost] or [ErrMaxHold]. By returning it says
-// that nothing of the work is left; only then is the key released. [Elector.LockWith] can wait, re-enter and limit the
-// time of holding. [Elector.Cluster] is the door for balancers and status pages: many keys, spread over many processes.
+// that nothing of the work is left; only then is the key released. [Elector.LockWith] can wait, re-enter and limit
+// the time of holding. [Elector.Cluster] is the door for balancers and status pages: many keys, spread over many
+// processes.
 //
 // Every start has a fencing token, [Lease.Token]. Tokens of a key rise for ever. Give the token to whatever the work
 // changes, and let that refuse a token smaller than the largest it has seen: the examples show one.
 //
 // # A session
 //
-// A process is in the cluster by one session: a document with a heartbeat, renewed every tenth of the lease duration T,
-// whatever the number of keys.
+// A process is in the cluster by one session: a document with a heartbeat, renewed every tenth of the lease
+// duration T, whatever the number of keys.
 //
 //	           created           draining, nothing runs
 //	Opening ────────────▶ Open ─────────────────────────▶ Ending ────────▶ Ended
@@ -30,10 +31,10 @@
 //	         another       ▼        nothing runs any more    │                ▼ session
 //	                      Lost ──────────────────────────────┘             Opening
 //
-// All deadlines count from the moment at which the last acknowledged heartbeat was SENT. Without another one tasks are
-// cancelled at 0.75 T, killed at 0.8 T, and at 0.9 T nothing of them is left. It takes the local clock alone to find
-// that out. Others mark a session dead that has shown them no new heartbeat for T; only a document that says dead frees
-// keys.
+// All deadlines count from the moment at which the last acknowledged heartbeat was SENT. Without another one tasks
+// are cancelled at 0.75 T, killed at 0.8 T, and at 0.9 T nothing of them is left. It takes the local clock alone to
+// find that out. Others mark a session dead that has shown them no new heartbeat for T; only a document that says
+// dead frees keys.
 //
 // # A key
 //
@@ -48,9 +49,9 @@
 //	 │        acknowledged                  │
 //	 └──────────────────────────────────────┘
 //
-// A key is lost when its session was ended, or its lock names another. It is stopped by force and forgotten, and nothing
-// more is written for it. Package protocol holds both machines as pure values, and the argument why two processes never
-// run one key at a time.
+// A key is lost when its session was ended, or its lock names another. It is stopped by force and forgotten, and
+// nothing more is written for it. Package protocol holds both machines as pure values, and the argument why two
+// processes never run one key at a time.
 //
 // # What is not guaranteed
 //
@@ -70,19 +71,19 @@
 //
 // # When things fail
 //
-// A write that was not answered may have happened. It is repeated, as the very same write, until the store says how it
-// ended; nothing is believed before. A store that is down costs nothing but time: heartbeats are tried again every T/40,
-// and runs are cancelled at 0.75 T. Once a heartbeat is acknowledged, keys taken through the Cluster are claimed again,
-// under new tokens; those taken by [Elector.Lock] are released. While the own reads or heartbeats fail no session is
-// judged, and afterwards all ages start again: an outage of the store is not taken for the death of all others. A run
-// that panics ends with an error, and its key is released.
+// A write that was not answered may have happened. It is repeated, as the very same write, until the store says how
+// it ended; nothing is believed before. A store that is down costs nothing but time: heartbeats are tried again
+// every T/40, and runs are cancelled at 0.75 T. Once a heartbeat is acknowledged, keys taken through the Cluster
+// are claimed again, under new tokens; those taken by [Elector.Lock] are released. While the own reads or
+// heartbeats fail no session is judged, and afterwards all ages start again: an outage of the store is not taken
+// for the death of all others. A run that panics ends with an error, and its key is released.
 //
 // At the end, [Elector.Run] releases all keys and marks the session dead. When the store does not answer for T and
 // nothing runs any more it returns an error that wraps [ErrUnavailable]; others free the keys within T.
 //
 // # Concurrency
 //
-// All methods of Elector and Lease may be called concurrently. One goroutine takes all decisions and never waits for the
-// store. Hooks, Guard and the functions given to the Cluster are called by it and must not block. Runs have goroutines
-// of their own. When Run has returned nothing is left of any of them.
+// All methods of Elector and Lease may be called concurrently. One goroutine takes all decisions and never waits
+// for the store. Hooks, Guard and the functions given to the Cluster are called by it and must not block. Runs have
+// goroutines of their own. When Run has returned nothing is left of any of them.
 package elect

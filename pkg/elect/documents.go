@@ -11,7 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at most op.
+// documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at
+// most op.
 type documents struct {
 	store     store.Store
 	op        time.Duration

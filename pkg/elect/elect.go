@@ -8,38 +8,40 @@ import (
 )
 
 // RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the
-// key is to be given up; the lock is released when RunFunc has returned, and never before. By returning it says that
+// key is to be released; the lock is released when RunFunc has returned, and never before. By returning it says that
 // nothing of the work is left.
 type RunFunc func(ctx context.Context, lease *Lease) error
 
-// Runnable is a run that is told when it begins and when it has to end, so that it needs no goroutine while it waits. Its key is
-// released once it has ended, and never before. [Go] makes one of a RunFunc.
+// Runnable is a run that is informed when it begins and when it has to end, so that it needs no goroutine while it
+// waits. Its key is released once it has ended, and never before. [Go] makes one of a RunFunc.
 //
-// Start and Stop are called by what renews the lease: they return at once, and call no method that waits for the elector
-// ([Lease.Advance], [Elector.Unlock] and the like).
+// Start and Stop are called by what renews the lease: they return at once, and call no method that waits for the
+// elector ([Lease.Advance], [Elector.Unlock] and the like).
 type Runnable interface {
-	// Start begins the run under the lease. The run calls ended once, from any goroutine, when nothing of it is left. After that it
-	// may be started again, under the lease of another claim.
+	// Start begins the run under the lease. The run calls ended once, from any goroutine, when nothing of it is
+	// left. After that it may be started again, under the lease of another claim.
 	Start(lease *Lease, ended func(error))
-	// Stop asks the run to end. The cause is ErrReleased when the key is to be given up, or ErrLeaseLost. It may be called again, also
-	// concurrently, when the lease is lost after a release was asked for, and it may come when the run has just ended.
+	// Stop asks the run to end. The cause is ErrReleased when the key is to be released, or ErrLeaseLost. It may be
+	// called again, also concurrently, when the lease is lost after a release was asked for, and it may come when
+	// the run has just ended.
 	Stop(cause error)
 }
 
 // Elect is a lock per key with one owner in the cluster. All methods may be called concurrently.
 type Elect interface {
-	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has started
-	// (true), or when the key is held by another (false). The error says why it could not be tried or told.
+	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has
+	// started (true), or when the key is held by another (false). The error says why it could not be tried or told.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
-	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held here, ErrInsideRun
-	// from inside the key's own run, ErrLeaseLost when the lock was lost before its release was acknowledged.
+	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held
+	// here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its release was
+	// acknowledged.
 	Unlock(ctx context.Context, key Key) error
 	// HoldingKeys lists the keys whose run goes on here, in order.
 	HoldingKeys() []Key
 	// LockedKeys lists the keys that anybody in the cluster owns, in order.
 	LockedKeys(ctx context.Context) ([]Key, error)
-	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. ErrNotRunning before Run; ErrInsideRun
-	// from inside a run; store.ErrUnavailable when the store did not acknowledge.
+	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. ErrNotRunning
+	// before Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not acknowledge.
 	Close(ctx context.Context) error
 }
 
@@ -60,8 +62,8 @@ type LockOptions struct {
 	Message string
 	// AnyCap lets the key pass the caps.
 	AnyCap bool
-	// Seen is the view by which [Cluster]'s Claim was decided: a key whose lock has changed since is left out, since what changed
-	// may speak against it. Nil: the keys are claimed as they are now.
+	// Seen is the view by which [Cluster]'s Claim was decided: a key whose lock has changed since is left out,
+	// since what changed may speak against it. Nil: the keys are claimed as they are now.
 	Seen *cluster.View
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.

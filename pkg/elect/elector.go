@@ -37,8 +37,8 @@ func Start(ctx context.Context, cfg Config) (*Elector, error) {
 	return e, e.Start(ctx)
 }
 
-// Start starts the loop and returns: from now on all other methods are served. When ctx ends it releases every key, in order, and ends the
-// session; [Elector.Wait] returns then. It may be called once.
+// Start starts the loop and returns: from now on all other methods are served. When ctx ends it releases every key,
+// in order, and ends the session; [Elector.Wait] returns then. It may be called once.
 func (e *Elector) Start(ctx context.Context) error {
 	if !e.box.started.CompareAndSwap(false, true) {
 		return errors.New("elect: started before")
@@ -50,12 +50,13 @@ func (e *Elector) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wait waits until the elector has ended. It returns nil after Close or the end of the context that it was started with; the context of
-// the work under way is cancelled with cause ErrReleased then. When the store does not answer for the length of the lease, and nothing
-// runs any more, it returns an error that wraps [store.ErrUnavailable]: others free the keys. ErrNotRunning before Start.
+// Wait waits until the elector has ended. It returns nil after Close or the end of the context that it was started
+// with; the context of the work under way is cancelled with cause ErrReleased then. When the store does not answer
+// for the length of the lease, and nothing runs any more, it returns an error that wraps [store.ErrUnavailable]:
+// others free the keys. ErrNotRunning before Start.
 //
-// Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a limit ends
-// the process.
+// Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a
+// limit ends the process.
 func (e *Elector) Wait() error {
 	if !e.box.started.Load() {
 		return ErrNotRunning

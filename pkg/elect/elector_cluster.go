@@ -11,8 +11,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Cluster is what a balancer and a status need of an elector, beside the locks. All methods may be called concurrently. Those that
-// return an error return ErrNotRunning before Start, and ErrClosed once the elector has ended.
+// Cluster is what a balancer and a status need of an elector, beside the locks. All methods may be called
+// concurrently. Those that return an error return ErrNotRunning before Start, and ErrClosed once the elector has
+// ended.
 type Cluster interface {
 	// View is the newest snapshot. It is cheap: the snapshot is shared, and nothing changes it.
 	View() *cluster.View
@@ -27,22 +28,23 @@ type Cluster interface {
 
 	// Track sets the groups whose locks the View shows. Others can be locked all the same.
 	Track(ctx context.Context, groups ...string) error
-	// SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are. New caps hold
-	// at once; keys above them are not released here.
+	// SetMember changes what this instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they
+	// are. New caps hold at once; keys above them are not released here.
 	SetMember(ctx context.Context, m Member) error
-	// Drain says draining in the session's document, and takes no new keys: others then leave this instance out when they spread
-	// keys. What is held stays held until it is released, one by one or by Close. The View says Draining once the document does, or
-	// after T/40 when the store does not answer.
+	// Drain says draining in the session's document, and takes no new keys: others then leave this instance out
+	// when they spread keys. What is held stays held until it is released, one by one or by Close. The View says
+	// Draining once the document does, or after T/40 when the store does not answer.
 	Drain(ctx context.Context) error
 
-	// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not wait: how it went shows
-	// in the View. Keys that are held already, or may not be claimed, are left out.
+	// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not
+	// wait: how it went shows in the View. Keys that are held already, or may not be claimed, are left out.
 	Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error
-	// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a call of Claim: the
-	// giver waits, and every step on the way counts. run makes the work of a key; it is called in the elector's loop, must not block,
-	// and returns nil for a key that this instance does not know.
+	// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a
+	// call of Claim: the giver waits, and every step on the way counts. run makes the work of a key; it is called
+	// in the elector's loop, must not block, and returns nil for a key that this instance does not know.
 	TakeReserved(ctx context.Context, run func(Key) Runnable) error
-	// Release asks for the release of keys. It does not wait. A key that is being released already keeps its first reservation.
+	// Release asks for the release of keys. It does not wait. A key that is being released already keeps its first
+	// reservation.
 	Release(ctx context.Context, keys ...cluster.HandOver) error
 	// Decline clears reservations that this instance cannot take, so that others need not wait.
 	Decline(ctx context.Context, keys ...Key) error

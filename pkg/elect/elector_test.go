@@ -228,7 +228,7 @@ func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 		}
 		time.Sleep(2 * lease)
 		a.heal()
-		// Nobody else was there to mark it dead: the same session goes on, the key under a new token.
+		// No one else was there to mark it dead: the same session goes on, the key under a new token.
 		took = eventually(t, lease, "running again", func() bool { return rec.owner("g/k") == "a" })
 		if took > 2*time.Second {
 			t.Errorf("running again %v after the store was back", took)

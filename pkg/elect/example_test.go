@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// sink is what the work changes: it refuses whoever comes with a smaller token than it has seen.
+// sink is what the work changes: it refuses anyone who comes with a smaller token than it has seen.
 type sink struct {
 	mu     sync.Mutex
 	newest int64
@@ -53,7 +53,8 @@ func ExampleStart() {
 	e, err := elect.Start(ctx, elect.Config{
 		Store:  db,
 		Member: elect.Member{Instance: "pod-1"},
-		// By default the process EXITS when a run ignores its context until the lease is over. Whoever wants something else says so here.
+		// By default the process EXITS when a run ignores its context until the lease is over. Anyone who wants
+		// something else says so here.
 		OnStuck: func(keys []elect.Key) { fmt.Println("stuck:", keys) },
 	})
 	if err != nil {
@@ -62,7 +63,7 @@ func ExampleStart() {
 	}
 
 	ok, err := e.Lock(ctx, "jobs/report", func(ctx context.Context, _ *elect.Lease) error {
-		<-ctx.Done() // work until the key is to be given up; then leave nothing of the work behind
+		<-ctx.Done() // work until the key is to be released; then leave nothing of the work behind
 		return nil
 	})
 	fmt.Println(ok, err, e.HoldingKeys())
@@ -74,7 +75,7 @@ func ExampleStart() {
 	// <nil>
 }
 
-// An old holder that was paused, machine and all, may wake and write once more. The token tells.
+// An old holder that was paused, machine and all, may wake and write once more. The token says.
 func ExampleElector_Lock() {
 	db, target := memstore.New(), &sink{}
 	first, stopFirst := startExample(db, "first")

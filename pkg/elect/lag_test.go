@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// off is a client of a store that is told another time than the others.
+// off is a client of a store that is informed another time than the others.
 type off struct {
 	store.Store
 	by *atomic.Int64 // ms
@@ -31,8 +31,8 @@ func (o off) List(ctx context.Context, kind store.Kind, q store.Query) (store.Re
 	return res, err
 }
 
-// Revisions follow clocks, and what has changed lately is a range of them. Whatever the clock of one replica shows, and however it
-// jumps, it and the others see what the others do.
+// Revisions follow clocks, and what has changed lately is a range of them. Whatever the clock of one replica shows,
+// and however it jumps, it and the others see what the others do.
 func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 	for _, test := range []struct{ first, then time.Duration }{
 		{2 * time.Hour, 2 * time.Hour},

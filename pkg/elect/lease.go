@@ -78,8 +78,9 @@ func (l *Lease) Status() TaskStatus {
 	return l.status
 }
 
-// Report notes a new status in the lock: soon, and at most the newest one. The release of the key carries the newest that was reported
-// before the run ended, in the same write. It does not wait. A status with a text beyond MaxText is left out, and logged.
+// Report notes a new status in the lock: soon, and at most the newest one. The release of the key carries the
+// newest that was reported before the run ended, in the same write. It does not wait. A status with a text beyond
+// MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
 		l.c.log.Error(err, "A status is not noted", "key", l.key)
@@ -90,7 +91,8 @@ func (l *Lease) Report(status TaskStatus) {
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
-// after the first does so before it runs anything. Errors: ErrLeaseLost, ErrReleased, ErrTooLarge, or the context's cause.
+// after the first does so before it runs anything. Errors: ErrLeaseLost, ErrReleased, ErrTooLarge, or the context's
+// cause.
 func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 	if err := status.Validate(); err != nil {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)

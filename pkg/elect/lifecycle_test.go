@@ -61,7 +61,7 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 	}
 }
 
-// Who was told to drain takes no keys in a new session either.
+// Who was informed to drain takes no keys in a new session either.
 func TestDrainOutlivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -87,7 +87,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 	})
 }
 
-// What is released last is told as well, though the session ends a moment later.
+// What is released last is informed as well, though the session ends a moment later.
 func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)

@@ -19,9 +19,10 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 	return e.LockWith(ctx, key, LockOptions{}, run)
 }
 
-// LockWith is Lock with options. When the wait is over it returns false, with the reason if there was one beside another's holding the key
-// (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a release where the store can tell, and look again with
-// growing pauses (50 ms to 1 s, with jitter) where it cannot. There is no order among waiters.
+// LockWith is Lock with options. When the wait is over it returns false, with the reason if there was one beside
+// another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a
+// release where the store can tell, and look again with growing pauses (50 ms to 1 s, with jitter) where it cannot.
+// There is no order among waiters.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {
 		return false, fmt.Errorf("lock %.80q: %w", key, err)
@@ -222,7 +223,7 @@ func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
 	return sortKeys(keys), nil
 }
 
-// Holder says who holds a key. ok is false when nobody does.
+// Holder says who holds a key. ok is false when no one does.
 func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
 	lock, err := e.readLock(ctx, key)
 	if err != nil || lock.Session == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// loop drives a node: it is the only select, with the timers, and calls, runs and the publisher do what the node wants done. Everything but
-// core and calls is touched by the loop's goroutine only.
+// loop drives a node: it is the only select, with the timers, and calls, runs and the publisher do what the node
+// wants done. Everything but core and calls is touched by the loop's goroutine only.
 type loop struct {
 	*core
 	*node.Node
@@ -64,7 +64,8 @@ func (l *loop) loop(ctx context.Context) error {
 	for {
 		select {
 		case do := <-l.box.inbox:
-			// Effects are carried before the next event: a caller must not find a key running whose run has not been started.
+			// Effects are carried before the next event: a caller must not find a key running whose run has not
+			// been started.
 			do()
 			l.Settle()
 			l.box.drain(l.Settle)

@@ -37,7 +37,8 @@ func (b *mailbox) postSoon(do func()) {
 	}
 }
 
-// ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the loop has ended.
+// ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the
+// loop has ended.
 func (b *mailbox) ask(ctx context.Context, do func()) error {
 	if !b.started.Load() {
 		return ErrNotRunning
@@ -74,7 +75,8 @@ func (b *mailbox) ask(ctx context.Context, do func()) error {
 	}
 }
 
-// drain runs what else has come in, each followed by then, but not without end: however busy the callers are, deadlines are looked at.
+// drain runs what else has come in, each followed by then, but not without end: however busy the callers are,
+// deadlines are looked at.
 func (b *mailbox) drain(then func()) {
 	for range cap(b.inbox) {
 		select {

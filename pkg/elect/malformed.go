@@ -11,7 +11,8 @@ import (
 // maxMalformed bounds the memory of what was logged.
 const maxMalformed = 1000
 
-// malformed logs documents that cannot be read whole, each once for each time it was edited. It may be used concurrently.
+// malformed logs documents that cannot be read whole, each once for each time it was edited. It may be used
+// concurrently.
 type malformed struct {
 	mu     sync.Mutex
 	logged map[docAt]bool

@@ -12,10 +12,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of
-// the session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may still
-// work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was never created:
-// then it is created as dead, so that a creation still under way cannot land.
+// MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
+// session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may
+// still work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was
+// never created: then it is created as dead, so that a creation still under way cannot land.
 func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {
 	writer := uuid.NewString()
 	for seq := int64(1); ; seq++ {

@@ -9,16 +9,18 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// Predecessor is a session of a process before this one, of which it is certain that nothing is left: a container that is started
-// again knows it of the processes that ran in it before, since all of them ended with its first one. A name proves nothing.
+// Predecessor is a session of a process before this one, of which it is certain that nothing is left: a container
+// that is started again knows it of the processes that ran in it before, since all of them ended with its first
+// one. A name proves nothing.
 type Predecessor struct {
 	Session string
-	// Remote are the keys that remote endpoints may still work on, and for how long, counted from the moment others hear that the
-	// session is dead.
+	// Remote are the keys that remote endpoints may still work on, and for how long, counted from the moment others
+	// hear that the session is dead.
 	Remote map[Key]time.Duration
 }
 
-// predecessors are those of the configuration whose remote leases a document can hold. The others are left to the lease, as any other is.
+// predecessors are those of the configuration whose remote leases a document can hold. The others are left to the
+// lease, as any other is.
 func predecessors(of []Predecessor, log logr.Logger) []liveness.Predecessor {
 	var all []liveness.Predecessor
 	for _, p := range of {

@@ -50,7 +50,7 @@ func startContainer(t *testing.T, db *memstore.Store, rec *recorder, told *ledge
 	return c
 }
 
-// ledger is a guard that notes which sessions were told to be over.
+// ledger is a guard that notes which sessions were informed to be over.
 type ledger struct {
 	mu   sync.Mutex
 	over []string
@@ -79,7 +79,8 @@ func sessionOf(v *cluster.View, id string) (cluster.Session, bool) {
 	return v.Sessions[i], true
 }
 
-// A container that is started again takes its keys back at once, and nobody sees its predecessor dead without seeing it.
+// A container that is started again takes its keys back at once, and no one sees its predecessor dead without
+// seeing it.
 func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
 	t.Run("watching", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testPredecessor(t, nil) }) })
 	t.Run("polling", func(t *testing.T) {
@@ -136,7 +137,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 		return l.Reason == record.ReasonRestarted && strings.Contains(l.Message, "its container ended")
 	})
 
-	// A far side may still work on the other key.
+	// A HTTP endpoint may still work on the other key.
 	for rec.owner("g/far") == "" {
 		second.claim(t, "g/far", second.run)
 		time.Sleep(10 * time.Millisecond)

@@ -43,7 +43,7 @@ func deleteLock(t *testing.T, db *memstore.Store, key elect.Key) {
 	}
 }
 
-// Nothing tells the others that a lock was deleted: they would wait for its owner for ever.
+// Nothing says the others that a lock was deleted: they would wait for its owner for ever.
 func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -90,7 +90,8 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 	})
 }
 
-// While answers are lost a replica is seldom without a claim under way. It must find out all the same what was done by hand.
+// While answers are lost a replica is seldom without a claim under way. It must find out all the same what was done
+// manually.
 func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -150,7 +151,8 @@ func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 	})
 }
 
-// Whoever starts after a session was deleted has never seen how long its lease is, and must not take its keys by its own, shorter one.
+// Anyone who starts after a session was deleted has never seen how long its lease is, and must not take its keys by
+// its own, shorter one.
 func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long = 4 * lease
@@ -270,7 +272,8 @@ func TestMemberIsMended(t *testing.T) {
 	})
 }
 
-// One slow reading, or one that was begun before the process was frozen, must not keep a replica from reading for three times as long.
+// One slow reading, or one that was begun before the process was frozen, must not keep a replica from reading for
+// three times as long.
 func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -296,8 +299,8 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	})
 }
 
-// A lock deleted while nobody owned it is no change that anybody is told of. One replica may think that another owns it, which thinks
-// that it is for the first to claim.
+// A lock deleted while no one owned it is no change that anybody is informed of. One replica may think that another
+// owns it, which thinks that it is for the first to claim.
 func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)

@@ -82,7 +82,7 @@ func TestTokenRisesOverADeletedLockByTheHighWaterMark(t *testing.T) {
 	})
 }
 
-// A process whose wall clock is ahead must not write before the store has told its time.
+// A process whose wall clock is ahead must not write before the store has reported its time.
 func TestNothingIsWrittenBeforeTheStoreHasToldItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-2 * time.Hour) }))
@@ -111,7 +111,8 @@ func TestNothingIsWrittenBeforeTheStoreHasToldItsTime(t *testing.T) {
 	})
 }
 
-// The creation of a session is sent once: with its answer lost it is read, and where it is not there another name is taken.
+// The creation of a session is sent once: with its answer lost it is read, and where it is not there another name
+// is taken.
 func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
@@ -143,7 +144,7 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 	})
 }
 
-// An operator is told when the store shows the own session below what it had acknowledged.
+// An operator is informed when the store shows the own session below what it had acknowledged.
 func TestStoreThatForgotIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()

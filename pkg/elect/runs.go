@@ -12,7 +12,8 @@ import (
 
 var _ node.Runs = (*runs)(nil)
 
-// runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop touches them.
+// runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop
+// touches them.
 type runs struct {
 	c        *calls
 	node     *node.Node // set once there is one
@@ -112,7 +113,7 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 		return
 	}
 	l := r.lease
-	l.lost.Store(true) // nobody who kept it may take it for valid when another has the key
+	l.lost.Store(true) // no one who kept it may take it for valid when another has the key
 	rs.node.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
 }
 
@@ -208,8 +209,8 @@ func (rs *runs) Reserved(lock record.Lock) {
 	rs.reserved(lock)
 }
 
-// whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started: nil, another
-// has it, only where the store said so.
+// whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started:
+// nil, another has it, only where the store said so.
 func whyFreed(refused, sessionLost, leaving bool) error {
 	switch {
 	case sessionLost:
@@ -230,8 +231,8 @@ func (r *run) answer(ok bool, err error) {
 	}
 }
 
-// abandon releases a claim that nobody waits for any more. One that has been sent is still seen through: its answer decides
-// whether there is something to release.
+// abandon releases a claim that no one waits for any more. One that has been sent is still seen through: its answer
+// decides whether there is something to release.
 func (rs *runs) abandon(key Key, started chan<- lockResult) {
 	r := rs.get(key)
 	if r == nil || r.started != started {

@@ -68,9 +68,9 @@ func (s *sim) advanced(n *simNode, l *elect.Lease) {
 	}
 }
 
-// rises checks a new token. No two starts ever share one. That each is larger than all before it can be asked only where no hand ended a
-// live session, and no replica was frozen between a claim and its start: its last claim may start late, under the smaller token that a
-// sink then refuses.
+// rises checks a new token. No two starts ever share one. That each is larger than all before it can be asked only
+// where no hand ended a live session, and no replica was frozen between a claim and its start: its last claim may
+// start late, under the smaller token that a sink then refuses.
 func (s *sim) rises(n *simNode, key elect.Key, token int64) {
 	late := time.Since(s.touched[key]) <= afterHands || n.icy()
 	if token == s.tokens[key] || token < s.tokens[key] && !late {
@@ -184,7 +184,7 @@ func (s *sim) left() {
 		if d.Session == "" {
 			continue
 		}
-		// Nobody wanted it after its owner's death; whoever does must be free to take it.
+		// No one wanted it after its owner's death; anyone who does must be free to take it.
 		session, err := s.store.Read(s.t.Context(), store.KindSession, d.Session)
 		if err != nil || len(session.Docs) > 0 && session.Docs[0].State != string(record.Dead) {
 			s.fail("a lock names a live session when everybody has left", "%s: %v: %v", d.ID, session.Docs, err)

@@ -41,9 +41,9 @@ type capSince struct {
 	since time.Time
 }
 
-// frozen waits until the node is not frozen. Goroutines cannot be stopped from outside: they stand still where they next look at the
-// clock, speak to the store or have something to say of a task. The elector's loop and the balancer's do nothing without a look at
-// the clock.
+// frozen waits until the node is not frozen. Goroutines cannot be stopped from outside: they stand still where they
+// next look at the clock, speak to the store or have something to say of a task. The elector's loop and the
+// balancer's do nothing without a look at the clock.
 func (n *simNode) frozen() {
 	for {
 		n.mu.Lock()
@@ -98,11 +98,12 @@ func (n *simNode) wasIcy(limit time.Duration) bool {
 // thawLimit is how long old runs may live once a frozen replica wakes.
 const thawLimit = 250 * time.Millisecond
 
-// slowest is how long a run takes to end at most. One that was told of its end late, by a replica that was frozen, may meet the hard deadline.
+// slowest is how long a run takes to end at most. One that was informed of its end late, by a replica that was
+// frozen, may meet the hard deadline.
 const slowest = lease / 10
 
-// die is the end of the process: nothing of it reaches the store any more, and its tasks are gone. What is left of its goroutines
-// has nobody to speak to.
+// die is the end of the process: nothing of it reaches the store any more, and its tasks are gone. What is left of
+// its goroutines has no one to speak to.
 func (n *simNode) die() bool {
 	n.mu.Lock()
 	if n.gone {
@@ -136,7 +137,7 @@ func (n *simNode) random(below int) int {
 	return n.rng.IntN(below)
 }
 
-// allow notes another cap. Those before count for a while yet: keys above the new one must first be given up.
+// allow notes another cap. Those before count for a while yet: keys above the new one must first be released.
 func (n *simNode) allow(limit int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

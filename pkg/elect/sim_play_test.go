@@ -63,9 +63,9 @@ func (s *sim) heal() {
 	}
 }
 
-// simulation is a property for rapid: no script makes anything go wrong. What goes wrong depends a little on the order in which
-// goroutines run, so once a script has failed it, and each shorter one, is tried several times, for the same thing to go wrong:
-// rapid gives up on a failure that comes back in other words.
+// simulation is a property for rapid: no script makes anything go wrong. What goes wrong depends a little on the
+// order in which goroutines run, so once a script has failed it, and each shorter one, is tried several times, for
+// the same thing to go wrong: rapid releases on a failure that comes back in other words.
 func simulation(t *testing.T, hands, broken bool, failed func(script, *sim)) func(*rapid.T) {
 	t.Helper()
 	tries, same := 1, ""
@@ -100,7 +100,8 @@ func TestSimulationOfFaults(t *testing.T) { simulate(t, false) }
 
 func TestSimulationOfFaultsAndHands(t *testing.T) { simulate(t, true) }
 
-// simulate plays many scripts. Should one fail that rapid cannot make fail again, its story is told all the same.
+// simulate plays many scripts. Should one fail that rapid cannot make fail again, its scenario is informed all the
+// same.
 func simulate(t *testing.T, hands bool) {
 	t.Helper()
 	setFlag(t, "rapid.checks", simRuns())
@@ -113,8 +114,8 @@ func simulate(t *testing.T, hands bool) {
 	rapid.Check(t, simulation(t, hands, false, func(c script, s *sim) { last = c.String() + "\n" + strings.Join(s.trace, "\n") }))
 }
 
-// TestSimulationCanFail lets the simulation run on a store that ignores revisions. It must object, and rapid must find a script of
-// a few steps that shows why.
+// TestSimulationCanFail lets the simulation run on a store that ignores revisions. It must object, and rapid must
+// find a script of a few steps that shows why.
 func TestSimulationCanFail(t *testing.T) {
 	setFlag(t, "rapid.checks", "200")
 	setFlag(t, "rapid.nofailfile", "true")

@@ -18,9 +18,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// The simulation runs several electors, each under a balancer's loop, on one store, lets a script of faults befall them, and
-// asks: never two runs of one key at once; tokens that strictly rise; no cap exceeded; and, once the faults have ended, every
-// key running again within a bound. Scripts are drawn by rapid: one that fails is made as short as it can be.
+// The simulation runs several electors, each under a balancer's loop, on one store, lets a script of faults befall
+// them, and asks: never two runs of one key at once; tokens that strictly rise; no cap exceeded; and, once the
+// faults have ended, every key running again within a bound. Scripts are drawn by rapid: one that fails is made as
+// short as it can be.
 
 const (
 	simNodes = 4
@@ -45,7 +46,7 @@ type sim struct {
 	mu      sync.Mutex
 	active  map[elect.Key]map[*simNode]int64 // who runs it, and under which token
 	tokens  map[elect.Key]int64
-	touched map[elect.Key]time.Time // by hand: two runs are not held against anybody for a while, longer where answers are lost
+	touched map[elect.Key]time.Time // manually: two runs are not held against anybody for a while, longer where answers are lost
 	starts  int
 	trace   []string
 	wrong   []string // what must not be, in words that are the same in every run
@@ -98,8 +99,8 @@ func newSim(t *testing.T, seed uint64, broken bool) *sim {
 	return s
 }
 
-// start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a new one;
-// predecessors are what the container's last process left.
+// start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a
+// new one; predecessors are what the container's last process left.
 func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	n := &simNode{
 		name: name, store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2)),
@@ -173,8 +174,8 @@ func (s *sim) declare(ctx context.Context, n *simNode, l simList) {
 	}
 }
 
-// stuck is what a process does whose runs outlive the hard deadline: it exits. Only one that was frozen comes so far, for all
-// other runs end soon after they are told.
+// stuck is what a process does whose runs outlive the hard deadline: it exits. Only one that was frozen comes so
+// far, for all other runs end soon after they are told.
 func (s *sim) stuck(n *simNode, keys []elect.Key) {
 	if !n.wasIcy(thawLimit+slowest) && !n.isGone() {
 		s.fail("runs outlived the hard deadline", "%s: stuck %v", n.name, keys)
@@ -209,7 +210,7 @@ func (s *sim) lockNowAndThen(ctx context.Context, n *simNode) {
 	}
 }
 
-// run is the work of a key: it goes on until it is told to stop, and some moments longer.
+// run is the work of a key: it goes on until it is informed to stop, and some moments longer.
 func (s *sim) run(n *simNode) elect.RunFunc {
 	return func(ctx context.Context, l *elect.Lease) error {
 		n.frozen()

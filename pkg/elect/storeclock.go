@@ -16,8 +16,8 @@ type storeClock struct {
 	rev    atomic.Int64
 }
 
-// now is the store's clock in Unix ms, as the last reply showed it and the local clock carried it on. Before the first reply it is the
-// local wall clock. It is for display and the order of age; revisions follow revisions().
+// now is the store's clock in Unix ms, as the last reply showed it and the local clock carried it on. Before the
+// first reply it is the local wall clock. It is for display and the order of age; revisions follow revisions().
 func (c *storeClock) now() int64 {
 	offset := c.offset.Load()
 	if offset == 0 {
@@ -26,8 +26,8 @@ func (c *storeClock) now() int64 {
 	return offset + c.local.Now().Boot.Milliseconds()
 }
 
-// revisions is the clock of new revisions: the largest time that a reply has shown, in Unix ms. It is never carried on locally, so no
-// revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
+// revisions is the clock of new revisions: the largest time that a reply has shown, in Unix ms. It is never carried
+// on locally, so no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
 func (c *storeClock) revisions() int64 { return c.rev.Load() }
 
 // learn takes a reply's clock.

@@ -7,8 +7,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Save stores a value with the lock, for whoever holds the key next: a checkpoint. It is refused with ErrLeaseLost when a
-// holder with a larger token has saved before, and with ErrTooLarge beyond MaxValue. It outlives the lock's release.
+// Save stores a value with the lock, for anyone who holds the key next: a checkpoint. It is refused with
+// ErrLeaseLost when a holder with a larger token has saved before, and with ErrTooLarge beyond MaxValue. It
+// outlives the lock's release.
 func (l *Lease) Save(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("save value of %s: %d bytes: at most %d are allowed: %w", l.key, len(value), MaxValue, ErrTooLarge)

@@ -9,8 +9,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that blocks. It
-// reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds out by takeExpired.
+// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
+// blocks. It reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds
+// out by takeExpired.
 type watchdog struct {
 	p     protocol.Params
 	clock Clock
@@ -22,7 +23,7 @@ type watchdog struct {
 	hard    protocol.Instant // the acknowledgement whose hard deadline was reported
 }
 
-// watchedRun is one run that has not ended. Its address tells it from others, of which one key may have several.
+// watchedRun is one run that has not ended. Its address says it from others, of which one key may have several.
 type watchedRun struct {
 	Runnable
 	key     Key
@@ -55,8 +56,8 @@ func (w *watchdog) remove(r *watchedRun) {
 	delete(w.runs, r)
 }
 
-// due is what has come up by now: runs to be stopped since D has come, and keys whose runs are still there at X. It says how long
-// to wait for the next of these.
+// due is what has come up by now: runs to be stopped since D has come, and keys whose runs are still there at X. It
+// says how long to wait for the next of these.
 func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +107,8 @@ func (w *watchdog) stop(r *watchedRun) {
 	}
 }
 
-// watch ends runs at their deadlines until ctx ends. A run whose Stop blocks holds up no other, and neither does onStuck.
+// watch ends runs at their deadlines until ctx ends. A run whose Stop blocks holds up no other, and neither does
+// onStuck.
 func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]Key)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -15,7 +15,8 @@ type watcher struct {
 	notified func(node.Notification) // run in the loop
 }
 
-// follow takes the store's notifications for as long as there are any; where the store has none, the counters are polled.
+// follow takes the store's notifications for as long as there are any; where the store has none, the counters are
+// polled.
 func (w *watcher) follow() {
 	n := w.calls
 	n.work.Go(func() {

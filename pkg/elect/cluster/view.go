@@ -1,5 +1,5 @@
-// Package cluster is what an elector knows of the cluster, and what a balancer asks of it: plain data. Package elect takes and gives it
-// at elect.Cluster.
+// Package cluster is what an elector knows of the cluster, and what a balancer asks of it: plain data. Package
+// elect takes and gives it at elect.Cluster.
 package cluster
 
 import (
@@ -40,7 +40,8 @@ type Session struct {
 	Member record.Member // zero until it has been read
 	Known  bool          // Member has been read
 	Age    time.Duration // since its newest heartbeat was first seen here, when the view was made
-	// Remote are the keys on which HTTP endpoints may still work once the session is dead, and the milliseconds left of each.
+	// Remote are the keys on which HTTP endpoints may still work once the session is dead, and the milliseconds
+	// left of each.
 	Remote map[record.Key]int64
 }
 

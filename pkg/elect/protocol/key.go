@@ -22,7 +22,7 @@ const (
 	Claim         // session: me; the revision written is the token
 	Advance       // a new token for a new start, with the status
 	Report        // the status
-	Release       // session: nobody
+	Release       // session: no one
 )
 
 // Key is one key in this process as a state machine, with at most one write under way. The zero value is free.
@@ -69,7 +69,7 @@ type KeyEvent struct {
 	Mine   bool  // KeyRead: the lock names this session
 	Ours   bool  // KeyRead: and it is as the write under way left it, by the stamp
 	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
-	Clock  int64 // the store's time in ms as last told, for new revisions; KeyRead of an absent lock: and above the high-water mark
+	Clock  int64 // the store's time in ms as last reported, for new revisions; KeyRead of an absent lock: and above the high-water mark
 	Valid  bool  // whether the lease is valid now
 }
 
@@ -96,8 +96,8 @@ type KeyAction struct {
 	Refused       bool
 }
 
-// Restamp gives the write under way the revision of this moment. Only its first copy may be given one, before it is sent:
-// a repeat is the very same write.
+// Restamp gives the write under way the revision of this moment. Only its first copy may be given one, before it is
+// sent: a repeat is the very same write.
 func (k Key) Restamp(clock int64) Key {
 	k.NewRev = NextRev(k.IfRev, clock)
 	return k
@@ -200,7 +200,7 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
 		return k.applied(ev.Valid)
 	case ev.Mine:
-		// Somebody wrote it by hand; it still says me. The same again, on what is there now.
+		// Somebody wrote it manually; it still says me. The same again, on what is there now.
 		op := k.Op
 		k.Rev, k.Op = ev.Rev, NoOp
 		k.Advance = k.Advance || op == Advance
@@ -298,7 +298,8 @@ func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
 	return k, nil
 }
 
-// claim writes the claim. A lock that is absent may have been there before: only a read tells what its token must exceed.
+// claim writes the claim. A lock that is absent may have been there before: only a read says what its token must
+// exceed.
 func (k Key) claim(clock int64) (Key, []KeyAction) {
 	if k.Rev == 0 {
 		k.Reading = true

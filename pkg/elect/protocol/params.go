@@ -8,16 +8,16 @@ import (
 // Params are the protocol's constants, all derived from the lease duration T.
 type Params struct {
 	T     time.Duration // lease duration: a session silent for so long may be marked dead
-	Renew time.Duration // D: without an acknowledged beat for so long, tasks are cancelled
+	Renew time.Duration // D: without an acknowledged heartbeat for so long, tasks are cancelled
 	Kill  time.Duration // 0.8 T: and killed
 	Hard  time.Duration // X = 0.9 T: and nothing of them is alive any more
 
-	Beat    time.Duration // T/10: between beats
-	Retry   time.Duration // T/40: after a failed beat
+	Beat    time.Duration // T/10: between heartbeats
+	Retry   time.Duration // T/40: after a failed heartbeat
 	Observe time.Duration // min(T/10, 400 ms): between looks at the other sessions
 	Op      time.Duration // T/6: limit of each store operation
-	Outage  time.Duration // T/4: own failures for longer make all ages start anew
-	Wake    time.Duration // T/50: whoever holds a deadline looks at the clock at least so often
+	Outage  time.Duration // T/4: own failures for longer make all ages start again
+	Wake    time.Duration // T/50: anyone who holds a deadline looks at the clock at least so often
 }
 
 // Limits of the lease duration.

@@ -14,13 +14,13 @@ func ExampleNewParams() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("beat every", p.Beat, "and after a failure every", p.Retry)
+	fmt.Println("heartbeat every", p.Beat, "and after a failure every", p.Retry)
 	fmt.Println("cancel at", p.Renew, "kill at", p.Kill, "nothing left at", p.Hard)
 	fmt.Println("others may take over at", p.T)
 	_, err = protocol.NewParams(20*time.Second, 16*time.Second)
 	fmt.Println(err)
 	// Output:
-	// beat every 2s and after a failure every 500ms
+	// heartbeat every 2s and after a failure every 500ms
 	// cancel at 15s kill at 16s nothing left at 18s
 	// others may take over at 20s
 	// renew deadline 16s: must be above 0 and at most 15s, three quarters of the lease duration 20s

@@ -9,7 +9,7 @@ type Peer struct {
 	Rev     int64
 	Beat    int64
 	Lease   time.Duration // T of its process
-	Seen    Instant       // when the reply that first showed this beat arrived, or ages were started anew
+	Seen    Instant       // when the reply that first showed this heartbeat arrived, or ages were started again
 	Gone    bool          // a linearizable read found no document; Seen is when
 	Writing bool          // a kill is out and not answered
 	Repeat  bool          // a kill's answer was lost: the same again, until answered
@@ -30,7 +30,7 @@ const (
 	PeerUnread                // that read failed
 	PeerWanted                // a lock names it, or it was known, and the list does not show it
 	PeerAnswer                // of a kill
-	PeerAnew                  // own reads or beats failed for longer than T/4 and work again: all ages start anew
+	PeerAnew                  // own reads or heartbeats failed for longer than T/4 and work again: all ages start again
 	PeerEnded                 // its process is known to be gone and nothing of it left (restart in place)
 )
 
@@ -43,7 +43,7 @@ type PeerEvent struct {
 	Lease    time.Duration
 	Sure     bool          // PeerSeen: from a linearizable read, so a lower revision is the truth (a document restored)
 	Status   Status        // PeerAnswer
-	Clock    int64         // the store's time in ms as last told, for the revision of a kill
+	Clock    int64         // the store's time in ms as last reported, for the revision of a kill
 	Patience time.Duration // PeerTick: the largest T of all members known, for a missing session
 }
 
@@ -101,8 +101,9 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	return q, nil
 }
 
-// buried is a session that was seen dead: its keys are free here, for ever. It must not live on in the eyes of others, so one that
-// somebody has written live again is marked dead once more, at once. No session does that to itself.
+// buried is a session that was seen dead: its keys are free here, for ever. It must not live on in the eyes of
+// others, so one that somebody has written live again is marked dead once more, at once. No session does that to
+// itself.
 func (q Peer) buried(ev PeerEvent) (Peer, []PeerAction) {
 	switch {
 	case ev.Kind == PeerSeen && ev.State != Dead && ev.Rev > q.Rev && !q.Writing:

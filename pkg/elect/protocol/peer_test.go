@@ -52,7 +52,7 @@ func (q *aPeer) wants(got []protocol.PeerAction, kinds ...protocol.PeerActionKin
 func TestPeerIsKilledAfterTOfSilenceAndNotBefore(t *testing.T) {
 	q := newPeer(t)
 	q.seen(0, 5, protocol.Live)
-	q.seen(lease/2, 5, protocol.Live) // the same beat again: nothing new
+	q.seen(lease/2, 5, protocol.Live) // the same heartbeat again: nothing new
 	q.wants(q.tick(lease - 1))
 	acts := q.tick(lease)
 	q.wants(acts, protocol.KillPeer)
@@ -132,7 +132,8 @@ func TestPeerDeadIsBelievedAtAnyRevisionAndForEver(t *testing.T) {
 	}
 }
 
-// Somebody wrote a dead session live again. Those who know it dead have its keys: it must not go on for the others, nor for itself.
+// Somebody wrote a dead session live again. Those who know it dead have its keys: it must not go on for the others,
+// nor for itself.
 func TestPeerSeenDeadIsMarkedDeadAgain(t *testing.T) {
 	q := newPeer(t)
 	q.seen(0, 6, protocol.Live)
@@ -163,7 +164,7 @@ func TestPeerUnknownKillIsRepeatedAsItWas(t *testing.T) {
 		t.Errorf("%+v repeated as %+v", first[0], again[0])
 	}
 	q.answer(lease+3, protocol.Unknown)
-	q.seen(lease+4, 6, protocol.Live) // it beats: the kill can no longer land
+	q.seen(lease+4, 6, protocol.Live) // it heartbeats: the kill can no longer land
 	q.wants(q.tick(lease + 5))
 }
 
@@ -195,7 +196,7 @@ func TestPeerMissing(t *testing.T) {
 	if acts[0].IfRev != 0 {
 		t.Errorf("conditioned on revision %d, want absence", acts[0].IfRev)
 	}
-	// A duplicate: it lives, or is dead already. Only the read tells.
+	// A duplicate: it lives, or is dead already. Only the read says.
 	q.wants(q.answer(2*lease+5, protocol.Refused), protocol.ReadPeer)
 	q.seen(2*lease+6, 1, protocol.Live)
 	if q.Gone || q.Dead() {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// Each property drives one machine with random events against a tiny document in a store. The network may lose a request, lose an answer, or
-// deliver a request late; a hand may write the document in between.
+// Each property drives one machine with random events against a tiny document in a store. The network may lose a
+// request, lose an answer, or deliver a request late; a hand may write the document in between.
 
 func TestPropertySession(t *testing.T) {
 	p := params(t)
@@ -260,7 +260,7 @@ func TestPropertyKey(t *testing.T) {
 					if runs {
 						t.Fatalf("free while its callback runs")
 					}
-					pending, reading, sent = false, false, nil // late answers are for nobody
+					pending, reading, sent = false, false, nil // late answers are for no one
 				}
 			}
 		}
@@ -405,7 +405,7 @@ func TestPropertyPeer(t *testing.T) {
 			if _, ok := shown[store.rev]; !ok {
 				shown[store.rev] = now
 			}
-			delete(shown, 0) // it is there: the age of its absence starts anew
+			delete(shown, 0) // it is there: the age of its absence starts again
 			step(protocol.PeerEvent{Kind: protocol.PeerSeen, State: store.state, Rev: store.rev, Beat: store.rev, Lease: p.T, Sure: sure})
 		}
 		apply := func(w protocol.PeerAction) protocol.Status {

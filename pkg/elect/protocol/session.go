@@ -6,7 +6,7 @@ type Phase uint8
 // The phases of a session, in order; it never goes back.
 const (
 	Opening Phase = iota // the document's creation is not acknowledged yet
-	Open                 // beating; whether keys may run depends on the age of the last acknowledged beat
+	Open                 // its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
 	Lost                 // somebody else ended it: everything is being killed
 	Ending               // nothing runs any more: being marked dead
 	Ended                // known to be dead; a new session may be opened
@@ -27,8 +27,8 @@ const (
 // Status is how a write ended.
 type Status uint8
 
-// How a write ended. Overtaken (it may have happened and the document was written again) counts as Refused: whoever
-// is told so looks again.
+// How a write ended. Overtaken (it may have happened and the document was written again) counts as Refused: anyone who
+// is informed so looks again.
 const (
 	Unknown Status = iota
 	Applied
@@ -51,16 +51,16 @@ type Session struct {
 	Phase    Phase
 	Rev      int64   // of the document, as last acknowledged
 	Beat     int64   // as last acknowledged
-	Acked    Instant // when the last acknowledged beat was sent; meaningful once Rev > 0
+	Acked    Instant // when the last acknowledged heartbeat was sent; meaningful once Rev > 0
 	Drain    bool    // wanted: say draining, take no new keys
 	End      bool    // wanted: mark it dead once nothing runs
-	Off      bool    // and nothing runs any more: no further beat is begun
+	Off      bool    // and nothing runs any more: no further heartbeat is begun
 	SaysDrn  bool    // the acknowledged document says draining
 	Write    SessionWrite
 	NotTill  Instant // no repeat before, after a failure
 	Reading  bool    // a read of the own document is under way
 	Look     bool    // a refusal is to be understood by a read
-	Said             // since the last acknowledged beat
+	Said             // since the last acknowledged heartbeat
 	FoundRev int64   // Ending: the revision to mark dead at
 	Forgot   bool    // a read showed the document below the revision acknowledged
 }
@@ -86,7 +86,7 @@ type SessionEvent struct {
 	Kind   SessionEventKind
 	Status Status // SessionAnswer
 	OK     bool   // SessionRead: the read succeeded
-	Clock  int64  // the store's time in ms as last told, for new revisions; 0: not yet, and nothing is written
+	Clock  int64  // the store's time in ms as last reported, for new revisions; 0: not yet, and nothing is written
 	Rev    int64  // SessionRead: as found
 	Beat   int64
 	State  State // SessionRead: as found; Absent: no document
@@ -98,9 +98,9 @@ type SessionActionKind uint8
 
 // What a session wants done.
 const (
-	SendBeat    SessionActionKind = iota // write the beat: create if IfRev is 0
+	SendBeat    SessionActionKind = iota // write the heartbeat: create if IfRev is 0
 	ReadSession                          // read the own document, linearizably
-	Renewed                              // a beat was acknowledged: deadlines count from Acked
+	Renewed                              // a heartbeat was acknowledged: deadlines count from Acked
 	CancelTasks                          // D has come: ask all tasks to stop
 	KillTasks                            // 0.8 T, or the session is lost: kill what is left
 	HardStop                             // X: if anything is left, the process must go
@@ -118,7 +118,7 @@ type SessionAction struct {
 }
 
 // Valid says whether tasks of the session may be started and go on at now: its document was live or draining when
-// the last beat was acknowledged, and D has not come since that beat was sent.
+// the last heartbeat was acknowledged, and D has not come since that heartbeat was sent.
 func (s Session) Valid(p Params, now Instant) bool {
 	return s.Phase == Open && !now.Reached(s.Acked, p.Renew)
 }
@@ -163,7 +163,7 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 	case ev.Status == Applied && s.Phase != Lost:
 		return s.acknowledge(w)
 	default:
-		// Refused. Only a read tells whether an earlier copy had landed, or who came between.
+		// Refused. Only a read says whether an earlier copy had landed, or who came between.
 		s.Look = true
 		return s, nil
 	}
@@ -200,7 +200,8 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	case alive && ev.Mine && w.Under && ev.Rev == w.NewRev && ev.Beat == w.Beat:
 		return s.acknowledge(w)
 	case s.Phase == Opening && ev.State == Absent:
-		// Not landed yet. The same creation again could land over its own deletion: it is made impossible, and another name is taken.
+		// Not landed yet. The same creation again could land over its own deletion: it is made impossible, and
+		// another name is taken.
 		s.Phase, s.Write, s.FoundRev = Ending, SessionWrite{}, 0
 		return s, nil
 	case alive && s.Phase == Open && ev.Rev == s.Rev && ev.Beat == s.Beat:
@@ -224,8 +225,8 @@ func (s Session) tasksOff() Session {
 	return s.mayEnd()
 }
 
-// mayEnd goes from the last answered beat to the end. Where each answer takes longer than the pause between two
-// beats there is no moment without one under way, so it is asked before another is begun.
+// mayEnd goes from the last answered heartbeat to the end. Where each answer takes longer than the pause between two
+// heartbeats there is no moment without one under way, so it is asked before another is begun.
 func (s Session) mayEnd() Session {
 	if s.Phase == Open && s.Off && !s.Write.Under {
 		s.Phase, s.FoundRev = Ending, s.Rev
@@ -233,7 +234,7 @@ func (s Session) mayEnd() Session {
 	return s
 }
 
-// deadlines says, once each since the last acknowledged beat, what has become due.
+// deadlines says, once each since the last acknowledged heartbeat, what has become due.
 func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
 	if s.Phase != Open && s.Phase != Lost || s.Rev == 0 {
 		return s, nil
@@ -262,14 +263,14 @@ func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAct
 	}
 	switch s.Phase {
 	case Opening:
-		return s.beat(Live, clock, now)
+		return s.heartbeat(Live, clock, now)
 	case Open:
 		state := Live
 		if s.Drain {
 			state = Draining
 		}
 		if s.Write.Under || now.Reached(s.Acked, p.Beat) || s.Drain != s.SaysDrn {
-			return s.beat(state, clock, now)
+			return s.heartbeat(state, clock, now)
 		}
 	case Ending:
 		if !s.Write.Under {
@@ -282,9 +283,9 @@ func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAct
 	return s, nil
 }
 
-// beat sends the next beat, or the one under way again: the same condition and the same content, so that two copies
-// are one write.
-func (s Session) beat(state State, clock int64, now Instant) (Session, []SessionAction) {
+// heartbeat sends the next heartbeat, or the one under way again: the same condition and the same content, so that
+// two copies are one write.
+func (s Session) heartbeat(state State, clock int64, now Instant) (Session, []SessionAction) {
 	if !s.Write.Under {
 		s.Write = SessionWrite{
 			Under: true, IfRev: s.Rev, NewRev: AliveRev(s.Rev, clock), Beat: s.Beat + 1, State: state, FirstSent: now,

@@ -238,7 +238,7 @@ func TestSessionEndIsRepeatedUntilAnswered(t *testing.T) {
 	if s.Write.State != protocol.Draining {
 		t.Errorf("says %v", s.Write.State)
 	}
-	s.wants(s.do(2, protocol.SessionEvent{Kind: protocol.SessionTasksOff})) // the beat is answered first
+	s.wants(s.do(2, protocol.SessionEvent{Kind: protocol.SessionTasksOff})) // the heartbeat is answered first
 	acts := s.answer(3, protocol.Applied)
 	s.wants(acts, protocol.Renewed, protocol.MarkDead)
 	s.wants(s.answer(4, protocol.Unknown))
@@ -252,7 +252,8 @@ func TestSessionEndIsRepeatedUntilAnswered(t *testing.T) {
 	s.wants(s.tick(time.Hour))
 }
 
-// With answers slower than the pause between beats, one beat was always under way and the session never ended.
+// With answers slower than the pause between heartbeats, one heartbeat was always under way and the session never
+// ended.
 func TestSessionEndsAlsoWhenAnswersAreSlow(t *testing.T) {
 	s := openSession(t)
 	s.do(0, protocol.SessionEvent{Kind: protocol.SessionDrain})

@@ -16,8 +16,8 @@ const (
 	maxMoment = 253_402_300_799_999
 )
 
-// cleaner blanks what makes no sense in a document that anybody may have edited, and says what it was. What is left can be written
-// again: a change that every store refuses would be repeated for ever, and others with it.
+// cleaner blanks what makes no sense in a document that anybody may have edited, and says what it was. What is left
+// can be written again: a change that every store refuses would be repeated for ever, and others with it.
 type cleaner struct{ errs []error }
 
 func (m *cleaner) bad(field, format string, args ...any) {

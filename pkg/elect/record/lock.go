@@ -11,7 +11,7 @@ type Lock struct {
 	Key       Key
 	Rev       int64
 	WriterID  store.WriterID
-	Session   string // owner; empty: nobody
+	Session   string // owner; empty: no one
 	Next      string // reserved for this session
 	Suspended bool
 
@@ -38,7 +38,8 @@ type TaskStatus struct {
 	Settled bool `json:"settled,omitempty"`
 }
 
-// Validate says whether a store will take the status: a text that is too long would hold up every later write of the key.
+// Validate says whether a store will take the status: a text that is too long would hold up every later write of
+// the key.
 func (s TaskStatus) Validate() error {
 	texts := []string{s.State, s.LastError}
 	if s.Outcome != nil {
@@ -80,8 +81,8 @@ func (l Lock) Doc() store.Doc {
 	}
 }
 
-// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest: who owns it
-// still counts.
+// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest:
+// who owns it still counts.
 func LockFrom(d store.Doc) (Lock, error) {
 	var b lockBody
 	err := decode(d, &b)

@@ -38,7 +38,8 @@ func (m Member) Doc(s store.WriterID) store.Doc {
 	return store.Doc{Kind: store.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
 }
 
-// MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps are none.
+// MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps
+// are none.
 func MemberFrom(d store.Doc) (Member, error) {
 	var m Member
 	err := decode(d, &m)

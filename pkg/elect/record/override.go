@@ -51,7 +51,8 @@ func (o Override) Doc(id store.WriterID) store.Doc {
 	}
 }
 
-// OverrideFrom reads an override from its document. What it is about is in the document's ID and counts also when the body is malformed.
+// OverrideFrom reads an override from its document. What it is about is in the document's ID and counts also when
+// the body is malformed.
 func OverrideFrom(d store.Doc) (Override, error) {
 	var o Override
 	err := decode(d, &o)

@@ -1,7 +1,7 @@
 package record
 
-// Reason says in one word why a key changed its owner. The same word stands in the API, the command line, logs and metric
-// labels.
+// Reason says in one word why a key changed its owner. The same word stands in the API, the command line, logs and
+// metric labels.
 type Reason string
 
 // The reasons of moves.
@@ -12,7 +12,7 @@ const (
 	ReasonDrain     Reason = "Drain"     // its owner is drained
 	ReasonShutdown  Reason = "Shutdown"  // its owner is stopping
 	ReasonPin       Reason = "Pin"       // pinned elsewhere
-	ReasonMove      Reason = "Move"      // moved by hand
+	ReasonMove      Reason = "Move"      // moved manually
 	ReasonUpgrade   Reason = "Upgrade"   // to a newer revision
 	ReasonRestarted Reason = "Restarted" // taken again by the same instance
 	ReasonRemoved   Reason = "Removed"   // no longer declared

@@ -26,13 +26,13 @@ type Session struct {
 	State     SessionState
 	Lease     time.Duration // T of the process, whole milliseconds
 	Instance  string
-	// Remote lists keys that a far side may still be working on, with the milliseconds left when the session was
+	// Remote lists keys that a HTTP endpoint may still be working on, with the milliseconds left when the session was
 	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
 	Remote map[Key]int64
 	Cause  string // why it is dead, for people
 	Died   int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
-	// Clock is the store's clock, Unix ms, as the process had it when it wrote this: where those of two differ, what the one wrote may
-	// seem old to the other. Nothing else is concluded from it.
+	// Clock is the store's clock, Unix ms, as the process had it when it wrote this: where those of two differ,
+	// what the one wrote may seem old to the other. Nothing else is concluded from it.
 	Clock int64
 }
 
@@ -55,7 +55,7 @@ func (s Session) Doc() store.Doc {
 	}
 }
 
-// expires is when a dead session may be removed; 0 while it lives, or nobody has noted when it died.
+// expires is when a dead session may be removed; 0 while it lives, or no one has noted when it died.
 func (s Session) expires() int64 {
 	if s.State != Dead || s.Died == 0 {
 		return 0
@@ -63,8 +63,8 @@ func (s Session) expires() int64 {
 	return s.Died + store.KindSession.Info().Retention.Milliseconds()
 }
 
-// SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the state and heartbeat
-// still count.
+// SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the
+// state and heartbeat still count.
 func SessionFrom(d store.Doc) (Session, error) {
 	var b sessionBody
 	err := decode(d, &b)

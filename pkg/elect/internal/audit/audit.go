@@ -1,9 +1,10 @@
 // Package audit is the one periodic check of what this process believes against what the store holds.
 //
-// Every T/4 the number of locks that name the own session is compared with the keys held here; where they differ twice in a row those locks
-// are listed. Every T the locks whose owner is not alive are listed, together with the own member. What looks wrong in any of these lists is
-// suspected, read linearizably, and judged by [Judge]. So a write that was lost, a document that was edited, deleted or restored manually, and
-// a notification that never came are all found by the same few reads, whatever the number of keys.
+// Every T/4 the number of locks that name the own session is compared with the keys held here; where they differ
+// twice in a row those locks are listed. Every T the locks whose owner is not alive are listed, together with the
+// own member. What looks wrong in any of these lists is suspected, read linearizably, and judged by [Judge]. So a
+// write that was lost, a document that was edited, deleted or restored manually, and a notification that never came
+// are all found by the same few reads, whatever the number of keys.
 //
 // [Audit] starts no goroutine and does no I/O. Its methods take events; what is to be done gathers in a [Ready].
 package audit
@@ -26,7 +27,8 @@ type Audit struct {
 	sweep   sweep
 	cleaned protocol.Instant
 	deleted map[record.Key]record.Lock // locks that were deleted and are to be created again
-	// restored is when the deleted locks were last looked at: one that cannot be created yet is looked at again after a pause.
+	// restored is when the deleted locks were last looked at: one that cannot be created yet is looked at again
+	// after a pause.
 	restored protocol.Instant
 	reading  map[record.Key]bool
 	out      Ready
@@ -113,12 +115,13 @@ func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
 	return began
 }
 
-// Bounds are how many locks may have named the own session when they were counted: at least those that were sure to do so all the time, at
-// most those of all keys that were not free at some moment. A replica is seldom without a claim or a release under way while answers are lost,
-// and must notice all the same.
+// Bounds are how many locks may have named the own session when they were counted: at least those that were sure to
+// do so all the time, at most those of all keys that were not free at some moment. A replica is seldom without a
+// claim or a release under way while answers are lost, and must notice all the same.
 type Bounds struct{ Least, Most int }
 
-// Counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is held here.
+// Counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is
+// held here.
 func (a *Audit) Counted(total int, ok bool, of Bounds) {
 	busy := a.count.busy
 	a.count.busy = false
@@ -137,8 +140,8 @@ func (a *Audit) Counted(total int, ok bool, of Bounds) {
 	}
 }
 
-// Listed takes the locks that name the own session. held says which keys are not free here, settled are those that run without a write under
-// way.
+// Listed takes the locks that name the own session. held says which keys are not free here, settled are those that
+// run without a write under way.
 func (a *Audit) Listed(locks []record.Lock, held func(record.Key) bool, settled []record.Key) {
 	listed := make(map[record.Key]bool, len(locks))
 	for _, lock := range locks {
@@ -160,11 +163,12 @@ type Known interface {
 	Each(do func(record.Lock))
 }
 
-// Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed again soon. held says which
-// keys are not free here. It returns the locks that the cache may take as they are.
+// Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed
+// again soon. held says which keys are not free here. It returns the locks that the cache may take as they are.
 //
-// A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned, or a dead session's, and
-// was not listed may have been deleted: nothing else shows that, and replicas that differ about its last owner would wait for each other.
+// A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned,
+// or a dead session's, and was not listed may have been deleted: nothing else shows that, and replicas that differ
+// about its last owner would wait for each other.
 func (a *Audit) Swept(locks []record.Lock, ok bool, known Known, held func(record.Key) bool) []record.Lock {
 	alive := a.sweep.alive
 	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
@@ -189,8 +193,9 @@ func (a *Audit) Swept(locks []record.Lock, ok bool, known Known, held func(recor
 	return fresh
 }
 
-// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has changed, and an absent lock is no
-// change: they would leave the key for ever to an owner that no longer has it. So it is created again, once the lease is valid.
+// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has
+// changed, and an absent lock is no change: they would leave the key for ever to an owner that no longer has it. So
+// it is created again, once the lease is valid.
 func (a *Audit) Deleted(lock record.Lock) { a.deleted[lock.Key] = lock }
 
 // Lost is the last known state of a deleted lock.

@@ -14,8 +14,9 @@ const (
 	Restore                // the lock was deleted: create it again, owned by no one
 )
 
-// Judge says what is to be done about a lock as a linearizable read found it; found is nil when it is absent. session is the own one. held
-// says that the key is not free here, settled that it runs without a write under way: where one is, its answer tells.
+// Judge says what is to be done about a lock as a linearizable read found it; found is nil when it is absent.
+// session is the own one. held says that the key is not free here, settled that it runs without a write under way:
+// where one is, its answer says.
 func Judge(found *record.Lock, session string, held, settled bool) Verdict {
 	switch {
 	case held && !settled:

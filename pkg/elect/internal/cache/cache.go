@@ -15,7 +15,7 @@ const (
 	CounterUngrouped = "~ungrouped" // all keys without a group share one
 )
 
-// CounterOf is the counter that tells of changes to the key's lock.
+// CounterOf is the counter that reports changes to the key's lock.
 func CounterOf(key record.Key) string {
 	if key.Name() == "" {
 		return CounterUngrouped
@@ -123,7 +123,7 @@ func (c *Cache) MaxRev(group string) int64 {
 // Size is how many locks are kept.
 func (c *Cache) Size() int { return len(c.locks.all) }
 
-// Locks are all locks kept. Nobody changes them: what comes later is in another map.
+// Locks are all locks kept. No one changes them: what comes later is in another map.
 func (c *Cache) Locks() map[record.Key]*record.Lock { return c.locks.show() }
 
 // Each calls do for every lock kept.
@@ -149,8 +149,8 @@ func (c *Cache) ForgetMembers(sessions ...string) {
 	}
 }
 
-// LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one that was never seen
-// here: as long as the members have not been read it may be of any length.
+// LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one
+// that was never seen here: as long as the members have not been read it may be of any length.
 func (c *Cache) LongestLease() time.Duration {
 	if !c.known.members {
 		return math.MaxInt64
@@ -167,7 +167,7 @@ func (r Ready) Empty() bool {
 	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
 }
 
-// Put takes a lock as read or written, which nobody changes any more. A lower revision than known is an older reply.
+// Put takes a lock as read or written, which no one changes any more. A lower revision than known is an older reply.
 func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {
@@ -190,8 +190,8 @@ func (c *Cache) Put(lock *record.Lock) {
 	}
 }
 
-// Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision (a backup restored) or
-// nothing at all (deleted manually).
+// Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision
+// (a backup restored) or nothing at all (deleted manually).
 func (c *Cache) Correct(key record.Key, found *record.Lock) {
 	if c.locks.all[key] != nil {
 		delete(c.locks.own(), key)

@@ -75,8 +75,8 @@ func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
 	}
 }
 
-// A group that is untracked and tracked again while a refresh is under way begins empty: what is read for the one before is not taken for
-// all of its locks.
+// A group that is untracked and tracked again while a refresh is under way begins empty: what is read for the one
+// before is not taken for all of its locks.
 func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	c := newCache(t, "g")
 	refresh(t, c, 0, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5})

@@ -6,14 +6,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// locks are the locks kept, of all tracked groups. Each stays as it is, so that views, and the leases of what is held here, share it. The map
-// that is shown is shared too, until something changes: only then is it copied.
+// locks are the locks kept, of all tracked groups. Each stays as it is, so that views, and the leases of what is
+// held here, share it. The map that is shown is shared too, until something changes: only then is it copied.
 type locks struct {
 	all   map[record.Key]*record.Lock
 	shown bool // all is in a view, and stays as it is
 }
 
-// show is the map as it is now, which nobody changes any more.
+// show is the map as it is now, which no one changes any more.
 func (l *locks) show() map[record.Key]*record.Lock {
 	l.shown = true
 	return l.all

@@ -55,7 +55,8 @@ func (r *refresher) LookAtMembers() { r.want.members = true }
 // Counted says whether a counter stands where it was last read.
 func (r *refresher) Counted(counter string, count int64) bool { return r.counts[counter] == count }
 
-// Skewed takes how many ms the clock of another writer was behind this process's when a heartbeat of it was first seen.
+// Skewed takes how many ms the clock of another writer was behind this process's when a heartbeat of it was first
+// seen.
 func (r *refresher) Skewed(behind int64) {
 	if r.skew.notice(behind, r.lease) {
 		r.want.full = true
@@ -78,8 +79,8 @@ func (r *refresher) Wait(now protocol.Instant) time.Duration {
 	return never
 }
 
-// gap is the least time between two refreshes: short when reading is cheap. It is never longer than T/4: what one of them
-// took on a bad day, or while the process was frozen, says nothing about the next.
+// gap is the least time between two refreshes: short when reading is cheap. It is never longer than T/4: what one
+// of them took on a bad day, or while the process was frozen, says nothing about the next.
 func (r *refresher) gap() time.Duration { return min(max(minGap, 3*r.schedule.took), r.lease/4) }
 
 // begin begins a refresh and says what it is to read; ok is false when it is not time, or one is under way.

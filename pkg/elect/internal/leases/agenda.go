@@ -12,11 +12,11 @@ import (
 type agenda struct {
 	pending map[*holding]struct{} // see holding.waits
 	reports delayed               // statuses to be noted
-	lost    delayed               // runs that were told that their key is another's
+	lost    delayed               // runs that were informed that their key is another's
 }
 
-// reportDelay is how long a status waits for a newer one. A run that starts and stops at once is noted once, and the writes
-// of a hand-over are not held up by statuses.
+// reportDelay is how long a status waits for a newer one. A run that starts and stops at once is noted once, and
+// the writes of a hand-over are not held up by statuses.
 const reportDelay = 200 * time.Millisecond
 
 func newAgenda(p protocol.Params) agenda {
@@ -32,8 +32,8 @@ func (a *agenda) changed(h *holding) {
 	}
 }
 
-// stuck are the runs that go on although their key is another's, each once. A key that was taken away alone, by an edited
-// lock, meets no deadline of the session. T/4 is enough for any command to be killed.
+// stuck are the runs that go on although their key is another's, each once. A key that was taken away alone, by an
+// edited lock, meets no deadline of the session. T/4 is enough for any command to be killed.
 func (a *agenda) stuck(now protocol.Instant) []record.Key {
 	var keys []record.Key
 	for _, l := range a.lost.due(now) {

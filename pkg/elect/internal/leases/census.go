@@ -2,7 +2,8 @@ package leases
 
 import "github.com/shardctl/shardctl/pkg/elect/protocol"
 
-// census bounds how many locks name this session while the store counts them. It looks at keys as they change, never at all of them.
+// census bounds how many locks name this session while the store counts them. It looks at keys as they change,
+// never at all of them.
 type census struct {
 	named uint32 // keys whose locks are sure to name this session, unless somebody edited them manually
 	round uint32 // counts the counts
@@ -19,7 +20,8 @@ func (c *census) begin(held int) {
 // claimed takes note of a key that was free.
 func (c *census) claimed() { c.most++ }
 
-// changed takes note of what an event made of a key. A holding remembers in which round its lock became sure to name this session, plus one.
+// changed takes note of what an event made of a key. A holding remembers in which round its lock became sure to
+// name this session, plus one.
 func (c *census) changed(h *holding) {
 	switch sure := h.sure(); {
 	case sure && h.named == 0:

@@ -8,10 +8,11 @@ import (
 // Claim is a key that is to be claimed, with what is known of it.
 type Claim struct {
 	Lock record.Lock // as read; revision 0: absent
-	// Floor is a revision that the token must exceed although the lock does not show it: of a lock that is absent and once was there.
+	// Floor is a revision that the token must exceed although the lock does not show it: of a lock that is absent
+	// and once was there.
 	Floor int64
-	// Freed says that the owner's session is dead and has no remote lease on the key. Cause says in words how it died, and Died when its
-	// last heartbeat was first seen here.
+	// Freed says that the owner's session is dead and has no remote lease on the key. Cause says in words how it
+	// died, and Died when its last heartbeat was first seen here.
 	Freed bool
 	Cause string
 	Died  protocol.Instant
@@ -21,7 +22,8 @@ type Claim struct {
 	Reason  record.Reason // noted in the lock; empty: as fits
 	Message string
 	AnyCap  bool // the limits do not count
-	// Adopt says that the key is claimed again, under a new token, when the lease is valid again after an outage. Else it is released.
+	// Adopt says that the key is claimed again, under a new token, when the lease is valid again after an outage.
+	// Else it is released.
 	Adopt bool
 }
 

@@ -13,7 +13,8 @@ func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
-// Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on although their key is another's.
+// Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
+// although their key is another's.
 func (t *Table) Tick(m protocol.Moment) {
 	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
 	for _, r := range t.reports.due(m.Now) {
@@ -45,8 +46,8 @@ func (t *Table) ReleaseAll(reason record.Reason, m protocol.Moment) {
 	}
 }
 
-// Returned says that a key's run has returned and nothing of it is left. The release carries status. Suspend leaves the lock out of the
-// sweeps.
+// Returned says that a key's run has returned and nothing of it is left. The release carries status. Suspend leaves
+// the lock out of the sweeps.
 func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool, m protocol.Moment) {
 	h := t.keys[key]
 	if h == nil {
@@ -60,8 +61,8 @@ func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool,
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyReturned}, m)
 }
 
-// Advance asks for a new token under a new status. The answer is an Advanced. It reports false when the key does not run, was asked to
-// stop, or another advance of it is under way.
+// Advance asks for a new token under a new status. The answer is an Advanced. It reports false when the key does
+// not run, was asked to stop, or another advance of it is under way.
 func (t *Table) Advance(key record.Key, status record.TaskStatus, m protocol.Moment) bool {
 	h := t.keys[key]
 	if h == nil || h.advance != nil || h.m.Phase != protocol.Running {
@@ -85,7 +86,8 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 	}
 }
 
-// Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the lock is absent.
+// Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
+// lock is absent.
 func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment) {
 	h := t.keys[key]
 	if h == nil || !h.m.Sent || !h.sentAs(id) {

@@ -7,7 +7,7 @@ import (
 )
 
 // holding is one key. There may be very many that rest, so what only a claim or a write needs goes with it. Locks and
-// statuses are shared, and nobody changes them.
+// statuses are shared, and no one changes them.
 type holding struct {
 	key    record.Key
 	m      protocol.Key

@@ -108,7 +108,8 @@ func TestWhoMayClaim(t *testing.T) {
 	}
 }
 
-// The store's clock may stand still, where it was set back below the revisions given. The local one ends the hold-off all the same.
+// The store's clock may stand still, where it was set back below the revisions given. The local one ends the
+// hold-off all the same.
 func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
 	w := newWorld(t)
 	still := w.moment().Clock

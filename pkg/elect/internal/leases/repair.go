@@ -6,7 +6,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Free is the change that frees a lock which names this session and is not held here. ok is false when it may not be written yet.
+// Free is the change that frees a lock which names this session and is not held here. ok is false when it may not
+// be written yet.
 func (t *Table) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
 	if lock.Session != t.self.IDs.Session || t.keys[lock.Key] != nil || !m.Valid || !t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
 		return store.Change{}, false
@@ -14,8 +15,8 @@ func (t *Table) Free(lock record.Lock, m protocol.Moment) (change store.Change, 
 	return t.self.unowned(lock, lock.Rev, 0, m), true
 }
 
-// Restore is the change that creates a deleted lock again, owned by no one. mark is the group's high-water mark. ok is false when it may not
-// be written yet, or need not.
+// Restore is the change that creates a deleted lock again, owned by no one. mark is the group's high-water mark. ok
+// is false when it may not be written yet, or need not.
 func (t *Table) Restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
 	if t.keys[lock.Key] != nil || !m.Valid {
 		return store.Change{}, false
@@ -25,7 +26,8 @@ func (t *Table) Restore(lock record.Lock, mark int64, m protocol.Moment) (change
 	return t.self.unowned(lock, 0, floor, m), true
 }
 
-// Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is none.
+// Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
+// none.
 func (t *Table) Decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
 	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.keys[lock.Key] != nil {
 		return store.Change{}, false

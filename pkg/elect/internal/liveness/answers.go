@@ -36,8 +36,8 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
 }
 
-// Looked takes the answer to a Look; ok is false when it failed. A session that is known and is not in a complete list is read by itself: it
-// is dead, or was deleted.
+// Looked takes the answer to a Look; ok is false when it failed. A session that is known and is not in a complete
+// list is read by itself: it is dead, or was deleted.
 func (ps *Peers) Looked(sessions []record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
 	ps.look.busy = false
 	if !ok {

@@ -42,7 +42,8 @@ func New(p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
 // Begin says which session is this process's own.
 func (ps *Peers) Begin(ids *record.WriterIDs) { ps.ids = ids }
 
-// Ended takes note that a session of this process is over: it is as dead as any other now, and what it owned can be taken at once.
+// Ended takes note that a session of this process is over: it is as dead as any other now, and what it owned can be
+// taken at once.
 func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
 	ps.judging.count(ps.peers[session], -1)
 	ps.peers[session] = &peer{
@@ -65,7 +66,8 @@ func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	return q
 }
 
-// ForgetDead forgets sessions that have been dead for long. One that a lock still names is read again when it is asked for.
+// ForgetDead forgets sessions that have been dead for long. One that a lock still names is read again when it is
+// asked for.
 func (ps *Peers) ForgetDead(now protocol.Instant) {
 	for id, q := range ps.peers {
 		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
@@ -131,8 +133,8 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 	})
 }
 
-// watched says whether what is known of a session is fresh enough to judge it: a look at it succeeded a moment ago. Else
-// its heartbeat may stand still here only because the looks for all sessions have failed.
+// watched says whether what is known of a session is fresh enough to judge it: a look at it succeeded a moment ago.
+// Else its heartbeat may stand still here only because the looks for all sessions have failed.
 func (q *peer) watched(p protocol.Params, now protocol.Instant) bool {
 	return q.m.Gone || q.m.Repeat || !now.Reached(q.looked, p.Outage)
 }

@@ -25,12 +25,13 @@ func newPredecessors(all []Predecessor) predecessors {
 	return ps
 }
 
-// shownFor is how many looks of the others the own session has been there for before those of predecessors end. Those
-// who share out the keys of the dead shall see who has come back for them. Else the keys go to all, and move again later.
+// shownFor is how many looks of the others the own session has been there for before those of predecessors end.
+// Those who share out the keys of the dead shall see who has come back for them. Else the keys go to all, and move
+// again later.
 const shownFor = 2
 
-// due says whether predecessors are to end: there are some, and the others have had the time to see the own session, and
-// what its instance says of itself. announced says that they can read it.
+// due says whether predecessors are to end: there are some, and the others have had the time to see the own
+// session, and what its instance says of itself. announced says that they can read it.
 func (ps *predecessors) due(announced bool, p protocol.Params, now protocol.Instant) bool {
 	switch {
 	case len(ps.left) == 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is this
-// process's session; longest is the largest T of all members known.
+// Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is
+// this process's session; longest is the largest T of all members known.
 func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
 	if ps.look.due(ps.judging.alive, ps.p, m.Now) {
 		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
@@ -47,8 +47,8 @@ func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration 
 	return wait
 }
 
-// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that they
-// can read it.
+// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that
+// they can read it.
 func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
 	if !ps.predecessors.due(announced, ps.p, m.Now) {
 		return

@@ -74,8 +74,8 @@ func (a *auditor) listed(locks []record.Lock) {
 	a.audit.Listed(locks, a.Leases.Holds, a.Leases.AllSettled())
 }
 
-// judge does what is to be done about a lock that was suspected and read. before is its revision as held here when the read was sent: what
-// was claimed or written since, the read may not show.
+// judge does what is to be done about a lock that was suspected and read. before is its revision as held here when
+// the read was sent: what was claimed or written since, the read may not show.
 func (a *auditor) judge(f leases.Found, before int64) {
 	a.audit.Done(f.Key)
 	if !f.OK {

@@ -12,26 +12,29 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Clock tells the time.
+// Clock gives the time.
 type Clock interface {
 	Now() protocol.Instant
 	// Moment is one look at all clocks. Whether the lease is valid is filled in by the node.
 	Moment() protocol.Moment
 }
 
-// Store takes requests. Its methods return at once; each answer is an event: the function given is called once, where the node's other
-// methods are, and never from inside one of them.
+// Store takes requests. Its methods return at once; each answer is an event: the function given is called once,
+// where the node's other methods are, and never from inside one of them.
 type Store interface {
-	// Heartbeat writes the session's document, the first time after the member's: whoever sees the one is to find the other.
+	// Heartbeat writes the session's document, the first time after the member's: anyone who sees the one is to
+	// find the other.
 	Heartbeat(w session.Write, member func(out store.Outcome, malformed bool), then func(store.Outcome))
-	// ReadSession reads a session's document, linearizably. doc is nil when it is absent, ok is false when the read failed.
+	// ReadSession reads a session's document, linearizably. doc is nil when it is absent, ok is false when the read
+	// failed.
 	ReadSession(id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant))
 	// Look lists the live and draining sessions: all of them, or the few that follow the own one.
 	Look(l liveness.Look, then func(sessions []record.Session, ok bool, arrived protocol.Instant))
-	// ReadLocks reads locks linearizably, with the high-water marks of their groups where they may have to be created, and hands each to then.
+	// ReadLocks reads locks linearizably, with the high-water marks of their groups where they may have to be
+	// created, and hands each to then.
 	ReadLocks(reads []leases.Read, then func(leases.Found))
-	// WriteLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found. One that the store cannot take at
-	// all holds up no other.
+	// WriteLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found. One
+	// that the store cannot take at all holds up no other.
 	WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock))
 	// Apply sends other changes. malformed says that the store cannot take them at all; the outcomes are unknown then.
 	Apply(op string, changes []store.Change, then func(outs []store.Outcome, malformed bool))
@@ -43,7 +46,8 @@ type Store interface {
 	Sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool))
 	// Refresh does what a plan of the cache says.
 	Refresh(plan cache.Plan, then func(cache.Reading, error))
-	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called as answers are.
+	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called
+	// as answers are.
 	Clean(at int64, id func() store.WriterID, then func(removed ...string))
 }
 
@@ -67,7 +71,8 @@ type Runs interface {
 
 // Observer hears of what has happened. Its methods must not block.
 type Observer interface {
-	// Lease says what the deadlines of all runs count from. It is called before any run is started or stopped because of it.
+	// Lease says what the deadlines of all runs count from. It is called before any run is started or stopped
+	// because of it.
 	Lease(session string, open bool, acked protocol.Instant)
 	// SessionOpening names a session before its document is created.
 	SessionOpening(session string)
@@ -75,11 +80,11 @@ type Observer interface {
 	SessionOver(session string)
 	// Renewed says that the deadlines of the session's tasks count from acked on.
 	Renewed(session string, acked protocol.Instant)
-	// Acked tells of a write of a lock that is known to have happened.
+	// Acked reports a write of a lock that is known to have happened.
 	Acked(a leases.Acked)
-	// Started tells of a run that was started.
+	// Started reports a run that was started.
 	Started(s leases.Start, m protocol.Moment)
-	// Beaten tells of a claim that another was before.
+	// Beaten reports a claim that another was before.
 	Beaten(key record.Key)
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock is filled in.
+// Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock
+// is filled in.
 func (n *Node) Claim(c leases.Claim) leases.Verdict {
 	m, lock := n.Moment(), c.Lock
 	c.NextDead = n.Peers.Dead(lock.Next)

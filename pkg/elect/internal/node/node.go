@@ -27,8 +27,8 @@ type Config struct {
 	Observer Observer
 }
 
-// Node is one process's part in the protocol. It is not safe for concurrent use. Who drives it may ask the components, and hand them events
-// of their own.
+// Node is one process's part in the protocol. It is not safe for concurrent use. Who drives it may ask the
+// components, and hand them events of their own.
 type Node struct {
 	Session *session.Own
 	Peers   *liveness.Peers

@@ -27,7 +27,8 @@ func (o *Outbox) Note(ev record.Event, session string, m protocol.Moment) {
 	o.events.Note(ev, session, m.Clock, m.Now)
 }
 
-// noteMove notes that a key changed its owner. Where many keys are owned for the first time, not each of them is worth an event.
+// noteMove notes that a key changed its owner. Where many keys are owned for the first time, not each of them is
+// worth an event.
 func (o *Outbox) noteMove(is record.Lock, session string, m protocol.Moment) {
 	if is.Reason == record.ReasonCreated && o.events.Crowded() {
 		return

@@ -41,7 +41,7 @@ func (n *Node) refresh(now protocol.Instant) {
 	})
 }
 
-// Notification is something that the store has told, decoded. It may be late, or never come.
+// Notification is something that the store has reported, decoded. It may be late, or never come.
 type Notification struct {
 	Kind    store.Kind
 	Resync  bool             // notifications may have been missed

@@ -57,7 +57,8 @@ func (n *Node) Settle() {
 	}
 }
 
-// Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one timer.
+// Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one
+// timer.
 func (n *Node) Sleep() time.Duration {
 	now := n.clock.Now()
 	wait := min(n.p.Wake, n.Peers.Wait(n.Session.Machine(), now), n.Outbox.counters.Wait(now), n.cache.Wait(now))
@@ -77,7 +78,8 @@ func (n *Node) Changes() Changes {
 	return c
 }
 
-// Close begins to give everything up. Keys that are not handed over by somebody who knows better are released for anyone.
+// Close begins to give everything up. Keys that are not handed over by somebody who knows better are released for
+// anyone.
 func (n *Node) Close() {
 	m := n.Moment()
 	if n.Session.Close(m) {
@@ -85,7 +87,8 @@ func (n *Node) Close() {
 	}
 }
 
-// Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has not answered for T.
+// Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has
+// not answered for T.
 func (n *Node) Over() (ended, unheard bool) {
 	if !n.Session.Closing() {
 		return false, false
@@ -95,7 +98,8 @@ func (n *Node) Over() (ended, unheard bool) {
 	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Reach.Silent(n.p.T, now)
 }
 
-// flush sends what the outbox has. It is called once nothing else is left to do, so that what came up together goes out together.
+// flush sends what the outbox has. It is called once nothing else is left to do, so that what came up together goes
+// out together.
 func (n *Node) flush(m protocol.Moment) {
 	for {
 		batch, ok := n.Outbox.batches.Next()

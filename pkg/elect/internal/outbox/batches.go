@@ -8,8 +8,8 @@ import (
 // inFlight is how many batches are under way at once. A database answers one batch of many sooner than many of one.
 const inFlight = 4
 
-// Batches gathers the writes of keys. Whatever has come up while the batches before were under way goes out together. Changes of
-// ownership go before reports, which are for people. The zero value is empty.
+// Batches gathers the writes of keys. Whatever has come up while the batches before were under way goes out
+// together. Changes of ownership go before reports, which are for people. The zero value is empty.
 type Batches struct {
 	owners, reports []record.Key
 	flying          int  // batches under way
@@ -34,7 +34,8 @@ func (b *Batches) Add(key record.Key, report bool) {
 // Owners is how many changes of ownership wait.
 func (b *Batches) Owners() int { return len(b.owners) }
 
-// Next takes the next batch out of the queue; ok is false when nothing may be sent now. The batch counts as under way until Done.
+// Next takes the next batch out of the queue; ok is false when nothing may be sent now. The batch counts as under
+// way until Done.
 func (b *Batches) Next() (batch Batch, ok bool) {
 	from := &b.owners
 	if len(b.owners) == 0 {

@@ -12,8 +12,8 @@ import (
 const (
 	// incrementGap is the least time between two batches of increments.
 	incrementGap = 250 * time.Millisecond
-	// incrementDelay lets a hand-over go first: its receiver is notified by the locks, and every replica that looks because of a counter
-	// takes time from it.
+	// incrementDelay lets a hand-over go first: its receiver is notified by the locks, and every replica that looks
+	// because of a counter takes time from it.
 	incrementDelay = 100 * time.Millisecond
 	// releaseGap replaces both for a release that names no receiver: someone may wait for it.
 	releaseGap = 100 * time.Millisecond
@@ -23,7 +23,8 @@ const (
 	Never = time.Hour
 )
 
-// Counters increments the groups' counters: soon after each batch of changes, and not too often. The zero value has nothing to do.
+// Counters increments the groups' counters: soon after each batch of changes, and not too often. The zero value has
+// nothing to do.
 type Counters struct {
 	due    map[string]bool
 	since  protocol.Instant // when the first of due came up
@@ -89,7 +90,8 @@ type Increment struct {
 	Mark    int64
 }
 
-// Next takes the counters that are to be incremented now: none while an increment is under way, or when it is not time yet.
+// Next takes the counters that are to be incremented now: none while an increment is under way, or when it is not
+// time yet.
 func (c *Counters) Next(now protocol.Instant) []Increment {
 	if len(c.late) > 0 && now.Reached(c.lateAt, lateGap) {
 		c.lateAt = now
@@ -119,8 +121,8 @@ func (c *Counters) take() []Increment {
 	return due
 }
 
-// Done says how the increment of these counters ended. One that failed is repeated. It may then count twice: the counter says only that
-// something happened.
+// Done says how the increment of these counters ended. One that failed is repeated. It may then count twice: the
+// counter says only that something happened.
 func (c *Counters) Done(sent []Increment, ok bool, now protocol.Instant) {
 	c.flying = false
 	if ok {

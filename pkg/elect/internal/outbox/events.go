@@ -64,7 +64,8 @@ func (e *Events) Next(ids *record.WriterIDs, now protocol.Instant) []store.Chang
 	return e.sent
 }
 
-// Done takes the outcomes of the batch under way; none when the store cannot take it at all. It is repeated after again.
+// Done takes the outcomes of the batch under way; none when the store cannot take it at all. It is repeated after
+// again.
 func (e *Events) Done(outs []store.Outcome, again protocol.Instant) {
 	sent := e.sent
 	e.flying, e.sent = false, nil

@@ -30,7 +30,7 @@ type Over struct {
 // Write is a heartbeat, or the record of the session's own death.
 type Write struct {
 	Change store.Change
-	Member *store.Change // with the first heartbeat: to be written before it, so that whoever sees the one finds the other
+	Member *store.Change // with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
 }
 
 // Empty says whether there is nothing to do.

@@ -63,7 +63,7 @@ func (o *Own) Announced() bool { return o.wasValid && o.Member.Readable() }
 // Valid says whether the lease is valid.
 func (o *Own) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
 
-// Closing says whether everything is being given up.
+// Closing says whether everything is being released.
 func (o *Own) Closing() bool { return o.drain.closing }
 
 // ClosingFor says whether Close was called at least d ago.
@@ -74,8 +74,9 @@ func (o *Own) ClosingFor(d time.Duration, now protocol.Instant) bool {
 // Leaving says whether no more keys are taken.
 func (o *Own) Leaving() bool { return o.drain.closing || o.drain.asked }
 
-// Draining says whether keys may be given away for a drain. Others must know of it first: to one that sees a key leave and does not know
-// why, the giver looks as if it had free capacity. A store that does not take the document in time is not waited for.
+// Draining says whether keys may be given away for a drain. Others must know of it first: to one that sees a key
+// leave and does not know why, the giver looks as if it had free capacity. A store that does not take the document
+// in time is not waited for.
 func (o *Own) Draining(now protocol.Instant) bool {
 	return o.drain.closing || o.drain.asked && (o.m.SaysDrn || now.Reached(o.drain.askedAt, o.p.Retry))
 }
@@ -102,7 +103,8 @@ func (o *Own) Close(m protocol.Moment) bool {
 // Tick lets time pass.
 func (o *Own) Tick(m protocol.Moment) { o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m) }
 
-// Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is to.
+// Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is
+// to.
 func (o *Own) Idle(running, held int, m protocol.Moment) {
 	if o.m.TasksOff(running, held) {
 		o.step(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, m)
@@ -131,7 +133,8 @@ func (o *Own) Answered(session string, status protocol.Status, m protocol.Moment
 	}
 }
 
-// Found takes the answer to a read of the session's document: doc is nil when it is absent, ok is false when the read failed.
+// Found takes the answer to a read of the session's document: doc is nil when it is absent, ok is false when the
+// read failed.
 func (o *Own) Found(session string, doc *store.Doc, ok bool, m protocol.Moment) {
 	if session != o.ids.Session {
 		return
