@@ -34,7 +34,7 @@ NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Every day
 
@@ -72,6 +72,9 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 
 .PHONY: test
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
+
+.PHONY: test-all
+test-all: test model chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios

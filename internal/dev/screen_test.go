@@ -78,7 +78,8 @@ func TestScreen(t *testing.T) {
 		"many":    {sample(50), size{100, 24}, false},
 		"small":   {troubled(), size{100, 10}, false},
 		"start": {
-			&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}}, size{100, 24},
+			&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}},
+			size{100, 24},
 			false,
 		},
 	} {

@@ -109,17 +109,24 @@ func TestUnassignedSaysWhy(t *testing.T) {
 		{"selector", Member{}, Group{Selector: gpu, Keys: one(Key{})}, NoInstance, false},
 		{"selector met", Member{Labels: gpu}, Group{Selector: gpu, Keys: one(Key{})}, "", true},
 		{
-			"selector, strict pin", Member{Name: "a"}, Group{Selector: gpu, Keys: one(Key{Pin: "a", Strict: true})},
+			"selector, strict pin",
+			Member{Name: "a"},
+			Group{Selector: gpu, Keys: one(Key{Pin: "a", Strict: true})},
 			NoInstance, false,
 		},
 		{"draining", Member{Draining: true}, Group{Keys: one(Key{})}, NoInstance, false},
 		{
-			"strict pin elsewhere", Member{Name: "a"}, Group{Keys: one(Key{Pin: "b", Strict: true})}, PinUnavailable,
+			"strict pin elsewhere",
+			Member{Name: "a"},
+			Group{Keys: one(Key{Pin: "b", Strict: true})},
+			PinUnavailable,
 			false,
 		},
 		{
-			"strict pin to a full one", Member{Name: "a", Caps: map[string]int{"g": 0}},
-			Group{Keys: one(Key{Pin: "a", Strict: true})}, PinUnavailable, false,
+			"strict pin to a full one",
+			Member{Name: "a", Caps: map[string]int{"g": 0}},
+			Group{Keys: one(Key{Pin: "a", Strict: true})},
+			PinUnavailable, false,
 		},
 		{"strict zone", Member{Zone: "x"}, Group{Keys: one(Key{Pin: "zone=y", Strict: true})}, PinUnavailable, false},
 		{"malformed pattern", Member{Name: "a"}, Group{Keys: one(Key{Pin: "[", Strict: true})}, PinUnavailable, false},
@@ -293,7 +300,8 @@ func TestStrictPinsThatOverlapMoveAside(t *testing.T) {
 	capped := func(n int) map[string]int { return map[string]int{"g": n} }
 	in := Input{
 		Members: []Member{
-			{ID: "m0", Name: "m0", Caps: capped(1)}, {ID: "m1", Name: "m1", Caps: capped(1)},
+			{ID: "m0", Name: "m0", Caps: capped(1)},
+			{ID: "m1", Name: "m1", Caps: capped(1)},
 			{ID: "m2", Name: "m2", Caps: capped(0)},
 		},
 		Groups: []Group{{Name: "g", Keys: []Key{

@@ -43,14 +43,15 @@ func (o observer) Renewed(session string, acked protocol.Instant) {
 // Acked implements [node.Observer].
 func (o observer) Acked(a leases.Acked) {
 	group := a.Is.Key.Group()
-	switch {
-	case a.Op == protocol.Claim:
+	switch a.Op {
+	case protocol.Claim:
 		o.cfg.Hooks.claimed(group, "won")
 		if a.Moved() {
 			o.cfg.Hooks.moved(group, a.Is.Reason)
 		}
-	case a.Op == protocol.Release:
+	case protocol.Release:
 		o.cfg.Hooks.released(group, a.Is.Reason)
+	case protocol.Advance, protocol.Report, protocol.NoOp:
 	}
 }
 

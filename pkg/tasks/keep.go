@@ -10,7 +10,7 @@ import (
 func (j *job) returned(r ran, now moment) (fx effects, done error) {
 	fx = effects{ended: []runCount{{keepResult(r.ending), r.took, r.ending.Err}}}
 	if r.ending.Cut && (j.stop != nil || j.next != nil) {
-		return fx, nil
+		return fx, nil //nolint:nilerr // how the run ended is noted, and no error of this one
 	}
 	if j.refused = 0; r.took >= j.task.Backoff.ResetAfter {
 		j.failures = 0
@@ -22,7 +22,7 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 		fx.note = true
 		return fx, done
 	case j.stop != nil || j.next != nil:
-		return fx, nil
+		return fx, nil //nolint:nilerr // as above
 	}
 	delay := j.task.Backoff.delay(j.failures - 1)
 	j.pause(delay, now)

@@ -48,8 +48,12 @@ groups:
 
 	It("waits", func(ctx SpecContext) {
 		for _, args := range [][]string{
-			{"--for=balanced"}, {"--for=balanced", "-g", "g"}, {"--for=running"}, {"--for=running", "g/t1"},
-			{"--for=running", "t*", "-g", "g"}, {"--for=done", "jobs/job"},
+			{"--for=balanced"},
+			{"--for=balanced", "-g", "g"},
+			{"--for=running"},
+			{"--for=running", "g/t1"},
+			{"--for=running", "t*", "-g", "g"},
+			{"--for=done", "jobs/job"},
 		} {
 			got := shardctl(ctx, append([]string{"wait", "--server", server, "--timeout", "30s"}, args...)...)
 			Expect(got).To(Equal(harness.CommandResult{}), "%v", args)

@@ -61,7 +61,11 @@ func (f *mongoFaults) commands(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	all := [][]string{
-		{"insert"}, {"update"}, {"delete"}, {"find"}, {"insert", "update", "delete"},
+		{"insert"},
+		{"update"},
+		{"delete"},
+		{"find"},
+		{"insert", "update", "delete"},
 		{"insert", "update", "delete", "find", "getMore"},
 	}
 	data := map[string]any{"failCommands": all[f.random.IntN(len(all))]}

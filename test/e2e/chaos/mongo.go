@@ -109,7 +109,8 @@ func failure(f Fault) bson.M {
 func (b *mongoBackend) failPoint(ctx context.Context, name string, probability float64, data bson.M) error {
 	return b.each(func(n *testmongo.Node) error {
 		return n.Run(ctx, bson.D{
-			{Key: "configureFailPoint", Value: name}, {Key: "mode", Value: testmongo.Sometimes(probability)},
+			{Key: "configureFailPoint", Value: name},
+			{Key: "mode", Value: testmongo.Sometimes(probability)},
 			{Key: "data", Value: data},
 		}).Err()
 	})

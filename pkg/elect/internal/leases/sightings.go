@@ -25,7 +25,7 @@ const forgetSeen = time.Minute
 // seenFor is how long the lock has been met here at its present revision.
 func (s *sightings) seenFor(lock record.Lock, now protocol.Instant) time.Duration {
 	if known, ok := s.at[lock.Key]; ok && known.rev == lock.Rev {
-		return now.HolderElapsed(known.since)
+		return now.KillerElapsed(known.since)
 	}
 	for key, known := range s.at {
 		if now.Reached(known.since, max(forgetSeen, 2*s.p.T)) {
