@@ -39,7 +39,7 @@ var measurements = []measurement{
 	{"coldstart", "10 replicas take 10,000 keys", fleet.ColdStart},
 	{"idle", "what replicas ask of the database while nothing changes", fleet.Idle},
 	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
-	{"memory", "guard and worker of an idle replica that knows 10,000 keys", replicas.Memory},
+	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 
 func main() {
