@@ -3,6 +3,7 @@ package elect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,4 +134,22 @@ func TestEndOfAWaitIsNoError(t *testing.T) {
 		a.stop()
 		b.stop()
 	})
+}
+
+// What no document holds is refused where it is given. The session stays as it was, and its keys wait for its lease.
+func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
+	db := memstore.New()
+	remote := map[elect.Key]int64{}
+	for i := range 5_000 {
+		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = 1_000
+	}
+	if err := elect.MarkDead(t.Context(), db, "s", remote); !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("%v, want %v", err, store.ErrTooLarge)
+	}
+	if res, err := db.Read(t.Context(), store.KindSession, "s"); err != nil || len(res.Docs) != 0 {
+		t.Errorf("written: %+v, %v", res.Docs, err)
+	}
+	if err := elect.MarkDead(t.Context(), db, "s", map[elect.Key]int64{"group/one": 1_000}); err != nil {
+		t.Error(err)
+	}
 }

@@ -358,3 +358,30 @@ func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 		a.stop()
 	})
 }
+
+// A process that ended between the two writes of its creation leaves a member that no session belongs to. With a long
+// lease it would make every wait for a missing session as long.
+func TestAMemberWithoutASessionIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		ghost := record.Member{Session: "ghost", Instance: "g", Rev: 1, LeaseMS: (20 * time.Second).Milliseconds()}
+		if _, err := db.Apply(t.Context(), store.Change{Doc: ghost.Doc(store.WriterID{Session: "ghost", Seq: 1})}); err != nil {
+			t.Fatal(err)
+		}
+		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = 10 * time.Minute }) // an hour in a few steps
+		a.track(t)
+		there := func(kind store.Kind) bool {
+			res, err := db.Read(t.Context(), kind, "ghost")
+			return err != nil || len(res.Docs) > 0
+		}
+		time.Sleep(30 * time.Minute)
+		if !there(store.KindSession) || !there(store.KindMember) {
+			t.Error("not marked dead, or removed before others had the time to see it")
+		}
+		time.Sleep(2 * time.Hour)
+		if there(store.KindSession) || there(store.KindMember) {
+			t.Error("not removed")
+		}
+		a.stop()
+	})
+}

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"iter"
+	"maps"
 	"math"
 	"time"
 
@@ -141,6 +143,9 @@ func (c *Cache) Member(session string) (record.Member, bool) {
 	m, ok := c.members[session]
 	return m, ok
 }
+
+// Members are the sessions that have said something of themselves, in no order.
+func (c *Cache) Members() iter.Seq[string] { return maps.Keys(c.members) }
 
 // ForgetMembers forgets what these sessions said of themselves.
 func (c *Cache) ForgetMembers(sessions ...string) {

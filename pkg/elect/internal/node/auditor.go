@@ -62,6 +62,11 @@ func (a *auditor) carry(r audit.Ready) {
 	if r.Clean {
 		m := a.clock.Moment()
 		a.Peers.ForgetDead(m.Now)
+		for id := range a.cache.Members() { // one whose session never came to be is marked dead, and removed with it
+			if id != a.Session.ID() {
+				a.Peers.Want(id, m)
+			}
+		}
 		a.store.Clean(m.Clock, a.Session.IDs().Next, a.cache.ForgetMembers)
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"iter"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
@@ -100,6 +101,7 @@ type Cache interface {
 	Groups() []string
 	Loaded() bool
 	LongestLease() time.Duration
+	Members() iter.Seq[string]
 
 	// What was read or written by others than a refresh.
 	Put(lock *record.Lock)
