@@ -4,6 +4,7 @@ package mongo_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -26,13 +28,14 @@ import (
 // before is how a cluster stood when a fault began.
 type before struct {
 	at       history.Instant
+	wall     time.Time
 	owners   map[string]history.Run
 	sessions map[string]string // by instance
 }
 
 func now(c *cluster) before {
 	GinkgoHelper()
-	b := before{at: history.Now(), sessions: map[string]string{}}
+	b := before{at: history.Now(), wall: time.Now(), sessions: map[string]string{}}
 	b.owners = Load(c.Cluster).OwnersAt(b.at)
 	for _, run := range b.owners {
 		b.sessions[run.Instance] = run.Session
@@ -73,6 +76,25 @@ func (b before) lost(ctx context.Context, c *cluster) []string {
 	return lost
 }
 
+// lapsed are the replicas that could not renew their lease since and cancelled their tasks, whether or not they lost
+// their session after that.
+func (b before) lapsed(c *cluster) []string {
+	var lapsed []string
+	for _, r := range c.all {
+		for line := range strings.Lines(r.Log()) {
+			if !strings.Contains(line, "Cannot renew the lease") {
+				continue
+			}
+			var entry struct{ TS time.Time }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.TS.After(b.wall) {
+				lapsed = append(lapsed, r.Name)
+				break
+			}
+		}
+	}
+	return lapsed
+}
+
 // reasons are what a replica says when its lease has truly run out, or its guard has not heard of it for T/4.
 var reasons = []string{
 	"Cannot renew the lease", "The lease was not renewed", "The session was ended by another", "the guard was silent",
@@ -108,14 +130,14 @@ func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
 }
 
 // expectOnlyMoves wants every start since to be one of a key that was moved, and at most so many of them in all. Starts
-// on a replica whose lease ran out meanwhile do not count, and then there is no most.
+// on a replica whose lease ran out meanwhile do not count, and then there is no most. Those in lapsed have said so.
 //
 // A key may come back to where it was: a replica that drains waits only a moment for its word to be taken (P4), and one
 // that does not know of it yet may hand a key to it, since it seems to have free capacity. That is a move and its
 // return, not a restart: the key was released in order.
-func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int) {
+func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int, lapsed ...string) {
 	GinkgoHelper()
-	h, lost := Load(c.Cluster), b.lost(ctx, c)
+	h, lost := Load(c.Cluster), append(b.lost(ctx, c), lapsed...)
 	moves, returned := 0, 0
 	for _, key := range h.Keys() {
 		runs := h.Runs(key)

@@ -76,7 +76,7 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 
 func lostForGood() fault {
 	f := closes(testmongo.Sometimes(mostly), writes, []string{"find"})
-	f.lost = true
+	f.lost, f.lapses = true, true
 	return f
 }
 
