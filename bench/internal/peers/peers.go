@@ -59,7 +59,7 @@ var All = []Peer{
 		},
 	},
 	{
-		id: "mongo", title: "a document per lock in MongoDB, by hand",
+		id: "mongo", title: "a document per lock in MongoDB, hand-written",
 		poll: "looks every 250 ms; renewed every T/3", open: openMongo, start: startMongo,
 		bound: func(t time.Duration) string { return fmt.Sprintf("⅔ T to T + 0.25 s = %v", t+mongoPoll) },
 	},

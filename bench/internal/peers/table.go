@@ -4,6 +4,7 @@ package peers
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -42,7 +43,7 @@ func rows() []row {
 			if c.cost == nil || base.cost == nil || base.cost.writes == 0 {
 				return none
 			}
-			return fmt.Sprintf("%.2g", c.cost.writes/base.cost.writes)
+			return multiple(c.cost.writes, base.cost.writes)
 		}},
 		{"waiters and renewals", func(c, _ *column) string { return c.poll }},
 		{"server", func(c, _ *column) string { return c.server }},
@@ -60,9 +61,9 @@ func idleCell(c, _ *column) string {
 func table(columns []*column) string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes. A gap counts from the call that releases to\n"+
-			"the return of the call that acquires; for `shardctl run`, from the last stamp of one command to the first of\n"+
-			"the next. n = %s.\n\n",
+		"Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes.\n"+
+			"A gap counts from the call that releases to the return of the call that acquires. For `shardctl run` it counts\n"+
+			"from the last stamp of one command to the first of the next. n = %s.\n\n",
 		time.Now().Format("January 2006"), runtime.NumCPU(), lab.Load(), runtime.Version(), sizes(columns))
 	b.WriteString("| |")
 	for _, c := range columns {
@@ -99,7 +100,7 @@ func ratio(all, base []time.Duration) string {
 	if len(all) == 0 || len(base) == 0 {
 		return none
 	}
-	return fmt.Sprintf("%.2g", float64(history.Percentile(all, 50))/float64(history.Percentile(base, 50)))
+	return multiple(float64(history.Percentile(all, 50)), float64(history.Percentile(base, 50)))
 }
 
 // Marks are the lines between which a page has the table.
@@ -121,4 +122,14 @@ func Write(page, table string) error {
 	}
 	data = []byte(before + beginMark + table + endMark + after)
 	return os.WriteFile(page, data, 0o644) //nolint:gosec // a page of the documentation
+}
+
+// multiple is a/b with two digits, as people write it.
+func multiple(a, b float64) string {
+	x := a / b
+	if x >= 10 {
+		digits := math.Pow(10, math.Floor(math.Log10(x))-1)
+		return fmt.Sprintf("%.0f", math.Round(x/digits)*digits)
+	}
+	return fmt.Sprintf("%.2g", x)
 }
