@@ -66,14 +66,16 @@ func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	return q
 }
 
-// ForgetDead forgets sessions that have been dead for long. One that a lock still names is read again when it is
-// asked for.
-func (ps *Peers) ForgetDead(now protocol.Instant) {
+// ForgetDead forgets sessions that have been dead for long, and returns them. One that a lock still names is read
+// again when it is asked for.
+func (ps *Peers) ForgetDead(now protocol.Instant) (forgotten []string) {
 	for id, q := range ps.peers {
 		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
 			delete(ps.peers, id)
+			forgotten = append(forgotten, id)
 		}
 	}
+	return forgotten
 }
 
 // Ready returns what is to be done since the last call.
