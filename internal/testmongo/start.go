@@ -16,6 +16,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/shardctl/shardctl/internal/toolcache"
 )
 
 // ErrExternal says that what was asked needs processes of one's own, and the server is that of
@@ -216,7 +218,7 @@ func newDir(ctx context.Context) (dir string, unlock func(), err error) {
 	if err := os.Mkdir(filepath.Join(dir, "logs"), 0o700); err != nil {
 		return "", nil, fmt.Errorf("directory for mongod: %w", err)
 	}
-	unlock, err = lockFile(ctx, filepath.Join(dir, "lock"))
+	unlock, err = toolcache.Lock(ctx, filepath.Join(dir, "lock"))
 	return dir, unlock, err
 }
 
@@ -232,7 +234,7 @@ func removeStale(ctx context.Context) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-		unlock, err := lockFile(ctx, filepath.Join(dir, "lock"))
+		unlock, err := toolcache.Lock(ctx, filepath.Join(dir, "lock"))
 		cancel()
 		if err != nil {
 			continue

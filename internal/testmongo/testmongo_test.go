@@ -5,8 +5,6 @@ package testmongo
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -175,45 +173,4 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 		t.Fatal("no error")
 	}
 	t.Log(err)
-}
-
-// TestLockFileAdmitsOne stands for several test processes that fetch at once: flock works between open files, not
-// processes.
-func TestLockFileAdmitsOne(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	var inside, most int
-	var mu sync.Mutex
-	count := func(by int) {
-		mu.Lock()
-		defer mu.Unlock()
-		inside += by
-		most = max(most, inside)
-	}
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			unlock, err := lockFile(t.Context(), path)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			count(1)
-			count(-1)
-			unlock()
-		})
-	}
-	wg.Wait()
-	if most != 1 {
-		t.Errorf("%d held the lock at once", most)
-	}
-}
-
-func TestCheckSumRefusesAnother(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("not mongod"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkSum(path, wheelSHA256); err == nil {
-		t.Error("no error")
-	}
 }

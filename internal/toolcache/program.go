@@ -1,0 +1,84 @@
+//go:build unix
+
+package toolcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program returns the path of a program in the user's cache directory. name is its path there, with its version in it.
+// Where it is not there yet, produce makes it at target, and may use dir, which is removed afterwards. Several
+// processes may ask at once: one makes it, the others wait.
+func Program(ctx context.Context, name string, produce func(ctx context.Context, dir, target string) error) (
+	string, error,
+) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir() // no HOME, as in some build containers
+	}
+	program := filepath.Join(cache, name)
+	if present(program) {
+		return program, nil
+	}
+	dir := filepath.Dir(program)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache of public files
+		return "", fmt.Errorf("cache of %s: %w", name, err)
+	}
+	unlock, err := Lock(ctx, program+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if present(program) { // another process was first
+		return program, nil
+	}
+	work, err := os.MkdirTemp(dir, "make-")
+	if err != nil {
+		return "", fmt.Errorf("cache of %s: %w", name, err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	made := filepath.Join(work, "made")
+	if err := produce(ctx, work, made); err != nil {
+		return "", err
+	}
+	if err := os.Rename(made, program); err != nil {
+		return "", fmt.Errorf("cache of %s: %w", name, err)
+	}
+	return program, nil
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Lock waits for an exclusive lock on a file, until ctx ends. The kernel frees it when the process ends.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path of the caller's making
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

