@@ -13,14 +13,16 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // cluster is the processes. All methods may be called concurrently.
 type cluster struct {
 	opts    Options
-	program string // the executable
-	dir     string // of configurations, logs and the store
-	starter *starter
+	program string          // the executable
+	dir     string          // of configurations, logs and the store
+	thread  *process.Thread // starts the replicas
 
 	mu       sync.Mutex
 	replicas []*replica
@@ -43,7 +45,7 @@ type replica struct {
 }
 
 func newCluster(o Options, program, dir string) *cluster {
-	return &cluster{opts: o, program: program, dir: dir, starter: newStarter()}
+	return &cluster{opts: o, program: program, dir: dir, thread: process.NewThread()}
 }
 
 var errClosed = errors.New("dev is about to end")
@@ -66,7 +68,7 @@ func (c *cluster) add(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	r.cmd.Stdout, r.cmd.Stderr = log, log
-	if err := c.starter.start(r.cmd); err != nil {
+	if err := c.thread.Start(r.cmd); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	c.replicas = append(c.replicas, r)
@@ -90,7 +92,8 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	}
 	// Not exec.CommandContext: replicas are ended one by one and in order, which a context cannot say.
 	cmd := exec.Command(c.program, "run", "--config", file) //nolint:gosec,noctx // G204: this very program; contexts: see above
-	cmd.SysProcAttr = ownGroup()
+	// The terminal's signals are for dev alone, and replicas die with it.
+	cmd.SysProcAttr = process.OwnGroup()
 	return &replica{
 		name: name, address: ports[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
 	}, nil
@@ -262,7 +265,7 @@ func (c *cluster) close(grace time.Duration) (killed int) {
 		}
 	}
 	c.running.Wait()
-	c.starter.close()
+	c.thread.Close()
 	return killed
 }
 

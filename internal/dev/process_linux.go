@@ -5,13 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
-
-// ownGroup keeps a replica from the terminal's signals, and has it die with dev.
-func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // firstChildren gives for each process the one of its children that was started first. A guard starts its worker before
 // any task. (A thread's list of children in /proc would be shorter to read, but not every kernel has it.)

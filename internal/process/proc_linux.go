@@ -14,8 +14,8 @@ import (
 // CanFind says that whatever a command leaves behind can be found here.
 const CanFind = true
 
-// groupOfItsOwn makes a child a process group of its own, killed when the thread that started it ends.
-func groupOfItsOwn() *syscall.SysProcAttr {
+// OwnGroup makes a child a process group of its own, killed when the thread that started it ends: see [Thread].
+func OwnGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

@@ -13,8 +13,8 @@ import (
 // CanFind says that a command is its process group and nothing else: what leaves the group cannot be found.
 const CanFind = false
 
-// groupOfItsOwn makes a child a process group of its own. There is no death signal here.
-func groupOfItsOwn() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// OwnGroup makes a child a process group of its own. There is no death signal here.
+func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Self is the path of this program.
 func Self() (string, error) { return os.Executable() }

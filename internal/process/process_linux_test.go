@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,6 +165,31 @@ func TestCloseKillsWhatRuns(t *testing.T) {
 	s.Close()
 	if status, err := Wait(pid); err != nil || status.Signal() != unix.SIGKILL {
 		t.Errorf("status %v, %v", status, err)
+	}
+}
+
+// A command that was started from a thread has no say in when it ends: the thread has.
+func TestThreadKeepsACommandUntilClose(t *testing.T) {
+	thread := NewThread()
+	cmd := exec.Command("/bin/sh", "-c", "exec sleep 1000")
+	cmd.SysProcAttr = OwnGroup()
+	if err := thread.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if err := thread.Start(exec.Command("/no/such/file")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no program: %v", err)
+	}
+	if p, ok := Read(cmd.Process.Pid); !ok || p.Zombie {
+		t.Error("it ended by itself")
+	}
+	thread.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := thread.Start(exec.Command("/bin/true")); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }
 

@@ -1,16 +1,11 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 	"syscall"
 )
-
-// ErrClosed says that [Spawner.Close] came before the start.
-var ErrClosed = errors.New("spawner is closed")
 
 // Spec is a process to start.
 type Spec struct {
@@ -23,59 +18,26 @@ type Spec struct {
 	Extra                 []*os.File // further files, from descriptor 3 on
 }
 
-// Spawner starts processes from one thread. A child's death signal comes when the thread that forked it ends, which
-// need not be when the process does: so that thread has to stay. Methods may be called concurrently.
+// Spawner starts processes from one [Thread], so that they get their death signal when this process dies or Close is
+// called, and not before. Methods may be called concurrently.
 //
 // The fork itself suspends this thread, and with it Go's collector, until the child has executed its program: call
 // [Resolve] first, which waits for file systems that hang where only the caller is held up.
-type Spawner struct {
-	begin sync.Once
-	work  chan func()
-	done  chan struct{}
-	end   sync.Once
-}
+type Spawner struct{ thread *Thread }
 
 // NewSpawner makes a spawner. It needs no Close when it never started anything.
-func NewSpawner() *Spawner {
-	return &Spawner{work: make(chan func()), done: make(chan struct{})}
-}
+func NewSpawner() *Spawner { return &Spawner{NewThread()} }
 
 // Close ends the thread. Nothing starts any more, and on Linux the processes that still run are killed.
-func (s *Spawner) Close() { s.end.Do(func() { close(s.done) }) }
+func (s *Spawner) Close() { s.thread.Close() }
 
 // Start starts a process as a group of its own and returns its number once it runs. The caller has to reap it. The
 // error of a failed chdir or execve wraps a [syscall.Errno].
 func (s *Spawner) Start(spec Spec) (pid int, err error) {
-	s.begin.Do(func() { go s.thread() })
-	result := make(chan struct{})
-	start := func() {
-		defer close(result)
-		pid, err = fork(spec, groupOfItsOwn())
+	if closed := s.thread.do(func() { pid, err = fork(spec, OwnGroup()) }); closed != nil {
+		return 0, closed
 	}
-	select {
-	case <-s.done:
-		return 0, ErrClosed
-	default:
-	}
-	select {
-	case s.work <- start:
-		<-result
-		return pid, err
-	case <-s.done:
-		return 0, ErrClosed
-	}
-}
-
-func (s *Spawner) thread() {
-	runtime.LockOSThread() // never unlocked: the thread ends with this function
-	for {
-		select {
-		case start := <-s.work:
-			start()
-		case <-s.done:
-			return
-		}
-	}
+	return pid, err
 }
 
 // StartLasting starts a process as a group of its own that may outlive this one: without a death signal.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // dockerScript stands for Docker where none runs: it takes the same arguments and runs the commands here. What it
@@ -60,7 +62,7 @@ func TestDockerMachine(t *testing.T) {
 	}
 	life, end := context.WithCancel(ctx)
 	rs := &ReplicaSet{
-		opts: Options{Nodes: 1}, machine: machine, spawner: newSpawner(), dir: dir, unlock: unlock, life: life,
+		opts: Options{Nodes: 1}, machine: machine, thread: process.NewThread(), dir: dir, unlock: unlock, life: life,
 		end:     end,
 		clients: map[string]*mongo.Client{},
 	}

@@ -144,7 +144,7 @@ func (n *Node) start() error {
 	}
 	cmd := n.rs.machine.command(n.rs.life, n, args...)
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, procAttr()
-	if err := n.rs.spawner.start(cmd); err != nil {
+	if err := n.rs.thread.Start(cmd); err != nil {
 		return fmt.Errorf("start mongod: %w", err)
 	}
 	done := make(chan struct{})

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/toolcache"
 )
 
@@ -36,8 +37,8 @@ type ReplicaSet struct {
 	external string // URI of a server that is not ours
 	nodes    []*Node
 	machine  *machine
-	spawner  *spawner
-	dir      string // holds data and logs, and the lock that says they are in use
+	thread   *process.Thread // starts mongod
+	dir      string          // holds data and logs, and the lock that says they are in use
 	unlock   func()
 	life     context.Context // of the processes; ended by Close
 	end      context.CancelFunc
@@ -84,7 +85,7 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	rs := &ReplicaSet{
-		opts: opts, spawner: newSpawner(), dir: dir, unlock: unlock, life: life, end: end,
+		opts: opts, thread: process.NewThread(), dir: dir, unlock: unlock, life: life, end: end,
 		clients: map[string]*mongo.Client{},
 	}
 	defer func() { //nolint:contextcheck // cleaning up goes on when ctx has ended
@@ -186,7 +187,7 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 	if rs.machine != nil {
 		rs.machine.close()
 	}
-	rs.spawner.close()
+	rs.thread.Close()
 	defer rs.unlock()
 	if keepLogs {
 		return os.RemoveAll(filepath.Join(rs.dir, "data"))

@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // A Server is one process that answers on the loopback interface until Close.
@@ -25,13 +25,15 @@ type Server struct {
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
-	free func()        // lets the thread go that started it
 	more []*Server     // closed after it
 
 	closed sync.Once
 }
 
 const startLimit = time.Minute
+
+// thread starts all servers. It stays, so that they end with this process: nothing is left when that is killed.
+var thread = process.NewThread()
 
 // start starts a program with its output in dir/NAME.log, and waits until ready says that it answers.
 func start(ctx context.Context, dir string, s *Server, ready func(context.Context) error, program string,
@@ -44,12 +46,15 @@ func start(ctx context.Context, dir string, s *Server, ready func(context.Contex
 	}
 	defer func() { _ = out.Close() }()                                        // the process has its own
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), program, args...) //nolint:gosec // one of this package
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, out, out
-	// The kernel kills it with the thread that started it: nothing is left when the benchmark is killed.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := s.spawn(); err != nil {
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = dir, out, out, process.OwnGroup()
+	if err := thread.Start(s.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
+	s.done = make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait() // its log says why it ended
+		close(s.done)
+	}()
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for {
@@ -69,26 +74,6 @@ func start(ctx context.Context, dir string, s *Server, ready func(context.Contex
 	}
 }
 
-// spawn starts the process from a thread that lives as long as the server.
-func (s *Server) spawn() error {
-	started, end := make(chan error), make(chan struct{})
-	s.done, s.free = make(chan struct{}), func() { close(end) }
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		started <- s.cmd.Start()
-		<-end
-	}()
-	if err := <-started; err != nil {
-		s.free()
-		return err
-	}
-	go func() {
-		_ = s.cmd.Wait() // its log says why it ended
-		close(s.done)
-	}()
-	return nil
-}
-
 // Close kills the server: its data are of no use any more. It may be called again.
 func (s *Server) Close() {
 	s.closed.Do(s.end)
@@ -97,7 +82,6 @@ func (s *Server) Close() {
 func (s *Server) end() {
 	_ = s.cmd.Process.Kill() // it may have ended
 	<-s.done
-	s.free()
 	for _, other := range s.more {
 		other.Close()
 	}

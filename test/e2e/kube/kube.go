@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -40,12 +41,15 @@ func Connect(ctx context.Context, env Environment) (_ *Kube, stop func(), err er
 	}
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
-	if err := cmd.Start(); err != nil {
+	thread := process.NewThread()
+	if err := thread.Start(cmd); err != nil {
+		thread.Close()
 		return nil, nil, fmt.Errorf("kubectl proxy: %w", err)
 	}
 	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		thread.Close()
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	_, address, ok := strings.Cut(strings.TrimSpace(line), "Starting to serve on ")
