@@ -62,7 +62,8 @@ func (a *auditor) carry(r audit.Ready) {
 	if r.Clean {
 		m := a.clock.Moment()
 		a.cache.ForgetMembers(a.Peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
-		for id := range a.cache.Members() {                 // one whose session never came to be is marked dead, and removed with it
+		// One whose session never came to be is marked dead, and removed with it.
+		for id := range a.cache.Members() {
 			if id != a.Session.ID() {
 				a.Peers.Want(id, m)
 			}
