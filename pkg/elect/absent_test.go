@@ -34,9 +34,9 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 			if lock {
 				phase.CompareAndSwap(well, deaf)
 			}
-			beat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession
+			heartbeat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession
 			switch p := phase.Load(); {
-			case p == cut, p == deaf && (lock || beat), p == reads && beat:
+			case p == cut, p == deaf && (lock || heartbeat), p == reads && heartbeat:
 				return memstore.Verdict{Fault: memstore.LoseRequest}
 			}
 			return memstore.Verdict{}

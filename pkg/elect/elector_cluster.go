@@ -77,7 +77,7 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	return ages, nil
 }
 
-func (c clusterOf) Heartbeat() time.Duration { return c.e.p.Beat }
+func (c clusterOf) Heartbeat() time.Duration { return c.e.p.Heartbeat }
 
 func (c clusterOf) Track(ctx context.Context, groups ...string) error {
 	return c.ask(ctx, func(l *loop) { l.cache.Track(groups...) })

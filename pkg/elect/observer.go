@@ -58,5 +58,5 @@ func (o observer) Acked(a leases.Acked) {
 // Started implements [node.Observer].
 func (o observer) Started(s leases.Start, m protocol.Moment) { o.cfg.Hooks.started(s, m) }
 
-// Beaten implements [node.Observer].
-func (o observer) Beaten(key Key) { o.cfg.Hooks.claimed(key.Group(), "lost") }
+// ClaimLost implements [node.Observer].
+func (o observer) ClaimLost(key Key) { o.cfg.Hooks.claimed(key.Group(), "lost") }

@@ -49,7 +49,7 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 	now := c.clock.Now()
 	p.note(n.Changes())
 	before := c.view.Load()
-	stale, draining := n.Peers.Reach.Away(n.Session.Machine(), now), n.Session.Draining(now)
+	stale, draining := n.Peers.Reach.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
 	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}

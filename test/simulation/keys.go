@@ -181,7 +181,7 @@ func (r *replica) make(h *holding) {
 	if h.made {
 		return
 	}
-	h.m = h.m.Restamp(r.w.clock())
+	h.m = h.m.WithClock(r.w.clock())
 	h.action.NewRev, h.made = h.m.NewRev, true
 	l := h.lock
 	l.rev, l.stamp = h.m.NewRev, r.nextStamp()

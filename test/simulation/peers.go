@@ -105,7 +105,7 @@ func (r *replica) tickPeers(now protocol.Instant) {
 	if !r.looking && now.Reached(r.lastLook, r.w.p.Observe) {
 		r.look(now)
 	}
-	if r.m.Away(r.w.p, r.lastSeen, r.lastBeat, now) || now.KillerElapsed(r.oldest) < r.w.p.T && !r.attention {
+	if r.m.StoreUnreachable(r.w.p, r.lastSeen, r.lastBeat, now) || now.KillerElapsed(r.oldest) < r.w.p.T && !r.attention {
 		return
 	}
 	oldest := now
@@ -198,7 +198,7 @@ func (r *replica) see(d *body, sure bool, arrived protocol.Instant) {
 		return
 	}
 	r.peers[at].round = r.round
-	r.stepPeer(at, protocol.PeerEvent{Kind: protocol.PeerSeen, State: d.state, Rev: d.rev, Beat: d.beat, Lease: r.w.p.T, Sure: sure}, arrived)
+	r.stepPeer(at, protocol.PeerEvent{Kind: protocol.PeerSeen, State: d.state, Rev: d.rev, Heartbeat: d.beat, Lease: r.w.p.T, Sure: sure}, arrived)
 }
 
 // stepPeer feeds a peer's machine. One that turns out to be dead is no peer any more: another has its place.
@@ -233,7 +233,7 @@ func (r *replica) kill(at int, a protocol.PeerAction) {
 	if q.stamp == (stamp{}) || q.kill != a {
 		q.stamp, q.kill = r.nextStamp(), a
 	}
-	w, id, doc := r.w, q.session, sessionDoc{rev: a.NewRev, beat: q.m.Beat, state: protocol.Dead, stamp: q.stamp}
+	w, id, doc := r.w, q.session, sessionDoc{rev: a.NewRev, beat: q.m.Heartbeat, state: protocol.Dead, stamp: q.stamp}
 	var status protocol.Status
 	w.call(r, func() {
 		was := w.store.sessions[id].state
@@ -297,6 +297,6 @@ func (r *replica) succeeded(last *protocol.Instant, now protocol.Instant) {
 	}
 	r.outageEnd, r.outage, r.dirty = now, true, true
 	for i := range slices.Backward(r.peers) {
-		r.stepPeer(i, protocol.PeerEvent{Kind: protocol.PeerAnew}, now)
+		r.stepPeer(i, protocol.PeerEvent{Kind: protocol.PeerReset}, now)
 	}
 }

@@ -170,12 +170,12 @@ func (r *replica) sleep(now protocol.Instant) {
 	wait := r.w.p.Wake
 	sooner := func(since protocol.Instant, d time.Duration) { wait = min(wait, d-now.HolderElapsed(since)) }
 	if r.m.Phase == protocol.Open && !r.m.Write.Sent && !r.m.Reading && now.HolderElapsed(r.m.NotTill) >= 0 {
-		sooner(r.m.Acked, r.w.p.Beat)
+		sooner(r.m.Acked, r.w.p.Heartbeat)
 	}
 	if !r.looking {
 		sooner(r.lastLook, r.w.p.Observe)
 	}
-	if !r.m.Away(r.w.p, r.lastSeen, r.lastBeat, now) {
+	if !r.m.StoreUnreachable(r.w.p, r.lastSeen, r.lastBeat, now) {
 		sooner(r.oldest, r.w.p.T)
 	}
 	if r.again != (protocol.Instant{}) {

@@ -54,7 +54,7 @@ func (r *replica) stepSession(ev protocol.SessionEvent, now protocol.Instant) {
 
 func (r *replica) actSession(a protocol.SessionAction, now protocol.Instant) {
 	switch a.Kind {
-	case protocol.SendBeat, protocol.MarkDead:
+	case protocol.SendHeartbeat, protocol.MarkDead:
 		r.sendBeat(a)
 	case protocol.ReadSession:
 		r.readSession()
@@ -95,8 +95,8 @@ func (r *replica) sendBeat(a protocol.SessionAction) {
 	if r.repeat != write {
 		r.repeat, r.stamp = write, r.nextStamp()
 	}
-	w, id, doc := r.w, r.session, sessionDoc{rev: a.NewRev, beat: a.Beat, state: a.State, stamp: r.stamp}
-	first := a.IfRev == 0 && a.Kind == protocol.SendBeat
+	w, id, doc := r.w, r.session, sessionDoc{rev: a.NewRev, beat: a.Heartbeat, state: a.State, stamp: r.stamp}
+	first := a.IfRev == 0 && a.Kind == protocol.SendHeartbeat
 	member := r.member()
 	var status protocol.Status
 	w.call(r, func() {
@@ -129,7 +129,7 @@ func (r *replica) readSession() {
 		if r.session == id {
 			ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok}
 			if ok && d.exists {
-				ev.Rev, ev.Beat, ev.State, ev.Mine = d.rev, d.beat, d.state, d.stamp.session == id
+				ev.Rev, ev.Heartbeat, ev.State, ev.Mine = d.rev, d.beat, d.state, d.stamp.session == id
 			}
 			r.stepSession(ev, r.instant())
 		}

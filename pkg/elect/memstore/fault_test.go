@@ -147,7 +147,7 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// Hints that nobody needs would be N² of them: beats and locks that are reserved for others are not told.
+// Hints that nobody needs would be N² of them: heartbeats and locks that are reserved for others are not told.
 func TestWatchIsQuiet(t *testing.T) {
 	s := memstore.New()
 	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
@@ -156,11 +156,11 @@ func TestWatchIsQuiet(t *testing.T) {
 	}
 	<-hints
 	session := store.Doc{Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1, WriterID: store.WriterID{Session: "a", Seq: 1}}
-	beat := session
-	beat.Rev, beat.Count, beat.WriterID.Seq = 2, 2, 2
+	heartbeat := session
+	heartbeat.Rev, heartbeat.Count, heartbeat.WriterID.Seq = 2, 2, 2
 	reserved := create("g/a")
 	reserved.Doc.Next = "somebody"
-	for _, c := range []store.Change{{Doc: session}, {IfRev: 1, Doc: beat}, reserved} {
+	for _, c := range []store.Change{{Doc: session}, {IfRev: 1, Doc: heartbeat}, reserved} {
 		if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
 			t.Fatal(outs, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// writer makes changes with stamps that are never used twice.
+// writer makes changes with writer IDs that are never used twice.
 type writer struct {
 	mu  sync.Mutex
 	seq int64
@@ -100,7 +100,7 @@ func TestLostAnswers(t *testing.T) {
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
 			store.Applied, store.Applied,
 		},
-		"written, then cut off": { // unknown, and recognised later by its stamp
+		"written, then cut off": { // unknown, and recognised later by its writer ID
 			func() error {
 				if err := rs.LoseAnswers(t.Context(), 1); err != nil {
 					return err
@@ -185,7 +185,7 @@ func TestReadsAreRetried(t *testing.T) {
 }
 
 // While a server that hangs holds every connection for claims, heartbeats go on.
-func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
+func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	rs, s := faulty(t)
 	ctx := t.Context()
 	var w writer
@@ -202,9 +202,9 @@ func TestBulkClaimsDoNotStarveBeats(t *testing.T) {
 	}
 	entered := rs.RunOnPrimary(ctx, bson.D{{Key: "waitForFailPoint", Value: "failCommand"}, {Key: "timesEntered", Value: 16}, {Key: "maxTimeMS", Value: 20_000}})
 	must(t, entered.Err())
-	for beat := range int64(5) {
+	for heartbeat := range int64(5) {
 		session.Count++
-		apply(t, s, 2*time.Second, store.Applied, w.put(session, beat+1))
+		apply(t, s, 2*time.Second, store.Applied, w.put(session, heartbeat+1))
 	}
 	stop()
 	wg.Wait()

@@ -24,7 +24,7 @@ func nextHint(t *testing.T, hints <-chan store.Notification) store.Notification 
 	return store.Notification{}
 }
 
-// What a replica must not be woken by: beats, locks of others, members, values, events, other clusters. The hint that
+// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The hint that
 // ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testmongo.Shared(t)
@@ -39,9 +39,9 @@ func TestWatchIsFiltered(t *testing.T) {
 		t.Fatalf("first hint %+v, want a Resync", h)
 	}
 
-	for beat := range int64(10) {
+	for heartbeat := range int64(10) {
 		session.Count++
-		apply(t, s, patient, store.Applied, w.put(session, beat+1))
+		apply(t, s, patient, store.Applied, w.put(session, heartbeat+1))
 	}
 	apply(t, s, patient, store.Applied, w.puts(20, 0)...)
 	apply(t, s, patient, store.Applied, w.puts(20, 1)...)

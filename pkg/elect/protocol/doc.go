@@ -5,8 +5,8 @@
 //
 //   - [Session] is this process's membership. It sends heartbeats, counts its deadlines from the moment the
 //     last acknowledged heartbeat was sent, and says when tasks must be cancelled, killed, and surely gone.
-//   - [Peer] is another session as seen from here. It says when a heartbeat has stood still for so long that the session
-//     may be marked dead.
+//   - [Peer] is another session as seen from here. It says when a heartbeat has stood still for so long that the
+//     session may be marked dead.
 //   - [Key] is one key in this process: claimed, run, stopped, released, with at most one write under way.
 //
 // # Why two processes never run one key at a time

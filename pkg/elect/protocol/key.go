@@ -67,10 +67,12 @@ type KeyEvent struct {
 	Status Status
 	OK     bool  // KeyRead: the read succeeded
 	Mine   bool  // KeyRead: the lock names this session
-	Ours   bool  // KeyRead: and it is as the write under way left it, by the stamp
+	Ours   bool  // KeyRead: and it is as the write under way left it, by the writer ID
 	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
-	Clock  int64 // the store's time in ms as last reported, for new revisions; KeyRead of an absent lock: and above the high-water mark
-	Valid  bool  // whether the lease is valid now
+	// the store's time in ms as last reported, for new revisions; KeyRead of an absent lock: and above the high-water
+	// mark
+	Clock int64
+	Valid bool // whether the lease is valid now
 }
 
 // KeyActionKind is what a key wants done.
@@ -78,13 +80,15 @@ type KeyActionKind uint8
 
 // What a key wants done.
 const (
-	WriteKey KeyActionKind = iota // compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
-	ReadKey                       // read the lock, linearizably; before a creation the group's high-water mark and the time as well
-	StartKey                      // start the callback with Token
-	StopKey                       // ask the callback to stop
-	KillKey                       // the key is not ours: end the callback by force
-	Advanced                      // Token is the new token
-	KeyOff                        // the key is free here: Refused says that a claim did not succeed
+	// compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
+	WriteKey KeyActionKind = iota
+	// read the lock, linearizably; before a creation the group's high-water mark and the time as well
+	ReadKey
+	StartKey // start the callback with Token
+	StopKey  // ask the callback to stop
+	KillKey  // the key is not ours: end the callback by force
+	Advanced // Token is the new token
+	KeyOff   // the key is free here: Refused says that a claim did not succeed
 )
 
 // KeyAction is one thing to do.
@@ -96,9 +100,9 @@ type KeyAction struct {
 	Refused       bool
 }
 
-// Restamp gives the write under way the revision of this moment. Only its first copy may be given one, before it is
+// WithClock gives the write under way the revision of this moment. Only its first copy may be given one, before it is
 // sent: a repeat is the very same write.
-func (k Key) Restamp(clock int64) Key {
+func (k Key) WithClock(clock int64) Key {
 	k.NewRev = NextRev(k.IfRev, clock)
 	return k
 }

@@ -49,7 +49,9 @@ func (k *aKey) answer(s protocol.Status) []protocol.KeyAction {
 }
 
 func (k *aKey) found(rev int64, mine bool) []protocol.KeyAction {
-	return k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: rev, Mine: mine, Ours: mine && rev == k.NewRev})
+	return k.do(
+		protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: rev, Mine: mine, Ours: mine && rev == k.NewRev},
+	)
 }
 
 func (k *aKey) wants(got []protocol.KeyAction, kinds ...protocol.KeyActionKind) {
@@ -213,7 +215,7 @@ func TestKeyDeadlineStopsAndAdoptsLater(t *testing.T) {
 	k.valid = false
 	k.wants(k.on(protocol.KeyDeadline), protocol.StopKey)
 	k.wants(k.on(protocol.KeyDeadline))
-	k.wants(k.on(protocol.KeyReturned)) // not released: it cannot be told to the store, and may be ours again
+	k.wants(k.on(protocol.KeyReturned)) // not released: the store cannot learn of it, and it may be ours again
 	k.wants(k.on(protocol.KeyTick))
 	k.valid = true
 	k.op(k.on(protocol.KeyResume), protocol.Claim, 1000, 1001)
@@ -274,13 +276,16 @@ func TestKeyRefusalIsUnderstoodByARead(t *testing.T) {
 			t.Errorf("token %d", acts[0].Token)
 		}
 	})
-	t.Run("written by hand, still mine: again on what is there", func(t *testing.T) {
+	t.Run("written out of band, still mine: again on what is there", func(t *testing.T) {
 		k := refused(t, protocol.KeyAdvance)
 		k.op(k.found(1500, true), protocol.Advance, 1500, 1501)
 	})
-	t.Run("written by hand at the very revision the write would have had", func(t *testing.T) {
+	t.Run("written out of band at the very revision the write would have had", func(t *testing.T) {
 		k := refused(t, protocol.KeyAdvance)
-		k.op(k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: 1001, Mine: true}), protocol.Advance, 1001, 1002)
+		k.op(
+			k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Rev: 1001, Mine: true}), protocol.Advance, 1001,
+			1002,
+		)
 	})
 	t.Run("another's: the run is killed", func(t *testing.T) {
 		k := refused(t, protocol.KeyReport)
@@ -296,7 +301,7 @@ func TestKeyRefusalIsUnderstoodByARead(t *testing.T) {
 		k.wants(k.answer(protocol.Refused), protocol.ReadKey)
 		k.wants(k.found(2000, false), protocol.KeyOff)
 	})
-	t.Run("a release over a lock written by hand", func(t *testing.T) {
+	t.Run("a release over a lock written out of band", func(t *testing.T) {
 		k := runningKey(t)
 		k.on(protocol.KeyReturned)
 		k.answer(protocol.Refused)

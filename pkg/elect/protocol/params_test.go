@@ -14,7 +14,7 @@ func ExampleNewParams() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("heartbeat every", p.Beat, "and after a failure every", p.Retry)
+	fmt.Println("heartbeat every", p.Heartbeat, "and after a failure every", p.Retry)
 	fmt.Println("cancel at", p.Renew, "kill at", p.Kill, "nothing left at", p.Hard)
 	fmt.Println("others may take over at", p.T)
 	_, err = protocol.NewParams(20*time.Second, 16*time.Second)

@@ -4,19 +4,19 @@ import "time"
 
 // Peer is another session as seen from here. The zero value has never been seen.
 type Peer struct {
-	Known   bool
-	State   State
-	Rev     int64
-	Beat    int64
-	Lease   time.Duration // T of its process
-	Seen    Instant       // when the reply that first showed this heartbeat arrived, or ages were started again
-	Gone    bool          // a linearizable read found no document; Seen is when
-	Writing bool          // a kill is out and not answered
-	Repeat  bool          // a kill's answer was lost: the same again, until answered
-	KillRev int64         // the revision that kill is conditioned on
-	KillNew int64         // and the one it writes
-	Reading bool          // a linearizable read is under way
-	DeadAt  Instant       // when the reply that first showed it dead arrived
+	Known     bool
+	State     State
+	Rev       int64
+	Heartbeat int64
+	Lease     time.Duration // T of its process
+	Seen      Instant       // when the reply that first showed this heartbeat arrived, or ages were started again
+	Gone      bool          // a linearizable read found no document; Seen is when
+	Writing   bool          // a kill is out and not answered
+	Repeat    bool          // a kill's answer was lost: the same again, until answered
+	KillRev   int64         // the revision that kill is conditioned on
+	KillNew   int64         // and the one it writes
+	Reading   bool          // a linearizable read is under way
+	DeadAt    Instant       // when the reply that first showed it dead arrived
 }
 
 // PeerEventKind is what happened to a peer.
@@ -30,18 +30,19 @@ const (
 	PeerUnread                // that read failed
 	PeerWanted                // a lock names it, or it was known, and the list does not show it
 	PeerAnswer                // of a kill
-	PeerAnew                  // own reads or heartbeats failed for longer than T/4 and work again: all ages start again
+	PeerReset                 // own reads or heartbeats failed for longer than T/4 and work again: all ages start again
 	PeerEnded                 // its process is known to be gone and nothing of it left (restart in place)
 )
 
 // PeerEvent is an event for a peer. Which fields count depends on Kind.
 type PeerEvent struct {
-	Kind     PeerEventKind
-	State    State
-	Rev      int64
-	Beat     int64
-	Lease    time.Duration
-	Sure     bool          // PeerSeen: from a linearizable read, so a lower revision is the truth (a document restored)
+	Kind      PeerEventKind
+	State     State
+	Rev       int64
+	Heartbeat int64
+	Lease     time.Duration
+	// PeerSeen: from a linearizable read, so a lower revision is the truth (a document restored)
+	Sure     bool
 	Status   Status        // PeerAnswer
 	Clock    int64         // the store's time in ms as last reported, for the revision of a kill
 	Patience time.Duration // PeerTick: the largest T of all members known, for a missing session
@@ -77,7 +78,7 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	case PeerMissing:
 		q.Reading = false
 		if !q.Gone {
-			q.Gone, q.Known, q.Seen, q.Rev, q.Beat = true, true, now, 0, 0
+			q.Gone, q.Known, q.Seen, q.Rev, q.Heartbeat = true, true, now, 0, 0
 			q.State, q.Repeat = Absent, false
 		}
 	case PeerUnread:
@@ -89,7 +90,7 @@ func (q Peer) Step(p Params, ev PeerEvent, now Instant) (Peer, []PeerAction) {
 		}
 	case PeerAnswer:
 		return q.answer(ev, now)
-	case PeerAnew:
+	case PeerReset:
 		q.Seen = now
 	case PeerEnded:
 		if q.Known && !q.Gone && !q.Writing && !q.Reading {
@@ -122,11 +123,11 @@ func (q Peer) seen(ev PeerEvent, now Instant) (Peer, []PeerAction) {
 	if q.Known && !q.Gone && ev.Rev < q.Rev && ev.State != Dead && !ev.Sure {
 		return q, nil // an older reply, overtaken
 	}
-	if !q.Known || q.Gone || ev.Beat != q.Beat || ev.Rev != q.Rev {
+	if !q.Known || q.Gone || ev.Heartbeat != q.Heartbeat || ev.Rev != q.Rev {
 		q.Seen, q.Repeat = now, false
 	}
 	q.Known, q.Gone = true, false
-	q.State, q.Rev, q.Beat, q.Lease = ev.State, ev.Rev, ev.Beat, ev.Lease
+	q.State, q.Rev, q.Heartbeat, q.Lease = ev.State, ev.Rev, ev.Heartbeat, ev.Lease
 	if ev.State == Dead {
 		q.DeadAt = now
 		return q, []PeerAction{{Kind: PeerDied}}

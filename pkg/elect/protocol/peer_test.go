@@ -27,7 +27,7 @@ func (q *aPeer) do(at time.Duration, ev protocol.PeerEvent) []protocol.PeerActio
 }
 
 func (q *aPeer) seen(at time.Duration, rev int64, state protocol.State) []protocol.PeerAction {
-	return q.do(at, protocol.PeerEvent{Kind: protocol.PeerSeen, State: state, Rev: rev, Beat: rev, Lease: lease})
+	return q.do(at, protocol.PeerEvent{Kind: protocol.PeerSeen, State: state, Rev: rev, Heartbeat: rev, Lease: lease})
 }
 
 func (q *aPeer) tick(at time.Duration) []protocol.PeerAction {
@@ -69,7 +69,7 @@ func TestPeerIsKilledAfterTOfSilenceAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestPeerBeatStartsTheAgeAnew(t *testing.T) {
+func TestPeerHeartbeatRestartsItsAge(t *testing.T) {
 	q := newPeer(t)
 	q.seen(0, 5, protocol.Live)
 	q.seen(lease-1, 6, protocol.Draining)
@@ -79,12 +79,14 @@ func TestPeerBeatStartsTheAgeAnew(t *testing.T) {
 
 func TestPeerPatienceIsTheLargerT(t *testing.T) {
 	q := newPeer(t)
-	q.do(0, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 1, Beat: 1, Lease: 3 * lease})
+	q.do(0, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 1, Heartbeat: 1, Lease: 3 * lease})
 	q.wants(q.tick(3*lease - 1))
 	q.wants(q.tick(3*lease), protocol.KillPeer)
 
 	short := newPeer(t)
-	short.do(0, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 1, Beat: 1, Lease: time.Second})
+	short.do(
+		0, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 1, Heartbeat: 1, Lease: time.Second},
+	)
 	short.wants(short.tick(lease - 1))
 	short.wants(short.tick(lease), protocol.KillPeer)
 }
@@ -97,10 +99,10 @@ func TestPeerAgeTakesTheSmallerClock(t *testing.T) {
 	q.wants(acts)
 }
 
-func TestPeerAgesStartAnewAfterAnOwnOutage(t *testing.T) {
+func TestPeerAgesRestartAfterAnOwnOutage(t *testing.T) {
 	q := newPeer(t)
 	q.seen(0, 5, protocol.Live)
-	q.do(lease-1, protocol.PeerEvent{Kind: protocol.PeerAnew})
+	q.do(lease-1, protocol.PeerEvent{Kind: protocol.PeerReset})
 	q.wants(q.tick(2*lease - 2))
 	q.wants(q.tick(2*lease-1), protocol.KillPeer)
 }
@@ -116,7 +118,9 @@ func TestPeerOlderReplyIsIgnored(t *testing.T) {
 
 	restored := newPeer(t)
 	restored.seen(0, 6, protocol.Live)
-	restored.do(lease/2, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 5, Beat: 5, Lease: lease, Sure: true})
+	restored.do(lease/2, protocol.PeerEvent{
+		Kind: protocol.PeerSeen, State: protocol.Live, Rev: 5, Heartbeat: 5, Lease: lease, Sure: true,
+	})
 	if restored.Rev != 5 || restored.Seen != instant(lease/2) {
 		t.Errorf("a linearizable read of a restored document: %+v", restored.Peer)
 	}
@@ -174,7 +178,9 @@ func TestPeerRefusedKillLooksAndBeginsAgain(t *testing.T) {
 	q.tick(lease)
 	q.wants(q.answer(lease+1, protocol.Refused), protocol.ReadPeer)
 	q.wants(q.tick(3 * lease)) // not before the read is answered
-	q.do(3*lease, protocol.PeerEvent{Kind: protocol.PeerSeen, State: protocol.Live, Rev: 9, Beat: 9, Lease: lease, Sure: true})
+	q.do(3*lease, protocol.PeerEvent{
+		Kind: protocol.PeerSeen, State: protocol.Live, Rev: 9, Heartbeat: 9, Lease: lease, Sure: true,
+	})
 	q.wants(q.tick(4*lease - 1))
 	q.wants(q.tick(4*lease), protocol.KillPeer)
 }

@@ -16,29 +16,29 @@ func TestPropertySession(t *testing.T) {
 	p := params(t)
 	rapid.Check(t, func(t *rapid.T) {
 		type doc struct {
-			rev, beat int64
-			state     protocol.State
-			mine      bool
+			rev, heartbeat int64
+			state          protocol.State
+			mine           bool
 		}
 		var (
-			s       protocol.Session
-			store   doc // rev 0: absent
-			now     time.Duration
-			sent    *protocol.SessionAction // the write that waits for its answer
-			sentAt  = map[int64]time.Duration{}
-			late    []protocol.SessionAction
-			reading bool
-			running = true // tasks
-			last    protocol.SessionAction
-			pending bool // last is unanswered: the next write must be the same
-			told    = map[protocol.SessionActionKind]bool{}
-			clock   = int64(1)
-			foreign bool // somebody else has ended it, or a hand has written
+			s        protocol.Session
+			store    doc // rev 0: absent
+			now      time.Duration
+			sent     *protocol.SessionAction // the write that waits for its answer
+			sentAt   = map[int64]time.Duration{}
+			late     []protocol.SessionAction
+			reading  bool
+			running  = true // tasks
+			last     protocol.SessionAction
+			pending  bool // last is unanswered: the next write must be the same
+			reported = map[protocol.SessionActionKind]bool{}
+			clock    = int64(1)
+			foreign  bool // somebody else has ended it, or a hand has written
 		)
 		apply := func(w protocol.SessionAction) protocol.Status {
 			state := w.State
-			if store.mine && store.rev == w.NewRev && store.beat == w.Beat && store.state == state {
-				return protocol.Applied // its own write, known by the stamp
+			if store.mine && store.rev == w.NewRev && store.heartbeat == w.Heartbeat && store.state == state {
+				return protocol.Applied // its own write, known by the writer ID
 			}
 			if store.rev != w.IfRev {
 				return protocol.Refused
@@ -46,46 +46,51 @@ func TestPropertySession(t *testing.T) {
 			if alive := state != protocol.Dead; w.NewRev <= w.IfRev || alive != (w.NewRev%2 == 0) {
 				t.Fatalf("%+v: want an even revision alive and an odd one dead, above the one before", w)
 			}
-			store = doc{w.NewRev, w.Beat, state, true}
+			store = doc{w.NewRev, w.Heartbeat, state, true}
 			return protocol.Applied
 		}
 		act := func(acts []protocol.SessionAction) {
 			for _, a := range acts {
 				switch a.Kind {
-				case protocol.SendBeat, protocol.MarkDead:
+				case protocol.SendHeartbeat, protocol.MarkDead:
 					if sent != nil || reading {
 						t.Fatalf("%+v while %+v is under way, reading %v", a, sent, reading)
 					}
 					// A creation may be followed by one as dead: under the same condition, only one of them can land.
-					if a.Kind == protocol.SendBeat && a.IfRev == 0 && len(sentAt) > 0 {
+					if a.Kind == protocol.SendHeartbeat && a.IfRev == 0 && len(sentAt) > 0 {
 						t.Fatalf("a creation is sent twice")
 					}
 					if pending && a != last && (a.Kind != protocol.MarkDead || a.IfRev != last.IfRev) {
 						t.Fatalf("unanswered %+v followed by %+v", last, a)
 					}
-					if a.Kind == protocol.MarkDead && running && s.Rev > 0 && s.Phase != protocol.Ended { // nothing has run before it was open
+					// nothing has run before it was open
+					if a.Kind == protocol.MarkDead && running && s.Rev > 0 && s.Phase != protocol.Ended {
 						t.Fatalf("ends itself while tasks run")
 					}
-					if _, again := sentAt[a.Beat]; !again && a.Kind == protocol.SendBeat {
-						sentAt[a.Beat] = now
+					if _, again := sentAt[a.Heartbeat]; !again && a.Kind == protocol.SendHeartbeat {
+						sentAt[a.Heartbeat] = now
 					}
 					w := a
 					sent, last, pending = &w, a, true
 				case protocol.ReadSession:
 					if sent != nil || reading {
-						t.Fatalf("reads beside %+v", sent)
+						t.Fatalf("reads with %+v", sent)
 					}
 					reading = true
 				case protocol.Renewed:
-					clear(told)
-					if a.Acked != instant(sentAt[s.Beat]) {
-						t.Fatalf("counts from %v, beat %d was first sent at %v", a.Acked, s.Beat, sentAt[s.Beat])
+					clear(reported)
+					if a.Acked != instant(sentAt[s.Heartbeat]) {
+						t.Fatalf(
+							"counts from %v, heartbeat %d was first sent at %v", a.Acked, s.Heartbeat,
+							sentAt[s.Heartbeat],
+						)
 					}
 				case protocol.CancelTasks, protocol.KillTasks, protocol.HardStop:
-					if told[a.Kind] && (a.Kind != protocol.KillTasks || s.Phase != protocol.Lost) { // lost: told in any case
-						t.Fatalf("told %v twice", a.Kind)
+					// lost: reported in any case
+					if reported[a.Kind] && (a.Kind != protocol.KillTasks || s.Phase != protocol.Lost) {
+						t.Fatalf("reported %v twice", a.Kind)
 					}
-					told[a.Kind] = true
+					reported[a.Kind] = true
 				case protocol.SessionOver:
 					if store.state != protocol.Dead || running && s.Rev > 0 {
 						t.Fatalf("over with the document at %+v, running %v", store, running)
@@ -100,8 +105,9 @@ func TestPropertySession(t *testing.T) {
 			act(acts)
 			if s.Rev > 0 && s.Phase == protocol.Open {
 				since := instant(now).HolderElapsed(s.Acked)
-				if since >= p.Renew && !told[protocol.CancelTasks] || since >= p.Hard && !told[protocol.HardStop] {
-					t.Fatalf("%v after the last acknowledged beat was sent, told only %v", since, told)
+				if since >= p.Renew && !reported[protocol.CancelTasks] || since >= p.Hard &&
+					!reported[protocol.HardStop] {
+					t.Fatalf("%v after the last acknowledged heartbeat was sent, reported only %v", since, reported)
 				}
 			}
 			if s.Valid(p, instant(now)) && !foreign && store.state == protocol.Dead {
@@ -149,7 +155,7 @@ func TestPropertySession(t *testing.T) {
 				reading, pending = false, false
 				ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: rapid.Bool().Draw(t, "ok")}
 				if ev.OK {
-					ev.Rev, ev.Beat, ev.State, ev.Mine = store.rev, store.beat, store.state, store.mine
+					ev.Rev, ev.Heartbeat, ev.State, ev.Mine = store.rev, store.heartbeat, store.state, store.mine
 				} else {
 					pending = false
 				}
@@ -159,7 +165,7 @@ func TestPropertySession(t *testing.T) {
 				if store.rev == 0 || store.state == protocol.Dead {
 					t.Skip()
 				}
-				store, foreign = doc{protocol.DeadRev(store.rev, clock), store.beat, protocol.Dead, false}, true
+				store, foreign = doc{protocol.DeadRev(store.rev, clock), store.heartbeat, protocol.Dead, false}, true
 			},
 			"deleted": func(*rapid.T) { store, foreign = doc{}, true },
 			"created as dead": func(t *rapid.T) {
@@ -217,7 +223,7 @@ func TestPropertyKey(t *testing.T) {
 				switch a.Kind {
 				case protocol.WriteKey:
 					if sent != nil || reading {
-						t.Fatalf("%+v beside %+v", a, sent)
+						t.Fatalf("%+v with %+v", a, sent)
 					}
 					if pending && a != last {
 						t.Fatalf("unanswered %+v followed by %+v", last, a)
@@ -235,7 +241,7 @@ func TestPropertyKey(t *testing.T) {
 					sent, last, pending = &w, a, true
 				case protocol.ReadKey:
 					if sent != nil || reading {
-						t.Fatalf("reads beside %+v", sent)
+						t.Fatalf("reads with %+v", sent)
 					}
 					reading = true
 				case protocol.StartKey, protocol.Advanced:
@@ -357,15 +363,15 @@ func TestPropertyPeer(t *testing.T) {
 			state protocol.State
 		}
 		var (
-			q       protocol.Peer
-			store   = doc{1, protocol.Live}
-			now     time.Duration
-			shown   = map[int64]time.Duration{} // when a reply first showed a revision; 0: when a read found none
-			anew    time.Duration
-			sent    *protocol.PeerAction
-			pending *protocol.PeerAction
-			reading bool
-			died    bool
+			q         protocol.Peer
+			store     = doc{1, protocol.Live}
+			now       time.Duration
+			shown     = map[int64]time.Duration{} // when a reply first showed a revision; 0: when a read found none
+			restarted time.Duration
+			sent      *protocol.PeerAction
+			pending   *protocol.PeerAction
+			reading   bool
+			died      bool
 		)
 		step := func(ev protocol.PeerEvent) {
 			var acts []protocol.PeerAction
@@ -375,14 +381,17 @@ func TestPropertyPeer(t *testing.T) {
 				switch a.Kind {
 				case protocol.KillPeer:
 					if sent != nil || reading {
-						t.Fatalf("kills beside %+v, reading %v", sent, reading)
+						t.Fatalf("kills with %+v, reading %v", sent, reading)
 					}
 					if pending != nil && *pending == a {
 						break // the same again: its patience was asked for the first time
 					}
 					first, ok := shown[a.IfRev]
-					if !ok || now-max(first, anew) < p.T {
-						t.Fatalf("kills revision %d at %v, first shown at %v (%v), ages anew at %v", a.IfRev, now, first, ok, anew)
+					if !ok || now-max(first, restarted) < p.T {
+						t.Fatalf(
+							"kills revision %d at %v, first shown at %v (%v), ages restarted at %v", a.IfRev, now,
+							first, ok, restarted,
+						)
 					}
 				case protocol.ReadPeer:
 					if reading {
@@ -406,7 +415,10 @@ func TestPropertyPeer(t *testing.T) {
 				shown[store.rev] = now
 			}
 			delete(shown, 0) // it is there: the age of its absence starts again
-			step(protocol.PeerEvent{Kind: protocol.PeerSeen, State: store.state, Rev: store.rev, Beat: store.rev, Lease: p.T, Sure: sure})
+			step(protocol.PeerEvent{
+				Kind: protocol.PeerSeen, State: store.state, Rev: store.rev, Heartbeat: store.rev, Lease: p.T,
+				Sure: sure,
+			})
 		}
 		apply := func(w protocol.PeerAction) protocol.Status {
 			if store.rev != w.IfRev {
@@ -420,7 +432,7 @@ func TestPropertyPeer(t *testing.T) {
 				now += time.Duration(rapid.Int64Range(1, int64(p.T/2)).Draw(t, "d"))
 				step(protocol.PeerEvent{Kind: protocol.PeerTick})
 			},
-			"beats": func(t *rapid.T) {
+			"heartbeats": func(t *rapid.T) {
 				if store.rev == 0 || store.state == protocol.Dead {
 					t.Skip()
 				}
@@ -478,8 +490,8 @@ func TestPropertyPeer(t *testing.T) {
 				step(protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: protocol.Unknown})
 			},
 			"outage over": func(*rapid.T) {
-				anew = now
-				step(protocol.PeerEvent{Kind: protocol.PeerAnew})
+				restarted = now
+				step(protocol.PeerEvent{Kind: protocol.PeerReset})
 			},
 		})
 	})

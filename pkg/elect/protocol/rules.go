@@ -13,13 +13,13 @@ func (q Peer) Freed(granted time.Duration, now Instant) bool {
 
 // OutageSince says whether nothing has succeeded since the last success for so long that what is seen of others
 // says nothing about them: they may have been as unable to write as this process was to read. With the next success
-// all ages start again ([PeerAnew]).
+// all ages start again ([PeerReset]).
 func (p Params) OutageSince(last, now Instant) bool { return now.HolderElapsed(last) > p.Outage }
 
-// Away says whether this process reaches the store too badly to judge others: its looks at them, or its own
+// StoreUnreachable says whether this process reaches the store too badly to judge others: its looks at them, or its own
 // heartbeats once it has begun to heartbeat, have failed for longer than T/4.
-func (s Session) Away(p Params, lastLook, lastBeat, now Instant) bool {
-	return p.OutageSince(lastLook, now) || s.Phase == Open && p.OutageSince(lastBeat, now)
+func (s Session) StoreUnreachable(p Params, lastLook, lastHeartbeat, now Instant) bool {
+	return p.OutageSince(lastLook, now) || s.Phase == Open && p.OutageSince(lastHeartbeat, now)
 }
 
 // ForKeys is what an action of the session means for each of its keys, if anything: a cancelled lease stops what
@@ -34,7 +34,7 @@ func (s Session) ForKeys(a SessionActionKind) (KeyEventKind, bool) {
 	return 0, false
 }
 
-// TasksOff says whether the session is to be told [SessionTasksOff]: nothing runs, and where it ends in order no
+// TasksOff says whether the session is to be reported [SessionTasksOff]: nothing runs, and where it ends in order no
 // key is held either.
 func (s Session) TasksOff(running, held int) bool {
 	return running == 0 && (s.Phase == Lost || s.End && held == 0)

@@ -6,10 +6,11 @@ type Phase uint8
 // The phases of a session, in order; it never goes back.
 const (
 	Opening Phase = iota // the document's creation is not acknowledged yet
-	Open                 // its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
-	Lost                 // somebody else ended it: everything is being killed
-	Ending               // nothing runs any more: being marked dead
-	Ended                // known to be dead; a new session may be opened
+	// its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
+	Open
+	Lost   // somebody else ended it: everything is being killed
+	Ending // nothing runs any more: being marked dead
+	Ended  // known to be dead; a new session may be opened
 )
 
 // State is what a session's document says.
@@ -41,28 +42,28 @@ type SessionWrite struct {
 	Sent      bool // a copy is out and not answered
 	IfRev     int64
 	NewRev    int64 // even when State is alive, odd when it is dead
-	Beat      int64
+	Heartbeat int64
 	State     State
 	FirstSent Instant // when the first copy was sent: any of them may be the one that landed
 }
 
 // Session is this process's membership as a state machine. The zero value is a session about to be opened.
 type Session struct {
-	Phase    Phase
-	Rev      int64   // of the document, as last acknowledged
-	Beat     int64   // as last acknowledged
-	Acked    Instant // when the last acknowledged heartbeat was sent; meaningful once Rev > 0
-	Drain    bool    // wanted: say draining, take no new keys
-	End      bool    // wanted: mark it dead once nothing runs
-	Off      bool    // and nothing runs any more: no further heartbeat is begun
-	SaysDrn  bool    // the acknowledged document says draining
-	Write    SessionWrite
-	NotTill  Instant // no repeat before, after a failure
-	Reading  bool    // a read of the own document is under way
-	Look     bool    // a refusal is to be understood by a read
-	Said             // since the last acknowledged heartbeat
-	FoundRev int64   // Ending: the revision to mark dead at
-	Forgot   bool    // a read showed the document below the revision acknowledged
+	Phase     Phase
+	Rev       int64   // of the document, as last acknowledged
+	Heartbeat int64   // as last acknowledged
+	Acked     Instant // when the last acknowledged heartbeat was sent; meaningful once Rev > 0
+	Drain     bool    // wanted: say draining, take no new keys
+	End       bool    // wanted: mark it dead once nothing runs
+	Off       bool    // and nothing runs any more: no further heartbeat is begun
+	SaysDrn   bool    // the acknowledged document says draining
+	Write     SessionWrite
+	NotTill   Instant // no repeat before, after a failure
+	Reading   bool    // a read of the own document is under way
+	Look      bool    // a refusal is to be understood by a read
+	Said              // since the last acknowledged heartbeat
+	FoundRev  int64   // Ending: the revision to mark dead at
+	Forgot    bool    // a read showed the document below the revision acknowledged
 }
 
 // Said is which deadlines were said to have come: each is said once.
@@ -74,7 +75,7 @@ type SessionEventKind uint8
 // What can happen to a session.
 const (
 	SessionTick        SessionEventKind = iota // time has passed
-	SessionAnswer                              // of a SendBeat or MarkDead
+	SessionAnswer                              // of a SendHeartbeat or MarkDead
 	SessionRead                                // of a ReadSession
 	SessionDrain                               // say draining, and end once nothing runs
 	SessionSayDraining                         // say draining, and go on
@@ -83,14 +84,14 @@ const (
 
 // SessionEvent is an event for a session. Which fields count depends on Kind.
 type SessionEvent struct {
-	Kind   SessionEventKind
-	Status Status // SessionAnswer
-	OK     bool   // SessionRead: the read succeeded
-	Clock  int64  // the store's time in ms as last reported, for new revisions; 0: not yet, and nothing is written
-	Rev    int64  // SessionRead: as found
-	Beat   int64
-	State  State // SessionRead: as found; Absent: no document
-	Mine   bool  // SessionRead: the document's last writer is this session
+	Kind      SessionEventKind
+	Status    Status // SessionAnswer
+	OK        bool   // SessionRead: the read succeeded
+	Clock     int64  // the store's time in ms as last reported, for new revisions; 0: not yet, and nothing is written
+	Rev       int64  // SessionRead: as found
+	Heartbeat int64
+	State     State // SessionRead: as found; Absent: no document
+	Mine      bool  // SessionRead: the document's last writer is this session
 }
 
 // SessionActionKind is what a session wants done.
@@ -98,21 +99,21 @@ type SessionActionKind uint8
 
 // What a session wants done.
 const (
-	SendBeat    SessionActionKind = iota // write the heartbeat: create if IfRev is 0
-	ReadSession                          // read the own document, linearizably
-	Renewed                              // a heartbeat was acknowledged: deadlines count from Acked
-	CancelTasks                          // D has come: ask all tasks to stop
-	KillTasks                            // 0.8 T, or the session is lost: kill what is left
-	HardStop                             // X: if anything is left, the process must go
-	MarkDead                             // write state dead from IfRev to NewRev (IfRev 0: create)
-	SessionOver                          // Ended: nothing of this session will happen any more
+	SendHeartbeat SessionActionKind = iota // write the heartbeat: create if IfRev is 0
+	ReadSession                            // read the own document, linearizably
+	Renewed                                // a heartbeat was acknowledged: deadlines count from Acked
+	CancelTasks                            // D has come: ask all tasks to stop
+	KillTasks                              // 0.8 T, or the session is lost: kill what is left
+	HardStop                               // X: if anything is left, the process must go
+	MarkDead                               // write state dead from IfRev to NewRev (IfRev 0: create)
+	SessionOver                            // Ended: nothing of this session will happen any more
 )
 
 // SessionAction is one thing to do.
 type SessionAction struct {
 	Kind          SessionActionKind
 	IfRev, NewRev int64
-	Beat          int64
+	Heartbeat     int64
 	State         State
 	Acked         Instant // Renewed
 }
@@ -173,7 +174,7 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 // may be the one that landed.
 func (s Session) acknowledge(w SessionWrite) (Session, []SessionAction) {
 	s.Write, s.Look = SessionWrite{}, false
-	s.Rev, s.Beat, s.Acked = w.NewRev, w.Beat, w.FirstSent
+	s.Rev, s.Heartbeat, s.Acked = w.NewRev, w.Heartbeat, w.FirstSent
 	s.SaysDrn = w.State == Draining
 	s.Phase = Open
 	s.Said = Said{}
@@ -197,14 +198,14 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	case s.Phase == Ending || s.Phase == Lost:
 		s.FoundRev, s.Write = ev.Rev, SessionWrite{}
 		return s, nil
-	case alive && ev.Mine && w.Under && ev.Rev == w.NewRev && ev.Beat == w.Beat:
+	case alive && ev.Mine && w.Under && ev.Rev == w.NewRev && ev.Heartbeat == w.Heartbeat:
 		return s.acknowledge(w)
 	case s.Phase == Opening && ev.State == Absent:
 		// Not landed yet. The same creation again could land over its own deletion: it is made impossible, and
 		// another name is taken.
 		s.Phase, s.Write, s.FoundRev = Ending, SessionWrite{}, 0
 		return s, nil
-	case alive && s.Phase == Open && ev.Rev == s.Rev && ev.Beat == s.Beat:
+	case alive && s.Phase == Open && ev.Rev == s.Rev && ev.Heartbeat == s.Heartbeat:
 		return s, nil // still as I left it: again
 	}
 	s.Phase, s.Write, s.FoundRev = Lost, SessionWrite{}, ev.Rev
@@ -269,12 +270,14 @@ func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAct
 		if s.Drain {
 			state = Draining
 		}
-		if s.Write.Under || now.Reached(s.Acked, p.Beat) || s.Drain != s.SaysDrn {
+		if s.Write.Under || now.Reached(s.Acked, p.Heartbeat) || s.Drain != s.SaysDrn {
 			return s.heartbeat(state, clock, now)
 		}
 	case Ending:
 		if !s.Write.Under {
-			s.Write = SessionWrite{Under: true, IfRev: s.FoundRev, NewRev: DeadRev(s.FoundRev, clock), State: Dead, FirstSent: now}
+			s.Write = SessionWrite{
+				Under: true, IfRev: s.FoundRev, NewRev: DeadRev(s.FoundRev, clock), State: Dead, FirstSent: now,
+			}
 		}
 		s.Write.Sent = true
 		return s, []SessionAction{{Kind: MarkDead, IfRev: s.Write.IfRev, NewRev: s.Write.NewRev, State: Dead}}
@@ -288,10 +291,13 @@ func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAct
 func (s Session) heartbeat(state State, clock int64, now Instant) (Session, []SessionAction) {
 	if !s.Write.Under {
 		s.Write = SessionWrite{
-			Under: true, IfRev: s.Rev, NewRev: AliveRev(s.Rev, clock), Beat: s.Beat + 1, State: state, FirstSent: now,
+			Under: true, IfRev: s.Rev, NewRev: AliveRev(s.Rev, clock), Heartbeat: s.Heartbeat + 1, State: state,
+			FirstSent: now,
 		}
 	}
 	s.Write.Sent = true
 	w := s.Write
-	return s, []SessionAction{{Kind: SendBeat, IfRev: w.IfRev, NewRev: w.NewRev, Beat: w.Beat, State: w.State}}
+	return s, []SessionAction{
+		{Kind: SendHeartbeat, IfRev: w.IfRev, NewRev: w.NewRev, Heartbeat: w.Heartbeat, State: w.State},
+	}
 }

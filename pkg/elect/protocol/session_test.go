@@ -41,7 +41,7 @@ func newSession(t *testing.T) *aSession {
 func openSession(t *testing.T) *aSession {
 	t.Helper()
 	s := newSession(t)
-	s.wants(s.tick(0), protocol.SendBeat)
+	s.wants(s.tick(0), protocol.SendHeartbeat)
 	s.wants(s.answer(0, protocol.Applied), protocol.Renewed)
 	return s
 }
@@ -62,8 +62,12 @@ func (s *aSession) answer(at time.Duration, status protocol.Status) []protocol.S
 	return s.do(at, protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status})
 }
 
-func (s *aSession) found(at time.Duration, rev, beat int64, state protocol.State, mine bool) []protocol.SessionAction {
-	return s.do(at, protocol.SessionEvent{Kind: protocol.SessionRead, OK: true, Rev: rev, Beat: beat, State: state, Mine: mine})
+func (s *aSession) found(
+	at time.Duration, rev, heartbeat int64, state protocol.State, mine bool,
+) []protocol.SessionAction {
+	return s.do(at, protocol.SessionEvent{
+		Kind: protocol.SessionRead, OK: true, Rev: rev, Heartbeat: heartbeat, State: state, Mine: mine,
+	})
 }
 
 // wants checks the kinds of actions, in order.
@@ -80,11 +84,11 @@ func (s *aSession) wants(got []protocol.SessionAction, kinds ...protocol.Session
 
 func (s *aSession) valid(at time.Duration) bool { return s.Valid(s.p, instant(at)) }
 
-func TestSessionOpensWithBeatOne(t *testing.T) {
+func TestSessionOpensWithHeartbeatOne(t *testing.T) {
 	s := newSession(t)
 	acts := s.tick(0)
-	s.wants(acts, protocol.SendBeat)
-	if a := acts[0]; a.IfRev != 0 || a.NewRev != 2 || a.Beat != 1 || a.State != protocol.Live {
+	s.wants(acts, protocol.SendHeartbeat)
+	if a := acts[0]; a.IfRev != 0 || a.NewRev != 2 || a.Heartbeat != 1 || a.State != protocol.Live {
 		t.Errorf("opens with %+v", a)
 	}
 	if s.valid(0) {
@@ -99,32 +103,32 @@ func TestSessionOpensWithBeatOne(t *testing.T) {
 
 func TestSessionDeadlinesCountFromTheSending(t *testing.T) {
 	s := openSession(t)
-	s.wants(s.tick(s.p.Beat), protocol.SendBeat)
-	acts := s.answer(s.p.Beat+3*time.Second, protocol.Applied)
+	s.wants(s.tick(s.p.Heartbeat), protocol.SendHeartbeat)
+	acts := s.answer(s.p.Heartbeat+3*time.Second, protocol.Applied)
 	s.wants(acts[:1], protocol.Renewed)
-	if acts[0].Acked != instant(s.p.Beat) {
-		t.Errorf("counts from %v, want from the sending at %v", acts[0].Acked, instant(s.p.Beat))
+	if acts[0].Acked != instant(s.p.Heartbeat) {
+		t.Errorf("counts from %v, want from the sending at %v", acts[0].Acked, instant(s.p.Heartbeat))
 	}
 }
 
-func TestSessionDeadlinesCountFromTheFirstCopyOfARepeatedBeat(t *testing.T) {
+func TestSessionDeadlinesCountFromTheFirstCopyOfARepeatedHeartbeat(t *testing.T) {
 	s := openSession(t)
-	first := s.tick(s.p.Beat)
-	s.wants(s.answer(s.p.Beat+time.Second, protocol.Unknown))
-	second := s.tick(s.p.Beat + 2*time.Second)
-	s.wants(second, protocol.SendBeat)
+	first := s.tick(s.p.Heartbeat)
+	s.wants(s.answer(s.p.Heartbeat+time.Second, protocol.Unknown))
+	second := s.tick(s.p.Heartbeat + 2*time.Second)
+	s.wants(second, protocol.SendHeartbeat)
 	if first[0] != second[0] {
 		t.Errorf("the repeat %+v is another write than %+v", second[0], first[0])
 	}
-	s.answer(s.p.Beat+2*time.Second, protocol.Applied)
-	if s.Acked != instant(s.p.Beat) {
-		t.Errorf("counts from %v: the copy that landed may be the one sent at %v", s.Acked, instant(s.p.Beat))
+	s.answer(s.p.Heartbeat+2*time.Second, protocol.Applied)
+	if s.Acked != instant(s.p.Heartbeat) {
+		t.Errorf("counts from %v: the copy that landed may be the one sent at %v", s.Acked, instant(s.p.Heartbeat))
 	}
 }
 
-func TestSessionUnacknowledgedBeatsMoveNothing(t *testing.T) {
+func TestSessionUnacknowledgedHeartbeatsMoveNothing(t *testing.T) {
 	s := openSession(t)
-	for at := s.p.Beat; at < s.p.Renew; at += s.p.Beat {
+	for at := s.p.Heartbeat; at < s.p.Renew; at += s.p.Heartbeat {
 		s.tick(at)
 		s.answer(at+time.Millisecond, protocol.Unknown)
 	}
@@ -138,7 +142,7 @@ func TestSessionUnacknowledgedBeatsMoveNothing(t *testing.T) {
 
 func TestSessionDeadlinesAreToldOnceEach(t *testing.T) {
 	s := openSession(t)
-	s.tick(s.p.Beat) // hangs
+	s.tick(s.p.Heartbeat) // hangs
 	s.wants(s.tick(s.p.Renew - 1))
 	s.wants(s.tick(s.p.Renew), protocol.CancelTasks)
 	s.wants(s.tick(s.p.Renew + 1))
@@ -149,8 +153,8 @@ func TestSessionDeadlinesAreToldOnceEach(t *testing.T) {
 
 func TestSessionDeadlinesTakeTheLargerClock(t *testing.T) {
 	s := openSession(t)
-	s.tick(s.p.Beat)
-	asleep := protocol.Instant{Mono: instant(0).Mono + s.p.Beat, Boot: instant(0).Boot + s.p.Hard}
+	s.tick(s.p.Heartbeat)
+	asleep := protocol.Instant{Mono: instant(0).Mono + s.p.Heartbeat, Boot: instant(0).Boot + s.p.Hard}
 	_, acts := s.Step(s.p, protocol.SessionEvent{}, asleep)
 	s.wants(acts, protocol.CancelTasks, protocol.KillTasks, protocol.HardStop)
 	if s.Valid(s.p, asleep) {
@@ -160,47 +164,57 @@ func TestSessionDeadlinesTakeTheLargerClock(t *testing.T) {
 
 func TestSessionRepeatsAfterAFailureAreSpaced(t *testing.T) {
 	s := openSession(t)
-	s.tick(s.p.Beat)
-	s.wants(s.answer(s.p.Beat, protocol.Unknown))
-	s.wants(s.tick(s.p.Beat + s.p.Retry - 1))
-	s.wants(s.tick(s.p.Beat+s.p.Retry), protocol.SendBeat)
+	s.tick(s.p.Heartbeat)
+	s.wants(s.answer(s.p.Heartbeat, protocol.Unknown))
+	s.wants(s.tick(s.p.Heartbeat + s.p.Retry - 1))
+	s.wants(s.tick(s.p.Heartbeat+s.p.Retry), protocol.SendHeartbeat)
 }
 
 func TestSessionReadsAfterARefusalAndWaitsAfterAFailedRead(t *testing.T) {
 	s := openSession(t)
-	s.tick(s.p.Beat)
-	s.wants(s.answer(s.p.Beat, protocol.Refused), protocol.ReadSession)
-	s.wants(s.do(s.p.Beat, protocol.SessionEvent{Kind: protocol.SessionRead}))
-	s.wants(s.tick(s.p.Beat + s.p.Retry - 1))
-	s.wants(s.tick(s.p.Beat+s.p.Retry), protocol.ReadSession)
+	s.tick(s.p.Heartbeat)
+	s.wants(s.answer(s.p.Heartbeat, protocol.Refused), protocol.ReadSession)
+	s.wants(s.do(s.p.Heartbeat, protocol.SessionEvent{Kind: protocol.SessionRead}))
+	s.wants(s.tick(s.p.Heartbeat + s.p.Retry - 1))
+	s.wants(s.tick(s.p.Heartbeat+s.p.Retry), protocol.ReadSession)
 	if s.Acked != instant(0) {
-		t.Error("a refused beat moved the deadline")
+		t.Error("a refused heartbeat moved the deadline")
 	}
 }
 
 func TestSessionRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
-		rev, beat int64
-		state     protocol.State
-		mine      bool
-		want      protocol.Phase
-		acked     bool
+		rev, heartbeat int64
+		state          protocol.State
+		mine           bool
+		want           protocol.Phase
+		acked          bool
 	}{
-		"an earlier copy had landed":         {rev: 4, beat: 2, state: protocol.Live, mine: true, want: protocol.Open, acked: true},
-		"still as it was: again":             {rev: 2, beat: 1, state: protocol.Live, mine: true, want: protocol.Open},
-		"marked dead":                        {rev: 3, beat: 1, state: protocol.Dead, want: protocol.Lost},
-		"gone":                               {state: protocol.Absent, want: protocol.Lost},
-		"something unknown":                  {rev: 4, beat: 1, state: protocol.Other, want: protocol.Lost},
-		"written by a hand, live":            {rev: 4, beat: 2, state: protocol.Live, want: protocol.Lost},
-		"dead at the revision of the beat":   {rev: 4, beat: 2, state: protocol.Dead, mine: true, want: protocol.Lost},
-		"the beat of an older backup":        {rev: 1, beat: 0, state: protocol.Live, mine: true, want: protocol.Lost},
-		"a later revision with another beat": {rev: 6, beat: 2, state: protocol.Live, mine: true, want: protocol.Lost},
+		"an earlier copy had landed": {
+			rev: 4, heartbeat: 2, state: protocol.Live, mine: true, want: protocol.Open, acked: true,
+		},
+		"still as it was: again": {
+			rev: 2, heartbeat: 1, state: protocol.Live, mine: true, want: protocol.Open,
+		},
+		"marked dead":               {rev: 3, heartbeat: 1, state: protocol.Dead, want: protocol.Lost},
+		"gone":                      {state: protocol.Absent, want: protocol.Lost},
+		"something unknown":         {rev: 4, heartbeat: 1, state: protocol.Other, want: protocol.Lost},
+		"written out of band, live": {rev: 4, heartbeat: 2, state: protocol.Live, want: protocol.Lost},
+		"dead at the revision of the heartbeat": {
+			rev: 4, heartbeat: 2, state: protocol.Dead, mine: true, want: protocol.Lost,
+		},
+		"the heartbeat of an older backup": {
+			rev: 1, heartbeat: 0, state: protocol.Live, mine: true, want: protocol.Lost,
+		},
+		"a later revision with another heartbeat": {
+			rev: 6, heartbeat: 2, state: protocol.Live, mine: true, want: protocol.Lost,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openSession(t)
-			s.tick(s.p.Beat)
-			s.answer(s.p.Beat, protocol.Refused)
-			acts := s.found(s.p.Beat, c.rev, c.beat, c.state, c.mine)
+			s.tick(s.p.Heartbeat)
+			s.answer(s.p.Heartbeat, protocol.Refused)
+			acts := s.found(s.p.Heartbeat, c.rev, c.heartbeat, c.state, c.mine)
 			if s.Phase != c.want {
 				t.Fatalf("phase %v, want %v", s.Phase, c.want)
 			}
@@ -209,7 +223,7 @@ func TestSessionRefusal(t *testing.T) {
 			}
 			if c.want == protocol.Lost {
 				s.wants(acts, protocol.KillTasks)
-				if s.valid(s.p.Beat) {
+				if s.valid(s.p.Heartbeat) {
 					t.Error("a lost session is valid")
 				}
 			}
@@ -219,10 +233,10 @@ func TestSessionRefusal(t *testing.T) {
 
 func TestSessionIsReplacedOnlyWhenNothingRuns(t *testing.T) {
 	s := openSession(t)
-	s.tick(s.p.Beat)
-	s.answer(s.p.Beat, protocol.Refused)
-	s.found(s.p.Beat, 3, 1, protocol.Dead, false)
-	s.wants(s.tick(s.p.Beat + s.p.T/2)) // tasks still stopping: nothing is written, nothing opened
+	s.tick(s.p.Heartbeat)
+	s.answer(s.p.Heartbeat, protocol.Refused)
+	s.found(s.p.Heartbeat, 3, 1, protocol.Dead, false)
+	s.wants(s.tick(s.p.Heartbeat + s.p.T/2)) // tasks still stopping: nothing is written, nothing opened
 	s.wants(s.tick(s.p.Hard), protocol.HardStop)
 	acts := s.do(s.p.Hard, protocol.SessionEvent{Kind: protocol.SessionTasksOff})
 	s.wants(acts, protocol.MarkDead)
@@ -234,7 +248,7 @@ func TestSessionIsReplacedOnlyWhenNothingRuns(t *testing.T) {
 
 func TestSessionEndIsRepeatedUntilAnswered(t *testing.T) {
 	s := openSession(t)
-	s.wants(s.do(1, protocol.SessionEvent{Kind: protocol.SessionDrain}), protocol.SendBeat)
+	s.wants(s.do(1, protocol.SessionEvent{Kind: protocol.SessionDrain}), protocol.SendHeartbeat)
 	if s.Write.State != protocol.Draining {
 		t.Errorf("says %v", s.Write.State)
 	}
@@ -259,7 +273,7 @@ func TestSessionEndsAlsoWhenAnswersAreSlow(t *testing.T) {
 	s.do(0, protocol.SessionEvent{Kind: protocol.SessionDrain})
 	at := time.Duration(0)
 	for range 5 {
-		at += 2 * s.p.Beat
+		at += 2 * s.p.Heartbeat
 		s.do(at, protocol.SessionEvent{Kind: protocol.SessionTasksOff})
 		s.answer(at, protocol.Applied)
 		if s.Phase == protocol.Ending {
@@ -293,13 +307,13 @@ func TestSessionThatWasNeverAnsweredIsCreatedAsDead(t *testing.T) {
 func TestSessionDrainingIsSaidAtOnceAndStays(t *testing.T) {
 	s := openSession(t)
 	acts := s.do(1, protocol.SessionEvent{Kind: protocol.SessionSayDraining})
-	s.wants(acts, protocol.SendBeat)
+	s.wants(acts, protocol.SendHeartbeat)
 	s.answer(2, protocol.Applied)
 	s.wants(s.do(3, protocol.SessionEvent{Kind: protocol.SessionTasksOff})) // not asked to end
-	acts = s.tick(1 + s.p.Beat)
-	s.wants(acts, protocol.SendBeat)
-	if acts[0].State != protocol.Draining || !s.valid(1+s.p.Beat) {
-		t.Errorf("beats %v, valid %v; want draining and valid", acts[0].State, s.valid(1+s.p.Beat))
+	acts = s.tick(1 + s.p.Heartbeat)
+	s.wants(acts, protocol.SendHeartbeat)
+	if acts[0].State != protocol.Draining || !s.valid(1+s.p.Heartbeat) {
+		t.Errorf("heartbeats %v, valid %v; want draining and valid", acts[0].State, s.valid(1+s.p.Heartbeat))
 	}
 }
 
@@ -316,8 +330,11 @@ func TestSessionRevisions(t *testing.T) {
 	for _, c := range []struct{ rev, clock, alive, dead int64 }{
 		{0, 1, 2, 1}, {2, 1, 4, 3}, {3, 1, 4, 5}, {2, 100, 100, 101}, {2, 101, 102, 101}, {102, 100, 104, 103},
 	} {
-		if alive, dead := protocol.AliveRev(c.rev, c.clock), protocol.DeadRev(c.rev, c.clock); alive != c.alive || dead != c.dead {
-			t.Errorf("from %d at %d: alive at %d, dead at %d; want %d and %d", c.rev, c.clock, alive, dead, c.alive, c.dead)
+		if alive, dead := protocol.AliveRev(c.rev, c.clock), protocol.DeadRev(c.rev, c.clock); alive != c.alive ||
+			dead != c.dead {
+			t.Errorf(
+				"from %d at %d: alive at %d, dead at %d; want %d and %d", c.rev, c.clock, alive, dead, c.alive, c.dead,
+			)
 		}
 	}
 }
@@ -340,7 +357,7 @@ func TestSessionCreationIsSentOnce(t *testing.T) {
 	for name, landed := range map[string]bool{"landed": true, "absent": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(t)
-			s.wants(s.tick(0), protocol.SendBeat)
+			s.wants(s.tick(0), protocol.SendHeartbeat)
 			s.wants(s.answer(1, protocol.Unknown))
 			s.wants(s.tick(s.p.Retry))
 			s.wants(s.tick(1+s.p.Retry), protocol.ReadSession)
@@ -363,21 +380,21 @@ func TestSessionCreationIsSentOnce(t *testing.T) {
 
 func TestSessionReadBelowItsAcknowledgedRevisionIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct {
-		rev, beat int64
-		state     protocol.State
-		want      bool
+		rev, heartbeat int64
+		state          protocol.State
+		want           bool
 	}{
-		"restored":    {rev: 2, beat: 1, state: protocol.Live, want: true},
+		"restored":    {rev: 2, heartbeat: 1, state: protocol.Live, want: true},
 		"deleted":     {state: protocol.Absent, want: true},
-		"marked dead": {rev: 5, beat: 2, state: protocol.Dead},
+		"marked dead": {rev: 5, heartbeat: 2, state: protocol.Dead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openSession(t)
-			s.tick(s.p.Beat)
-			s.answer(s.p.Beat, protocol.Applied)
-			s.tick(2 * s.p.Beat)
-			s.answer(2*s.p.Beat, protocol.Refused)
-			s.wants(s.found(2*s.p.Beat, c.rev, c.beat, c.state, true), protocol.KillTasks)
+			s.tick(s.p.Heartbeat)
+			s.answer(s.p.Heartbeat, protocol.Applied)
+			s.tick(2 * s.p.Heartbeat)
+			s.answer(2*s.p.Heartbeat, protocol.Refused)
+			s.wants(s.found(2*s.p.Heartbeat, c.rev, c.heartbeat, c.state, true), protocol.KillTasks)
 			if s.Forgot != c.want {
 				t.Errorf("forgot %v, want %v", s.Forgot, c.want)
 			}

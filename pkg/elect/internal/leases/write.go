@@ -21,7 +21,7 @@ func (h *holding) change(self Self, m protocol.Moment) store.Change {
 	w := h.write
 	w.queued = false
 	if w.after == nil {
-		h.m = h.m.Restamp(max(m.Rev, h.claim.Floor))
+		h.m = h.m.WithClock(max(m.Rev, h.claim.Floor))
 		w.action.NewRev = h.m.NewRev
 		w.after = self.lockAfter(h, w.action, m.Clock)
 		w.change = store.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}

@@ -71,12 +71,12 @@ func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m p
 	q.looked = arrived
 	before := q.m
 	ps.stepAt(s.ID, q, protocol.PeerEvent{
-		Kind: protocol.PeerSeen, State: record.StateOf(string(s.State)), Rev: s.Rev, Beat: s.Heartbeat, Lease: s.Lease, Sure: sure,
+		Kind: protocol.PeerSeen, State: record.StateOf(string(s.State)), Rev: s.Rev, Heartbeat: s.Heartbeat, Lease: s.Lease, Sure: sure,
 	}, arrived, m)
-	if q.m.Beat != before.Beat || !before.Known {
+	if q.m.Heartbeat != before.Heartbeat || !before.Known {
 		q.last = arrived
 	}
-	if before.Known && q.m.Beat != before.Beat && s.Clock > 0 { // a heartbeat seen first may be old
+	if before.Known && q.m.Heartbeat != before.Heartbeat && s.Clock > 0 { // a heartbeat seen first may be old
 		ps.out.Skewed = append(ps.out.Skewed, m.Clock-s.Clock)
 	}
 	if q.m.Rev == s.Rev && (q.doc.Rev != s.Rev || q.doc.WriterID != s.WriterID) { // most looks show nothing new
@@ -95,6 +95,6 @@ func (ps *Peers) succeeded(last *protocol.Instant, at protocol.Instant, m protoc
 	}
 	ps.out.Changed, ps.out.Outage = true, outage
 	for id, q := range ps.peers {
-		ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerAnew}, at, m)
+		ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerReset}, at, m)
 	}
 }

@@ -95,7 +95,7 @@ func TestNobodyIsJudgedWhoIsNotLookedAt(t *testing.T) {
 	}
 	w.round(all, nil)
 	for w.now < 3*lease {
-		heartbeat := int64(w.now / w.p.Beat)
+		heartbeat := int64(w.now / w.p.Heartbeat)
 		var some []record.Session
 		for _, s := range all[:8] {
 			some = append(some, session(s.ID, 2+heartbeat))

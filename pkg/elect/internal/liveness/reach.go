@@ -14,10 +14,10 @@ type Reach struct {
 	outageEnd protocol.Instant
 }
 
-// Away says whether own reads or heartbeats have failed for longer than T/4. What is seen of others then says nothing
+// StoreUnreachable says whether own reads or heartbeats have failed for longer than T/4. What is seen of others then says nothing
 // about them: they may be as unable to write as this process is.
-func (r *Reach) Away(own protocol.Session, now protocol.Instant) bool {
-	return own.Away(r.p, r.read, r.heartbeat, now)
+func (r *Reach) StoreUnreachable(own protocol.Session, now protocol.Instant) bool {
+	return own.StoreUnreachable(r.p, r.read, r.heartbeat, now)
 }
 
 // Silent says whether no own heartbeat was acknowledged for d.

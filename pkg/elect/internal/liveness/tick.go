@@ -13,7 +13,7 @@ func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Mo
 	if ps.look.due(ps.judging.alive, ps.p, m.Now) {
 		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
 	}
-	if ps.Reach.Away(own, m.Now) || !ps.judging.isDue(m.Now) {
+	if ps.Reach.StoreUnreachable(own, m.Now) || !ps.judging.isDue(m.Now) {
 		return // when away, these ages are older than what can be known now: they start again with the next success
 	}
 	patience := max(longest, ps.longestLease())
@@ -41,7 +41,7 @@ func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration 
 	if !ps.look.busy {
 		wait = ps.p.Observe - now.HolderElapsed(ps.look.last)
 	}
-	if left := -now.HolderElapsed(ps.judging.next); left > 0 && !ps.Reach.Away(own, now) {
+	if left := -now.HolderElapsed(ps.judging.next); left > 0 && !ps.Reach.StoreUnreachable(own, now) {
 		wait = min(wait, left)
 	}
 	return wait

@@ -85,8 +85,8 @@ type Observer interface {
 	Acked(a leases.Acked)
 	// Started reports a run that was started.
 	Started(s leases.Start, m protocol.Moment)
-	// Beaten reports a claim that another was before.
-	Beaten(key record.Key)
+	// ClaimLost reports a claim that another was before.
+	ClaimLost(key record.Key)
 }
 
 // Cache is what is known of locks, members and overrides: a [cache.Cache], or one that many nodes share.

@@ -105,7 +105,7 @@ func (n *Node) acked(a leases.Acked) {
 // freed lets go of a key that is free here.
 func (n *Node) freed(f leases.Freed) {
 	if f.Refused {
-		n.observer.Beaten(f.Key)
+		n.observer.ClaimLost(f.Key)
 		n.cache.Touch(f.Key.Group())
 	}
 	if f.Deleted != nil {

@@ -123,7 +123,7 @@ func (o *Own) Wait(now protocol.Instant) (time.Duration, bool) {
 	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.NotTill) < 0 {
 		return 0, false
 	}
-	return o.p.Beat - now.HolderElapsed(o.m.Acked), true
+	return o.p.Heartbeat - now.HolderElapsed(o.m.Acked), true
 }
 
 // Answered takes the outcome of a Write of this session.
@@ -141,7 +141,7 @@ func (o *Own) Found(session string, doc *store.Doc, ok bool, m protocol.Moment) 
 	}
 	ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok}
 	if doc != nil {
-		ev.Rev, ev.Beat, ev.State = doc.Rev, doc.Count, record.StateOf(doc.State)
+		ev.Rev, ev.Heartbeat, ev.State = doc.Rev, doc.Count, record.StateOf(doc.State)
 		ev.Mine = doc.WriterID.Session == session
 	}
 	o.step(ev, m)
@@ -170,7 +170,7 @@ func (o *Own) step(ev protocol.SessionEvent, m protocol.Moment) {
 
 func (o *Own) act(a protocol.SessionAction, m protocol.Moment) {
 	switch a.Kind {
-	case protocol.SendBeat, protocol.MarkDead:
+	case protocol.SendHeartbeat, protocol.MarkDead:
 		o.send(a, m)
 	case protocol.ReadSession:
 		o.out.Read = true
@@ -194,7 +194,7 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 	if same := withoutCopies(o.m.Write); o.written != same {
 		o.written = same
 		doc := record.Session{
-			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Beat, State: record.StateName(a.State), Lease: o.p.T,
+			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Heartbeat, State: record.StateName(a.State), Lease: o.p.T,
 			Instance: o.Member.record.Instance, Clock: m.Rev,
 		}
 		if a.State == protocol.Dead {
@@ -203,7 +203,7 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
 	o.out.Write = &Write{Change: o.write}
-	if a.IfRev == 0 && a.Kind == protocol.SendBeat {
+	if a.IfRev == 0 && a.Kind == protocol.SendHeartbeat {
 		o.out.Write.Member = o.Member.due(m)
 	}
 }

@@ -106,7 +106,7 @@ func TestAnUnansweredCreationIsReadAndNotRepeated(t *testing.T) {
 func TestAnUnansweredHeartbeatIsRepeatedAsItWas(t *testing.T) {
 	w := newWorld(t)
 	w.open()
-	first := w.written(w.p.Beat)
+	first := w.written(w.p.Heartbeat)
 	w.Answered(w.ID(), protocol.Unknown, w.moment())
 	again := w.written(w.p.Retry)
 	if again.IfRev != first.IfRev || again.Doc.Rev != first.Doc.Rev || again.Doc.WriterID != first.Doc.WriterID {
@@ -114,7 +114,7 @@ func TestAnUnansweredHeartbeatIsRepeatedAsItWas(t *testing.T) {
 	}
 	w.Answered(w.ID(), protocol.Applied, w.moment())
 	w.Ready()
-	if next := w.written(w.p.Beat); next.IfRev != first.Doc.Rev || next.Doc.WriterID == first.Doc.WriterID {
+	if next := w.written(w.p.Heartbeat); next.IfRev != first.Doc.Rev || next.Doc.WriterID == first.Doc.WriterID {
 		t.Errorf("after an answer: %+v", next)
 	}
 }
@@ -123,7 +123,7 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	w := newWorld(t)
 	w.open()
 	w.Drain(w.moment())
-	w.written(w.p.Beat)
+	w.written(w.p.Heartbeat)
 	w.Answered(w.ID(), protocol.Refused, w.moment())
 	if r := w.Ready(); !r.Read {
 		t.Fatalf("refused, and not read: %+v", r)

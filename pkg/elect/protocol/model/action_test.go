@@ -23,7 +23,7 @@ const (
 	claimKey                         // replica a takes key b
 	claimStale                       // replica a takes key b by what a list showed before
 	giveUpKey                        // replica a gives key b up
-	endRun                           // the run of key b in replica a, that was told to, ends
+	endRun                           // the run of key b in replica a, that was asked to, ends
 	notice                           // replica a notices that its run of b has ended
 	reconcile                        // replica a compares key b with its lock
 	advanceKey                       // replica a wants a new token for b
@@ -46,11 +46,11 @@ const (
 	healLink                         //
 	storeGone                        //
 	storeBack                        //
-	deleteSession                    // a, by hand
+	deleteSession                    // a, out of band
 	restoreSession                   //
-	deleteLock                       // a, by hand
-	rewriteLock                      // a, by hand
-	nameInLock                       // session b in lock a, by hand
+	deleteLock                       // a, out of band
+	rewriteLock                      // a, out of band
+	nameInLock                       // session b in lock a, out of band
 	forget                           // the document of the dead session a
 	takeBackup                       //
 	restoreBackup                    //
@@ -78,7 +78,7 @@ func (w *world) actions(visit func(action)) {
 			continue
 		}
 		w.slowActions(int8(i), m, visit)
-		mayTick = mayTick && (m.told || m.age < 2 || !w.hears(m))
+		mayTick = mayTick && (m.expired || m.age < 2 || !w.hears(m))
 	}
 	for r := range w.n {
 		w.replicaActions(int8(r), visit)
@@ -87,7 +87,7 @@ func (w *world) actions(visit func(action)) {
 	w.handActions(visit)
 	w.storeActions(visit)
 	switch {
-	case w.away:
+	case w.unreachable:
 		visit(action{kind: storeBack})
 	case w.left[outage] > 0:
 		visit(action{kind: storeGone})
@@ -97,8 +97,8 @@ func (w *world) actions(visit func(action)) {
 	}
 }
 
-// firstPrompt is the message that goes next: deaths and ownership first, then beats, then looks, so that who looks sees the beat
-// just sent, and its wait begins no later than the holder's deadline.
+// firstPrompt is the message that goes next: deaths and ownership first, then heartbeats, then looks, so that who looks
+// sees the heartbeat just sent, and its wait begins no later than the holder's deadline.
 func (w *world) firstPrompt() int {
 	first := -1
 	for i := range w.messages {
@@ -122,7 +122,7 @@ func (w *world) promptActions(at int, visit func(action)) {
 	i := int8(at)
 	link := w.replicas[m.from].link
 	switch {
-	case w.away || link == cut:
+	case w.unreachable || link == cut:
 		visit(action{loseRequest, i, 1})
 		return
 	case link == deaf:
@@ -144,17 +144,17 @@ func (w *world) promptActions(at int, visit func(action)) {
 }
 
 func (w *world) slowActions(i int8, m *message, visit func(action)) {
-	if !m.landed && !w.away {
+	if !m.landed && !w.unreachable {
 		visit(action{landLate, i, 0})
 		if w.left[double] > 0 {
 			visit(action{landTwice, i, 0})
 		}
 	}
 	switch {
-	case m.told:
+	case m.expired:
 		visit(action{vanish, i, 0})
 	case w.hears(m):
-		if m.landed && !w.away && w.replicas[m.from].link == linked {
+		if m.landed && !w.unreachable && w.replicas[m.from].link == linked {
 			visit(action{answerLate, i, 0})
 		}
 		visit(action{timeOut, i, 0})
@@ -197,7 +197,7 @@ func (w *world) replicaActions(r int8, visit func(action)) {
 
 func (w *world) marking(r int8) bool {
 	for i := range w.messages {
-		if m := &w.messages[i]; m.kind == markWrite && m.from == r && !m.told {
+		if m := &w.messages[i]; m.kind == markWrite && m.from == r && !m.expired {
 			return true
 		}
 	}
@@ -212,7 +212,8 @@ func (w *world) keyActions(r, k int8, visit func(action)) {
 			if w.takeable(int(r), int(k), w.store.locks[k]) {
 				visit(action{claimKey, r, k})
 			}
-			if w.left[stale] > 0 && w.store.staleLocks[k] != w.store.locks[k] && w.takeable(int(r), int(k), w.store.staleLocks[k]) {
+			if w.left[stale] > 0 && w.store.staleLocks[k] != w.store.locks[k] &&
+				w.takeable(int(r), int(k), w.store.staleLocks[k]) {
 				visit(action{claimStale, r, k})
 			}
 		}
@@ -258,7 +259,7 @@ func (w *world) takeable(r, k int, l lockDoc) bool {
 // writtenByAnother says whether a lock names r's session, which did not write it.
 func (w *world) writtenByAnother(r int, l lockDoc) bool {
 	id := w.replicas[r].session
-	return id != 0 && l.session == id && l.stamp != id
+	return id != 0 && l.session == id && l.writer != id
 }
 
 // differs says whether a count of locks and keys would show that they differ.
@@ -303,7 +304,8 @@ func (w *world) faultActions(r int8, visit func(action)) {
 		may(sleep, sleepAll)
 	}
 	switch {
-	case !rep.alive && w.running(int(r)) == 0 && rep.opened < perReplica && (!rep.guard || rep.marks == [perReplica]bool{}):
+	case !rep.alive && w.running(int(r)) == 0 && rep.opened < perReplica &&
+		(!rep.guard || rep.marks == [perReplica]bool{}):
 		may(restart, startAgain)
 		if !rep.guard {
 			may(restart, startInPlace)
@@ -406,7 +408,8 @@ func (w *world) what(a action) string {
 	who := func() string { return name(int(a.a)) }
 	if a.kind <= vanish {
 		return fmt.Sprintf("%s: %s", w.message(a.a), [...]string{
-			"at once", "slow on its way", "lands, its answer is slow", "is lost", "lands, its answer is lost", "is shown what was", "lands late",
+			"at once", "slow on its way", "lands, its answer is slow", "is lost", "lands, its answer is lost",
+			"is shown what was", "lands late",
 			"lands late, a copy is under way", "its answer arrives late", "timed out", "is lost after all",
 		}[a.kind])
 	}
@@ -416,7 +419,7 @@ func (w *world) what(a action) string {
 	case giveUpKey:
 		return fmt.Sprintf("%s gives %s up", who(), keyName(int(a.b)))
 	case endRun, tickAll, notice:
-		return "" // told by what follows
+		return "" // what follows says it
 	case reconcile:
 		return fmt.Sprintf("%s counts its locks and looks at %s", who(), keyName(int(a.b)))
 	case advanceKey:
@@ -424,14 +427,16 @@ func (w *world) what(a action) string {
 	case guardMarks:
 		return fmt.Sprintf("%s's guard marks its session dead", who())
 	case deleteSession, restoreSession, forget:
-		verb := map[actionKind]string{deleteSession: "deleted by hand", restoreSession: "restored by hand", forget: "removed, long dead"}[a.kind]
+		verb := map[actionKind]string{
+			deleteSession: "deleted out of band", restoreSession: "restored out of band", forget: "removed, long dead",
+		}[a.kind]
 		return fmt.Sprintf("the document of session %s is %s", sessionName(a.a), verb)
 	case deleteLock:
-		return fmt.Sprintf("the lock of %s is deleted by hand", keyName(int(a.a)))
+		return fmt.Sprintf("the lock of %s is deleted out of band", keyName(int(a.a)))
 	case rewriteLock:
-		return fmt.Sprintf("the lock of %s is written again by hand, as it is", keyName(int(a.a)))
+		return fmt.Sprintf("the lock of %s is written again out of band, as it is", keyName(int(a.a)))
 	case nameInLock:
-		return fmt.Sprintf("%s is written by hand into the lock of %s", sessionName(a.b), keyName(int(a.a)))
+		return fmt.Sprintf("%s is written out of band into the lock of %s", sessionName(a.b), keyName(int(a.a)))
 	case pretend:
 		return fmt.Sprintf("%s takes itself for the successor of %s", who(), sessionName(a.b))
 	case takeBackup:
@@ -441,16 +446,21 @@ func (w *world) what(a action) string {
 	case stepBack:
 		return "the store's clock steps back by T"
 	case storeGone:
-		return "the store is away"
+		return "the store is unreachable"
 	case storeBack:
 		return "the store is back"
 	default:
 		return fmt.Sprintf(map[actionKind]string{
-			drainReplica: "%s drains", workerExits: "", startAgain: "%s starts again", startInPlace: "%s starts again in its container",
-			dieWorker: "%s's worker is killed", dieGuard: "%s's guard is killed", dieBoth: "%s's guard and worker are killed",
-			stopIt: "%s's worker is stopped (SIGSTOP)", contIt: "%s's worker goes on (SIGCONT)", freezeAll: "all of %s is stopped (SIGSTOP)",
-			sleepAll: "%s's machine sleeps", wakeUp: "%s goes on", wakeJump: "%s's machine wakes, its CLOCK_BOOTTIME too far ahead",
-			cutLink: "%s is cut off from the store", deafLink: "%s hears no answers", healLink: "%s reaches the store again",
+			drainReplica: "%s drains", workerExits: "", startAgain: "%s starts again",
+			startInPlace: "%s starts again in its container",
+			dieWorker:    "%s's worker is killed", dieGuard: "%s's guard is killed",
+			dieBoth: "%s's guard and worker are killed",
+			stopIt:  "%s's worker is stopped (SIGSTOP)", contIt: "%s's worker goes on (SIGCONT)",
+			freezeAll: "all of %s is stopped (SIGSTOP)",
+			sleepAll:  "%s's machine sleeps", wakeUp: "%s goes on",
+			wakeJump: "%s's machine wakes, its CLOCK_BOOTTIME too far ahead",
+			cutLink:  "%s is cut off from the store", deafLink: "%s hears no answers",
+			healLink: "%s reaches the store again",
 		}[a.kind], who())
 	}
 }
@@ -459,8 +469,8 @@ func (w *world) message(i int8) string {
 	m := &w.messages[i]
 	from := name(int(m.from))
 	switch m.kind {
-	case beatWrite:
-		return fmt.Sprintf("%s's beat %d", sessionName(m.session), m.beat)
+	case heartbeatWrite:
+		return fmt.Sprintf("%s's heartbeat %d", sessionName(m.session), m.heartbeat)
 	case killWrite, markWrite:
 		return fmt.Sprintf("%s's marking of %s as dead", by(m), sessionName(m.session))
 	case repairWrite:

@@ -4,12 +4,15 @@ import "github.com/shardctl/shardctl/pkg/elect/protocol"
 
 // costs is which fault an action uses up.
 var costs = map[actionKind]fault{
-	delay: slow, delayAnswer: slow, loseRequest: lose, loseAnswer: lose, directStale: stale, claimStale: stale, landTwice: double,
+	delay: slow, delayAnswer: slow, loseRequest: lose, loseAnswer: lose, directStale: stale, claimStale: stale,
+	landTwice: double,
 	giveUpKey: giveUp, advanceKey: advance, drainReplica: drain, startAgain: restart, startInPlace: restart,
-	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll, sleepAll: sleep, wakeJump: sleep,
-	cutLink: cutOff, deafLink: deafen, storeGone: outage, deleteSession: dropSession, restoreSession: bringBack, rewriteLock: touchLock,
-	nameInLock: nameOwner,
-	forget:     removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
+	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll,
+	sleepAll: sleep, wakeJump: sleep,
+	cutLink: cutOff, deafLink: deafen, storeGone: outage, deleteSession: dropSession, restoreSession: bringBack,
+	rewriteLock: touchLock,
+	nameInLock:  nameOwner,
+	forget:      removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
 }
 
 // apply lets one action happen.
@@ -58,7 +61,7 @@ func (w *world) applyMessage(a action) {
 		w.answer(i, answered(m))
 	case landLate:
 		w.land(m, false)
-		if m.told {
+		if m.expired {
 			*m = message{}
 		}
 	case landTwice:
@@ -72,12 +75,12 @@ func (w *world) applyMessage(a action) {
 	}
 }
 
-// landTwice leaves a copy under way that nobody waits for.
+// landTwice leaves a copy under way that no one waits for.
 func (w *world) landTwice(m *message) {
 	ghost := *m
-	ghost.told = true
+	ghost.expired = true
 	w.land(m, false)
-	if m.told {
+	if m.expired {
 		*m = ghost
 		return
 	}
@@ -103,10 +106,10 @@ func (w *world) applyReplica(a action) {
 	rep := &w.replicas[r]
 	switch a.kind {
 	case claimKey:
-		w.tellClock(r, w.store.clock) // by the list that showed it
+		w.learnClock(r, w.store.clock) // by the list that showed it
 		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: w.store.locks[k].rev})
 	case claimStale:
-		w.tellClock(r, w.store.clock)
+		w.learnClock(r, w.store.clock)
 		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: w.store.staleLocks[k].rev})
 	case giveUpKey:
 		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyGiveUp})
@@ -149,21 +152,23 @@ func (w *world) applyReplica(a action) {
 func (w *world) mayRepair(r, k int) bool {
 	rep := &w.replicas[r]
 	for i := range w.messages {
-		if m := &w.messages[i]; m.kind == repairWrite && int(m.from) == r && int(m.key) == k && !m.told {
+		if m := &w.messages[i]; m.kind == repairWrite && int(m.from) == r && int(m.key) == k && !m.expired {
 			return false // it is under way
 		}
 	}
 	return rep.m.Valid(w.params[r], now) && w.takeable(r, k, w.store.locks[k])
 }
 
-// reconcile looks at a lock, and does what package elect does about it: a lock that names r without need is freed, and a key whose lock
-// names another is let go.
+// reconcile looks at a lock, and does what package elect does about it: a lock that names r without need is freed, and
+// a key whose lock names another is let go.
 func (w *world) reconcile(r, k int) {
 	rep := &w.replicas[r]
 	l := w.store.locks[k]
 	if l.session == rep.session {
 		newRev := protocol.NextRev(l.rev, w.revisionClock(r))
-		w.send(message{kind: repairWrite, from: int8(r), session: rep.session, key: int8(k), ifRev: l.rev, newRev: newRev})
+		w.send(
+			message{kind: repairWrite, from: int8(r), session: rep.session, key: int8(k), ifRev: l.rev, newRev: newRev},
+		)
 		return
 	}
 	w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyLose})
@@ -207,16 +212,17 @@ func (w *world) applyFault(a action) {
 	case healLink:
 		rep.link = linked
 	case storeGone:
-		w.away = true
+		w.unreachable = true
 	default: // storeBack
-		w.away = false
+		w.unreachable = false
 	}
 }
 
-// wake: the guard looks at the clock before anything else. That moment is what no lease can promise, and is not held against it.
+// wake: the guard looks at the clock before anything else. That moment is what no lease can promise, and is not held
+// against it.
 func (w *world) wake(r int) {
 	rep := &w.replicas[r]
-	if rep.guards() && rep.knows && now.Reached(rep.told, w.params[r].Hard) {
+	if rep.guards() && rep.knows && now.Reached(rep.guarded, w.params[r].Hard) {
 		w.hardDeadline(r)
 	}
 }
@@ -244,7 +250,7 @@ func (w *world) applyHand(a action) {
 		k := int(a.a)
 		if w.owned(k) {
 			w.left[dropOwned]--
-			w.ghost.byHand[k] = true
+			w.ghost.outOfBand[k] = true
 		} else {
 			w.left[dropLock]--
 		}
@@ -252,13 +258,13 @@ func (w *world) applyHand(a action) {
 	case nameInLock:
 		k := int(a.a)
 		d := w.store.locks[k]
-		d.rev, d.session, d.stamp = d.rev+1, a.b, -1
+		d.rev, d.session, d.writer = d.rev+1, a.b, -1
 		w.ghost.edited[k], w.ghost.named = true, true
 		w.writeLock(k, d)
 	default: // rewriteLock
 		k := int(a.a)
 		d := w.store.locks[k]
-		d.rev, d.stamp = d.rev+1, -1
+		d.rev, d.writer = d.rev+1, -1
 		w.ghost.edited[k] = true
 		w.writeLock(k, d)
 	}
@@ -296,7 +302,7 @@ func (w *world) check() {
 			w.checkKey(r, k)
 		}
 		excused := w.ghost.restored == 1 || w.ghost.restored == 2 // for up to T/2
-		if runs > 1 && !w.ghost.byHand[k] && !excused {
+		if runs > 1 && !w.ghost.outOfBand[k] && !excused {
 			w.fail("P1: %s runs %d times at once", keyName(k), runs)
 		}
 	}
@@ -311,14 +317,15 @@ func (w *world) check() {
 func (w *world) checkKey(r, k int) {
 	rep := &w.replicas[r]
 	l, m := w.store.locks[k], rep.keys[k]
-	if rep.session == 0 || l.session != rep.session || rep.m.Phase != protocol.Open || w.ghost.byHand[k] {
+	if rep.session == 0 || l.session != rep.session || rep.m.Phase != protocol.Open || w.ghost.outOfBand[k] {
 		return
 	}
 	if m.Phase == protocol.Free && !w.ghost.edited[k] {
 		w.fail("P8: the lock of %s names %s, which has forgotten it", keyName(k), sessionName(l.session))
 	}
 	for _, t := range rep.tasks[k] {
-		if t.on && t.session == l.session && m.Phase == protocol.Running && m.Op == protocol.NoOp && l.token != t.token && w.ghost.restored == 0 {
+		if t.on && t.session == l.session && m.Phase == protocol.Running && m.Op == protocol.NoOp &&
+			l.token != t.token && w.ghost.restored == 0 {
 			w.fail("P2: %s runs %s under token %d, its lock shows %d", name(r), keyName(k), t.token, l.token)
 		}
 	}

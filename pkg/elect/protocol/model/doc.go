@@ -1,5 +1,5 @@
-// Package model checks the protocol by searching: the machines of package protocol, the very ones that run in production, with a
-// store, a network, clocks, guards and tasks made of values, in every order of events within bounds.
+// Package model checks the protocol by searching: the machines of package protocol, the very ones that run in
+// production, with a store, a network, clocks, guards and tasks made of values, in every order of events within bounds.
 //
 //	go test ./pkg/elect/protocol/model        every scenario whole, or three million states of it, and every weakening caught
 //	make model                                every scenario whole, or twenty million states of it

@@ -6,7 +6,7 @@ import "github.com/shardctl/shardctl/pkg/elect/protocol"
 const rounds = 60
 
 // recovers lets every fault end and everything go on in turn, and says what is wrong in the end: every key that
-// somebody has room for must run.
+// some replica has free capacity for must run.
 // This is one schedule out of many, and so shows that a state is no dead end, not that every schedule leaves it.
 func (c *checker) recovers(from *state) string {
 	w := world{setting: c.setting, state: *from, log: c.log}
@@ -41,7 +41,7 @@ func (c *checker) recovers(from *state) string {
 // heal ends every fault.
 func (w *world) heal() {
 	w.left = budget{}
-	w.away = false
+	w.unreachable = false
 	for r := range w.n {
 		rep := &w.replicas[r]
 		rep.link = linked
@@ -74,7 +74,8 @@ func (w *world) next() (action, bool) {
 	})
 	if !ok && w.able() == 0 {
 		for r := range w.n {
-			if rep := &w.replicas[r]; !rep.alive && rep.opened < perReplica && w.running(r) == 0 && rep.marks == [perReplica]bool{} {
+			if rep := &w.replicas[r]; !rep.alive && rep.opened < perReplica && w.running(r) == 0 &&
+				rep.marks == [perReplica]bool{} {
 				return action{kind: startAgain, a: int8(r)}, true
 			}
 		}
@@ -82,7 +83,7 @@ func (w *world) next() (action, bool) {
 	return found, ok
 }
 
-// able is how many keys the replicas have room for that live and do not drain.
+// able is how many keys the replicas have free capacity for that live and do not drain.
 func (w *world) able() int {
 	n := 0
 	for r := range w.n {
@@ -93,7 +94,7 @@ func (w *world) able() int {
 	return n
 }
 
-// allRun says whether as many keys run as there is room for, each under the token that its lock shows.
+// allRun says whether as many keys run as the capacities allow, each under the token that its lock shows.
 func (w *world) allRun() bool {
 	want, able := w.keys, w.able()
 	if able == 0 {
@@ -102,7 +103,8 @@ func (w *world) allRun() bool {
 	for k := range w.keys {
 		for r := range w.n {
 			rep := &w.replicas[r]
-			if t := rep.tasks[k][0]; t.on && !t.stopping && rep.keys[k].Phase == protocol.Running && w.store.locks[k].session == rep.session {
+			if t := rep.tasks[k][0]; t.on && !t.stopping && rep.keys[k].Phase == protocol.Running &&
+				w.store.locks[k].session == rep.session {
 				want--
 				able--
 			}

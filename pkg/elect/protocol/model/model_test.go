@@ -11,8 +11,9 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 3,000,000 in the large ones and all in the others, with -short 3,000")
-	update     = flag.Bool("update", false, "write the counterexamples to testdata")
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 3,000,000 in the large "+
+		"ones and all in the others, with -short 3,000")
+	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
 // limit is for all scenarios, or by default for the large ones: the others are searched whole.
@@ -39,7 +40,7 @@ func TestModel(t *testing.T) {
 				first := sc.first()
 				c.search(first)
 				if c.broken != "" {
-					t.Fatalf("after %d states:\n%s", len(c.seen), c.story(first))
+					t.Fatalf("after %d states:\n%s", len(c.seen), c.trace(first))
 				}
 				states.Add(int64(len(c.seen)))
 				steps.Add(int64(c.steps))
@@ -50,14 +51,21 @@ func TestModel(t *testing.T) {
 					extent = fmt.Sprintf("STOPPED at the limit, %d of them not looked beyond", c.left)
 				}
 				if !c.whole && !sc.large && *statesFlag == 0 && !testing.Short() {
-					t.Errorf("stopped at the limit of %d states: this scenario is to be searched whole, or marked as large", c.limit)
+					t.Errorf(
+						"stopped at the limit of %d states: this scenario is to be searched whole, or marked as large",
+						c.limit,
+					)
 				}
-				t.Logf("%d states (%s), %d steps, %d deep; %d steps beyond the room for messages", len(c.seen), extent, c.steps, c.depth, c.overflow)
+				t.Logf(
+					"%d states (%s), %d steps, %d deep; %d steps beyond the limit of messages", len(c.seen), extent,
+					c.steps, c.depth, c.overflow,
+				)
 			})
 		}
 	})
 	all := len(scenarios())
-	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit of %d states: no promise broken",
+	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit of %d states: no "+
+		"promise broken",
 		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limit(true))
 	if least := int64(1_000_000); !testing.Short() && *statesFlag == 0 && states.Load() < least {
 		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
@@ -78,11 +86,14 @@ func TestWeakenings(t *testing.T) {
 				c.liveness = wk.by == neverMarksDead // for the others the invariants are enough, and sooner
 				c.search(first)
 				if !strings.HasPrefix(c.broken, wk.breaks) || c.broken == "" {
-					t.Fatalf("not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", len(c.seen), c.depth, c.whole, wk.breaks, c.broken)
+					t.Fatalf(
+						"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", len(c.seen), c.depth,
+						c.whole, wk.breaks, c.broken,
+					)
 				}
 				caught.Add(1)
 				t.Logf("caught after %d states: %s", len(c.seen), c.broken)
-				compare(t, wk, c.story(first))
+				compare(t, wk, c.trace(first))
 			})
 		}
 	})

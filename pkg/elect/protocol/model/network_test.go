@@ -6,8 +6,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// The network and the store. A request goes out, lands, and its answer comes back; each of these may be late, lost, or happen
-// twice. What is prompt happens at once, and only delays are chosen: that is every order, bounded by how many messages are slow.
+// The network and the store. A request goes out, lands, and its answer comes back; each of these may be late, lost, or
+// happen twice. What is prompt happens at once, and only delays are chosen: that is every order, bounded by how many
+// messages are slow.
 
 // send puts a request on its way.
 func (w *world) send(m message) {
@@ -28,8 +29,8 @@ func (w *world) land(m *message, showStale bool) {
 		m.now, m.high = w.store.clock, w.store.high
 	}
 	switch m.kind {
-	case beatWrite:
-		w.landBeat(m)
+	case heartbeatWrite:
+		w.landHeartbeat(m)
 	case killWrite, markWrite:
 		w.landKill(m)
 	case keyWrite:
@@ -51,26 +52,26 @@ func (w *world) land(m *message, showStale bool) {
 	}
 }
 
-func (w *world) landBeat(m *message) {
+func (w *world) landHeartbeat(m *message) {
 	d := &w.store.sessions[m.session-1]
 	may := d.rev == m.ifRev
-	if w.weak == beatIgnoresState && m.state != protocol.Dead && m.ifRev > 0 {
-		may = d.rev > 0 && d.beat == m.beat-1
+	if w.weak == heartbeatIgnoresState && m.state != protocol.Dead && m.ifRev > 0 {
+		may = d.rev > 0 && d.heartbeat == m.heartbeat-1
 	}
 	switch {
 	case may:
-		w.writeSession(m.session, sessionDoc{rev: m.newRev, beat: m.beat, state: m.state, stamp: m.session})
+		w.writeSession(m.session, sessionDoc{rev: m.newRev, heartbeat: m.heartbeat, state: m.state, writer: m.session})
 		m.status = protocol.Applied
-		w.say("%s's beat %d lands (%s)", sessionName(m.session), m.beat, stateName(m.state))
-	case d.rev == m.newRev && d.stamp == m.session && d.beat == m.beat && d.state == m.state:
+		w.say("%s's heartbeat %d lands (%s)", sessionName(m.session), m.heartbeat, stateName(m.state))
+	case d.rev == m.newRev && d.writer == m.session && d.heartbeat == m.heartbeat && d.state == m.state:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused
-		w.say("%s's beat %d is refused", sessionName(m.session), m.beat)
+		w.say("%s's heartbeat %d is refused", sessionName(m.session), m.heartbeat)
 	}
 }
 
-// killer is the stamp of a replica that writes of another's session.
+// killer is the writer of a replica that writes of another's session.
 func killer(m *message) int8 {
 	if m.kind == markWrite {
 		return 20 + m.from
@@ -83,16 +84,16 @@ func (w *world) landKill(m *message) {
 	switch {
 	case d.rev == m.ifRev, w.weak == killsWithoutRev && m.kind == killWrite && d.alive():
 		if w.calm && m.kind == killWrite {
-			w.fail("a session is marked dead although only the store was away: %s", sessionName(m.session))
+			w.fail("a session is marked dead although only the store was unreachable: %s", sessionName(m.session))
 		}
 		rev := m.newRev
 		if d.rev != m.ifRev {
 			rev = protocol.DeadRev(d.rev, 0)
 		}
-		w.writeSession(m.session, sessionDoc{rev: rev, beat: d.beat, state: protocol.Dead, stamp: killer(m)})
+		w.writeSession(m.session, sessionDoc{rev: rev, heartbeat: d.heartbeat, state: protocol.Dead, writer: killer(m)})
 		m.status = protocol.Applied
 		w.say("%s is marked dead by %s", sessionName(m.session), by(m))
-	case d.rev == m.newRev && d.stamp == killer(m) && d.state == protocol.Dead:
+	case d.rev == m.newRev && d.writer == killer(m) && d.state == protocol.Dead:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused
@@ -123,7 +124,7 @@ func (w *world) landKey(m *message) {
 	switch {
 	case may:
 		next := *d
-		next.rev, next.stamp, next.wrote = max(m.newRev, 1), m.session, m.op
+		next.rev, next.writer, next.wrote = max(m.newRev, 1), m.session, m.op
 		switch m.op {
 		case protocol.Claim:
 			next.session, next.token = m.session, m.newRev
@@ -142,11 +143,14 @@ func (w *world) landKey(m *message) {
 		}
 		m.status = protocol.Applied
 		w.say("%s of %s by %s lands: revision %d", opName(m.op), keyName(k), sessionName(m.session), m.newRev)
-	case d.rev == m.newRev && d.stamp == m.session && d.wrote == m.op:
+	case d.rev == m.newRev && d.writer == m.session && d.wrote == m.op:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused
-		w.say("%s of %s by %s is refused: revision %d is not %d", opName(m.op), keyName(k), sessionName(m.session), d.rev, m.ifRev)
+		w.say(
+			"%s of %s by %s is refused: revision %d is not %d", opName(m.op), keyName(k), sessionName(m.session), d.rev,
+			m.ifRev,
+		)
 	}
 }
 
@@ -156,14 +160,14 @@ func (w *world) landRepair(m *message) {
 	d := w.store.locks[k]
 	switch {
 	case d.rev == m.ifRev:
-		d.rev, d.session, d.stamp, d.wrote = m.newRev, 0, m.session, protocol.Release
+		d.rev, d.session, d.writer, d.wrote = m.newRev, 0, m.session, protocol.Release
 		w.writeLock(k, d)
 		if w.clock {
 			w.store.clock++
 		}
 		m.status = protocol.Applied
 		w.say("the lock of %s is freed by %s: revision %d", keyName(k), sessionName(m.session), m.newRev)
-	case d.rev == m.newRev && d.stamp == m.session && d.wrote == protocol.Release:
+	case d.rev == m.newRev && d.writer == m.session && d.wrote == protocol.Release:
 		m.status = protocol.Applied
 	default:
 		m.status = protocol.Refused
@@ -198,17 +202,17 @@ func (w *world) answer(i int, status protocol.Status) {
 	if m.landed || ok {
 		w.messages[i] = message{}
 	} else {
-		w.messages[i].told, w.messages[i].prompt = true, false
+		w.messages[i].expired, w.messages[i].prompt = true, false
 	}
 	r := int(m.from)
 	rep := &w.replicas[r]
 	if rep.alive && ok {
-		w.tellClock(r, m.now)
+		w.learnClock(r, m.now)
 	}
 	switch m.kind {
-	case beatWrite:
+	case heartbeatWrite:
 		if rep.session == m.session {
-			w.answerBeat(r, m, status)
+			w.answerHeartbeat(r, m, status)
 		}
 	case ownRead:
 		if rep.session == m.session {
@@ -218,7 +222,10 @@ func (w *world) answer(i int, status protocol.Status) {
 				w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionTick})
 				break
 			}
-			ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok, Rev: d.rev, Beat: d.beat, State: d.state, Mine: d.stamp == m.session}
+			ev := protocol.SessionEvent{
+				Kind: protocol.SessionRead, OK: ok, Rev: d.rev, Heartbeat: d.heartbeat, State: d.state,
+				Mine: d.writer == m.session,
+			}
 			w.stepSession(r, ev)
 		}
 	case keyWrite, keyRead:
@@ -248,14 +255,15 @@ func (w *world) answer(i int, status protocol.Status) {
 	w.settle(r)
 }
 
-func (w *world) answerBeat(r int, m message, status protocol.Status) {
+func (w *world) answerHeartbeat(r int, m message, status protocol.Status) {
 	rep := &w.replicas[r]
 	if w.weak == extendsUnacknowledged && status == protocol.Unknown {
 		status = protocol.Applied
 	}
 	before := rep.m.Acked
 	w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status})
-	if rep.session != m.session || rep.m.Acked == before && status != protocol.Applied || rep.m.Phase != protocol.Open || status != protocol.Applied {
+	if rep.session != m.session || rep.m.Acked == before && status != protocol.Applied ||
+		rep.m.Phase != protocol.Open || status != protocol.Applied {
 		return
 	}
 	switch w.weak {
@@ -266,7 +274,7 @@ func (w *world) answerBeat(r int, m message, status protocol.Status) {
 	default:
 		return
 	}
-	rep.told = rep.m.Acked
+	rep.guarded = rep.m.Acked
 	rep.m.Cancel, rep.m.Kill, rep.m.Hard = false, false, false
 }
 
@@ -284,7 +292,7 @@ func (w *world) answerKey(r int, m message, status protocol.Status) {
 		mine := m.lock.rev > 0 && m.lock.session == m.session
 		ev := protocol.KeyEvent{
 			Kind: protocol.KeyRead, OK: status != protocol.Unknown, Rev: m.lock.rev, Mine: mine,
-			Ours: m.lock.stamp == m.session && m.lock.rev == km.NewRev && m.lock.wrote == km.Op,
+			Ours: m.lock.writer == m.session && m.lock.rev == km.NewRev && m.lock.wrote == km.Op,
 		}
 		if w.clock && m.lock.rev == 0 && !w.withoutMark() {
 			ev.Clock = m.high + 1

@@ -16,7 +16,7 @@ func (w *world) normal() {
 		w.normalReplica(r)
 	}
 	for i := range w.messages {
-		if m := &w.messages[i]; m.told && m.kind != noMessage {
+		if m := &w.messages[i]; m.expired && m.kind != noMessage {
 			m.age = 0
 		}
 	}
@@ -58,14 +58,14 @@ func (w *world) normalReplica(r int) {
 	}
 	floor(&m.Acked, p.T)
 	floor(&m.Write.FirstSent, p.T)
-	floor(&rep.told, p.T)
+	floor(&rep.guarded, p.T)
 	floor(&rep.lastLook, p.Outage+1)
-	floor(&rep.lastBeat, p.Outage+1)
+	floor(&rep.lastHeartbeat, p.Outage+1)
 	if m.Phase != protocol.Open {
-		rep.lastBeat = now
+		rep.lastHeartbeat = now
 	}
 	if !rep.alive && w.running(r) == 0 {
-		rep.told, rep.knows = now, false
+		rep.guarded, rep.knows = now, false
 	}
 	for i := range rep.peers {
 		q := &rep.peers[i]
@@ -98,7 +98,7 @@ func (w *world) normalReplica(r int) {
 	}
 }
 
-// numbers are the places where a state keeps numbers of one kind.
+// numbers are the fields where a state keeps numbers of one kind.
 type numbers struct {
 	at [96]*int64
 	n  int
@@ -140,11 +140,11 @@ func (n *numbers) shorten(short func(gap int64) int64) {
 }
 
 func (w *world) normalSession(id int8) {
-	var revs, beats numbers
+	var revs, heartbeats numbers
 	i := id - 1
 	doc := func(d *sessionDoc) {
 		revs.add(&d.rev)
-		beats.add(&d.beat)
+		heartbeats.add(&d.heartbeat)
 	}
 	doc(&w.store.sessions[i])
 	doc(&w.store.staleSessions[i])
@@ -157,15 +157,15 @@ func (w *world) normalSession(id int8) {
 		revs.add(&rep.m.Write.IfRev)
 		revs.add(&rep.m.Write.NewRev)
 		revs.add(&rep.m.FoundRev)
-		beats.add(&rep.m.Beat)
-		beats.add(&rep.m.Write.Beat)
+		heartbeats.add(&rep.m.Heartbeat)
+		heartbeats.add(&rep.m.Write.Heartbeat)
 	}
 	for r := range w.n {
 		q := &w.replicas[r].peers[i]
 		revs.add(&q.Rev)
 		revs.add(&q.KillRev)
 		revs.add(&q.KillNew)
-		beats.add(&q.Beat)
+		heartbeats.add(&q.Heartbeat)
 	}
 	for j := range w.messages {
 		m := &w.messages[j]
@@ -173,11 +173,11 @@ func (w *world) normalSession(id int8) {
 		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
-			beats.add(&m.beat)
+			heartbeats.add(&m.heartbeat)
 		}
 	}
 	revs.closeEven()
-	beats.close()
+	heartbeats.close()
 }
 
 func (w *world) normalKey(k int) {
@@ -235,7 +235,7 @@ func compareMessages(a, b message) int {
 	}
 	flags := func(m message) int {
 		n := 0
-		for _, f := range []bool{m.prompt, m.landed, m.told} {
+		for _, f := range []bool{m.prompt, m.landed, m.expired} {
 			n *= 2
 			if f {
 				n++
@@ -246,6 +246,6 @@ func compareMessages(a, b message) int {
 	return cmp.Or(
 		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session), cmp.Compare(a.key, b.key),
 		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev), cmp.Compare(a.newRev, b.newRev),
-		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.beat, b.beat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
+		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.heartbeat, b.heartbeat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
 	)
 }

@@ -83,7 +83,7 @@ func (sc *scenario) first() state {
 		w.apply(a)
 	}
 	if w.late > 0 {
-		w.lateBeat()
+		w.lateHeartbeat()
 	}
 	w.left = sc.left
 	if sc.left[stale] > 0 {
@@ -93,15 +93,15 @@ func (sc *scenario) first() state {
 	return w.state
 }
 
-// lateBeat lets one of A's first heartbeats be slow, until A waits for it no longer. A has claimed the key if it could, and is cut off after the
-// second.
-func (w *world) lateBeat() {
+// lateHeartbeat lets one of A's first heartbeats be slow, until A waits for it no longer. A has claimed the key if it
+// could, and is cut off after the second.
+func (w *world) lateHeartbeat() {
 	slowed := false
 	for range w.late + 2 {
 		w.apply(action{kind: tickAll})
 		for i := w.firstPrompt(); i >= 0; i = w.firstPrompt() {
 			kind := direct
-			if m := &w.messages[i]; m.kind == beatWrite && m.from == 0 && m.beat == w.late && !slowed {
+			if m := &w.messages[i]; m.kind == heartbeatWrite && m.from == 0 && m.heartbeat == w.late && !slowed {
 				kind, slowed = delay, true
 			}
 			w.apply(action{kind: kind, a: int8(i)})
@@ -115,7 +115,7 @@ func (w *world) lateBeat() {
 		w.replicas[0].link = cut
 	}
 	for i := range w.messages {
-		if m := &w.messages[i]; m.kind == beatWrite && m.from == 0 && !m.told {
+		if m := &w.messages[i]; m.kind == heartbeatWrite && m.from == 0 && !m.expired {
 			w.apply(action{kind: timeOut, a: int8(i)})
 			return
 		}
@@ -125,7 +125,7 @@ func (w *world) lateBeat() {
 // longer gives A a lease twice as long as B's.
 func longer(s *setting) { s.params[0] = params(2 * lease) }
 
-// scenarios are searched each for itself: all faults at once would leave room for none of them.
+// scenarios are searched each for itself: all faults at once would leave states for none of them.
 func scenarios() []scenario {
 	return []scenario{
 		{"messages slow, lost and doubled", two(), budget{slow: 2, lose: 1, double: 1, giveUp: 1}, true},
@@ -135,8 +135,8 @@ func scenarios() []scenario {
 		{"one cut off", two(), budget{slow: 1, cutOff: 1, giveUp: 1}, false},
 		{"one cut off, clocks the other way", two(swapped), budget{slow: 1, cutOff: 1, giveUp: 1}, false},
 		{"one hears no answers", two(), budget{slow: 1, deafen: 1, giveUp: 1}, false},
-		{"the store away", two(calmly), budget{outage: 2}, false},
-		{"the store away, written by hand", two(), budget{outage: 1, slow: 1, touchLock: 2}, false},
+		{"the store unreachable", two(calmly), budget{outage: 2}, false},
+		{"the store unreachable, written out of band", two(), budget{outage: 1, slow: 1, touchLock: 2}, false},
 		{"workers killed", two(), budget{slow: 1, killWorker: 2, restart: 2}, false},
 		{"guards killed", two(), budget{slow: 1, killGuard: 2, stopWorker: 1, restart: 1}, true},
 		{"guard and worker killed", two(), budget{slow: 1, killBoth: 1, restart: 1, giveUp: 1}, false},
@@ -144,18 +144,36 @@ func scenarios() []scenario {
 		{"replicas frozen", two(), budget{slow: 1, stopAll: 2, giveUp: 1}, false},
 		{"machines asleep", two(), budget{slow: 1, sleep: 2, giveUp: 1}, false},
 		{"sessions deleted and restored", two(), budget{dropSession: 1, bringBack: 1, cutOff: 1}, false},
-		{"sessions deleted, leases of two lengths", two(longer), budget{dropSession: 1, cutOff: 1, killBoth: 1, restart: 1}, false},
+		{
+			"sessions deleted, leases of two lengths", two(longer),
+			budget{dropSession: 1, cutOff: 1, killBoth: 1, restart: 1}, false,
+		},
 		{"old sessions removed", two(), budget{slow: 1, killBoth: 1, restart: 1, removeDead: 1}, false},
 		{"all start at once", two(coldly), budget{lose: 1, dropSession: 1}, false},
 		{"a creation that comes late", two(coldly, lateCreation), budget{dropSession: 1, cutOff: 1}, false},
 		{"a heartbeat that comes late", two(coldly, lateHeartbeat), budget{dropSession: 1, cutOff: 1}, false},
-		{"a backup restored under running replicas", two(clocked), budget{backUp: 1, bringAllBack: 1, giveUp: 2, killBoth: 1, restart: 1}, false},
-		{"a backup restored while all are stopped", two(clocked, onlyStopped), budget{backUp: 1, bringAllBack: 1, killBoth: 2, restart: 2}, false},
-		{"the store's clock steps back", two(clocked), budget{clockBack: 1, giveUp: 1, dropLock: 1, killBoth: 1, restart: 1}, false},
+		{
+			"a backup restored under running replicas", two(clocked),
+			budget{backUp: 1, bringAllBack: 1, giveUp: 2, killBoth: 1, restart: 1}, false,
+		},
+		{
+			"a backup restored while all are stopped", two(clocked, onlyStopped),
+			budget{backUp: 1, bringAllBack: 1, killBoth: 2, restart: 2}, false,
+		},
+		{
+			"the store's clock steps back", two(clocked),
+			budget{clockBack: 1, giveUp: 1, dropLock: 1, killBoth: 1, restart: 1}, false,
+		},
 		{"locks deleted", two(clocked), budget{slow: 1, giveUp: 1, dropLock: 1, dropOwned: 1}, false},
-		{"a session written into a lock by hand", two(), budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1}, false},
+		{
+			"a session written into a lock out of band", two(),
+			budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1}, false,
+		},
 		{"drains", two(), budget{slow: 2, drain: 1, restart: 1}, false},
 		{"two givers, one place", two(receiver), budget{slow: 1, giveUp: 2}, false},
-		{"three replicas, the receiver dies", two(func(s *setting) { s.n = 3 }), budget{slow: 1, giveUp: 1, killBoth: 1}, false},
+		{
+			"three replicas, the receiver dies", two(func(s *setting) { s.n = 3 }),
+			budget{slow: 1, giveUp: 1, killBoth: 1}, false,
+		},
 	}
 }

@@ -117,8 +117,8 @@ func (c *checker) expand(s *state, from digest, next *heap) bool {
 	return ok
 }
 
-// tellRecovery tells what follows when all faults have ended, until it breaks or nothing new can come.
-func (c *checker) tellRecovery(w *world, ticks *int, line func(format string, args ...any)) {
+// recovery writes down what follows when all faults have ended, until it breaks or nothing new can come.
+func (c *checker) recovery(w *world, ticks *int, line func(format string, args ...any)) {
 	w.heal()
 	seen := map[digest]int{}
 	for range rounds {
@@ -146,8 +146,8 @@ func (c *checker) tellRecovery(w *world, ticks *int, line func(format string, ar
 	}
 }
 
-// story tells how the broken state was reached.
-func (c *checker) story(first state) string {
+// trace says how the broken state was reached.
+func (c *checker) trace(first state) string {
 	var actions []action
 	start := c.pack(&first)
 	for at := c.badFrom; at != start; at = c.seen[at].from {
@@ -161,9 +161,9 @@ func (c *checker) story(first state) string {
 	w := world{setting: c.setting, state: first, log: line, numbers: true}
 	switch c.late {
 	case 1:
-		line("A's creation of session A1 is still under way, and A has been told that it timed out")
+		line("A's creation of session A1 is still under way, and A knows that it timed out")
 	case 2:
-		line("A is cut off from the store; beat 2 of its session A1 is still under way")
+		line("A is cut off from the store; heartbeat 2 of its session A1 is still under way")
 	}
 	for r := range w.n {
 		for k := range w.keys {
@@ -186,7 +186,7 @@ func (c *checker) story(first state) string {
 	}
 	if c.later {
 		line("all faults end")
-		c.tellRecovery(&w, &ticks, line)
+		c.recovery(&w, &ticks, line)
 	}
 	fmt.Fprintf(&b, "         >>> %s\n", c.broken)
 	return b.String()

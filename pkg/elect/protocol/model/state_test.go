@@ -12,9 +12,9 @@ const (
 
 // sessionDoc is a session's document; rev 0: absent.
 type sessionDoc struct {
-	rev, beat int64
-	state     protocol.State
-	stamp     int8 // who wrote it last: a session, or a killer
+	rev, heartbeat int64
+	state          protocol.State
+	writer         int8 // who wrote it last: a session, or a killer
 }
 
 func (d sessionDoc) alive() bool {
@@ -24,8 +24,8 @@ func (d sessionDoc) alive() bool {
 // lockDoc is a lock; rev 0: absent.
 type lockDoc struct {
 	rev, token int64
-	session    int8           // 0: nobody
-	stamp      int8           // who wrote it last,
+	session    int8           // 0: none
+	writer     int8           // who wrote it last,
 	wrote      protocol.KeyOp // and what: together they stand for the number that production gives each write
 }
 
@@ -33,10 +33,10 @@ type lockDoc struct {
 type store struct {
 	sessions, staleSessions [maxSessions]sessionDoc
 	locks, staleLocks       [maxKeys]lockDoc
-	removed                 sessionDoc // deleted by hand, may be restored
+	removed                 sessionDoc // deleted out of band, may be restored
 	removedID               int8
 
-	clock int64 // as its replies tell it
+	clock int64 // as its replies show it
 	high  int64 // the high-water mark: the largest revision that an increment of the group's counter has carried
 
 	backup         bool
@@ -48,7 +48,7 @@ type store struct {
 // task is one run of a key, with all its processes.
 type task struct {
 	on       bool
-	stopping bool // it was told to end, in whichever way
+	stopping bool // it was asked to end, in whichever way
 	token    int64
 	session  int8
 }
@@ -77,24 +77,25 @@ type replica struct {
 	drain  bool
 	opened int8 // sessions opened so far
 
-	clock              int64 // the largest that a reply has told
-	miscounts          int8  // how often in a row the count of its locks was wrong, after a backup was restored
-	session            int8
-	m                  protocol.Session
-	wasValid           bool
-	peers              [maxSessions]protocol.Peer
-	keys               [maxKeys]protocol.Key
-	met                [maxKeys]protocol.Instant // since when a lock is known that names the session by another's write
-	lastLook, lastBeat protocol.Instant
-	looking            bool
-	inPlace            int8 // the session of the predecessor in the same container, not known to be dead yet
+	clock     int64 // the largest that a reply has shown
+	miscounts int8  // how often in a row the count of its locks was wrong, after a backup was restored
+	session   int8
+	m         protocol.Session
+	wasValid  bool
+	peers     [maxSessions]protocol.Peer
+	keys      [maxKeys]protocol.Key
+	// since when a lock is known that names the session by another's write
+	met                     [maxKeys]protocol.Instant
+	lastLook, lastHeartbeat protocol.Instant
+	looking                 bool
+	inPlace                 int8 // the session of the predecessor in the same container, not known to be dead yet
 
 	tasks    [maxKeys][2]task // the second: should a key ever run twice in one replica
 	returned [maxKeys]bool    // its run has ended, and the worker does not know yet
 
-	told  protocol.Instant // the guard: when the last acknowledged beat was sent
-	knows bool             // the guard was told a deadline
-	marks [perReplica]bool // the guard: sessions to be marked dead when the worker is gone
+	guarded protocol.Instant // the guard: when the last acknowledged heartbeat was sent
+	knows   bool             // the guard knows a deadline
+	marks   [perReplica]bool // the guard: sessions to be marked dead when the worker is gone
 }
 
 type messageKind uint8
@@ -104,7 +105,7 @@ const (
 	killWrite
 	markWrite // a guard's
 	keyWrite
-	beatWrite
+	heartbeatWrite
 	keyRead
 	increment
 	ownRead
@@ -115,18 +116,18 @@ const (
 
 // message is a request on its way, or its answer.
 type message struct {
-	kind   messageKind
-	prompt bool // not yet delayed: nothing else happens before it
-	landed bool // it has reached the store: this is the answer
-	told   bool // its sender has been told that it timed out, or is gone
-	age    int8 // ticks since it was sent
+	kind    messageKind
+	prompt  bool // not yet delayed: nothing else happens before it
+	landed  bool // it has reached the store: this is the answer
+	expired bool // its sender knows that it timed out, or is gone
+	age     int8 // ticks since it was sent
 
 	from, session, key int8
 	op                 protocol.KeyOp
 	state              protocol.State
 	status             protocol.Status
 	ifRev, newRev      int64
-	beat               int64
+	heartbeat          int64
 	docs               [maxSessions]sessionDoc
 	lock               lockDoc
 	now, high          int64 // of the store, when it answered
@@ -134,10 +135,11 @@ type message struct {
 
 // ghost is what only the checker knows.
 type ghost struct {
-	token  [maxKeys]int64 // the highest that ran
-	byHand [maxKeys]bool  // a hand took the lock from under its owner, which may cause two runs: not held against anybody
-	edited [maxKeys]bool  // a hand wrote the lock
-	named  bool           // a hand wrote a session into some lock
+	token [maxKeys]int64 // the highest that ran
+	// a hand took the lock from under its owner, which may cause two runs: not held against anybody
+	outOfBand [maxKeys]bool
+	edited    [maxKeys]bool // a hand wrote the lock
+	named     bool          // a hand wrote a session into some lock
 
 	restored int8 // 1: a backup was restored under running replicas; one more for each quarter of T since, up to 3
 }
@@ -152,7 +154,7 @@ const (
 	stale                     // a list shows what was
 	cutOff                    // a replica cannot reach the store
 	deafen                    // a replica hears no answers
-	outage                    // nobody can reach the store
+	outage                    // no one can reach the store
 	killWorker                // kill -9
 	killGuard                 //
 	killBoth                  //
@@ -163,29 +165,30 @@ const (
 	giveUp                    // of a key, for another replica
 	drain                     // of a replica
 	advance                   // a new token for a new start
-	dropSession               // by hand
-	bringBack                 // of a session dropped, by hand
-	dropLock                  // by hand, of a key that nobody owns
-	dropOwned                 // by hand, of a key that is owned
-	touchLock                 // by hand: written again as it is
-	nameOwner                 // by hand: a session is written into a lock
+	dropSession               // out of band
+	bringBack                 // of a session dropped, out of band
+	dropLock                  // out of band, of a key that no one owns
+	dropOwned                 // out of band, of a key that is owned
+	touchLock                 // out of band: written again as it is
+	nameOwner                 // out of band: a session is written into a lock
 	removeDead                // of a dead session's document
 	backUp                    // a backup is taken
 	bringAllBack              // it is restored, all of it
 	clockBack                 // the store's clock steps back by T
-	impostor                  // another replica takes itself for the successor of one that lives (never allowed: a weakening's)
+	// another replica takes itself for the successor of one that lives (never allowed: a weakening's)
+	impostor
 	faults
 )
 
 type budget [faults]int8
 
 type state struct {
-	store    store
-	replicas [maxReplicas]replica
-	messages [maxMessages]message
-	left     budget
-	ghost    ghost
-	away     bool // the store, for everybody
+	store       store
+	replicas    [maxReplicas]replica
+	messages    [maxMessages]message
+	left        budget
+	ghost       ghost
+	unreachable bool // the store, for everybody
 }
 
 // owner is whose a session is.

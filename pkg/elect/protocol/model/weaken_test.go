@@ -2,8 +2,8 @@ package model_test
 
 import "time"
 
-// weakening is one rule left out, or one common mistake made: by changing what goes into the machines or comes out of them, never in
-// them.
+// weakening is one rule left out, or one common mistake made: by changing what goes into the machines or comes out of
+// them, never in them.
 type weakening uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	claimsUnconditioned
 	extendsUnacknowledged
 	believesUnansweredKill
-	beatIgnoresState
+	heartbeatIgnoresState
 	adoptsWithOldToken
 	releasesBeforeReturn
 	guardMarksEarly
@@ -72,7 +72,8 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"deadline-from-last-copy", "of a beat that was sent twice the deadline counts from the first copy", deadlineFromLastCopy,
+			"deadline-from-last-copy", "of a heartbeat that was sent twice the deadline counts from the first copy",
+			deadlineFromLastCopy,
 			two(),
 			budget{slow: 1, lose: 1},
 			"P1",
@@ -96,7 +97,8 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"one-timer", "whoever holds a deadline looks at the clock again and again: no deadline hangs on one timer", hangsOnOneTimer,
+			"one-timer", "holders of a deadline look at the clock again and again: no deadline hangs on one timer",
+			hangsOnOneTimer,
 			two(),
 			budget{stopAll: 1},
 			"P1",
@@ -126,7 +128,8 @@ func weaknesses() []weak {
 			"P",
 		},
 		{
-			"start-whatever-was-read", "a claim is read back as one's own only at exactly what it would have written", startsWhateverWasRead,
+			"start-whatever-was-read", "a claim is read back as one's own only at exactly what it would have written",
+			startsWhateverWasRead,
 			two(),
 			budget{advance: 1, touchLock: 1},
 			"P2",
@@ -150,7 +153,7 @@ func weaknesses() []weak {
 			"P",
 		},
 		{
-			"extend-unacknowledged", "only an acknowledged beat moves deadlines", extendsUnacknowledged,
+			"extend-unacknowledged", "only an acknowledged heartbeat moves deadlines", extendsUnacknowledged,
 			two(),
 			budget{cutOff: 1},
 			"P1",
@@ -162,19 +165,20 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"beat-ignores-state", "a beat is refused once the session is dead", beatIgnoresState,
+			"heartbeat-ignores-state", "a heartbeat is refused once the session is dead", heartbeatIgnoresState,
 			two(),
 			budget{slow: 1, cutOff: 1},
 			"P1",
 		},
 		{
-			"adopt-with-old-token", "what is adopted is claimed anew, under a new token", adoptsWithOldToken,
+			"adopt-with-old-token", "what is adopted is claimed again, under a new token", adoptsWithOldToken,
 			two(),
 			budget{outage: 1},
 			"P2",
 		},
 		{
-			"release-before-return", "a key is released after its run has returned and all of it is gone", releasesBeforeReturn,
+			"release-before-return", "a key is released after its run has returned and all of it is gone",
+			releasesBeforeReturn,
 			two(),
 			budget{giveUp: 1},
 			"P",
@@ -186,26 +190,31 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"ages-from-sending", "the age of a beat counts from the arrival of the reply that showed it", agesFromSending,
+			"ages-from-sending", "the age of a heartbeat counts from the arrival of the reply that showed it",
+			agesFromSending,
 			two(),
 			budget{slow: 1, cutOff: 1},
 			"P1",
 		},
 		{
 			"no-clock-in-revisions",
-			"the revision of a claim is the larger of rev + 1 and the store's time (beside the high-water mark, which covers for it)", noClockInRevisions,
+			"the revision of a claim is the larger of rev + 1 and the store's time (next to the high-water mark, " +
+				"which covers for it)",
+			noClockInRevisions,
 			two(clocked),
 			budget{giveUp: 1, dropLock: 1},
 			"P2",
 		},
 		{
-			"holder-counts-monotonic-only", "holders take the larger elapsed of CLOCK_MONOTONIC and CLOCK_BOOTTIME", holderCountsMonotonicOnly,
+			"holder-counts-monotonic-only", "holders take the larger elapsed of CLOCK_MONOTONIC and CLOCK_BOOTTIME",
+			holderCountsMonotonicOnly,
 			two(),
 			budget{sleep: 1},
 			"P1",
 		},
 		{
-			"end-with-tasks", "a session ends, and a new one is opened, when all tasks of the old one are gone", endsWithTasks,
+			"end-with-tasks", "a session ends, and a new one is opened, when all tasks of the old one are gone",
+			endsWithTasks,
 			two(),
 			budget{dropSession: 1},
 			"P1",
@@ -217,7 +226,8 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"missing-dead-at-once", "a missing session is created as dead only after the largest T", missingIsDeadAtOnce,
+			"missing-dead-at-once", "a missing session is created as dead only after the largest T",
+			missingIsDeadAtOnce,
 			two(),
 			budget{dropSession: 1, cutOff: 1},
 			"P1",
@@ -229,13 +239,14 @@ func weaknesses() []weak {
 			"P1",
 		},
 		{
-			"ages-go-on", "after an outage of one's own all ages start anew", agesGoOnAfterOutage,
+			"ages-go-on", "after an outage of one's own all ages start again", agesGoOnAfterOutage,
 			two(calmly),
 			budget{outage: 1},
 			"a session",
 		},
 		{
-			"killer-counts-larger", "killers take the smaller elapsed of the two clocks (beside the rule for outages, which covers for it)",
+			"killer-counts-larger",
+			"killers take the smaller elapsed of the two clocks (next to the rule for outages, which covers for it)",
 			killerCountsLarger, two(),
 			budget{sleep: 2},
 			"P1",
@@ -278,7 +289,9 @@ func weaknesses() []weak {
 		},
 		{
 			"clock-of-its-own",
-			"revisions follow the largest time that a reply of the store has told (beside the high-water mark, which covers for it)", clockOfItsOwn,
+			"revisions follow the largest time that a reply of the store has shown (next to the high-water mark, " +
+				"which covers for it)",
+			clockOfItsOwn,
 			two(clocked),
 			budget{giveUp: 2, dropLock: 1},
 			"P2",
@@ -297,13 +310,15 @@ func weaknesses() []weak {
 		},
 		{
 			"claim-edited-at-once",
-			"a lock that names this session by another's write is left alone for T: its owner may still run the key", claimsEditedAtOnce,
+			"a lock that names this session by another's write is left alone for T: its owner may still run the key",
+			claimsEditedAtOnce,
 			two(),
 			budget{nameOwner: 1},
 			"P1",
 		},
 		{
-			"successor-by-name", "a name alone proves nothing: a restart in place needs the same container", successorByName,
+			"successor-by-name", "a name alone proves nothing: a restart in place needs the same container",
+			successorByName,
 			two(),
 			budget{impostor: 1},
 			"P1",

@@ -15,7 +15,7 @@ type setting struct {
 	caps    [maxReplicas]int
 	clock   bool  // revisions follow the store's clock and the high-water mark, so that tokens rise over a deleted lock
 	cold    bool  // the search begins before anybody has opened a session
-	late    int64 // with cold: that heartbeat of A's session has not landed yet, and A has been told that it timed out
+	late    int64 // with cold: that heartbeat of A's session has not landed yet, and A knows that it timed out
 	stopped bool  // backups are restored only with all replicas stopped
 	calm    bool  // no replica has a fault of its own: none may be marked dead
 	weak    weakening
@@ -27,8 +27,8 @@ type world struct {
 	state
 
 	broken   string // the invariant that does not hold
-	numbers  bool   // keep revisions and beats as they are, for people
-	overflow bool   // more messages at once than the model has room for: not searched further
+	numbers  bool   // keep revisions and heartbeats as they are, for people
+	overflow bool   // more messages at once than the model can hold: not searched further
 	log      func(format string, args ...any)
 }
 
@@ -52,7 +52,7 @@ func name(r int) string { return string(rune('A' + r)) }
 // sessionName is a session for people: A1 is A's first.
 func sessionName(session int8) string {
 	if session == 0 {
-		return "nobody"
+		return "none"
 	}
 	return fmt.Sprintf("%s%d", name(owner(session)), int(session-1)%perReplica+1)
 }
@@ -63,7 +63,7 @@ func keyName(k int) string { return fmt.Sprintf("k%d", k+1) }
 
 func (w *world) newSession(r int) {
 	rep := &w.replicas[r]
-	rep.m, rep.session, rep.wasValid, rep.knows, rep.told = protocol.Session{}, 0, false, false, now
+	rep.m, rep.session, rep.wasValid, rep.knows, rep.guarded = protocol.Session{}, 0, false, false, now
 	if rep.opened >= perReplica {
 		return // out of the model's bounds: it does nothing more
 	}
@@ -99,13 +99,16 @@ func (w *world) stepSession(r int, ev protocol.SessionEvent) {
 func (w *world) actSession(r int, a protocol.SessionAction) {
 	rep := &w.replicas[r]
 	switch a.Kind {
-	case protocol.SendBeat, protocol.MarkDead:
-		w.send(message{kind: beatWrite, from: int8(r), session: rep.session, ifRev: a.IfRev, newRev: a.NewRev, beat: a.Beat, state: a.State})
+	case protocol.SendHeartbeat, protocol.MarkDead:
+		w.send(message{
+			kind: heartbeatWrite, from: int8(r), session: rep.session, ifRev: a.IfRev, newRev: a.NewRev,
+			heartbeat: a.Heartbeat, state: a.State,
+		})
 	case protocol.ReadSession:
 		w.send(message{kind: ownRead, from: int8(r), session: rep.session})
 	case protocol.Renewed:
-		rep.knows, rep.told = true, rep.m.Acked
-		w.success(r, &rep.lastBeat)
+		rep.knows, rep.guarded = true, rep.m.Acked
+		w.success(r, &rep.lastHeartbeat)
 	case protocol.CancelTasks:
 		w.say("D has come at %s: it cancels what runs", name(r))
 	case protocol.KillTasks:
@@ -136,7 +139,7 @@ func (w *world) sessionOver(r int) {
 	rep.guard = false
 }
 
-// settle tells the session when nothing runs any more.
+// settle informs the session when nothing runs any more.
 func (w *world) settle(r int) {
 	rep := &w.replicas[r]
 	if rep.session == 0 || !rep.works() {
@@ -180,7 +183,10 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 	rep := &w.replicas[r]
 	switch a.Kind {
 	case protocol.WriteKey:
-		w.send(message{kind: keyWrite, from: int8(r), session: rep.session, key: int8(k), op: a.Op, ifRev: a.IfRev, newRev: a.NewRev})
+		w.send(message{
+			kind: keyWrite, from: int8(r), session: rep.session, key: int8(k), op: a.Op, ifRev: a.IfRev,
+			newRev: a.NewRev,
+		})
 	case protocol.ReadKey:
 		w.send(message{kind: keyRead, from: int8(r), session: rep.session, key: int8(k)})
 	case protocol.StartKey:
@@ -214,13 +220,13 @@ func (w *world) revisionClock(r int) int64 {
 	return w.replicas[r].clock
 }
 
-// told takes the time that a reply of the store tells.
-func (w *world) tellClock(r int, now int64) {
+// learnClock takes the time that a reply of the store shows.
+func (w *world) learnClock(r int, now int64) {
 	w.replicas[r].clock = max(w.replicas[r].clock, now)
 }
 
 func (w *world) newToken(k int, token int64) {
-	if token <= w.ghost.token[k] && !w.ghost.byHand[k] {
+	if token <= w.ghost.token[k] && !w.ghost.outOfBand[k] {
 		w.fail("P2: %s starts under token %d after %d", keyName(k), token, w.ghost.token[k])
 	}
 	w.ghost.token[k] = max(w.ghost.token[k], token)
@@ -283,7 +289,7 @@ func (w *world) endKey(r, k int) {
 
 // hardDeadline is X: nothing of any task is alive any more.
 func (w *world) hardDeadline(r int) {
-	late := now.Reached(w.replicas[r].told, w.params[r].T) // the moment has passed while it stood still
+	late := now.Reached(w.replicas[r].guarded, w.params[r].T) // the moment has passed while it stood still
 	if w.weak == noHardDeadline || w.weak == hangsOnOneTimer && late {
 		return
 	}
@@ -308,7 +314,7 @@ func (w *world) stepPeerWith(p protocol.Params, r int, id int8, ev protocol.Peer
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
-			w.say("%s marks %s dead, if nobody has written it since", name(r), sessionName(id))
+			w.say("%s marks %s dead, if no one has written it since", name(r), sessionName(id))
 			if w.weak == deathsAtEven {
 				a.NewRev = protocol.AliveRev(a.IfRev, 0)
 				q.KillNew = a.NewRev
@@ -321,16 +327,16 @@ func (w *world) stepPeerWith(p protocol.Params, r int, id int8, ev protocol.Peer
 	}
 }
 
-// success notes that the store was reached. After an outage all ages start anew.
+// success notes that the store was reached. After an outage all ages start again.
 func (w *world) success(r int, last *protocol.Instant) {
 	before := *last
 	*last = now
 	if !w.params[r].OutageSince(before, now) || w.judgesAlways() {
 		return
 	}
-	w.say("the store answers %s again: all ages start anew", name(r))
+	w.say("the store answers %s again: all ages start again", name(r))
 	for id := int8(1); id <= maxSessions; id++ {
-		w.stepPeer(r, id, protocol.PeerEvent{Kind: protocol.PeerAnew})
+		w.stepPeer(r, id, protocol.PeerEvent{Kind: protocol.PeerReset})
 	}
 }
 
@@ -355,7 +361,8 @@ func (w *world) seen(r int, id int8, d sessionDoc, sure bool, age int8) {
 	}
 	before := rep.peers[id-1]
 	w.stepPeer(r, id, protocol.PeerEvent{
-		Kind: protocol.PeerSeen, State: d.state, Rev: d.rev, Beat: d.beat, Lease: w.params[owner(id)].T, Sure: sure,
+		Kind: protocol.PeerSeen, State: d.state, Rev: d.rev, Heartbeat: d.heartbeat, Lease: w.params[owner(id)].T,
+		Sure: sure,
 	})
 	q := &rep.peers[id-1]
 	if w.weak == agesFromSending && (!before.Known || before.Rev != q.Rev) {
@@ -368,7 +375,7 @@ func (w *world) seen(r int, id int8, d sessionDoc, sure bool, age int8) {
 
 // ---- time
 
-// tick lets time pass. Deadlines come first everywhere: whoever holds one wakes in time, whoever waits for another's
+// tick lets time pass. Deadlines come first everywhere: who holds one wakes in time, who waits for another's
 // waits until it is over.
 func (w *world) tick() {
 	w.say("---- a quarter of T passes")
@@ -399,15 +406,16 @@ func (w *world) tick() {
 // counts says whether what follows hangs on how soon locks are counted.
 func (w *world) counts() bool { return w.ghost.restored > 0 || w.ghost.named }
 
-// count compares the number of a replica's locks with its keys, each T/4, and looks at them when it is wrong twice in a row. It may come
-// at any time (see differs); after a backup was restored, or a session written into a lock, no later than this.
+// count compares the number of a replica's locks with its keys, each T/4, and looks at them when it is wrong twice in a
+// row. It may come at any time (see differs); after a backup was restored, or a session written into a lock, no later
+// than this.
 func (w *world) count(r int) {
 	rep := &w.replicas[r]
 	wrong := false
 	for k := range w.keys {
 		wrong = wrong || w.differs(r, k)
 	}
-	if !wrong || !rep.works() || rep.link != linked || w.away {
+	if !wrong || !rep.works() || rep.link != linked || w.unreachable {
 		rep.miscounts = 0
 		return
 	}
@@ -442,9 +450,9 @@ func (w *world) growBy(rep *replica, d protocol.Instant) {
 	older(&rep.m.Acked, d)
 	older(&rep.m.Write.FirstSent, d)
 	older(&rep.m.NotTill, d)
-	older(&rep.told, d)
+	older(&rep.guarded, d)
 	older(&rep.lastLook, killer)
-	older(&rep.lastBeat, killer)
+	older(&rep.lastHeartbeat, killer)
 	if w.weak == killerCountsLarger {
 		killer.Mono = max(killer.Mono, killer.Boot)
 	}
@@ -467,7 +475,7 @@ func (w *world) deadlines(r int) {
 		w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionTick})
 		w.settle(r)
 	}
-	if rep.guards() && rep.knows && now.Reached(rep.told, w.params[r].Hard) {
+	if rep.guards() && rep.knows && now.Reached(rep.guarded, w.params[r].Hard) {
 		w.hardDeadline(r)
 	}
 }
@@ -507,7 +515,8 @@ func (w *world) work(r int) {
 
 func (w *world) tickPeers(r int, patience time.Duration) {
 	rep := &w.replicas[r]
-	if w.weak == neverMarksDead || !w.judgesAlways() && rep.m.Away(w.params[r], rep.lastLook, rep.lastBeat, now) {
+	if w.weak == neverMarksDead || !w.judgesAlways() &&
+		rep.m.StoreUnreachable(w.params[r], rep.lastLook, rep.lastHeartbeat, now) {
 		return
 	}
 	for id := int8(1); id <= maxSessions; id++ {
@@ -538,11 +547,11 @@ func (w *world) workerGone(r int) {
 	rep := &w.replicas[r]
 	rep.alive, rep.still, rep.session, rep.m, rep.wasValid = false, false, 0, protocol.Session{}, false
 	rep.peers, rep.keys, rep.returned, rep.looking = [maxSessions]protocol.Peer{}, [maxKeys]protocol.Key{}, [maxKeys]bool{}, false
-	rep.lastLook, rep.lastBeat, rep.inPlace, rep.drain = now, now, 0, false
+	rep.lastLook, rep.lastHeartbeat, rep.inPlace, rep.drain = now, now, 0, false
 	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
-			m.told, m.prompt = true, false
+			m.expired, m.prompt = true, false
 		}
 	}
 	if !rep.guard {
@@ -565,10 +574,10 @@ func (w *world) guardMissed(r int) {
 
 func (w *world) guardGone(r int) {
 	rep := &w.replicas[r]
-	rep.guard, rep.knows, rep.told, rep.marks = false, false, now, [perReplica]bool{}
+	rep.guard, rep.knows, rep.guarded, rep.marks = false, false, now, [perReplica]bool{}
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind == markWrite && int(m.from) == r {
-			m.told, m.prompt = true, false
+			m.expired, m.prompt = true, false
 		}
 	}
 	if !rep.alive {
@@ -580,6 +589,6 @@ func (w *world) guardGone(r int) {
 func (w *world) begin(r int) {
 	rep := &w.replicas[r]
 	rep.alive, rep.guard, rep.rest, rep.marks = true, true, awake, [perReplica]bool{}
-	rep.lastLook, rep.lastBeat = now, now
+	rep.lastLook, rep.lastHeartbeat = now, now
 	w.newSession(r)
 }

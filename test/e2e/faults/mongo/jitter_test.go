@@ -80,7 +80,7 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 
 	It("keeps its tasks while only its heartbeats are late, by less than an operation may take", func(ctx SpecContext) {
 		b := now(c)
-		link.Slow(testmongo.Sent, beatsBy(Lease/10))
+		link.Slow(testmongo.Sent, heartbeatsBy(Lease/10))
 		WaitUntil(ctx, b.at.Add(2*Lease))
 		b.expectUndisturbed(ctx, c)
 		c.expectSound(ctx)
@@ -93,7 +93,7 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 	It("loses its tasks while only its heartbeats are late by a lease: each lands when no one waits for it any "+
 		"more", func(ctx SpecContext) {
 		b, keys := now(c), keysOf(c, slow)
-		link.Slow(testmongo.Sent, beatsBy(Lease))
+		link.Slow(testmongo.Sent, heartbeatsBy(Lease))
 		WaitUntil(ctx, b.at.Add(3*Lease))
 		h := Load(c.Cluster)
 		for _, run := range h.AliveAfter(slow.Name, b.at.Add(Lease*95/100)) {
@@ -110,8 +110,8 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// beatsBy delays messages that update sessions: heartbeats, and marks of dead ones.
-func beatsBy(d time.Duration) func([]byte) time.Duration {
+// heartbeatsBy delays messages that update sessions: heartbeats, and marks of dead ones.
+func heartbeatsBy(d time.Duration) func([]byte) time.Duration {
 	heartbeat := append([]byte("\x02update\x00\x0d\x00\x00\x00"), "e2e.sessions\x00"...)
 	return func(message []byte) time.Duration {
 		if bytes.Contains(message, heartbeat) {
