@@ -7,16 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/freeport"
 )
 
 // longest is how long the commands of a page may take; a build with nothing cached is part of it.
@@ -69,8 +71,13 @@ func newSession(t *testing.T, bin string) *session {
 		t.Fatal(err)
 	}
 	s := &session{t: t, dir: t.TempDir(), ports: map[string]string{}, out: &output{}}
-	for _, port := range []string{"8080", "8081", "8082", "8083", "8084", "8085"} {
-		s.ports[port] = freePort(t)
+	documented := []string{"8080", "8081", "8082", "8083", "8084", "8085"}
+	free, err := freeport.Ports(t.Context(), "127.0.0.1", len(documented))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, port := range documented {
+		s.ports[port] = strconv.Itoa(free[i])
 	}
 	listen := fmt.Sprintf(
 		"version: 1\nserver: {listen: \"127.0.0.1:%s\"}\nadmin: {listen: \"127.0.0.1:%s\"}\n", s.ports["8080"],
@@ -280,18 +287,4 @@ func (o *output) wait(t *testing.T, from int, enough func(string) bool, what str
 			t.Fatalf("%s: %v; it printed\n%s", what, errLongest, now)
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

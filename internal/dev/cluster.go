@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -78,11 +78,11 @@ func (c *cluster) add(ctx context.Context) error {
 
 // prepare writes the replica's configuration and says how it is started.
 func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
-	ports, err := freePorts(ctx, 2)
+	addrs, err := freeport.Loopback(ctx, 2)
 	if err != nil {
 		return nil, err
 	}
-	content, err := configFile(c.opts, name, c.dir, ports[0], ports[1])
+	content, err := configFile(c.opts, name, c.dir, addrs[0], addrs[1])
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	// The terminal's signals are for dev alone, and replicas die with it.
 	cmd.SysProcAttr = process.OwnGroup()
 	return &replica{
-		name: name, address: ports[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
+		name: name, address: addrs[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
 	}, nil
 }
 
@@ -105,22 +105,6 @@ func (c *cluster) wait(r *replica) {
 	defer c.mu.Unlock()
 	r.ended, r.state = time.Now(), r.cmd.ProcessState
 	close(r.done)
-}
-
-// freePorts finds loopback addresses that no process listens on. All are held until the last is found, so that none
-// comes twice.
-func freePorts(ctx context.Context, n int) ([]string, error) {
-	var addresses []string
-	var lc net.ListenConfig
-	for range n {
-		l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // it was never used
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses, nil
 }
 
 // list is how the processes are, in order of their numbers.

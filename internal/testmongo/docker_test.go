@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -48,7 +49,7 @@ func TestDockerMachine(t *testing.T) {
 	if !dockerRuns(ctx) {
 		t.Fatal("docker info failed")
 	}
-	ports, err := freePorts(ctx, "127.0.0.1", 1)
+	ports, err := freeport.Ports(ctx, "127.0.0.1", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

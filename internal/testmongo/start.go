@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/toolcache"
 )
@@ -95,7 +95,7 @@ func startOwn(ctx context.Context, opts Options) (_ *ReplicaSet, err error) {
 		}
 	}()
 	rs.makeKey()
-	ports, err := freePorts(ctx, opts.host(), opts.Nodes)
+	ports, err := freeport.Ports(ctx, opts.host(), opts.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -193,21 +193,6 @@ func (rs *ReplicaSet) close(keepLogs bool) error {
 		return os.RemoveAll(filepath.Join(rs.dir, "data"))
 	}
 	return os.RemoveAll(rs.dir)
-}
-
-// freePorts finds n free ports of an address of this machine. Another process may take one before mongod does: then
-// Start tries again.
-func freePorts(ctx context.Context, host string, n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // all stay open till the end, so that no port comes twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // newDir makes the directory of a set and locks it for as long as this process lives.

@@ -5,7 +5,6 @@ package servers
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,15 +84,6 @@ func (s *Server) end() {
 	for _, other := range s.more {
 		other.Close()
 	}
-}
-
-// freeAddr is an address that is free now.
-func freeAddr(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // versionOf is the first word of what a program says of itself that has a digit after the prefix.

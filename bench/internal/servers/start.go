@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+
+	"github.com/shardctl/shardctl/internal/freeport"
 )
 
 // Versions of servers that are made; one that is found may be another.
@@ -30,14 +32,11 @@ func Etcd(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := freeAddr(ctx)
+	addrs, err := freeport.Loopback(ctx, 2)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := freeAddr(ctx)
-	if err != nil {
-		return nil, err
-	}
+	client, peer := addrs[0], addrs[1]
 	s := &Server{Addr: client, Version: versionOf(ctx, program, "etcd Version: ")}
 	ready := func(ctx context.Context) error {
 		return answers(ctx, http.DefaultClient, "http://"+client+"/health", "")
@@ -56,11 +55,7 @@ func Redis(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr(ctx)
-	if err != nil {
-		return nil, err
-	}
-	host, port, err := net.SplitHostPort(addr)
+	addr, host, port, err := listenAt(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +83,7 @@ func Kube(ctx context.Context, dir string) (*Server, error) {
 }
 
 func kube(ctx context.Context, dir, program string, etcd *Server) (*Server, error) {
-	addr, err := freeAddr(ctx)
-	if err != nil {
-		return nil, err
-	}
-	host, port, err := net.SplitHostPort(addr)
+	addr, host, port, err := listenAt(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +109,16 @@ func kube(ctx context.Context, dir, program string, etcd *Server) (*Server, erro
 		"--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://bench",
 		"--service-account-key-file="+key,
 		"--service-account-signing-key-file="+key, "--disable-admission-plugins=ServiceAccount", "--v=0")
+}
+
+// listenAt is a free address, whole and in its parts.
+func listenAt(ctx context.Context) (addr, host, port string, err error) {
+	addrs, err := freeport.Loopback(ctx, 1)
+	if err != nil {
+		return "", "", "", err
+	}
+	host, port, err = net.SplitHostPort(addrs[0])
+	return addrs[0], host, port, err
 }
 
 func writeKey(path string) error {
