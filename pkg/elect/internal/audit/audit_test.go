@@ -6,31 +6,18 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
-
-func at(d time.Duration) protocol.Instant {
-	return protocol.Instant{Mono: time.Hour + d, Boot: time.Hour + d}
-}
-
-func params(t *testing.T) protocol.Params {
-	t.Helper()
-	p, err := protocol.NewParams(20*time.Second, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 func turn() audit.Turn {
 	return audit.Turn{Open: true, Valid: true, Alive: func() []string { return []string{"b", "me"} }}
 }
 
 func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
-	a := audit.New(params(t), at(0))
+	a := audit.New(clocktest.Params(t), clocktest.At(0))
 	for round := 1; round <= 2; round++ {
-		a.Tick(turn(), at(time.Duration(round)*5*time.Second))
+		a.Tick(turn(), clocktest.At(time.Duration(round)*5*time.Second))
 		if !a.Ready().Count {
 			t.Fatalf("round %d: no count after T/4", round)
 		}
@@ -46,9 +33,9 @@ func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
 }
 
 func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
-	a := audit.New(params(t), at(0))
+	a := audit.New(clocktest.Params(t), clocktest.At(0))
 	for round := 1; round <= 4; round++ {
-		a.Tick(turn(), at(time.Duration(round)*5*time.Second))
+		a.Tick(turn(), clocktest.At(time.Duration(round)*5*time.Second))
 		a.Counted(1+round%2, true, audit.Bounds{Least: 1, Most: 2})
 		if a.Ready().List {
 			t.Fatalf("round %d: a list, where one key may or may not name the session", round)
@@ -66,8 +53,8 @@ func (k known) Each(do func(record.Lock)) {
 }
 
 func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
-	a := audit.New(params(t), at(0))
-	if !a.Tick(turn(), at(0)) {
+	a := audit.New(clocktest.Params(t), clocktest.At(0))
+	if !a.Tick(turn(), clocktest.At(0)) {
 		t.Fatal("no sweep at the start")
 	}
 	if got := a.Ready().Sweep; !slices.Equal(got, []string{"b", "me"}) {
@@ -96,35 +83,35 @@ func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
 
 // A sweep that failed is not put off for a whole T.
 func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
-	p := params(t)
-	a := audit.New(p, at(0))
-	a.Tick(turn(), at(0))
+	p := clocktest.Params(t)
+	a := audit.New(p, clocktest.At(0))
+	a.Tick(turn(), clocktest.At(0))
 	a.Swept(nil, false, known{}, nil)
 	a.Ready()
-	if a.Tick(turn(), at(p.Retry/2)) {
+	if a.Tick(turn(), clocktest.At(p.Retry/2)) {
 		t.Error("at once, while the store fails")
 	}
-	if !a.Tick(turn(), at(p.Retry)) {
+	if !a.Tick(turn(), clocktest.At(p.Retry)) {
 		t.Error("not after the pause of a failure")
 	}
 }
 
 func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
-	a := audit.New(params(t), at(0))
+	a := audit.New(clocktest.Params(t), clocktest.At(0))
 	a.Deleted(record.Lock{Key: "g/1", Rev: 7})
 	cut := turn()
 	cut.Valid = false
-	a.Tick(cut, at(0))
+	a.Tick(cut, clocktest.At(0))
 	if got := a.Ready().Suspects; len(got) > 0 {
 		t.Errorf("suspects %v without a lease", got)
 	}
-	a.Tick(turn(), at(1))
+	a.Tick(turn(), clocktest.At(1))
 	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/1"}) {
 		t.Errorf("suspects %v", got)
 	}
 	// It may not be possible to create it yet. Reading it over and over would take all of the loop's time.
 	a.Done("g/1")
-	a.Tick(turn(), at(2))
+	a.Tick(turn(), clocktest.At(2))
 	if got := a.Ready().Suspects; len(got) > 0 {
 		t.Errorf("suspects %v again at once", got)
 	}

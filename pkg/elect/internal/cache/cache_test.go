@@ -7,21 +7,13 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-func at(d time.Duration) protocol.Instant {
-	return protocol.Instant{Mono: time.Hour + d, Boot: time.Hour + d}
-}
-
 func newCache(t *testing.T, groups ...string) *cache.Cache {
 	t.Helper()
-	p, err := protocol.NewParams(20*time.Second, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := cache.New(p, at(0))
+	c := cache.New(clocktest.Params(t), clocktest.At(0))
 	c.Begin("me")
 	c.Track(groups...)
 	return c
@@ -32,7 +24,7 @@ func none(record.Key) bool { return false }
 // refresh reads what the cache wants, as if the store held these counters and locks.
 func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]int64, locks ...record.Lock) {
 	t.Helper()
-	p, ok := c.Plan(at(now))
+	p, ok := c.Plan(clocktest.At(now))
 	if !ok {
 		t.Fatalf("nothing to read after %v", now)
 	}
@@ -47,7 +39,7 @@ func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]
 			}
 		}
 	}
-	c.Refreshed(p, r, none, at(now+time.Millisecond))
+	c.Refreshed(p, r, none, clocktest.At(now+time.Millisecond))
 }
 
 func TestKeysWithoutAGroupShareOneCounter(t *testing.T) {
@@ -81,13 +73,13 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	c := newCache(t, "g")
 	refresh(t, c, 0, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5})
 	c.Touch("g")
-	p, ok := c.Plan(at(time.Second))
+	p, ok := c.Plan(clocktest.At(time.Second))
 	if !ok {
 		t.Fatal("nothing to read")
 	}
 	c.Track()
 	c.Track("g")
-	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]record.Lock{"g": {}}, Clock: 100_001}, none, at(time.Second))
+	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]record.Lock{"g": {}}, Clock: 100_001}, none, clocktest.At(time.Second))
 	if c.Loaded() {
 		t.Error("loaded while empty")
 	}
@@ -99,9 +91,9 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 
 func TestAFailedRefreshIsWantedAgainWhole(t *testing.T) {
 	c := newCache(t, "g")
-	p, _ := c.Plan(at(0))
-	c.Failed(p, time.Second, at(0))
-	if p, ok := c.Plan(at(30 * time.Second)); !ok || !p.Members || !p.Overrides {
+	p, _ := c.Plan(clocktest.At(0))
+	c.Failed(p, time.Second, clocktest.At(0))
+	if p, ok := c.Plan(clocktest.At(30 * time.Second)); !ok || !p.Members || !p.Overrides {
 		t.Errorf("plan %+v, %v", p, ok)
 	}
 }
@@ -139,7 +131,7 @@ func TestAnUnmovedCounterCostsNoReading(t *testing.T) {
 	c := newCache(t, "g")
 	refresh(t, c, 0, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
 	c.Look()
-	p, ok := c.Plan(at(time.Second))
+	p, ok := c.Plan(clocktest.At(time.Second))
 	if !ok {
 		t.Fatal("no plan")
 	}
@@ -156,14 +148,14 @@ func TestASkewedClockWidensWhatIsReadAgain(t *testing.T) {
 	c := newCache(t, "g")
 	refresh(t, c, 0, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
 	c.Skewed(30_000)
-	p, ok := c.Plan(at(time.Second))
+	p, ok := c.Plan(clocktest.At(time.Second))
 	if !ok || !p.Full {
 		t.Fatalf("plan %+v, %v: what was read so far may have missed changes", p, ok)
 	}
-	c.Failed(p, time.Millisecond, at(time.Second))
+	c.Failed(p, time.Millisecond, clocktest.At(time.Second))
 	refresh(t, c, 10*time.Second, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
 	c.Look()
-	p, _ = c.Plan(at(20 * time.Second))
+	p, _ = c.Plan(clocktest.At(20 * time.Second))
 	if from, _ := p.From("g", 4, 100_000); from > 20_000 {
 		t.Errorf("reads from %d", from)
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-const lease = 20 * time.Second
+const lease = clocktest.Lease
 
 // world is one process's table, and the time.
 type world struct {
@@ -22,20 +23,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	p, err := protocol.NewParams(lease, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Table: leases.New(p), t: t}
+	w := &world{Table: leases.New(clocktest.Params(t)), t: t}
 	w.Begin(leases.Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 	return w
 }
 
-func (w *world) moment() protocol.Moment {
-	at := protocol.Instant{Mono: time.Hour + w.now, Boot: time.Hour + w.now}
-	ms := 1_000_000 + w.now.Milliseconds()
-	return protocol.Moment{Now: at, Clock: ms, Rev: ms, Valid: true}
-}
+func (w *world) moment() protocol.Moment { return clocktest.Moment(w.now) }
 
 // send prepares what is queued.
 func (w *world) send() []store.Change {

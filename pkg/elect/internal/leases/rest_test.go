@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -57,10 +58,7 @@ func (w *walk) check(t *testing.T, table *Table) {
 }
 
 func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
-	p, err := protocol.NewParams(20*time.Second, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := clocktest.Params(t)
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		table, now := New(p), time.Hour
@@ -107,13 +105,10 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 }
 
 func TestKeysThatRestCostATickNothing(t *testing.T) {
-	p, err := protocol.NewParams(20*time.Second, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := clocktest.Params(t)
 	table := New(p)
 	table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
-	m := protocol.Moment{Now: protocol.Instant{Mono: time.Hour, Boot: time.Hour}, Clock: 1000, Rev: 1000, Valid: true}
+	m := clocktest.Moment(0)
 	for i := range 100 {
 		key := record.Key(fmt.Sprintf("g/%d", i))
 		table.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}}, m)

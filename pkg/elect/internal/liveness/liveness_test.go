@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-const lease = 20 * time.Second
+const lease = clocktest.Lease
 
 // world is one process's view of the others, and the time.
 type world struct {
@@ -22,23 +23,15 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	p, err := protocol.NewParams(lease, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{p: p}
-	w.Peers = liveness.New(p, w.at(), nil)
+	w := &world{p: clocktest.Params(t)}
+	w.Peers = liveness.New(w.p, w.at(), nil)
 	w.Begin(&record.WriterIDs{Session: "me"})
 	return w
 }
 
-func (w *world) at() protocol.Instant {
-	return protocol.Instant{Mono: time.Hour + w.now, Boot: time.Hour + w.now}
-}
+func (w *world) at() protocol.Instant { return clocktest.At(w.now) }
 
-func (w *world) moment() protocol.Moment {
-	return protocol.Moment{Now: w.at(), Clock: 1_000_000 + w.now.Milliseconds(), Rev: 1_000_000 + w.now.Milliseconds()}
-}
+func (w *world) moment() protocol.Moment { return clocktest.Moment(w.now) }
 
 // round lets one look's time pass. all and some answer the looks; nil: the look fails.
 func (w *world) round(all, some []record.Session) liveness.Ready {

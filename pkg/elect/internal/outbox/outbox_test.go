@@ -5,15 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
-
-func at(d time.Duration) protocol.Instant {
-	return protocol.Instant{Mono: time.Hour + d, Boot: time.Hour + d}
-}
 
 func TestOwnersGoBeforeReportsAndTogether(t *testing.T) {
 	var b outbox.Batches
@@ -78,23 +74,23 @@ func counters(due []outbox.Increment) []string {
 
 func TestCountersWaitForAHandOverAndForEachOther(t *testing.T) {
 	var c outbox.Counters
-	c.Increment("g", at(0))
-	if due := c.Next(at(50 * time.Millisecond)); due != nil {
+	c.Increment("g", clocktest.At(0))
+	if due := c.Next(clocktest.At(50 * time.Millisecond)); due != nil {
 		t.Fatalf("%v before a hand-over had its time", due)
 	}
-	due := c.Next(at(100 * time.Millisecond))
+	due := c.Next(clocktest.At(100 * time.Millisecond))
 	if got := counters(due); !slices.Equal(got, []string{"g"}) {
 		t.Fatalf("due: %v", got)
 	}
-	c.Increment("h", at(110*time.Millisecond))
-	if due := c.Next(at(time.Second)); due != nil {
+	c.Increment("h", clocktest.At(110*time.Millisecond))
+	if due := c.Next(clocktest.At(time.Second)); due != nil {
 		t.Fatalf("%v while an increment is under way", due)
 	}
-	c.Done(due, false, at(120*time.Millisecond))
-	if due := c.Next(at(300 * time.Millisecond)); due != nil {
+	c.Done(due, false, clocktest.At(120*time.Millisecond))
+	if due := c.Next(clocktest.At(300 * time.Millisecond)); due != nil {
 		t.Fatalf("%v too soon after the last", due)
 	}
-	if got := counters(c.Next(at(351 * time.Millisecond))); !slices.Equal(got, []string{"g", "h"}) {
+	if got := counters(c.Next(clocktest.At(351 * time.Millisecond))); !slices.Equal(got, []string{"g", "h"}) {
 		t.Errorf("one that failed is repeated: %v", got)
 	}
 }
@@ -102,17 +98,17 @@ func TestCountersWaitForAHandOverAndForEachOther(t *testing.T) {
 // A release that somebody may wait for is notified at once, and at most every 100 ms.
 func TestAnUrgentIncrementDoesNotWait(t *testing.T) {
 	var c outbox.Counters
-	c.Urgent("g", at(0))
-	due := c.Next(at(0))
+	c.Urgent("g", clocktest.At(0))
+	due := c.Next(clocktest.At(0))
 	if len(due) != 1 {
 		t.Fatal("not at once")
 	}
-	c.Done(due, true, at(1))
-	c.Urgent("g", at(time.Millisecond))
-	if due := c.Next(at(99 * time.Millisecond)); due != nil {
+	c.Done(due, true, clocktest.At(1))
+	c.Urgent("g", clocktest.At(time.Millisecond))
+	if due := c.Next(clocktest.At(99 * time.Millisecond)); due != nil {
 		t.Error("twice within 100 ms")
 	}
-	if due := c.Next(at(100 * time.Millisecond)); len(due) != 1 {
+	if due := c.Next(clocktest.At(100 * time.Millisecond)); len(due) != 1 {
 		t.Error("not after 100 ms")
 	}
 }
@@ -122,13 +118,13 @@ func TestAnIncrementCarriesTheLargestRevision(t *testing.T) {
 	c.Mark("g", 7)
 	c.Mark("g", 5)
 	c.Mark("g", store.MaxMark+1) // edited manually: no time
-	c.Urgent("g", at(0))
-	due := c.Next(at(0))
+	c.Urgent("g", clocktest.At(0))
+	due := c.Next(clocktest.At(0))
 	if len(due) != 1 || due[0].Mark != 7 {
 		t.Fatalf("%+v, want 7", due)
 	}
-	c.Done(due, false, at(1))
-	if due := c.Next(at(time.Second)); len(due) != 1 || due[0].Mark != 7 {
+	c.Done(due, false, clocktest.At(1))
+	if due := c.Next(clocktest.At(time.Second)); len(due) != 1 || due[0].Mark != 7 {
 		t.Errorf("%+v after a failure, want 7 again", due)
 	}
 }
@@ -136,14 +132,14 @@ func TestAnIncrementCarriesTheLargestRevision(t *testing.T) {
 func TestChangesForPeopleAreIncrementedLate(t *testing.T) {
 	var c outbox.Counters
 	c.Late("g")
-	due := c.Next(at(0)) // the first
-	due = append(due, c.Next(at(100*time.Millisecond))...)
+	due := c.Next(clocktest.At(0)) // the first
+	due = append(due, c.Next(clocktest.At(100*time.Millisecond))...)
 	if len(due) != 1 {
 		t.Fatalf("%v", due)
 	}
-	c.Done(due, true, at(100*time.Millisecond))
+	c.Done(due, true, clocktest.At(100*time.Millisecond))
 	c.Late("g")
-	if due := c.Next(at(900 * time.Millisecond)); due != nil {
+	if due := c.Next(clocktest.At(900 * time.Millisecond)); due != nil {
 		t.Errorf("%v within a second", due)
 	}
 }
@@ -151,25 +147,25 @@ func TestChangesForPeopleAreIncrementedLate(t *testing.T) {
 func TestEventsAreRepeatedAsTheyWere(t *testing.T) {
 	var e outbox.Events
 	ids := &record.WriterIDs{Session: "s"}
-	e.Note(record.Event{Type: "Moved"}, "s", 1000, at(0))
-	if sent := e.Next(ids, at(100*time.Millisecond)); sent != nil {
+	e.Note(record.Event{Type: "Moved"}, "s", 1000, clocktest.At(0))
+	if sent := e.Next(ids, clocktest.At(100*time.Millisecond)); sent != nil {
 		t.Fatal("before their delay")
 	}
-	sent := e.Next(ids, at(time.Second))
+	sent := e.Next(ids, clocktest.At(time.Second))
 	if len(sent) != 1 {
 		t.Fatalf("%d sent", len(sent))
 	}
 	first := sent[0].Doc
-	e.Done([]store.Outcome{{Status: store.Unknown}}, at(2*time.Second))
-	if again := e.Next(ids, at(time.Second)); again != nil {
+	e.Done([]store.Outcome{{Status: store.Unknown}}, clocktest.At(2*time.Second))
+	if again := e.Next(ids, clocktest.At(time.Second)); again != nil {
 		t.Error("repeated at once")
 	}
-	again := e.Next(ids, at(2*time.Second))
+	again := e.Next(ids, clocktest.At(2*time.Second))
 	if len(again) != 1 || again[0].Doc.WriterID != first.WriterID || again[0].Doc.ID != first.ID {
 		t.Errorf("repeated as %+v, was %+v", again, first)
 	}
-	e.Done([]store.Outcome{{Status: store.Applied}}, at(3*time.Second))
-	if more := e.Next(ids, at(time.Minute)); more != nil {
+	e.Done([]store.Outcome{{Status: store.Applied}}, clocktest.At(3*time.Second))
+	if more := e.Next(ids, clocktest.At(time.Minute)); more != nil {
 		t.Errorf("still %v", more)
 	}
 }
@@ -177,16 +173,16 @@ func TestEventsAreRepeatedAsTheyWere(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	var e outbox.Events
 	for range 2000 {
-		e.Note(record.Event{}, "s", 1, at(0))
+		e.Note(record.Event{}, "s", 1, clocktest.At(0))
 	}
 	ids, n := &record.WriterIDs{Session: "s"}, 0
 	for {
-		sent := e.Next(ids, at(time.Second))
+		sent := e.Next(ids, clocktest.At(time.Second))
 		if sent == nil {
 			break
 		}
 		n += len(sent)
-		e.Done(slices.Repeat([]store.Outcome{{Status: store.Applied}}, len(sent)), at(0))
+		e.Done(slices.Repeat([]store.Outcome{{Status: store.Applied}}, len(sent)), clocktest.At(0))
 	}
 	if n != 1000 {
 		t.Errorf("%d events were kept, want 1000", n)

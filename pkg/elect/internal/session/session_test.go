@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
-
-const lease = 20 * time.Second
 
 // world is one process's session, and the time.
 type world struct {
@@ -24,22 +23,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	p, err := protocol.NewParams(lease, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
+	n, p := 0, clocktest.Params(t)
 	return &world{t: t, p: p, Own: session.New(p, record.Member{Instance: "a"}, func() string {
 		n++
 		return fmt.Sprint("session-", n)
 	})}
 }
 
-func (w *world) moment() protocol.Moment {
-	at := protocol.Instant{Mono: time.Hour + w.now, Boot: time.Hour + w.now}
-	ms := 1_000_000 + w.now.Milliseconds()
-	return protocol.Moment{Now: at, Clock: ms, Rev: ms}
-}
+func (w *world) moment() protocol.Moment { return clocktest.Moment(w.now) }
 
 // after lets time pass, and returns what is to be done.
 func (w *world) after(d time.Duration) session.Ready {
