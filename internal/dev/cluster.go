@@ -154,9 +154,23 @@ func (c *cluster) findWorkers() {
 	}
 	for guard, worker := range firstChildren() {
 		if r := missing[guard]; r != nil {
-			r.worker = worker
+			r.worker = worker.PID
 		}
 	}
+}
+
+// firstChildren gives for each process the one of its children that was started first. A guard starts its worker before
+// any task. It finds nothing where processes cannot be listed.
+func firstChildren() map[int]process.Proc {
+	first := map[int]process.Proc{}
+	all, _ := process.All() // see above
+	for _, p := range all {
+		known, found := first[p.Parent]
+		if !found || p.Start < known.Start || p.Start == known.Start && p.PID < known.PID {
+			first[p.Parent] = p
+		}
+	}
+	return first
 }
 
 // addresses are where living replicas answer, in order of their numbers.

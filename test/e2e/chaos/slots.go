@@ -4,14 +4,12 @@ package chaos
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
@@ -113,8 +111,7 @@ func (s *trial) killBoth(p *slot, f Fault) {
 // tasksOf are the living processes of an instance's tasks.
 func (s *trial) tasksOf(instance string) []harness.Proc {
 	return slices.DeleteFunc(s.cluster.Leftovers(), func(p harness.Proc) bool {
-		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
-		return err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "SHARDCTL_INSTANCE="+instance)
+		return process.Environ(p.PID, "SHARDCTL_INSTANCE")[0] != instance
 	})
 }
 

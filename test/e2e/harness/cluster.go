@@ -199,4 +199,4 @@ func (c *Cluster) Close() {
 }
 
 // Leftovers are the living processes that belong to the cluster: replicas, tasks, and what came of them.
-func (c *Cluster) Leftovers() []Proc { return withEnv(recordEnv + "=" + c.records()) }
+func (c *Cluster) Leftovers() []Proc { return withEnv(recordEnv, c.records()) }

@@ -110,7 +110,7 @@ func TestRecorder(t *testing.T) {
 	if p.Alive() {
 		t.Error("alive after SIGKILL")
 	}
-	left := withEnv(recordEnv + "=" + records)
+	left := withEnv(recordEnv, records)
 	if len(left) != 1 {
 		t.Fatalf("%d processes left, want the child", len(left))
 	}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // Memory is what a process holds of memory, in bytes.
@@ -32,20 +35,14 @@ func (r *Replica) TaskTree() ([]Proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	below := map[int][]Proc{}
-	eachProcess(func(p Proc, s stat) {
-		if s.state != 'Z' {
-			below[s.parent] = append(below[s.parent], p)
-		}
-	})
+	all, err := process.All()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(p process.Proc) bool { return p.Zombie || p.PID == worker.PID })
 	var tree []Proc
-	for queue := []int{r.guard.PID}; len(queue) > 0; queue = queue[1:] {
-		for _, p := range below[queue[0]] {
-			if p.PID != worker.PID {
-				tree = append(tree, p)
-				queue = append(queue, p.PID)
-			}
-		}
+	for _, p := range process.TreeOf(all).Below(process.Proc{PID: r.guard.PID})[1:] {
+		tree = append(tree, Proc{p.ID()})
 	}
 	return tree, nil
 }
