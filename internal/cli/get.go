@@ -297,18 +297,23 @@ func (l *lister[T]) follow(ctx context.Context) error {
 			defer func() { begun, last = true, c.ID }()
 			return l.change(c, begun)
 		})
-		var write writeError
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // ending a watch is how it is meant to end
-		case errors.As(err, &write), !begun:
+		if again, err := watchAgain(ctx, err, begun); !again {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(rewatch):
-		}
+		_ = pause(ctx, rewatch) // when ctx ends the next watch says so
+	}
+}
+
+// watchAgain says whether a watch that ended with err, and had begun or not, is to begin again, else what it ends with.
+func watchAgain(ctx context.Context, err error, begun bool) (again bool, _ error) {
+	var write writeError
+	switch {
+	case ctx.Err() != nil:
+		return false, nil //nolint:nilerr // ending a watch is how it is meant to end
+	case errors.As(err, &write), !begun:
+		return false, err
+	default:
+		return true, nil
 	}
 }
 

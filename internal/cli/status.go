@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -42,15 +41,7 @@ func statusCommand(g *Globals) *cobra.Command {
 }
 
 func (g *Globals) showStatus(ctx context.Context, c *status.Client, w io.Writer) error {
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	instances, err := c.Instances(ctx, status.Filter{})
-	if err != nil {
-		return err
-	}
-	return writeStatus(w, &view{now: g.now(), colour: g.colour(w)}, s, instances)
+	return g.frame(ctx, c, w, w)
 }
 
 // statusPace bounds how often a watched screen is drawn again; changes come in bursts.
@@ -62,6 +53,9 @@ func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Write
 	for {
 		err := c.WatchStatus(ctx, func(*status.Status) error {
 			var screen bytes.Buffer
+			if terminal(w) {
+				screen.WriteString("\x1b[H\x1b[2J")
+			}
 			if err := g.frame(ctx, c, w, &screen); err != nil {
 				return err
 			}
@@ -74,11 +68,7 @@ func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Write
 			}
 			return pause(ctx, statusPace)
 		})
-		var write writeError
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // ending a watch is how it is meant to end
-		case errors.As(err, &write), !begun:
+		if again, err := watchAgain(ctx, err, begun); !again {
 			return err
 		}
 		if terminal(w) {
@@ -86,12 +76,12 @@ func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Write
 				return err
 			}
 		}
-		_ = pause(ctx, rewatch) // when ctx ends the watch below says so
+		_ = pause(ctx, rewatch) // when ctx ends the next watch says so
 	}
 }
 
-// frame writes one screen; colours and clearing are as w takes them.
-func (g *Globals) frame(ctx context.Context, c *status.Client, w io.Writer, screen *bytes.Buffer) error {
+// frame writes one screen, with colours where w takes them.
+func (g *Globals) frame(ctx context.Context, c *status.Client, w, screen io.Writer) error {
 	s, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -99,9 +89,6 @@ func (g *Globals) frame(ctx context.Context, c *status.Client, w io.Writer, scre
 	instances, err := c.Instances(ctx, status.Filter{})
 	if err != nil {
 		return err
-	}
-	if terminal(w) {
-		screen.WriteString("\x1b[H\x1b[2J")
 	}
 	return writeStatus(screen, &view{now: g.now(), colour: g.colour(w)}, s, instances)
 }
