@@ -16,7 +16,7 @@ import (
 
 const exampleValues = root + "/examples/kubernetes/values.yaml"
 
-// What people are told to install is what the chart is checked with, word for word.
+// What people are asked to install is what the chart is checked with, as it stands.
 func TestExampleValues(t *testing.T) {
 	const checkedPath = root + "/helm/shardctl/ci/readme-values.yaml"
 	_, checked, _ := strings.Cut(read(t, checkedPath), "\n") // the first line says what the file is for
@@ -68,7 +68,7 @@ func TestSizes(t *testing.T) {
 		rows++
 		replicas, limit, lost := number(t, m[1]), number(t, m[2]), (number(t, m[1])+nodes-1)/nodes
 		for _, c := range []struct{ what, has, want string }{
-			{"places", m[3], strconv.Itoa(replicas * limit)},
+			{"capacity", m[3], strconv.Itoa(replicas * limit)},
 			{"each", m[4], share(tasks, replicas)},
 			{"after one loss", strings.Trim(m[5], "*"), left(tasks, replicas-1, limit)},
 			{"replicas of a node", m[6], strconv.Itoa(lost)},
@@ -95,10 +95,10 @@ func share(tasks, replicas int) string {
 
 // left is how it looks with so many replicas left.
 func left(tasks, replicas, limit int) string {
-	switch places := replicas * limit; {
-	case places < tasks:
-		return fmt.Sprintf("%d left over", tasks-places)
-	case places == tasks:
+	switch capacity := replicas * limit; {
+	case capacity < tasks:
+		return fmt.Sprintf("%d left over", tasks-capacity)
+	case capacity == tasks:
 		return share(tasks, replicas) + " each, full"
 	default:
 		return share(tasks, replicas) + " each"

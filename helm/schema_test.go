@@ -145,7 +145,7 @@ func TestSchemaTakesTheReadme(t *testing.T) {
 	}
 }
 
-// Every value has a place in the schema, and none is there that values.yaml does not tell of.
+// Every value has a place in the schema, and none is there that values.yaml does not describe.
 func TestSchemaNamesTheValues(t *testing.T) {
 	text, err := os.ReadFile("shardctl/values.yaml")
 	if err != nil {

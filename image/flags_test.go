@@ -96,7 +96,7 @@ func TestUnfitAdditions(t *testing.T) {
 	}
 }
 
-// dynamicProgram is the head of a program for amd64 that asks for a dynamic linker, which is all that tells it.
+// dynamicProgram is the head of a program for amd64 that asks for a dynamic linker, which is all that distinguishes it.
 func dynamicProgram(t *testing.T) []byte {
 	t.Helper()
 	const linker = "/lib64/ld-linux-x86-64.so.2\x00"

@@ -12,7 +12,7 @@ import (
 )
 
 const usage = `Usage:
-  go -C image run . build   [flags]   make the image; --help tells the flags
+  go -C image run . build   [flags]   make the image; --help lists the flags
   go -C image run . rootfs  [flags]   write the image's files into a directory, for a Dockerfile
 Paths are relative to image/.
 `

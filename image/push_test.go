@@ -132,7 +132,7 @@ func referrers(t *testing.T, pushed name.Reference, digest v1.Hash) [][]byte {
 	return all
 }
 
-func TestPushToNobody(t *testing.T) {
+func TestPushWithoutRegistry(t *testing.T) {
 	server := httptest.NewServer(nil)
 	address := strings.TrimPrefix(server.URL, "http://")
 	server.Close()

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// write puts the image wherever the command line wants it, and tells the digests.
+// write puts the image wherever the command line wants it, and prints the digests.
 func (o *options) write(ctx context.Context, built []*made, out io.Writer) error {
 	index := o.join(built)
 	digest, err := index.Digest()

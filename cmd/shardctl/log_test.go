@@ -39,7 +39,7 @@ func TestLogEndsWhileOthersWrite(t *testing.T) {
 }
 
 // A log that no one reads does not hold up who exits at the hard deadline.
-func TestLogNobodyReads(t *testing.T) {
+func TestLogWithoutReader(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer func() { _ = reader.Close() }()
 	w := newLossyWriter(writer)

@@ -185,8 +185,8 @@ func (o planOptions) maxTasks(f balancer.Forecast) string {
 		if replicas*f.MaxTasks < tasks {
 			verdict = "TOO FEW"
 		}
-		return fmt.Sprintf("%s: %d × %d = %s for %s of all groups",
-			verdict, replicas, f.MaxTasks, count(replicas*f.MaxTasks, "place"), count(tasks, "task"))
+		return fmt.Sprintf("%s: %d × %d = capacity %d for %s of all groups",
+			verdict, replicas, f.MaxTasks, replicas*f.MaxTasks, count(tasks, "task"))
 	}
 	text := fmt.Sprintf("maxTasks: %d on each replica\n  with %-3d %s\n", f.MaxTasks, o.replicas, line(o.replicas))
 	if o.lose > 0 {
@@ -245,17 +245,17 @@ func verdict(s balancer.Share, tasks, maxTasks int) string {
 		}
 		return "ok: " + each + ", no limit"
 	}
-	sum := fmt.Sprintf("%d × %d = %s", replicas, *s.Capacity/replicas, count(*s.Capacity, "place"))
+	sum := fmt.Sprintf("%d × %d = capacity %d", replicas, *s.Capacity/replicas, *s.Capacity)
 	switch {
 	case s.LeftOver > 0 && tasks-s.LeftOver < *s.Capacity && maxTasks > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", count(s.LeftOver, "task"), sum, each)
 	case s.LeftOver > 0:
 		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", count(s.LeftOver, "task"), sum, tasks, each)
 	case *s.Free == 0:
-		return fmt.Sprintf("FULL to the brim: %s, %s, no head-room", each, sum)
+		return fmt.Sprintf("FULL: %s, %s, no headroom", each, sum)
 	case s.Headroom != nil && *s.Headroom < 0:
 		return fmt.Sprintf(
-			"fits, no head-room: %s, %s, %d free; losing one more leaves %s over", each, sum, *s.Free,
+			"fits, no headroom: %s, %s, %d free; losing one more leaves %s over", each, sum, *s.Free,
 			count(-*s.Headroom, "task"),
 		)
 	}

@@ -10,7 +10,7 @@ func validateCommand() *cobra.Command {
 	var printed bool
 	cmd := &cobra.Command{
 		Use:   "validate PATH...",
-		Short: "Check a configuration and tell everything that is wrong with it",
+		Short: "Check a configuration and report everything that is wrong with it",
 		Args:  arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			s, err := load(paths)

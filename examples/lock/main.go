@@ -60,7 +60,7 @@ func run(ctx context.Context, path, instance string, lease time.Duration, out io
 			return writeReport(ctx, instance, lease.Token(), out)
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // told to stop while it waited
+			return nil //nolint:nilerr // asked to stop while it waited
 		}
 		return err
 	})

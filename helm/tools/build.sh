@@ -28,7 +28,7 @@ if [ ! -d "$dir" ]; then
     go build -o "$made/" -ldflags "$flags" tool >&2
     go -C kube-score build -o "$made/" -ldflags '-s -w' tool >&2
     chmod 755 "$made"
-    # Whoever comes second keeps what the first one made.
+    # Anyone who comes second keeps what the first one made.
     mv -T "$made" "$dir" 2>/dev/null || [ -x "$dir/helm" ]
     echo "built in $((SECONDS - begin)) s" >&2
 fi

@@ -107,7 +107,7 @@ score() {
             if [ -n "$value" ] && grep -q "^$value:" "$file"; then asked+=" $name"; else ignored+=(--ignore-test "$name"); fi
         done < <(sed -E 's/ *#.*//; /^$/d' "$tools/score.ignore")
         render "$newest" "$file" --skip-tests >"$work/scored"
-        # A limit of the processor makes heartbeats late, which costs leases: nobody should have to set one.
+        # A limit of the processor makes heartbeats late, which costs leases: no one should have to set one.
         kube-score score --kubernetes-version "v$newest" --ignore-container-cpu-limit --output-format ci "${ignored[@]}" "$work/scored" >"$work/score" || {
             grep -F '[CRITICAL]' "$work/score" || cat "$work/score"
             echo "with $file"

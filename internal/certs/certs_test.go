@@ -83,7 +83,7 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// serial asks the server once, over a connection of its own, and tells which certificate it showed.
+// serial asks the server once, over a connection of its own, and returns which certificate it showed.
 func serial(client *http.Client, url string) (int64, error) {
 	resp, err := client.Get(url)
 	if err != nil {

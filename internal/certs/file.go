@@ -12,7 +12,7 @@ import (
 // recheck is the least time between two looks at a file.
 const recheck = time.Second
 
-// version tells one content of a file from another without reading it. Kubernetes replaces a Secret's files by new
+// version distinguishes one content of a file from another without reading it. Kubernetes replaces a Secret's files by new
 // ones behind a symlink, so the device and inode count as well, which os.SameFile compares.
 type version struct{ info os.FileInfo }
 

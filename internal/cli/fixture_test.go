@@ -87,7 +87,7 @@ func sample() *status.Snapshot {
 			s.Status.Groups[1].Count(t.State)
 		}
 	}
-	s.Status.Groups[0].Measure([]status.Place{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
+	s.Status.Groups[0].Measure([]status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
 	s.Sort()
 	return s
 }

@@ -64,7 +64,7 @@ func TestWaitSeesItCome(t *testing.T) {
 	h := status.New(status.Config{Source: b})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if looks++; looks == 1 {
-			http.Error(w, "not yet", http.StatusServiceUnavailable) // a replica that is away is waited for as well
+			http.Error(w, "not yet", http.StatusServiceUnavailable) // an unreachable replica is waited for as well
 			return
 		}
 		h.ServeHTTP(w, r)

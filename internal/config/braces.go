@@ -68,7 +68,7 @@ func nextBraces(text string) (literal, inside, after string, err error) {
 	}
 	end += open + 1
 	if text[end] == '{' {
-		return "", "", "", fmt.Errorf("has braces within braces, allowed are several beside each other")
+		return "", "", "", fmt.Errorf("has braces within braces, allowed are several one after another")
 	}
 	inside = text[open+1 : end]
 	if inside == "" {

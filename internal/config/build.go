@@ -268,9 +268,9 @@ func (l settingsReader) tls(n *decode.Node) TLS {
 	t := TLS{CertFile: l.Text(cert, ""), KeyFile: l.Text(key, "")}
 	switch {
 	case t.CertFile != "" && t.KeyFile == "" && (key == nil || !key.Bad):
-		l.AddAt(cert.Place, decode.Under(n.Field(), "keyFile"), "is required beside certFile")
+		l.AddAt(cert.Place, decode.Under(n.Field(), "keyFile"), "is required with certFile")
 	case t.KeyFile != "" && t.CertFile == "" && (cert == nil || !cert.Bad):
-		l.AddAt(key.Place, decode.Under(n.Field(), "certFile"), "is required beside keyFile")
+		l.AddAt(key.Place, decode.Under(n.Field(), "certFile"), "is required with keyFile")
 	}
 	return t
 }

@@ -359,9 +359,9 @@ func TestPod(t *testing.T) {
 
 func TestPodIsWholeOrLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
-		"pod: {uid: u, container: c}":  "a.yaml:2:26: pod.dir: is required beside container",
-		"pod: {dir: d}":                "a.yaml:2:12: pod.container: is required beside dir",
-		"pod: {uid: u}":                "a.yaml:2:12: pod: needs container and dir beside uid",
+		"pod: {uid: u, container: c}":  "a.yaml:2:26: pod.dir: is required with container",
+		"pod: {dir: d}":                "a.yaml:2:12: pod.container: is required with dir",
+		"pod: {uid: u}":                "a.yaml:2:12: pod: needs container and dir with uid",
 		"pod: {container: [], dir: d}": "a.yaml:2:18: pod.container: is a list, must be text",
 		"pod: {name: c}":               "a.yaml:2:7: pod.name: is not a field",
 		"rollout: a b":                 `a.yaml:2:10: rollout: is "a b", must be at most 63 letters`,

@@ -22,11 +22,11 @@ func (l settingsReader) pod(n *decode.Node) Pod {
 	switch {
 	case hasContainer && !hasDir:
 		l.AddAt(container.Place, "pod.dir",
-			"is required beside container: a directory that outlives the container and no more, such as an emptyDir")
+			"is required with container: a directory that outlives the container and no more, such as an emptyDir")
 	case hasDir && !hasContainer:
-		l.AddAt(dir.Place, "pod.container", "is required beside dir: the container's name in its pod")
+		l.AddAt(dir.Place, "pod.container", "is required with dir: the container's name in its pod")
 	case !hasContainer && p.UID != "":
-		l.AddAt(uid.Place, "pod", "needs container and dir beside uid: all three, or none")
+		l.AddAt(uid.Place, "pod", "needs container and dir with uid: all three, or none")
 	case hasContainer && p.UID == "":
 		p.UID, _ = l.opts.Env("POD_UID")
 	}

@@ -166,7 +166,7 @@ func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
 	schedule, every := n.Get("schedule"), n.Get("every")
 	ticks := schedule != nil || every != nil
 	if schedule != nil && every != nil {
-		l.AddAt(every.Place, every.Field(), "stands beside schedule: a task has one of them, or neither")
+		l.AddAt(every.Place, every.Field(), "is set together with schedule: a task has one of them, or neither")
 	}
 	for _, name := range l.misplaced(kind, ticks, schedule != nil) {
 		if field := n.Get(name); field != nil && !field.Bad {

@@ -18,7 +18,7 @@ type scenario struct {
 	at time.Duration
 }
 
-// begin is a cluster of three with six tasks, two on each, of which all was told.
+// begin is a cluster of three with six tasks, two on each, of which all was reported.
 func begin(t *testing.T) *scenario {
 	t.Helper()
 	s := &scenario{t: t, c: newChanges(epoch), v: View{Options: Options{Replicas: 3, Tasks: 6, Cap: 3}}}
@@ -83,7 +83,7 @@ func TestChangesOfADeath(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
-	s.expect() // the store does not know it yet: no spread to tell
+	s.expect() // the store does not know it yet: no spread to report
 	s.owners("112212", status.Starting)
 	s.expect()
 	s.owners("112212", status.Running)
@@ -97,13 +97,13 @@ func TestChangesOfADeathWithoutFreeCapacity(t *testing.T) {
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
 	s.owners("11221-", status.Running)
-	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no room", Count: 2}}
+	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no capacity", Count: 2}}
 	s.expect()
 	s.expect("1 of 2 tasks of r3 run elsewhere, there is no free capacity for 1", "5 of 6 tasks run: r1 3, r2 2")
 	for range 3 {
 		s.expect()
 	}
-	s.expect("problem NoCapacity: no room (and 1 more)")
+	s.expect("problem NoCapacity: no capacity (and 1 more)")
 	s.v.Problems = nil
 	s.expect("no longer NoCapacity")
 }

@@ -82,7 +82,7 @@ func (o *observer) look(ctx context.Context) *View {
 	return &v
 }
 
-var errNobody = errors.New("no replica answers")
+var errNoReplica = errors.New("no replica answers")
 
 // ask asks the replica that answered last, then the others. One that is not ready is asked only when there is no other:
 // it may not know everything yet.
@@ -94,12 +94,12 @@ func (o *observer) ask(ctx context.Context) (*picture, error) {
 		}
 	}
 	var second *picture
-	err := errNobody
+	err := errNoReplica
 	for _, a := range addresses {
 		p, askErr := o.askOne(ctx, a)
 		switch {
 		case askErr != nil:
-			err = fmt.Errorf("%w: %w", errNobody, askErr)
+			err = fmt.Errorf("%w: %w", errNoReplica, askErr)
 		case p.status.Ready:
 			o.asked = a
 			return p, nil

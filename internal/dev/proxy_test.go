@@ -44,7 +44,7 @@ func ask(t *testing.T, method, url, body string) (code int, text string, header 
 	return resp.StatusCode, string(all), resp.Header
 }
 
-func TestProxyGoesToWhoeverLives(t *testing.T) {
+func TestProxyGoesToALiveReplica(t *testing.T) {
 	one, stopOne := backend(t, says("one"))
 	two, stopTwo := backend(t, says("two"))
 	proxy := httptest.NewServer(newProxy(func() []string { return []string{one, two} }))
@@ -66,7 +66,7 @@ func TestProxyGoesToWhoeverLives(t *testing.T) {
 	}
 }
 
-func TestProxyWithNobody(t *testing.T) {
+func TestProxyWithoutReplica(t *testing.T) {
 	proxy := httptest.NewServer(newProxy(func() []string { return nil }))
 	defer proxy.Close()
 	if code, text, _ := ask(t, "GET", proxy.URL, ""); code != http.StatusServiceUnavailable ||

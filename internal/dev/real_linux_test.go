@@ -202,7 +202,7 @@ func TestRealClusterKilled(t *testing.T) {
 	r.eventually("nothing is left", func() bool { return len(r.left()) == 0 })
 }
 
-func TestRealClusterOfNobody(t *testing.T) {
+func TestRealClusterWithoutReplica(t *testing.T) {
 	r := startReal(t, "--replicas", "1", "--tasks", "3", "--port", "0")
 	pids := r.until(`r1 started: guard (\d+), worker (\d+)`)
 	if err := syscall.Kill(number(t, pids[1]), syscall.SIGKILL); err != nil {

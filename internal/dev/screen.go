@@ -130,7 +130,7 @@ func (s *screen) row(r Replica, owned, running, width int) line {
 	)
 }
 
-// bar shows what runs, what is owned and does not run, and free places: one column a task where the cap is small
+// bar shows what runs, what is owned and does not run, and free capacity: one column a task where the cap is small
 // enough.
 func bar(owned, running, limit, free int) line {
 	width := min(max(minBar, free), maxBar, limit)

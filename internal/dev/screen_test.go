@@ -131,7 +131,7 @@ func TestScreenFitsEverywhere(t *testing.T) {
 
 func TestBar(t *testing.T) {
 	for _, test := range []struct {
-		owned, running, limit, room int
+		owned, running, limit, free int
 		want                        string
 	}{
 		{3, 2, 5, 100, "██▒··"},
@@ -142,7 +142,7 @@ func TestBar(t *testing.T) {
 		{31, 31, 30, 10, "██████████"}, // never, but no panic
 	} {
 		var b strings.Builder
-		bar(test.owned, test.running, test.limit, test.room).paint(&b, 200, false)
+		bar(test.owned, test.running, test.limit, test.free).paint(&b, 200, false)
 		if b.String() != test.want {
 			t.Errorf("%+v: got %q", test, b.String())
 		}

@@ -100,7 +100,7 @@ func playGuard() int {
 		},
 		MarkDead: func(_ context.Context, sessions []Session) error {
 			if failures--; failures >= 0 {
-				return errors.New("the store is away")
+				return errors.New("the store is unreachable")
 			}
 			e := event{Event: "marked", Marked: map[string]map[elect.Key]time.Duration{}}
 			for _, s := range sessions {

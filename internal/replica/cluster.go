@@ -78,33 +78,33 @@ func (m material) group(g config.Group, shown []status.Task) status.Group {
 		group.Count(shown[i].State)
 		owned[shown[i].Session]++
 	}
-	group.Measure(m.places(g, owned))
+	group.Measure(m.offers(g, owned))
 	return group
 }
 
-func (m material) places(g config.Group, owned map[string]int) []status.Place {
+func (m material) offers(g config.Group, owned map[string]int) []status.Offer {
 	if m.view == nil {
 		return nil
 	}
-	var places []status.Place
+	var offers []status.Offer
 	for _, member := range m.view.Sessions {
 		if member.State != record.Live || !member.Known || isClient(member) ||
 			!balancer.Selects(g.Selector, member.Member.Labels) {
 			continue
 		}
-		place := status.Place{Cap: -1, Owned: owned[member.ID]}
+		offer := status.Offer{Cap: -1, Owned: owned[member.ID]}
 		if limit, ok := member.Member.Caps[g.Name]; ok {
-			place.Cap = limit
+			offer.Cap = limit
 		}
 		if limit := member.Member.MaxTasks; limit > 0 {
 			free := max(0, limit-m.ownedElsewhere(member.ID, g.Name))
-			if place.Cap < 0 || free < place.Cap {
-				place.Cap = free
+			if offer.Cap < 0 || free < offer.Cap {
+				offer.Cap = free
 			}
 		}
-		places = append(places, place)
+		offers = append(offers, offer)
 	}
-	return places
+	return offers
 }
 
 // ownedElsewhere counts what a session owns in other groups.

@@ -100,7 +100,7 @@ func (m material) findCapacity(g *status.Group) []finding {
 		f.Reason, f.Message = status.ProblemNoCapacity, noCapacity(g, left)
 	case g.Headroom != nil && *g.Headroom < 0 && m.view != nil && m.view.Loaded:
 		f.Reason, f.Severity, f.lasting = status.ProblemNoHeadroom, status.SeverityWarning, m.settings.Lease.Duration/2
-		f.Message = fmt.Sprintf("%d tasks would have no owner if the largest instance were lost: %d places for %d "+
+		f.Message = fmt.Sprintf("%d tasks would have no owner if the largest instance were lost: capacity %d for %d "+
 			"tasks",
 			-*g.Headroom, *g.Capacity, g.Demand())
 	default:
@@ -110,12 +110,12 @@ func (m material) findCapacity(g *status.Group) []finding {
 }
 
 func noCapacity(g *status.Group, left int) string {
-	places := "no places"
+	capacity := "there is no capacity"
 	if g.Capacity != nil {
-		places = fmt.Sprintf("%d places", *g.Capacity)
+		capacity = fmt.Sprintf("the capacity is %d", *g.Capacity)
 	}
 	return fmt.Sprintf(
-		"%d of %d tasks have no owner: there are %s; raise the cap or add replicas", left, g.Demand(), places,
+		"%d of %d tasks have no owner: %s; raise the cap or add replicas", left, g.Demand(), capacity,
 	)
 }
 

@@ -42,7 +42,7 @@ func TestWhatIsCountedOfGroupsIsThereFromTheStart(t *testing.T) {
 	}
 }
 
-func TestAGroupThatIsDeclaredNoMoreIsOwnedByNobody(t *testing.T) {
+func TestAGroupThatIsDeclaredNoMoreHasNoOwner(t *testing.T) {
 	s, m := settings(t), status.NewMetrics(false)
 	r := New(Config{Settings: s, Metrics: m, Logger: logr.Discard()})
 	r.publisher.bulkOf(gather(s, viewOf(lockOf("g/t", "A", "running")), nil))

@@ -85,7 +85,7 @@ func viewOf(locks ...*record.Lock) *cluster.View {
 func TestTaskStates(t *testing.T) {
 	const key = elect.Key("g/t1")
 	failed, done := &elect.RunOutcome{Error: "exit status 3"}, &elect.RunOutcome{Succeeded: true}
-	parked := func(o *elect.RunOutcome) *record.Lock {
+	suspended := func(o *elect.RunOutcome) *record.Lock {
 		l := lockOf(key, "", "failed")
 		l.Suspended, l.Status.Outcome = true, o
 		return l
@@ -102,10 +102,10 @@ func TestTaskStates(t *testing.T) {
 		owner   string
 	}{
 		"no lock yet": {want: status.Unassigned, told: "Created", message: "first time"},
-		"no room": {
+		"no free capacity": {
 			reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full",
 		},
-		"nobody may": {
+		"no one may": {
 			reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g",
 		},
 		"released": {lock: given, want: status.Unassigned, told: "Drain", message: "released by b"},
@@ -132,16 +132,16 @@ func TestTaskStates(t *testing.T) {
 			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: status.Running,
 			owner: "a",
 		},
-		"done":                   {lock: parked(done), want: status.Done},
-		"failed":                 {lock: parked(failed), want: status.Failed},
-		"parked without outcome": {lock: parked(nil), want: status.Unassigned},
-		"paused":                 {lock: given, change: wish(record.OverridePause, key, ""), want: status.Paused},
+		"done":                      {lock: suspended(done), want: status.Done},
+		"failed":                    {lock: suspended(failed), want: status.Failed},
+		"suspended without outcome": {lock: suspended(nil), want: status.Unassigned},
+		"paused":                    {lock: given, change: override(record.OverridePause, key, ""), want: status.Paused},
 		"to be paused, still runs": {
-			lock: lockOf(key, "B", "running"), change: wish(record.OverridePause, key, ""), want: status.Running,
+			lock: lockOf(key, "B", "running"), change: override(record.OverridePause, key, ""), want: status.Running,
 			owner: "b",
 		},
-		"pinned to nobody": {
-			change: wish(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned,
+		"pinned to no one": {
+			change: override(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned,
 			told: "PinUnavailable", message: "to x,",
 		},
 	} {
@@ -174,7 +174,7 @@ func hold(key elect.Key, phase cluster.Phase) func(*cluster.View) {
 	return func(v *cluster.View) { v.Held[key] = cluster.Held{Phase: phase} }
 }
 
-func wish(kind record.OverrideKind, key elect.Key, to string) func(*cluster.View) {
+func override(kind record.OverrideKind, key elect.Key, to string) func(*cluster.View) {
 	return func(v *cluster.View) {
 		v.Overrides = append(v.Overrides, record.Override{Kind: kind, Name: string(key), To: to})
 	}
@@ -190,7 +190,7 @@ func TestCountsSumUp(t *testing.T) {
 			if rapid.Bool().Draw(t, "locked") {
 				l := lockOf(key, rapid.SampledFrom([]string{"", "A", "B", "C", "Z"}).Draw(t, "owner"),
 					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done", "failed", "paused", "?"}).Draw(t, "state"))
-				l.Suspended = rapid.Bool().Draw(t, "parked")
+				l.Suspended = rapid.Bool().Draw(t, "suspended")
 				if rapid.Bool().Draw(t, "ended") {
 					l.Status.Outcome = &elect.RunOutcome{Succeeded: rapid.Bool().Draw(t, "succeeded")}
 				}
@@ -203,7 +203,7 @@ func TestCountsSumUp(t *testing.T) {
 				}).Draw(t, "phase"))(view)
 			}
 			if rapid.Bool().Draw(t, "paused") {
-				wish(record.OverridePause, key, "")(view)
+				override(record.OverridePause, key, "")(view)
 			}
 		}
 		m := gather(s, view, &balancer.Report{})
@@ -363,16 +363,16 @@ func TestProblems(t *testing.T) {
 		"nothing read yet": {view: empty},
 		"no capacity": {view: short, report: balancer.Report{Unassigned: []balancer.Unassigned{
 			{Key: "g/t5", Reason: balancer.NoCapacity}, {Key: "g/t6", Reason: balancer.NoCapacity},
-		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: there are 6 places"},
+		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: the capacity is 6"},
 		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Unassigned{
 			{Key: "g/t5", Reason: balancer.NoInstance}, {Key: "g/t6", Reason: balancer.NoInstance},
 		}}, want: []string{status.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the " +
 			"labels pool=gpu,zone=b"},
 		"a client of the same name": {view: client},
-		"no head-room": {
+		"no headroom": {
 			view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner",
 		},
-		"store away": {
+		"store unreachable": {
 			view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable},
 			say: "heartbeats fail: dial: refused",
 		},

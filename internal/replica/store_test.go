@@ -47,7 +47,7 @@ func TestWaitForStore(t *testing.T) {
 				}, func(err error, next time.Duration) {
 					reports++
 					if err == nil || next <= 0 || next > openPauses {
-						t.Errorf("told %v, next try in %v", err, next)
+						t.Errorf("reported %v, next try in %v", err, next)
 					}
 				})
 				if !errors.Is(err, test.want) || (err == nil) != (db != nil) {
@@ -55,7 +55,7 @@ func TestWaitForStore(t *testing.T) {
 				}
 				if reports != test.reports || time.Since(began) > test.atMost {
 					t.Errorf(
-						"told %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports,
+						"reported %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports,
 						test.atMost,
 					)
 				}

@@ -48,11 +48,11 @@ func TestEnded(t *testing.T) {
 		},
 		"paused": {
 			view:   viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)),
-			change: wish(record.OverridePause, "g/t1", ""), all: true,
+			change: override(record.OverridePause, "g/t1", ""), all: true,
 		},
 		"paused before its end": {
 			view:   viewOf(with("g/t1", "", true, nil), with("g/t2", "", true, succeeded)),
-			change: wish(record.OverridePause, "g/t1", ""),
+			change: override(record.OverridePause, "g/t1", ""),
 		},
 		"to run again": {view: viewOf(
 			with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded),

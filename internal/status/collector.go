@@ -34,7 +34,7 @@ var (
 	descInstances = clusterDesc("instances", "Instances of the cluster, by state.", "state")
 	descFree      = clusterDesc("capacity_free_tasks", "Places that no task takes; +Inf without a cap.", "group")
 	descHeadroom  = clusterDesc(
-		"headroom_tasks", "Places left once the largest instance is lost; +Inf without a cap.", "group",
+		"headroom_tasks", "Capacity left once the largest instance is lost; +Inf without a cap.", "group",
 	)
 	descImbalance = clusterDesc("imbalance_tasks", "Most tasks owned by a live instance less the fewest.", "group")
 	descProblems  = clusterDesc("problems", "Problems there are now, by reason.", "reason")
@@ -85,10 +85,10 @@ func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// less is places − n, without a limit +Inf.
-func less(places *int, n int) float64 {
-	if places == nil {
+// less is limit − n, without a limit +Inf.
+func less(limit *int, n int) float64 {
+	if limit == nil {
 		return math.Inf(1)
 	}
-	return float64(*places - n)
+	return float64(*limit - n)
 }

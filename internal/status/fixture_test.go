@@ -44,15 +44,15 @@ func sample(n int) *Snapshot {
 			FencingToken: t.FencingToken,
 		})
 	}
-	var places []Place
+	var offers []Offer
 	for _, name := range []string{"a", "b", "c"} {
-		places = append(places, Place{Cap: 20, Owned: owned[name]})
+		offers = append(offers, Offer{Cap: 20, Owned: owned[name]})
 		s.Instances = append(s.Instances, Instance{
 			Name: name, Session: "session-" + name, State: Live, Zone: "z1", Version: "1.0.0", StartedAt: Time{epoch},
 			HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": owned[name]}, Caps: Counts{"topics": 20},
 		})
 	}
-	group.Measure(places)
+	group.Measure(offers)
 	s.Sort()
 	return s
 }

@@ -176,7 +176,7 @@ func TestBeforeTheFirstSnapshot(t *testing.T) {
 	}
 }
 
-func TestStoreAwayDegrades(t *testing.T) {
+func TestUnreachableStoreDegrades(t *testing.T) {
 	s := sample(9)
 	s.Status.Stale, s.Status.Store = true, Store{Kind: "mongodb", Error: "no reachable servers"}
 	h := New(Config{Source: boardWith(s)})

@@ -71,8 +71,8 @@ type Group struct {
 	Paused     int    `json:"paused"`
 	Done       int    `json:"done"`
 	Failed     int    `json:"failed"`
-	Capacity   *int   `json:"capacity"`  // places on all live instances; nil: no cap
-	Headroom   *int   `json:"headroom"`  // places left once the largest instance is lost, below zero when too few; nil: no cap
+	Capacity   *int   `json:"capacity"`  // of all live instances; nil: no cap
+	Headroom   *int   `json:"headroom"`  // capacity left once the largest instance is lost, below zero when too few; nil: no cap
 	Imbalance  int    `json:"imbalance"` // most owned by a live instance less the fewest
 }
 

@@ -99,35 +99,35 @@ func TestCountsAddUpToTasks(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	ten := func(limit, owned int) []Place {
-		places := make([]Place, 10)
-		for i := range places {
-			places[i] = Place{Cap: limit, Owned: owned}
+	ten := func(limit, owned int) []Offer {
+		offers := make([]Offer, 10)
+		for i := range offers {
+			offers[i] = Offer{Cap: limit, Owned: owned}
 		}
-		return places
+		return offers
 	}
 	for name, c := range map[string]struct {
 		group              Group
-		places             []Place
+		offers             []Offer
 		capacity, headroom *int
 		imbalance          int
 	}{
 		"ten of twenty": {Group{Running: 98, Starting: 1, Unassigned: 1}, ten(20, 10), new(200), new(80), 0},
-		"to the brim": {
-			Group{Running: 80, Unassigned: 20}, []Place{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, new(80), new(-40), 0,
+		"full": {
+			Group{Running: 80, Unassigned: 20}, []Offer{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, new(80), new(-40), 0,
 		},
-		"largest is lost": {Group{Running: 5}, []Place{{30, 3}, {10, 2}}, new(40), new(5), 1},
+		"largest is lost": {Group{Running: 5}, []Offer{{30, 3}, {10, 2}}, new(40), new(5), 1},
 		"paused wait not": {
-			Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Place{{5, 1}, {5, 0}}, new(10), new(4), 1,
+			Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Offer{{5, 1}, {5, 0}}, new(10), new(4), 1,
 		},
-		"no cap":           {Group{Running: 5}, []Place{{-1, 5}, {20, 0}}, nil, nil, 5},
+		"no cap":           {Group{Running: 5}, []Offer{{-1, 5}, {20, 0}}, nil, nil, 5},
 		"no one, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
 		"no one, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
-		"full is not idle": {Group{Running: 12}, []Place{{2, 2}, {20, 10}}, new(22), new(-10), 0},
+		"full is not idle": {Group{Running: 12}, []Offer{{2, 2}, {20, 10}}, new(22), new(-10), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := c.group
-			g.Measure(c.places)
+			g.Measure(c.offers)
 			if !sameInt(g.Capacity, c.capacity) || !sameInt(g.Headroom, c.headroom) || g.Imbalance != c.imbalance {
 				b, _ := json.Marshal(g)
 				t.Errorf("got %s", b)

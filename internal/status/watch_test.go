@@ -259,7 +259,7 @@ func TestEventsAreListedNewestFirst(t *testing.T) {
 	}
 }
 
-func TestEventsOfAStoreThatIsAway(t *testing.T) {
+func TestEventsOfAnUnreachableStore(t *testing.T) {
 	store := &eventStore{}
 	store.add("1", "2", "3")
 	h := New(Config{Source: boardWith(sample(1)), Events: store})
@@ -373,7 +373,7 @@ func TestServeEndsWithItsWatchers(t *testing.T) {
 		select {
 		case err := <-ended:
 			if err == nil {
-				t.Error("the watcher was not told")
+				t.Error("the watcher was not informed")
 			}
 		case err := <-served:
 			if err != nil {

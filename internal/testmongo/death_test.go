@@ -38,7 +38,7 @@ func TestKilledTestLeavesNoMongod(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if pid == 0 {
-		t.Fatal("the child told no pid")
+		t.Fatal("the child reported no pid")
 	}
 	for end := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -117,7 +117,7 @@ func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.l
 func (l *Link) Close() {
 	l.end()
 	for _, g := range l.gates {
-		_ = g.listener.Close() // no one is to be told
+		_ = g.listener.Close() // no one waits for an answer
 	}
 	l.wait.Wait()
 }

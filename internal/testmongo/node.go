@@ -66,12 +66,12 @@ func (n *Node) Stop() error {
 		return err
 	}
 	for !n.frozen() {
-		time.Sleep(time.Millisecond) // the signal is on its way, and there is nothing to be told by
+		time.Sleep(time.Millisecond) // the signal is on its way, and there is nothing that reports it
 	}
 	return nil
 }
 
-// frozen says whether every thread is stopped, as far as /proc can tell.
+// frozen says whether every thread is stopped, as far as /proc shows.
 func (n *Node) frozen() bool {
 	if !n.rs.machine.local {
 		return true

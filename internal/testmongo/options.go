@@ -25,7 +25,7 @@ type Options struct {
 	Auth bool
 }
 
-// host is the address in everything that clients are told.
+// host is the address in everything that clients get.
 func (o Options) host() string {
 	if o.Host != "" {
 		return o.Host

@@ -72,7 +72,7 @@ func TestMembershipMovesTheMinimum(t *testing.T) {
 	}
 }
 
-func TestOneKeyMoreThanMembersLeavesNobodyIdle(t *testing.T) {
+func TestOneKeyMoreThanMembersLeavesNoMemberIdle(t *testing.T) {
 	in := input(100, 101)
 	n := owned(in, Balance(in))
 	slices.Sort(n)

@@ -34,9 +34,9 @@ func ExampleSimulate() {
 		balancer.Replicas(10, balancer.Member{Caps: map[string]int{"topics": 20}}), 6,
 	)
 	topics := f.Groups[0]
-	fmt.Println("before: each owns", topics.Before.Instances[0].Tasks, "and", *topics.Before.Free, "places are free")
+	fmt.Println("before: each owns", topics.Before.Instances[0].Tasks, "and", *topics.Before.Free, "are free")
 	fmt.Println("after:", len(topics.After.Instances), "replicas,", f.Moves, "moves,", f.LeftOver, "left over")
 	// Output:
-	// before: each owns 10 and 100 places are free
+	// before: each owns 10 and 100 are free
 	// after: 4 replicas, 40 moves, 20 left over
 }

@@ -20,7 +20,7 @@ func TestSimulate(t *testing.T) {
 		free, headroom int // after; ignored without a cap
 	}{
 		{"none lost", 10, 0, cap20, 0, 0, 100, 80},
-		{"to the brim", 10, 5, cap20, 0, 50, 0, -20},
+		{"full", 10, 5, cap20, 0, 50, 0, -20},
 		{"too many", 10, 6, cap20, 20, 40, -20, -40},
 		{"all", 10, 12, cap20, 100, 0, -100, -100},
 		{"no replicas", 0, 3, cap20, 100, 0, -100, -100},

@@ -101,7 +101,7 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 	}{
 		{"surge 1, no cap", 5, 100, 0, 100, 1, nil},
 		{"surge 1, cap 30", 5, 100, 30, 100, 1, nil},
-		{"surge 1, cap at the brim", 5, 100, 20, 100, 1, nil},
+		{"surge 1, cap just reached", 5, 100, 20, 100, 1, nil},
 		{"surge 2", 6, 120, 0, 120, 2, nil},
 		{"surge of all", 5, 100, 0, 100, 5, nil},
 		{"uneven", 7, 100, 0, 105, 1, nil},

@@ -36,7 +36,7 @@ func TestLockGivenToAnotherByHand(t *testing.T) {
 	})
 }
 
-// A function that ignores its context and whose key was taken away alone must not go on beside the next owner's run.
+// A function that ignores its context and whose key was taken away alone must not go on during the next owner's run.
 func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
@@ -46,10 +46,10 @@ func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
 		mustLock(t, a, "g/other", func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil })
 		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
 		edit(t, db, store.KindLock, "g/other", func(d *store.Doc) { d.Session = "" })
-		eventually(t, lease, "told", func() bool { return a.stuck.Load() > 0 })
+		eventually(t, lease, "reported", func() bool { return a.stuck.Load() > 0 })
 		time.Sleep(lease)
 		if n := a.stuck.Load(); n != 1 {
-			t.Errorf("told %d times, want once", n)
+			t.Errorf("reported %d times, want once", n)
 		}
 		close(end)
 		a.stop()
@@ -61,7 +61,7 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		a := startNode(t, db, "a")
-		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "nonsense": `[]`} {
+		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "malformed": `[]`} {
 			d := store.Doc{Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead), WriterID: store.WriterID{Session: "hand", Seq: 1}}
 			if d.Body = []byte(body); body == `[]` {
 				d.Body = []byte(`{"died":"long ago"}`)
@@ -86,7 +86,7 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 	})
 }
 
-// Events are written although the store is away for a while when they happen, and each once.
+// Events are written although the store is unreachable for a while when they happen, and each once.
 func TestEventsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
@@ -144,7 +144,7 @@ func TestStoppingRunIsLookedAtToo(t *testing.T) {
 		}()
 		time.Sleep(lease)
 		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
-		eventually(t, lease, "told", func() bool { return a.stuck.Load() > 0 })
+		eventually(t, lease, "reported", func() bool { return a.stuck.Load() > 0 })
 		close(end)
 		<-released
 		a.stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Anyone who saw a key leave before it knows of the drain would take the giver for one that has room, and hand it
+// Anyone who saw a key leave before it knows of the drain would take the giver for one that has free capacity, and hand it
 // keys.
 func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
 	for _, test := range []struct {
@@ -18,7 +18,7 @@ func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
 		after   time.Duration // from asking until the View says Draining
 	}{
 		{"once the document says so", memstore.Verdict{Delay: 20 * time.Millisecond}, 20 * time.Millisecond},
-		{"or soon, when the store is away", memstore.Verdict{Fault: memstore.Hang}, lease / 40},
+		{"or soon, when the store is unreachable", memstore.Verdict{Fault: memstore.Hang}, lease / 40},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -426,7 +426,7 @@ func TestStuckRunReachesTheHardDeadline(t *testing.T) {
 		a.cut()
 		took := eventually(t, 2*lease, "the hard deadline", func() bool { return a.stuck.Load() > 0 })
 		if took > lease*9/10+lease/10 {
-			t.Errorf("told after %v", took)
+			t.Errorf("reported after %v", took)
 		}
 		close(free)
 		a.heal()

@@ -130,7 +130,7 @@ func ExampleElector_LockWith() {
 	})
 	fmt.Println("first:", ok, err)
 
-	patient := elect.LockOptions{Wait: time.Minute, Message: "asked for by hand"}
+	patient := elect.LockOptions{Wait: time.Minute, Message: "asked for manually"}
 	done := make(chan struct{})
 	ok, err = second.LockWith(ctx, "jobs/report", patient, func(context.Context, *elect.Lease) error {
 		close(done)

@@ -15,7 +15,7 @@ import (
 )
 
 // What no store would take is refused where it is given: in a batch it would hold up every other key, for ever.
-func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
+func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		a := startNode(t, db, "a")
@@ -54,7 +54,7 @@ func TestBadInputIsRefusedAndHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestLockWrittenToNonsenseIsTakenAndMended(t *testing.T) {
+func TestMalformedLockIsTakenAndRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		doc := store.Doc{Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1}, Body: []byte(`{"token":"seven"}`)}
@@ -101,7 +101,7 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 				a.heal()
 				time.Sleep(lease)
 				if rec.started() != 0 {
-					t.Error("it ran although nobody waits for it")
+					t.Error("it ran although no one waits for it")
 				}
 				if _, held, err := a.Holder(t.Context(), "g/k"); held || err != nil {
 					t.Errorf("still held: %v, %v", held, err)
@@ -128,7 +128,7 @@ func TestEndOfAWaitIsNoError(t *testing.T) {
 				t.Errorf("after %v: %v, %v", wait, ok, err)
 			}
 			if ok, err := b.LockWith(t.Context(), "full/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok || !errors.Is(err, elect.ErrCapReached) {
-				t.Errorf("without room, after %v: %v, %v", wait, ok, err)
+				t.Errorf("without free capacity, after %v: %v, %v", wait, ok, err)
 			}
 		}
 		a.stop()

@@ -116,7 +116,7 @@ func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 		})
 		a.stop()
 		if !told {
-			t.Error("the last release was not told")
+			t.Error("the last release was not reported")
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 	})
 }
 
-func TestReservationFromAClockThatWasSetBackHoldsNobodyOff(t *testing.T) {
+func TestReservationFromAClockThatWasSetBackHoldsNoOneOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		lock := record.Lock{Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}

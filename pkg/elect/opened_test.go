@@ -13,7 +13,7 @@ import (
 )
 
 // When a process opened says which revision of the program is the newer one. The first heartbeat is acknowledged
-// before any reply has told the store's clock, here: a local clock that is two hours off must not be written down
+// before any reply has shown the store's clock, here: a local clock that is two hours off must not be written down
 // for it.
 func TestOpenedIsByTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOpenedIsByTheStoresClock(t *testing.T) {
 	})
 }
 
-// slowToList answers lists, which tell the clock, later than writes.
+// slowToList answers lists, which show the clock, later than writes.
 type slowToList struct{ store.Store }
 
 func (s slowToList) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {

@@ -126,7 +126,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 		}
 		return true
 	})
-	eventually(t, time.Second, "it is told to be over", func() bool { return told.has(old) })
+	eventually(t, time.Second, "it is reported to be over", func() bool { return told.has(old) })
 	second.claim(t, "g/k", second.run)
 	eventually(t, time.Second, "its key runs again", func() bool { return rec.owner("g/k") == "a" })
 	if took := time.Since(died); took > lease/2 {
@@ -146,7 +146,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 		}
 	}
 	if took := time.Since(died); took < lease {
-		t.Errorf("a granted key was taken after %v, before the far side's time was over", took)
+		t.Errorf("a granted key was taken after %v, before the HTTP endpoint's time was over", took)
 	}
 	for _, n := range []*node{first.node, second.node, other} {
 		n.heal()
@@ -164,12 +164,12 @@ func TestPredecessorThatIsOverAlready(t *testing.T) {
 		gone.stop() // in order: its session says dead
 		never := "00000000-0000-4000-8000-000000000000"
 		n := startContainer(t, db, newRecorder(t), told, []elect.Predecessor{{Session: dead}, {Session: never}})
-		eventually(t, lease, "both are told to be over", func() bool { return told.has(dead) && told.has(never) })
+		eventually(t, lease, "both are reported to be over", func() bool { return told.has(dead) && told.has(never) })
 		n.stop()
 	})
 }
 
-// While the store is away everything else goes on, and the mark is made when it is back.
+// While the store is unreachable everything else goes on, and the mark is made when it is back.
 func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec, told := memstore.New(), newRecorder(t), &ledger{}

@@ -227,7 +227,7 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 }
 
 // What an instance says of itself is written again when a hand has deleted or changed it.
-func TestMemberIsMended(t *testing.T) {
+func TestMemberIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
@@ -245,14 +245,14 @@ func TestMemberIsMended(t *testing.T) {
 		eventually(t, lease, "there", known)
 		time.Sleep(2 * lease)
 		for name, hand := range map[string]func(*store.Doc){
-			"nonsense": func(d *store.Doc) { d.Body = []byte(`{"instance":7}`) },
-			"edited":   func(d *store.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
+			"malformed": func(d *store.Doc) { d.Body = []byte(`{"instance":7}`) },
+			"edited":    func(d *store.Doc) { d.Body = []byte(`{"instance":"a","zone":"z"}`) },
 		} {
 			edit(t, db, store.KindMember, id, hand)
 			if known() {
 				t.Fatal(name)
 			}
-			eventually(t, 2*lease, "mended: "+name, known)
+			eventually(t, 2*lease, "repaired: "+name, known)
 		}
 		res, _ := db.Read(t.Context(), store.KindMember, id)
 		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
@@ -301,7 +301,7 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 
 // A lock deleted while no one owned it is no change that anybody is informed of. One replica may think that another
 // owns it, which thinks that it is for the first to claim.
-func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
+func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
@@ -321,7 +321,7 @@ func TestLockDeletedWhileNobodyOwnsItIsMadeAgain(t *testing.T) {
 		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Lock("g/k").Session == "" })
 		deleteLock(t, db, "g/k")
 		b.store.Fault(nil)
-		eventually(t, 2*lease, "b knows that it is nobody's", func() bool {
+		eventually(t, 2*lease, "b knows that it is no one's", func() bool {
 			l, ok := b.View().Locks["g/k"]
 			return ok && l.Session == ""
 		})

@@ -158,7 +158,7 @@ func TestStoreThatForgotIsTold(t *testing.T) {
 		backup := res.Docs[0]
 		time.Sleep(lease)
 		if a.View().Forgot {
-			t.Error("told before anything was forgotten")
+			t.Error("reported before anything was forgotten")
 		}
 		rev := sessionRev(t, db, id)
 		for _, c := range []store.Change{{Op: store.Delete, IfRev: rev, Doc: backup}, {Doc: backup}} {
@@ -166,7 +166,7 @@ func TestStoreThatForgotIsTold(t *testing.T) {
 				t.Fatal(outs, err)
 			}
 		}
-		eventually(t, lease, "told", func() bool { return a.View().Forgot })
+		eventually(t, lease, "reported", func() bool { return a.View().Forgot })
 		eventually(t, lease, "a session of another name", func() bool { return a.View().Open && a.View().Session != id })
 		a.stop()
 	})

@@ -50,7 +50,7 @@ func (s *sim) play(c script) {
 	}
 }
 
-// heal ends all faults, and sees to it that somebody is alive who has room for everything.
+// heal ends all faults, and sees to it that somebody is alive who has free capacity for everything.
 func (s *sim) heal() {
 	s.log("healed")
 	s.list = simList{revision: s.list.revision + 1, first: s.list.first, limit: simKeys}

@@ -175,7 +175,7 @@ func (s *sim) declare(ctx context.Context, n *simNode, l simList) {
 }
 
 // stuck is what a process does whose runs outlive the hard deadline: it exits. Only one that was frozen comes so
-// far, for all other runs end soon after they are told.
+// far, for all other runs end soon after they are asked to.
 func (s *sim) stuck(n *simNode, keys []elect.Key) {
 	if !n.wasIcy(thawLimit+slowest) && !n.isGone() {
 		s.fail("runs outlived the hard deadline", "%s: stuck %v", n.name, keys)

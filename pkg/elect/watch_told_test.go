@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 )
 
-// Without a watch all works, only later. So somebody has to be told, and not twice a second.
+// Without a watch all works, only later. So somebody has to be informed, and not twice a second.
 func TestWatchThatCannotBeOpenedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, tries atomic.Int64
@@ -33,7 +33,7 @@ func TestWatchThatCannotBeOpenedIsToldOnce(t *testing.T) {
 		})
 		time.Sleep(2 * lease)
 		if told.Load() != 1 || tries.Load() < 3 {
-			t.Errorf("told %d times of %d tries that failed, want once", told.Load(), tries.Load())
+			t.Errorf("reported %d times of %d tries that failed, want once", told.Load(), tries.Load())
 		}
 		a.stop()
 	})

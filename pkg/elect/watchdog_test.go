@@ -97,10 +97,10 @@ func testBlockedLoop(t *testing.T, block func(*elect.Config, <-chan struct{}), b
 	select {
 	case <-gone:
 		if took := time.Since(since); took > lease*9/10 || !slices.Equal(stuck, []elect.Key{"g/deaf"}) {
-			t.Errorf("told of %v after %v: want the deaf run's key by X, %v", stuck, took, lease*9/10)
+			t.Errorf("reported %v after %v: want the deaf run's key by X, %v", stuck, took, lease*9/10)
 		}
 	case <-limit.Done():
-		t.Error("never told of the run that ignores its context")
+		t.Error("never reported the run that ignores its context")
 		once.Do(func() { close(gone) })
 	}
 	for _, key := range []elect.Key{"g/k", "g/deaf"} {

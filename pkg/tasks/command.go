@@ -25,7 +25,7 @@ type child struct {
 	out *output
 }
 
-// Start waits for one of the places for simultaneous starts.
+// Start waits for one of the slots for simultaneous starts.
 func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	of := c.of
 	done, err := turn(ctx, of.means.starts)
@@ -53,11 +53,11 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	return &child{p, of, out}, nil
 }
 
-// turn waits for one of the places for simultaneous starts.
-func turn(ctx context.Context, places chan struct{}) (done func(), err error) {
+// turn waits for one of the slots for simultaneous starts.
+func turn(ctx context.Context, slots chan struct{}) (done func(), err error) {
 	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

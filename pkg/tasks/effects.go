@@ -9,7 +9,7 @@ type effects struct {
 	missed  time.Duration // so late came a tick that is not run
 	invalid error         // the task cannot run at all
 	fresh   bool          // it begins again: nothing is left of what ran before
-	note    bool          // the lease is to be told the status, if it knows another
+	note    bool          // the lease gets the status, if it knows another
 	run     bool          // the start is to be run
 	leave   bool          // the runner is to take leave
 	over    error         // nothing is left; what the task ended with

@@ -99,7 +99,7 @@ func drawTask(t *rapid.T) *Task {
 		task.Runner = leaver{}
 	}
 	if rapid.Bool().Draw(t, "ticks") {
-		task.Schedule = rapid.SampledFrom([]string{"*/10 * * * *", "@hourly", "nonsense"}).Draw(t, "schedule")
+		task.Schedule = rapid.SampledFrom([]string{"*/10 * * * *", "@hourly", "malformed"}).Draw(t, "schedule")
 		task.Overlap = rapid.SampledFrom([]Overlap{OverlapSkip, OverlapReplace}).Draw(t, "overlap")
 		task.Retry.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
 		return task.complete()

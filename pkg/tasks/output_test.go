@@ -68,8 +68,8 @@ func TestRingKeepsTheNewest(t *testing.T) {
 		l.size != l.rings[logKey].size() {
 		t.Errorf("%d lines of %d bytes", len(lines), l.rings[logKey].text)
 	}
-	if room := len(l.rings[logKey].lines); room > 64 {
-		t.Errorf("room for %d lines, of which %d are there", room, len(lines))
+	if kept := len(l.rings[logKey].lines); kept > 64 {
+		t.Errorf("space for %d lines, of which %d are there", kept, len(lines))
 	}
 }
 

@@ -46,7 +46,7 @@ type HTTP interface {
 	// Client gives a client that checks servers against the PEM certificates in caFile; empty: the system's.
 	// Redirects are not followed.
 	Client(caFile string) (*http.Client, error)
-	// Turn waits for one of the places for simultaneous starts; done gives it back.
+	// Turn waits for one of the slots for simultaneous starts; done gives it back.
 	Turn(ctx context.Context) (done func(), err error)
 }
 

@@ -11,7 +11,7 @@ var (
 	errStartStuck = errors.New("command does not start: the file system of its program or directory does not answer")
 )
 
-// slowStart is how long a start keeps one of the places for simultaneous starts. One that takes longer hangs, on a
+// slowStart is how long a start keeps one of the slots for simultaneous starts. One that takes longer hangs, on a
 // dead file server as a rule, and must not hold up the others.
 const slowStart = time.Second
 

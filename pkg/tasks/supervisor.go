@@ -47,9 +47,9 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 		cfg.Metrics = noMetrics{}
 	}
 	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
-	places := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
+	slots := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
 	s.means = &means{
-		cfg: cfg, starts: make(chan struct{}, places), calls: make(chan struct{}, places),
+		cfg: cfg, starts: make(chan struct{}, slots), calls: make(chan struct{}, slots),
 		logs: newLogs(), outputEnd: sinkPatience,
 	}
 	s.loop = newLoop(s.means)

@@ -91,7 +91,7 @@ func (j *job) tried(r ran, now moment) effects {
 	return fx
 }
 
-// tickResult tells how a try ended, given why it was asked to stop, if it was.
+// tickResult says how a try ended, given why it was asked to stop, if it was.
 func tickResult(end Ending, cause error) (Result, error) {
 	switch {
 	case !end.Cut && end.Err == nil:

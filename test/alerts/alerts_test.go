@@ -84,7 +84,7 @@ func TestAlertsAreWhole(t *testing.T) {
 		}
 		for _, label := range mentioned(labelOfAlert, a.Summary+a.Description) {
 			if !there.kept(a.filled(), label) {
-				t.Errorf("%s tells of the label %s, which its series do not have", a.Alert, label)
+				t.Errorf("%s names the label %s, which its series do not have", a.Alert, label)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ const secret = "opensesame"
 var _ = Describe("Bad input", Label("sqlite"), func() {
 	const good = "version: 1\nstore: {uri: \"sqlite:$(DIR)/locks.db\"}\n"
 
-	DescribeTable("in a configuration is told with its place, by run and by validate, and ends with code 2",
+	DescribeTable("in a configuration is reported with its place, by run and by validate, and ends with code 2",
 		func(ctx SpecContext, text string, want ...string) {
 			dir, err := os.MkdirTemp(Work, "bad-")
 			Expect(err).NotTo(HaveOccurred())
@@ -115,7 +115,7 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 		),
 		Entry("a directory", "$(DIR)", `SQLite file "$(DIR)": store refused: not a regular file (d---------)`))
 
-	It("task lists that differ are told, and nothing is lost", func(ctx SpecContext) {
+	It("task lists that differ are reported, and nothing is lost", func(ctx SpecContext) {
 		o := newOwn("differ", `
 groups:
   - name: g
@@ -171,7 +171,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		}).Err()).To(Succeed())
 	})
 
-	It("refuses a wrong one: told with a clear status, and the password is not shown", func(ctx SpecContext) {
+	It("refuses a wrong one: reported with a clear status, and the password is not shown", func(ctx SpecContext) {
 		o := newOwn("password", "groups: [{name: a, tasks: [{name: b, exec: {command: [sleep, \"1000\"]}}]}]\n")
 		o.header["store"] = map[string]any{"uri": withUser(rs, "wrong"+secret)}
 		r := o.start(ctx, "r1")

@@ -20,7 +20,7 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("run as far as there is room, and the rest is reported everywhere as NoCapacity", func(ctx SpecContext) {
+		It("run as far as capacity allows, and the rest is reported everywhere as NoCapacity", func(ctx SpecContext) {
 			c = NewCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 20, Tasks: tasks})
 			Expect(c.Add(ctx, 4)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(running).Should(Succeed())
@@ -64,7 +64,7 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(waited.Code).To(Equal(1), "not all run: %v", waited)
 
-			By("making room")
+			By("adding replicas")
 			Expect(c.Scale(ctx, 5)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			Eventually(func() ([]harness.Problem, error) {

@@ -21,7 +21,7 @@ var _ = Describe("Two replicas with one instance name", func() {
 
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("are told of, and both keep working", func(ctx SpecContext) {
+		It("are reported, and both keep working", func(ctx SpecContext) {
 			c = NewCluster("twins-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
 			for range 2 {
 				_, err := c.Start(ctx, "twin")

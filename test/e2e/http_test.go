@@ -79,7 +79,7 @@ groups:
 		eventuallyTask(ctx, a, "g/broken", HaveField("LastError", "tick: status 500 Internal Server Error"))
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("are told start, renew and stop, and never to two at once", func(ctx SpecContext) {
+	It("get start, renew and stop, and never to two at once", func(ctx SpecContext) {
 		far := newEndpoint()
 		o := newOwn("httpsession", fmt.Sprintf(`
 groups:

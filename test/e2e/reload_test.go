@@ -96,7 +96,7 @@ groups:
 			return status.ProblemsOf("ConfigInvalid"), err
 		}).Should(ContainElement(HaveField("Message", ContainSubstring("no such file"))))
 
-		By("mending it")
+		By("repairing it")
 		o.body = second
 		o.rewrite(a)
 		eventuallyNoProblem(ctx, a, "ConfigInvalid")
@@ -107,7 +107,7 @@ groups:
 		)
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("is read again at SIGHUP, and tells what needs a restart", func(ctx SpecContext) {
+	It("is read again at SIGHUP, and reports what needs a restart", func(ctx SpecContext) {
 		o := newOwn("hup", first)
 		a := o.start(ctx, "a")
 		kept := eventuallyState(ctx, a, "g/kept", "running")

@@ -58,7 +58,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		}
 	})
 
-	It("topics.yaml fills two replicas to the cap and tells what is left over", Label("topics"), func(ctx SpecContext) {
+	It("topics.yaml fills two replicas to the cap and reports what is left over", Label("topics"), func(ctx SpecContext) {
 		r := replicas["topics"][0]
 		Eventually(func() (harness.GroupStatus, error) {
 			status, err := r.Client.Status(ctx)
@@ -73,7 +73,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("webhooks.yaml tells the HTTP endpoint what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
+	It("webhooks.yaml informs the HTTP endpoint of what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
 		r := replicas["webhooks"][0]
 		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 			eventuallyState(ctx, r, "tenants/"+name, "running")

@@ -79,7 +79,7 @@ groups:
 		}
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("wait for their next tick, and tell when that is", func(ctx SpecContext) {
+	It("wait for their next tick, and report when that is", func(ctx SpecContext) {
 		o := newOwn("cron", `
 groups:
   - name: g
@@ -97,7 +97,7 @@ groups:
 		next := func(name string) time.Time {
 			GinkgoHelper()
 			var at time.Time
-			Eventually(func() error { // the state is told first
+			Eventually(func() error { // the state is reported first
 				body, err := a.Client.Read(ctx, "/api/v1/tasks/g/"+name)
 				if err != nil {
 					return err

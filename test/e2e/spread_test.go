@@ -117,7 +117,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			ended, err := dying.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(ended.ExitCode()).NotTo(Equal(0), "the guard tells its worker's end")
+			Expect(ended.ExitCode()).NotTo(Equal(0), "the guard reports its worker's end")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
 			h := Load(c)

@@ -23,7 +23,7 @@ const (
 	increments verb = "increment"
 )
 
-// access is one thing that one client did with one document, and what it was told. A write that was repeated because
+// access is one thing that one client did with one document, and what the answer was. A write that was repeated because
 // its outcome was unknown is one access, from the first try to the last: it happens once at most, for no revision comes
 // again. But where documents are deleted, a creation that arrives late brings all its revisions back: there each try is
 // an access.

@@ -250,7 +250,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 0, 0)}),
 		},
-		"a run that no one was told of": {
+		"a run that no one knew of": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, &try{span: span{1, 2}, run: 1}),
 		},

@@ -160,7 +160,7 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
 	end1, lives := w.x.alive(now())
 	if t.end = end1; !lives {
-		t.ok, t.err = false, errCut // no one was told
+		t.ok, t.err = false, errCut // no one was informed
 	}
 	k.mu.Lock()
 	k.try = append(k.try, t)

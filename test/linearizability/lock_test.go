@@ -165,7 +165,7 @@ func (k *lockKey) refusals() []string {
 }
 
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
-// outcome no one was told, and a holder that is gone, hold it until another acquires it. An elector whose own release
+// outcome no one was informed, and a holder that is gone, hold it until another acquires it. An elector whose own release
 // was not acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
 func (k *lockKey) mayHold(t *try, who int) span {
 	s := t.span
@@ -186,7 +186,7 @@ func (k *lockKey) mayHold(t *try, who int) span {
 	return s
 }
 
-// orphans are runs that never ended, and those that no one was told of, or that are not there.
+// orphans are runs that never ended, and those that no one was informed of, or that are not there.
 func (k *lockKey) orphans() []string {
 	var bad []string
 	for _, t := range k.try {

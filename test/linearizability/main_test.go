@@ -51,11 +51,11 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	defer cancel()
 	d := newDocumentRun(t, documents, seed, usual)
 	l := newLockRun(locks, seed, rare)
-	var beside sync.WaitGroup
+	var group sync.WaitGroup
 	var wrongDocuments []finding
-	beside.Go(func() { wrongDocuments = d.run(ctx) })
+	group.Go(func() { wrongDocuments = d.run(ctx) })
 	wrongLocks := l.run(t, begin.Add(length()))
-	beside.Wait()
+	group.Wait()
 	complain(t, seed, wrongDocuments)
 	complain(t, seed, wrongLocks)
 	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)

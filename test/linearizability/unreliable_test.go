@@ -208,11 +208,11 @@ func (u *unreliable) Watch(ctx context.Context, in store.Interest) (<-chan store
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(way, cancel) //nolint:contextcheck // a watch breaks with the way
-	hints, err := u.inner.Watch(ctx, in)
+	notifications, err := u.inner.Watch(ctx, in)
 	if err != nil {
 		cancel()
 	}
-	return hints, err
+	return notifications, err
 }
 
 // Close closes the store itself: no one else has it.

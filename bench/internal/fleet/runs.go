@@ -22,7 +22,7 @@ type runLog struct {
 	gaps    []time.Duration
 	ended   map[elect.Key]time.Time
 	faults  []string
-	changed chan struct{} // has room for one: somebody should look again
+	changed chan struct{} // holds one signal: somebody should look again
 }
 
 // start is one start of a key.

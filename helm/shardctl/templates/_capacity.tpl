@@ -1,5 +1,5 @@
 {{/*
-Whether the caps have room for the tasks. What only pods know, such as a cap of $(CAP), is left out: a sum that fails
+Whether the caps have free capacity for the tasks. What only pods know, such as a cap of $(CAP), is left out: a sum that fails
 here fails there, too.
 */}}
 
@@ -86,15 +86,15 @@ their instances are left out: pods of other releases may own them.
 {{- range include "shardctl.limits" . | fromJsonArray -}}
 {{- $cap := int .cap -}}{{- $tasks := int .tasks -}}
 {{- if and $replicas (lt (mul $replicas $cap | int) $tasks) }}
-{{ .what }}: {{ include "shardctl.places" (dict "replicas" $replicas "limit" .) }} for {{ include "shardctl.plural" (list $tasks "task") }}: raise {{ if $cap }}{{ $field }} to at least {{ include "shardctl.quotient" (list $tasks $cap) }} or {{ end }}the {{ .limit }} to at least {{ include "shardctl.quotient" (list $tasks $replicas) }}
+{{ .what }}: {{ include "shardctl.capacity" (dict "replicas" $replicas "limit" .) }} for {{ include "shardctl.plural" (list $tasks "task") }}: raise {{ if $cap }}{{ $field }} to at least {{ include "shardctl.quotient" (list $tasks $cap) }} or {{ end }}the {{ .limit }} to at least {{ include "shardctl.quotient" (list $tasks $replicas) }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* "4 replicas × cap 20 = 80 places" */}}
-{{- define "shardctl.places" -}}
+{{/* "4 replicas × cap 20 = capacity 80" */}}
+{{- define "shardctl.capacity" -}}
 {{- $cap := int .limit.cap -}}
-{{ include "shardctl.plural" (list .replicas "replica") }} × {{ .limit.limit }} {{ $cap }} = {{ include "shardctl.plural" (list (mul .replicas $cap) "place") }}
+{{ include "shardctl.plural" (list .replicas "replica") }} × {{ .limit.limit }} {{ $cap }} = capacity {{ mul .replicas $cap }}
 {{- end -}}
 
 {{- define "shardctl.plural" -}}

@@ -9,13 +9,13 @@
 {{- if eq $replicas 0 }}
 * There are no replicas: nothing runs until replicaCount is more than 0.
 {{- else if eq $replicas 1 }}
-* There is one replica: while it is replaced, or its node is away, nobody runs its tasks. Two or more take over from each other.
+* There is one replica: while it is replaced, or its node is away, no one runs its tasks. Two or more take over from each other.
 {{- end -}}
 {{- range include "shardctl.limits" . | fromJsonArray -}}
 {{- $left := int (sub $replicas 1) -}}
 {{- $tasks := int .tasks -}}
 {{- if and (gt $replicas 1) (lt (mul $left (int .cap) | int) $tasks) }}
-* {{ .what }}: losing one replica leaves no room: {{ include "shardctl.places" (dict "replicas" $left "limit" .) }} for {{ include "shardctl.plural" (list $tasks "task") }}. Until it is back, {{ sub $tasks (mul $left (int .cap)) }} would run nowhere.
+* {{ .what }}: losing one replica leaves too little capacity: {{ include "shardctl.capacity" (dict "replicas" $left "limit" .) }} for {{ include "shardctl.plural" (list $tasks "task") }}. Until it is back, {{ sub $tasks (mul $left (int .cap)) }} would run nowhere.
 {{- end -}}
 {{- end -}}
 {{- if include "shardctl.runsCommands" . }}

@@ -56,9 +56,9 @@ store.uri: the store in configFiles has none: add `uri: $(SHARDCTL_STORE_URI)` t
 {{- else if and $byEnvironment (not $made) (not $existing) }}
 store.uri: is missing: give the store's URI, as mongodb://user:password@host/shardctl, or store.existingSecret with a Secret that holds it
 {{- else if and $made $existing }}
-store.uri: stands beside store.existingSecret: give one of them
+store.uri: is set together with store.existingSecret: give one of them
 {{- else if and (not $byEnvironment) (or $made $existing) }}
-config.store.uri: stands beside store.{{ empty $made | ternary "existingSecret" "uri" }}: give one of them
+config.store.uri: is set together with store.{{ empty $made | ternary "existingSecret" "uri" }}: give one of them
 {{- else if and (not $byEnvironment) (regexMatch "://[^/@]*:[^/@]*@" $uri) (not (contains "$(" $uri)) }}
 config.store.uri: holds a password, which a ConfigMap shows to everybody: give it as store.uri, or in a Secret as store.existingSecret
 {{- end -}}
@@ -79,7 +79,7 @@ admin.tokens: stand beside admin.existingSecret: give one of them
 admin.expose: needs admin.tokens or admin.existingSecret: on the pod network everybody reaches it
 {{- end -}}
 {{- if hasKey (include "shardctl.given" $ | fromJson) "admin" }}
-admin.expose: stands beside admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
+admin.expose: is set together with admin in configFiles, which the chart does not change: move that to config, less listen and tokensFile
 {{- else if or (hasKey ($.Values.config.admin | default dict) "listen") (hasKey ($.Values.config.admin | default dict) "tokensFile") }}
 config.admin: listen and tokensFile come from admin.port and admin.tokens when admin.expose is true: leave them out
 {{- end -}}

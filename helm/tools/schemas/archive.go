@@ -64,7 +64,7 @@ func (a *archive) at(version string) definitions {
 	return all
 }
 
-// newer tells whether version a of Kubernetes, like 1.36, comes after version b.
+// newer says whether version a of Kubernetes, like 1.36, comes after version b.
 func newer(a, b string) bool {
 	return len(a) > len(b) || len(a) == len(b) && a > b
 }

@@ -48,7 +48,7 @@ const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.94
 
 var operatorKinds = []string{"podmonitors", "prometheusrules", "servicemonitors"}
 
-// download brings a module through the module proxy, verified like any other, and tells where it lies.
+// download brings a module through the module proxy, verified like any other, and returns where it is.
 func download(ctx context.Context, module string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // a module of the list above
 	// outside of any module, whose go.sum it must not change

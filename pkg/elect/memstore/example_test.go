@@ -36,8 +36,8 @@ func ExampleStore_Fault() {
 	b := a.Client()
 	a.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseAnswer} })
 
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}}
-	out, _ := a.Apply(ctx, bump)
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}}
+	out, _ := a.Apply(ctx, increment)
 	fmt.Println(out[0].Status == store.Unknown, out[0].Err)
 	res, _ := b.Read(ctx, store.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count)

@@ -19,7 +19,7 @@ const (
 	OpWatch Op = "watch"
 )
 
-// Call is a call that a client is about to make. Whoever sees it must not change its slices.
+// Call is a call that a client is about to make. Anyone who sees it must not change its slices.
 type Call struct {
 	Op       Op
 	Kind     store.Kind     // read and list

@@ -122,39 +122,39 @@ func TestCloseEndsWaiting(t *testing.T) {
 	})
 }
 
-// A watcher that does not read loses hints, and is told so; then it is told exactly again.
+// A watcher that does not read loses notifications and gets a Resync; then it gets each one again.
 func TestSlowWatcher(t *testing.T) {
 	s := memstore.New()
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
-		bump(t, s, fmt.Sprint(i))
+		increment(t, s, fmt.Sprint(i))
 	}
 	resyncs := 0
-	for len(hints) > 0 {
-		if h := <-hints; h.Resync {
+	for len(notifications) > 0 {
+		if h := <-notifications; h.Resync {
 			resyncs++
 		}
 	}
 	if resyncs != 1 {
-		t.Fatalf("%d times told to look at everything, want once", resyncs)
+		t.Fatalf("%d times asked to look at everything, want once", resyncs)
 	}
-	bump(t, s, "last")
-	if h := <-hints; h.ID != "last" || h.Doc == nil || h.Doc.Count != 1 {
+	increment(t, s, "last")
+	if h := <-notifications; h.ID != "last" || h.Doc == nil || h.Doc.Count != 1 {
 		t.Fatalf("got %+v, want the last group", h)
 	}
 }
 
-// Hints that nobody needs would be N² of them: heartbeats and locks that are reserved for others are not told.
+// Notifications that no one needs would be N² of them: heartbeats and locks that are reserved for others are not reported.
 func TestWatchIsQuiet(t *testing.T) {
 	s := memstore.New()
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-hints
+	<-notifications
 	session := store.Doc{Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1, WriterID: store.WriterID{Session: "a", Seq: 1}}
 	heartbeat := session
 	heartbeat.Rev, heartbeat.Count, heartbeat.WriterID.Seq = 2, 2, 2
@@ -165,12 +165,12 @@ func TestWatchIsQuiet(t *testing.T) {
 			t.Fatal(outs, err)
 		}
 	}
-	if h := <-hints; h.Kind != store.KindSession || h.Doc.Rev != 1 || len(hints) != 0 {
-		t.Fatalf("got %+v and %d more, want the new session only", h, len(hints))
+	if h := <-notifications; h.Kind != store.KindSession || h.Doc.Rev != 1 || len(notifications) != 0 {
+		t.Fatalf("got %+v and %d more, want the new session only", h, len(notifications))
 	}
 }
 
-func bump(t *testing.T, s *memstore.Store, group string) {
+func increment(t *testing.T, s *memstore.Store, group string) {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}})
 	if err != nil || outs[0].Status != store.Applied {
@@ -218,7 +218,7 @@ func step(t *rapid.T, s *memstore.Store, model map[string]store.Doc, id string, 
 	old, there := model[id]
 	c := store.Change{IfRev: old.Rev, Doc: store.Doc{
 		Kind: store.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
-		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), Suspended: rapid.Bool().Draw(t, "parked"),
+		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), Suspended: rapid.Bool().Draw(t, "suspended"),
 		WriterID: store.WriterID{Session: "w", Seq: seq},
 	}}
 	if there && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {

@@ -85,24 +85,24 @@ func BenchmarkStore(b *testing.B) {
 			}
 		}
 	})
-	b.Run("write to hint", func(b *testing.B) {
+	b.Run("write to notification", func(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
-		hints, err := s.Watch(ctx, store.Interest{Session: "me"})
+		notifications, err := s.Watch(ctx, store.Interest{Session: "me"})
 		if err != nil {
 			b.Fatal(err)
 		}
-		<-hints
+		<-notifications
 		var written, told time.Duration
 		for b.Loop() {
 			began := time.Now()
 			apply(b, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 			written += time.Since(began)
-			<-hints
+			<-notifications
 			told += time.Since(began)
 		}
 		b.ReportMetric(float64(written.Microseconds())/float64(b.N)/1000, "ms-write/op")
-		b.ReportMetric(float64(told.Microseconds())/float64(b.N)/1000, "ms-hint/op")
+		b.ReportMetric(float64(told.Microseconds())/float64(b.N)/1000, "ms-notification/op")
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// What people write into the database by hand never hides the documents beside it.
-func TestNonsenseByHand(t *testing.T) {
+// What people write into the database manually never hides the documents beside it.
+func TestMalformedOutOfBand(t *testing.T) {
 	uri := testmongo.Shared(t)
 	var mu sync.Mutex
 	var log []string

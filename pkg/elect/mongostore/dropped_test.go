@@ -16,15 +16,15 @@ func TestDroppedCollectionIsMadeAgain(t *testing.T) {
 	s := open(t, mongostore.Options{URI: uri})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints, err := s.Watch(ctx, store.Interest{Session: "s1"})
+	notifications, err := s.Watch(ctx, store.Interest{Session: "s1"})
 	must(t, err)
-	<-hints
+	<-notifications
 	locks := rawDatabase(t, uri).Collection("default.locks")
 	before, err := locks.Indexes().ListSpecifications(t.Context())
 	must(t, err)
 	must(t, locks.Drop(t.Context()))
-	if h := <-hints; !h.Resync {
-		t.Errorf("hint %+v, want a resync", h)
+	if h := <-notifications; !h.Resync {
+		t.Errorf("notification %+v, want a resync", h)
 	}
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		after, err := locks.Indexes().ListSpecifications(t.Context())

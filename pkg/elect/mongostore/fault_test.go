@@ -58,7 +58,7 @@ func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status
 	}
 }
 
-// faulty is a set of one node that may be told to misbehave.
+// faulty is a set of one node that may be made to misbehave.
 func faulty(t *testing.T) (*testmongo.ReplicaSet, *mongostore.Store) {
 	t.Helper()
 	rs := testmongo.New(t, testmongo.Options{Own: true, Nodes: 1})
@@ -215,9 +215,9 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 func TestElection(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	s := open(t, mongostore.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
-	<-hints
+	<-notifications
 	var w writer
 	stepped := make(chan error, 1)
 	go func() {
@@ -238,9 +238,9 @@ func TestElection(t *testing.T) {
 	}
 	repeat(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 	select {
-	case h, ok := <-hints:
+	case h, ok := <-notifications:
 		if ok && !h.Resync && h.Kind != store.KindGroup {
-			t.Errorf("hint %+v, want the group, a Resync or the end", h)
+			t.Errorf("notification %+v, want the group, a Resync or the end", h)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the watch neither goes on nor ends")

@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is told, and
+// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is reported, and
 // what comes out is what every store may hand on: it reads the same again when it is written.
 func FuzzDecode(f *testing.F) {
 	full := encode(store.Doc{

@@ -12,8 +12,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// nonsense is what people have been seen to write where a number belongs.
-func nonsense() []any {
+// malformed is what people have been seen to write where a number belongs.
+func malformed() []any {
 	return []any{
 		"one", "", nil, int64(0), int64(-5), int64(math.MaxInt64), math.NaN(), math.Inf(1), 5.5, 1e300, true,
 		bson.A{int64(1)},
@@ -25,12 +25,12 @@ func nonsense() []any {
 
 // A document whose revision makes no sense could never be changed by compare-and-set: it is as if it were not there,
 // and a creation takes its place. Of two creations one wins.
-func TestCreationTakesThePlaceOfNonsense(t *testing.T) {
+func TestCreationReplacesMalformed(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
 	var w writer
 	locks := rawDatabase(t, uri).Collection("default.locks")
-	for i, rev := range nonsense() {
+	for i, rev := range malformed() {
 		id := fmt.Sprintf("g/%d", i)
 		_, err := locks.InsertOne(t.Context(), bson.M{"_id": id, "rev": rev, "session": "s"})
 		must(t, err)
@@ -46,16 +46,16 @@ func TestCreationTakesThePlaceOfNonsense(t *testing.T) {
 	}
 }
 
-// A counter that was edited into nonsense goes on, alone and in a batch, and is never found as it was.
-func TestBumpOverNonsense(t *testing.T) {
+// A counter that was edited into malformed text goes on, alone and in a batch, and is never found as it was.
+func TestIncrementOverMalformed(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
-	bump := func(id string) store.Change {
+	increment := func(id string) store.Change {
 		return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id}}
 	}
 	for _, field := range []string{"rev", "count"} {
-		for i, value := range nonsense() {
+		for i, value := range malformed() {
 			id := fmt.Sprintf("%s-%d", field, i)
 			_, err := groups.InsertOne(t.Context(), bson.M{"_id": id, "rev": int64(1), "count": int64(1)})
 			must(t, err)
@@ -63,8 +63,8 @@ func TestBumpOverNonsense(t *testing.T) {
 			must(t, err)
 			last := int64(-1)
 			for range 3 {
-				apply(t, s, patient, store.Applied, bump(id), bump("other"))
-				apply(t, s, patient, store.Applied, bump(id))
+				apply(t, s, patient, store.Applied, increment(id), increment("other"))
+				apply(t, s, patient, store.Applied, increment(id))
 				res, err := s.Read(t.Context(), store.KindGroup, id)
 				must(t, err)
 				if len(res.Docs) != 1 || res.Docs[0].Count == last {

@@ -239,7 +239,7 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	var w writer
 	session := w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}, 0)
 	apply(t, s, patient, store.Applied, session, w.put(lock("g/a"), 0))
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	write := func(c store.Change) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			out, err := s.Apply(ctx, c)
@@ -260,7 +260,7 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		{privilege{"default.sessions", "update"}, write(w.put(session.Doc, 1)), "update on " + d.name + ".default.sessions"},
 		{privilege{"default.sessions", "remove"}, write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}), "remove on " + d.name + ".default.sessions"},
 		{privilege{"default.locks", "insert"}, write(w.put(lock("g/b"), 0)), "insert on " + d.name + ".default.locks"},
-		{privilege{"default.groups", "insert"}, write(bump), "update and insert on " + d.name + ".default.groups"},
+		{privilege{"default.groups", "insert"}, write(increment), "update and insert on " + d.name + ".default.groups"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
 			_, err := s.List(ctx, store.KindLock, store.Query{})
 			return err

@@ -54,7 +54,7 @@ func newStore(ctx context.Context, opts Options) *Store {
 	return &Store{access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r}, life: newLife(ctx, opts.OperationTimeout)}
 }
 
-// Problems tells what an operator should know about this database: no replica set, arbiters. It was found out by Open.
+// Problems says what an operator should know about this database: no replica set, arbiters. It was found out by Open.
 func (s *Store) Problems() []store.Problem { return slices.Clone(s.setup.problems) }
 
 // Close ends watches and calls under way and closes all connections. Closing twice does nothing.

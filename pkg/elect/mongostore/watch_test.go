@@ -10,21 +10,21 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-func nextHint(t *testing.T, hints <-chan store.Notification) store.Notification {
+func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
 	t.Helper()
 	select {
-	case h, ok := <-hints:
+	case h, ok := <-notifications:
 		if !ok {
 			t.Fatal("the watch ended")
 		}
 		return h
 	case <-time.After(20 * time.Second):
-		t.Fatal("no hint")
+		t.Fatal("no notification")
 	}
 	return store.Notification{}
 }
 
-// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The hint that
+// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The notification that
 // ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testmongo.Shared(t)
@@ -33,10 +33,10 @@ func TestWatchIsFiltered(t *testing.T) {
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
 	apply(t, s, patient, store.Applied, w.put(session, 0))
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
-	if h := nextHint(t, hints); !h.Resync {
-		t.Fatalf("first hint %+v, want a Resync", h)
+	if h := nextNotification(t, notifications); !h.Resync {
+		t.Fatalf("first notification %+v, want a Resync", h)
 	}
 
 	for heartbeat := range int64(10) {
@@ -57,16 +57,16 @@ func TestWatchIsFiltered(t *testing.T) {
 	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
 	c := w.put(mine, 0)
 	apply(t, s, patient, store.Applied, c)
-	h := nextHint(t, hints)
+	h := nextNotification(t, notifications)
 	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev || string(h.Doc.Body) != string(mine.Body) {
-		t.Errorf("hint %+v, want the lock reserved for me with its document, and nothing before it", h)
+		t.Errorf("notification %+v, want the lock reserved for me with its document, and nothing before it", h)
 	}
 }
 
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
 	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	for round := range 5 {
 		var changes []store.Change
@@ -78,7 +78,7 @@ func TestWatchSlowReader(t *testing.T) {
 	}
 	resyncs, last := 0, false
 	for !last {
-		h := nextHint(t, hints)
+		h := nextNotification(t, notifications)
 		if h.Resync {
 			resyncs++
 		}
@@ -93,14 +93,14 @@ func TestWatchSlowReader(t *testing.T) {
 func TestWatchSurvivesNoDrop(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
-	nextHint(t, hints)
+	nextNotification(t, notifications)
 	must(t, rawDatabase(t, uri).Collection("default.overrides").Drop(t.Context()))
-	if h := nextHint(t, hints); !h.Resync {
-		t.Errorf("hint %+v, want a Resync", h)
+	if h := nextNotification(t, notifications); !h.Resync {
+		t.Errorf("notification %+v, want a Resync", h)
 	}
 	must(t, rawDatabase(t, uri).Drop(t.Context()))
-	for range hints { // ends, or the test does not
+	for range notifications { // ends, or the test does not
 	}
 }

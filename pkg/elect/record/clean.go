@@ -36,7 +36,7 @@ func cleanText[T ~string](m *cleaner, field string, text *T) {
 	*text = ""
 }
 
-// session mends the name of a session, which has to be one that a document can have.
+// session fixes the name of a session, which has to be one that a document can have.
 func (m *cleaner) session(field string, id *string) {
 	if err := store.ValidateTexts(store.Doc{ID: *id}); err != nil {
 		m.bad(field, "%w", err)

@@ -32,7 +32,7 @@ func (s *Store) OnWriter(ctx context.Context, text string) error {
 	return err
 }
 
-// A Watch that looks only when it is told to.
+// A Watch that looks only when it is asked to.
 type Watch struct{ *watch }
 
 // NewWatch opens one.

@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// When there is no more room, changes are of unknown outcome, what was there stays, and writing goes on when there is
-// room again.
+// When the disk is full, changes are of unknown outcome, what was there stays, and writing goes on when there is
+// space again.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -62,7 +62,7 @@ func TestFull(t *testing.T) {
 	limitPages(t, s, 1<<30)
 	outs, err := s.Apply(t.Context(), value(2*written-2), value(2*written-1))
 	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
-		t.Fatalf("with room again: %+v, %v", outs, err)
+		t.Fatalf("with space again: %+v, %v", outs, err)
 	}
 }
 
@@ -74,8 +74,8 @@ func limitPages(t *testing.T, s *sqlstore.Store, pages int) {
 	}
 }
 
-// A watcher that is further behind than the log of hints reaches is told to look at everything.
-func TestHintsDropped(t *testing.T) {
+// A watcher that is further behind than the log of notifications reaches is asked to look at everything.
+func TestNotificationsDropped(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestHintsDropped(t *testing.T) {
 	if h := <-w.C(); !h.Resync || len(w.C()) != 0 {
 		t.Fatalf("got %+v and %d more, want one Resync", h, len(w.C()))
 	}
-	// From there on it is told exactly, and nothing twice.
+	// From there on it is informed exactly, and nothing twice.
 	if _, err := s.Apply(t.Context(), changes[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// What people write into the tables by hand never hides the rows beside it, and gives way to what is created in its
+// What people write into the tables manually never hides the rows beside it, and gives way to what is created in its
 // place.
-func TestNonsenseByHand(t *testing.T) {
+func TestMalformedOutOfBand(t *testing.T) {
 	var log []string
 	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{Logger: logger})
@@ -43,7 +43,7 @@ func TestNonsenseByHand(t *testing.T) {
 	apply(store.Applied, put("g/good", 0))
 	for i, edit := range []string{
 		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
-		"suspended = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'nobody'", // odd, and readable
+		"suspended = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'no one'", // odd, and readable
 	} {
 		id := fmt.Sprint("g/", i)
 		apply(store.Applied, put(id, 0))
@@ -67,11 +67,11 @@ func TestNonsenseByHand(t *testing.T) {
 		apply(store.Applied, put(fmt.Sprint("g/", i), 0))
 		apply(store.Refused, put(fmt.Sprint("g/", i), 0))
 	}
-	bump := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for _, edit := range []string{"count = -7", "count = 9223372036854775807", "rev = 9007199254740992", "rev = -1"} {
-		apply(store.Applied, bump)
+		apply(store.Applied, increment)
 		exec(t, s, `UPDATE "default_groups" SET `+edit)
-		apply(store.Applied, bump)
+		apply(store.Applied, increment)
 		if res, err := s.Read(t.Context(), store.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
 			t.Errorf("after %s: %+v, %v", edit, res, err)
 		}

@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-// Heartbeats and claims are told to nobody: an idle cluster costs a watcher nothing.
+// Heartbeats and claims are reported to no one: an idle cluster costs a watcher nothing.
 func TestNotable(t *testing.T) {
 	session := func(state string) *Doc { return &Doc{Kind: KindSession, ID: "a", State: state} }
 	lock := func(owner, next string) *Doc { return &Doc{Kind: KindLock, ID: "g/a", Session: owner, Next: next} }
@@ -43,7 +43,7 @@ func TestWants(t *testing.T) {
 		"no group at all":         {Interest{Groups: []string{}}, counter, false},
 		"session beside a group":  {Interest{Groups: []string{"f"}}, Doc{Kind: KindSession, ID: "s"}, true},
 		"another kind":            {Interest{Kinds: []Kind{KindSession}}, counter, false},
-		"a kind nobody is told":   {Interest{Kinds: []Kind{KindMember}}, Doc{Kind: KindMember, ID: "s"}, false},
+		"a kind of no interest":   {Interest{Kinds: []Kind{KindMember}}, Doc{Kind: KindMember, ID: "s"}, false},
 		"lock, asked for none":    {Interest{}, lock("g/a", ""), false},
 		"lock reserved for me":    {Interest{Session: "me"}, lock("g/a", "me"), true},
 		"lock reserved elsewhere": {Interest{Session: "me"}, lock("g/a", "you"), false},

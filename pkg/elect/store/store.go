@@ -102,7 +102,7 @@ type Reply struct {
 	Docs []Doc
 	// Total is the number of matching documents when Query.CountOnly is set.
 	Total int64
-	// Now is the store's clock in Unix milliseconds, as near as the store can tell it. For tokens, display,
+	// Now is the store's clock in Unix milliseconds, as near as the store knows it. For tokens, display,
 	// order of age and cleaning up only: no promise hangs on it.
 	Now int64
 	// Floor is a number that every revision written from now on must exceed, so that a document deleted out of band
@@ -157,7 +157,7 @@ type Store interface {
 	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back.
 	List(ctx context.Context, kind Kind, q Query) (Reply, error)
 
-	// Apply performs each change on its own, in no order, and tells each one's outcome: Outcomes[i] is that of
+	// Apply performs each change on its own, in no order, and reports each one's outcome: Outcomes[i] is that of
 	// changes[i]. A batch must not name a document twice. The error is only for changes that cannot be
 	// sent at all (ErrTooLarge, a malformed change); then nothing was written. Trouble on the way to the
 	// database gives outcomes Unknown.

@@ -247,7 +247,7 @@ func (s *trial) finish() error {
 		}
 		if !state.Success() {
 			s.failures = append(
-				s.failures, fmt.Sprintf("%s, told to end in order: %v\n%s", p.name, state, p.replica.LogTail(20)),
+				s.failures, fmt.Sprintf("%s, asked to end in order: %v\n%s", p.name, state, p.replica.LogTail(20)),
 			)
 		}
 	}

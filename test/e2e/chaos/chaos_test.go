@@ -22,7 +22,7 @@ var (
 		"chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that no one has tried",
 	)
 	keepFlag  = flag.Bool("chaos.keep", false, "keep configurations, logs and records also of a chaos test that passed")
-	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both beside each other")
+	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both at the same time")
 )
 
 // TestChaos is the chaos test of each seed on each store.

@@ -14,7 +14,7 @@
 // What must hold all the time: never two runs of a key at once, never two valid grants of one; tokens strictly
 // increase; no replica ends but those that a fault has hit. Once the faults stop: every key runs exactly once, spread
 // evenly; and after an orderly end no process is left. What no lease can promise is taken out as exactly as it can be
-// told, counted, and printed:
+// reported, counted, and printed:
 //
 //   - a replica frozen whole, its tasks too, and thawed later: its old runs in the moment until its guard acts;
 //   - a lock deleted manually under its owner: up to T/2;

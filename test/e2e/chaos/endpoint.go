@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// endpoint is the service that http tasks call. It works for a key as long as it was told it may, and refuses a token
+// endpoint is the service that http tasks call. It works for a key as long as its last request allowed, and refuses a token
 // smaller than the largest it has seen, as every good one does. What it would complain of are two owners at once.
 type endpoint struct {
 	*httptest.Server
@@ -25,7 +25,7 @@ type endpoint struct {
 	faults []string
 }
 
-// grant is what the HTTP endpoint was last told of a key.
+// grant is what the HTTP endpoint last learned of a key.
 type grant struct {
 	token    int64
 	instance string

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// begin does a fault, or begins one that lasts. It does not wait: what needs the store is done beside.
+// begin does a fault, or begins one that lasts. It does not wait: what needs the store is done asynchronously.
 func (s *trial) begin(f Fault) {
 	s.line.Note("%s", f)
 	s.done[f.Kind]++
@@ -23,13 +23,13 @@ func (s *trial) begin(f Fault) {
 	case allReplicas:
 		s.hitAll(f)
 	case theStore:
-		s.beside(f, s.backend.Begin)
+		s.async(f, s.backend.Begin)
 	case documents, everything:
 		if f.Kind == ChangeLists {
 			s.changeLists(f)
 			return
 		}
-		s.beside(f, s.edit)
+		s.async(f, s.edit)
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *trial) end(f Fault) {
 	case KillDraining:
 		s.signal(p, f, harness.Worker, syscall.SIGKILL)
 	default:
-		s.beside(f, s.backend.End)
+		s.async(f, s.backend.End)
 	}
 }
 
@@ -118,13 +118,13 @@ func (s *trial) rewrite(r *harness.Replica) error {
 	return os.Rename(r.Config+".new", r.Config)
 }
 
-// besideLimit bounds what is done to the store. That it fails is no surprise while the store is away.
-const besideLimit = 20 * time.Second
+// asyncLimit bounds what is done to the store. That it fails is no surprise while the store is unreachable.
+const asyncLimit = 20 * time.Second
 
-// beside queues what is done to the store: one after the other, in order, in a goroutine of its own.
-func (s *trial) beside(f Fault, do func(context.Context, Fault) (string, error)) {
+// async queues what is done to the store: one after the other, in order, in a goroutine of its own.
+func (s *trial) async(f Fault, do func(context.Context, Fault) (string, error)) {
 	s.storeWork <- func() {
-		ctx, cancel := context.WithTimeout(s.ctx, besideLimit)
+		ctx, cancel := context.WithTimeout(s.ctx, asyncLimit)
 		defer cancel()
 		said, err := do(ctx, f)
 		if err != nil {

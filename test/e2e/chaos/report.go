@@ -43,7 +43,7 @@ func (s *trial) summary(v Verdict) string {
 	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
 	if worst := s.stalls.most(); worst > 0 {
 		fmt.Fprintf(
-			&b, "\nthe machine stood still for up to %v; %d replicas ended beside that", worst.Round(time.Millisecond),
+			&b, "\nthe machine stood still for up to %v; %d replicas ended besides", worst.Round(time.Millisecond),
 			s.starved,
 		)
 	}

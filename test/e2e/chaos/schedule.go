@@ -10,7 +10,7 @@ import (
 // Lease is T of a chaos test.
 const Lease = 4 * time.Second
 
-// Slots are the places for replicas. The first Base of them are always to be filled; the others come and go.
+// Slots are where replicas run. The first Base of them are always to be filled; the others come and go.
 const (
 	Slots = 7
 	Base  = 5
@@ -101,7 +101,7 @@ func (f Fault) String() string {
 }
 
 // scope is what a fault has to itself while it lasts. Faults of different scopes meet as they like; two of one do not,
-// since only that way can be told what is promised: a worker killed while its guard is stopped, say, is a replica
+// since only that way is it known what is promised: a worker killed while its guard is stopped, say, is a replica
 // killed whole.
 type scope int
 
@@ -171,7 +171,7 @@ func Schedule(store string, seed uint64, length time.Duration) []Fault {
 	return s.faults
 }
 
-// scheduler draws cards. It knows until when what was hit is busy, as far as that can be told beforehand.
+// scheduler draws cards. It knows until when what was hit is busy, as far as that is known beforehand.
 type scheduler struct {
 	rng    *rand.Rand
 	store  string

@@ -46,7 +46,7 @@ func TestAMinuteHoldsManyFaults(t *testing.T) {
 	}
 }
 
-// What is promised can be told only where one replica suffers one fault at a time.
+// What is promised is known only where one replica suffers one fault at a time.
 func TestFaultsOfOneScopeDoNotMeet(t *testing.T) {
 	for _, store := range []string{MongoDB, SQLite} {
 		for seed := range uint64(50) {

@@ -21,7 +21,7 @@ const restartAfter = 300 * time.Millisecond
 // it.
 const crashed = 2
 
-// slot is a place for a replica of one name.
+// slot is for a replica of one name.
 type slot struct {
 	name    string
 	want    bool // the supervisor is to keep one running
@@ -71,7 +71,7 @@ func (s *trial) noteEnd(p *slot) {
 	case len(p.hits) > 0:
 	case s.stalls.recent():
 		s.starved++
-		s.line.Note("        %s ended by itself beside a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
+		s.line.Note("        %s ended by itself during a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
 	default:
 		s.unexplained = append(s.unexplained, fmt.Sprintf(
 			"%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40),

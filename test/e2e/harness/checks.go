@@ -62,7 +62,7 @@ func (c *Cluster) checkRecords(told map[string]string) error {
 	}
 	for key, run := range owners {
 		if _, ok := told[key]; !ok {
-			return fmt.Errorf("%s stamps on %s and is not told to run", key, run.Instance)
+			return fmt.Errorf("%s stamps on %s and is not reported to run", key, run.Instance)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// requestTimeout bounds one request: a replica answers from its snapshot, also while the store is away.
+// requestTimeout bounds one request: a replica answers from its snapshot, also while the store is unreachable.
 const requestTimeout = 5 * time.Second
 
 // Client reads the HTTP interface of one replica.

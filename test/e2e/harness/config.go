@@ -38,7 +38,7 @@ type OddTask struct {
 // Group is the group of all tasks of a cluster.
 const Group = "topics"
 
-// recordEnv tells a task where to record, and marks every process of a cluster.
+// recordEnv says to a task where to record, and marks every process of a cluster.
 const recordEnv = "RECORD_DIR"
 
 type object = map[string]any

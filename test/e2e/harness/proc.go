@@ -64,7 +64,7 @@ func living(so func(process.Proc) bool) []Proc {
 	return found
 }
 
-// program is the file that a process runs, empty when it cannot be told.
+// program is the file that a process runs, empty when it is not known.
 func (p Proc) program() string {
 	path, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe"))
 	return path

@@ -122,7 +122,7 @@ func (r *Replica) Kill(part Part, sig syscall.Signal) (history.Instant, error) {
 	return at, nil
 }
 
-// Wait waits until the guard has ended and tells how.
+// Wait waits until the guard has ended and returns how.
 func (r *Replica) Wait(ctx context.Context) (*os.ProcessState, error) {
 	select {
 	case <-r.exited:

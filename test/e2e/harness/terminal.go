@@ -67,7 +67,7 @@ func (t *Terminal) read(log io.WriteCloser) {
 const asJob = `"$@"; exit $?`
 
 // StartOnTerminal is Start for somebody who sits at a terminal and types the command into a shell. The replica's exit
-// status is what the shell was told: 128 + SIGTSTP when it stopped instead of ending.
+// status is what the shell saw: 128 + SIGTSTP when it stopped instead of ending.
 func (c *Cluster) StartOnTerminal(ctx context.Context, name string) (*Replica, *Terminal, error) {
 	f, err := c.prepare(ctx, name, func(server, admin string) (string, error) {
 		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())

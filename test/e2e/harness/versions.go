@@ -34,7 +34,7 @@ func BuildTagged(ctx context.Context, dir, version string, tags ...string) (stri
 	return to, nil
 }
 
-// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica tells its revision
+// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica reports its revision
 // by a hash of its file.
 func AnotherRevision(program, dir, name string) (path string, err error) {
 	from, err := os.Open(program)

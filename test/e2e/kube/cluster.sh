@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cluster.sh: finds a cluster for the stories and tells them in it; `make kube` runs it. Arguments go to the test program, such as
+# cluster.sh: finds a cluster for the scenarios and runs them in it; `make kube` runs it. Arguments go to the test program, such as
 # -ginkgo.focus=drained. In this order:
 #
-#   1. KUBECONFIG names one: README.md says which variables the stories want besides.
+#   1. KUBECONFIG names one: README.md says which variables the scenarios want besides.
 #   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and we are root. At first
 #      it compiles Kubernetes, which takes a quarter of an hour; with CLUSTER_RIG_BUILD=no only a rig that has done so counts.
 #   3. kind, where it is installed and Docker runs.
@@ -24,10 +24,10 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-say() { printf '==== stories of the chart: %s\n' "$*"; }
+say() { printf '==== scenarios of the chart: %s\n' "$*"; }
 
-export KUBE_STORIES=1
-# What is tested is in the image: the stories need no program of this machine.
+export KUBE_SCENARIOS=1
+# What is tested is in the image: the scenarios need no program of this machine.
 export SHARDCTL_E2E_BINARY=${SHARDCTL_E2E_BINARY:-/bin/true}
 
 # images makes the archives, unless somebody has.
@@ -80,7 +80,7 @@ in_rig() {
     # There is no network inside: everything is compiled and fetched before.
     images
     (cd "$root" && go test -c -o "$work/kube.test" ./test/e2e/kube)
-    (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the stories build it again
+    (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the scenarios build it again
     [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreTold$' ./internal/testmongo)
     [ -x "$rig_home/up.sh" ] || "$rig/install.sh" "$rig_home"
     "$rig_home/build-all.sh" >"$work/build.log" 2>&1 || { tail -20 "$work/build.log"; return 1; }
@@ -109,8 +109,8 @@ in_kind() {
     records "$work/records"
     chmod 755 "$work"
     sed "s#@RECORDS@#$KUBE_RECORDS#g" "$here/kind.yaml" >"$work/kind.yaml"
-    undo+=("kind delete cluster --name shardctl-stories")
-    kind create cluster --name shardctl-stories --config "$work/kind.yaml" --kubeconfig "$work/kubeconfig" --wait 2m
+    undo+=("kind delete cluster --name shardctl-scenarios")
+    kind create cluster --name shardctl-scenarios --config "$work/kind.yaml" --kubeconfig "$work/kubeconfig" --wait 2m
     export KUBECONFIG=$work/kubeconfig KUBE_LOAD=$here/kind-load.sh KUBE_NODECTL=$here/kind-nodectl.sh
     KUBE_HOST_ADDRESS=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -m1 -E '^[0-9.]+$')
     export KUBE_HOST_ADDRESS

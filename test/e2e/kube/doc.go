@@ -3,7 +3,7 @@
 // and nodes (deleted, killed, out of memory, powered off, cut off, drained).
 //
 // The judge is the one of all scenarios: the tasks stamp the time into files of a directory that all nodes share with
-// this test, so that package history can tell afterwards what ran where and when, also what ran on a node that died or
+// this test, so that package history can say afterwards what ran where and when, also what ran on a node that died or
 // could not be reached.
 //
 // The scenarios know nothing of how the cluster came about. They take it from KUBECONFIG and do to nodes what no API

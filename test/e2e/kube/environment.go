@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Environment is what the scenarios are told of the cluster and the machine. README.md describes each variable.
+// Environment is what the scenarios know of the cluster and the machine. README.md describes each variable.
 type Environment struct {
 	Kubectl, Helm string
 	Chart         string // directory of the chart
@@ -26,9 +26,9 @@ type Environment struct {
 
 // EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the scenarios are
 // left out, so that `go test ./...` works on a laptop.
-const EnvWanted = "KUBE_STORIES"
+const EnvWanted = "KUBE_SCENARIOS"
 
-// ReadEnvironment tells all that is missing at once.
+// ReadEnvironment reports all that is missing at once.
 func ReadEnvironment() (Environment, error) {
 	var problems []error
 	env := Environment{

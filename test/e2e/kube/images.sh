@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# images.sh DIR: the image archives that the stories put on the nodes. They are our image with the stories' own programs in it, twice
+# images.sh DIR: the image archives that the scenarios put on the nodes. They are our image with the scenarios' own programs in it, twice
 # under different versions, and two images that should never have been released.
 set -euo pipefail
 

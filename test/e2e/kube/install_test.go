@@ -57,7 +57,7 @@ func installScenarios() {
 		Expect(page.Read(ctx, "/metrics")).To(ContainSubstring("shardctl_owned_tasks"))
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("is not rendered with too few places, nor with a mistyped value", func(ctx SpecContext) {
+	It("is not rendered with too little capacity, nor with a mistyped value", func(ctx SpecContext) {
 		r := *hundred
 		out, err := r.Template(ctx, "--set", "replicaCount=4", "--set", "config.groups[0].cap=20")
 		Expect(err).To(HaveOccurred())

@@ -1,3 +1,3 @@
 #!/bin/sh
 # KUBE_LOAD for a cluster of kind.
-exec kind load image-archive "$1" --name shardctl-stories
+exec kind load image-archive "$1" --name shardctl-scenarios

@@ -87,7 +87,7 @@ func listScenarios() {
 		}).WithPolling(pollEvery).Should(Equal(len(pods)), "an event of each")
 		Expect(r.CheckSpread(ctx, tasks)).To(Succeed())
 
-		By("mending it")
+		By("repairing it")
 		Expect(r.SetConfig(ctx, good)).To(Succeed())
 		Expect(r.Nudge(ctx)).To(Succeed())
 		for _, p := range pods {
@@ -124,7 +124,7 @@ func editConfig(ctx SpecContext, r *kube.Release, from, to string) (was string) 
 
 var errNotRefused = errors.New("no configuration is refused")
 
-// refused says whether a replica tells, as a problem and in its metrics, that it was given a configuration that it did
+// refused says whether a replica reports, as a problem and in its metrics, that it was given a configuration that it did
 // not take.
 func refused(ctx context.Context, r *kube.Release, p kube.Pod) error {
 	status, err := statusOf(ctx, r, p)

@@ -24,12 +24,12 @@ func nodeScenarios() {
 		at, err := r.Off(ctx, v.Node)
 		DeferCleanup(func(ctx SpecContext) { powerOn(ctx, r, v.Node) }, NodeTimeout(ScenarioTimeout))
 		Expect(err).NotTo(HaveOccurred())
-		room := expectRoomTaken(r, v, keys, at)
+		free := expectCapacityTaken(r, v, keys, at)
 		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		starts := kube.FirstStarts(recorded(r), keys, at)
 		Figure("node powered off", "%d pods with %d tasks lost: %s run again within %v (as many as the others' caps "+
 			"allow), all within %v, once Kubernetes had replaced the pods",
-			len(v.Pods), len(keys), room.count(keys), room.took.Round(time.Millisecond), slices.Max(starts).Sub(at).Round(time.Millisecond))
+			len(v.Pods), len(keys), free.count(keys), free.took.Round(time.Millisecond), slices.Max(starts).Sub(at).Round(time.Millisecond))
 	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("goes on when a node is cut off for 3 T, and when it comes back", func(ctx SpecContext) {
@@ -43,7 +43,7 @@ func nodeScenarios() {
 			awaitNode(ctx, r, v.Node)
 		}, NodeTimeout(ScenarioTimeout))
 		Expect(err).NotTo(HaveOccurred())
-		room := expectRoomTaken(r, v, keys, at)
+		free := expectCapacityTaken(r, v, keys, at)
 		WaitUntil(ctx, at.Add(3*kube.Lease))
 		for _, p := range v.Pods {
 			Expect(recorded(r).AliveAfter(p.Metadata.Name, at.Add(kube.HardDeadline))).To(
@@ -57,8 +57,8 @@ func nodeScenarios() {
 		h := recorded(r)
 		Figure("node cut off", "%d pods with %d tasks: the last ended %v after the cut, %s run elsewhere within %v; "+
 			"all %d spread again %v after the cable was back",
-			len(v.Pods), len(keys), lastEnd(h, keys, at).Sub(at).Round(time.Millisecond), room.count(keys),
-			room.took.Round(time.Millisecond), tasks,
+			len(v.Pods), len(keys), lastEnd(h, keys, at).Sub(at).Round(time.Millisecond), free.count(keys),
+			free.took.Round(time.Millisecond), tasks,
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond))
 	}, SpecTimeout(2*ScenarioTimeout))
 
@@ -89,21 +89,21 @@ func mostLoaded(ctx SpecContext, r *kube.Release) kube.Victim {
 	return victims[0]
 }
 
-// room is what became of the keys of lost pods while only the others' caps had places for them.
-type room struct {
-	places int
-	took   time.Duration
+// taken is what became of the keys of lost pods while only the others' caps had capacity for them.
+type taken struct {
+	capacity int
+	took     time.Duration
 }
 
-func (r room) count(keys []string) string { return fmt.Sprintf("%d of %d", r.places, len(keys)) }
+func (r taken) count(keys []string) string { return fmt.Sprintf("%d of %d", r.capacity, len(keys)) }
 
-// expectRoomTaken waits until as many of the keys run again as the pods that are left may own.
-func expectRoomTaken(r *kube.Release, v kube.Victim, keys []string, at history.Instant) room {
+// expectCapacityTaken waits until as many of the keys run again as the pods that are left may own.
+func expectCapacityTaken(r *kube.Release, v kube.Victim, keys []string, at history.Instant) taken {
 	GinkgoHelper()
 	left := replicas - len(v.Pods)
-	places := min(len(keys), left*limit-(tasks-len(keys)))
-	Eventually(r.CheckTaken).WithArguments(keys, at, places).WithPolling(pollEvery).Should(Succeed())
-	return room{places: places, took: kube.FirstStarts(recorded(r), keys, at)[places-1].Sub(at)}
+	capacity := min(len(keys), left*limit-(tasks-len(keys)))
+	Eventually(r.CheckTaken).WithArguments(keys, at, capacity).WithPolling(pollEvery).Should(Succeed())
+	return taken{capacity: capacity, took: kube.FirstStarts(recorded(r), keys, at)[capacity-1].Sub(at)}
 }
 
 // lastEnd is the last sign of life of those runs of these keys that had begun before at.

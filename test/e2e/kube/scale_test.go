@@ -82,7 +82,7 @@ func scaleScenarios() {
 		Expect(list.Items).To(HaveExactElements(HaveField("Spec.MinReplicas", 7)))
 		Expect(fewest()).To(Equal(replicas), "the Deployment never asked for fewer")
 
-		By("asking for so few that they have no room")
+		By("asking for so few that they lack capacity")
 		r.Extra = map[string]any{"autoscaling": map[string]any{"enabled": true, "minReplicas": 3, "maxReplicas": 8}}
 		err := r.Upgrade(ctx)
 		Expect(err).To(MatchError(And(ContainSubstring("90"), ContainSubstring("100"))), "3 × 30 < 100")
@@ -107,7 +107,7 @@ func gapsSince(r *kube.Release, began history.Instant) string {
 	return history.Summary(history.Lengths(recorded(r).Gaps(began, history.Now())))
 }
 
-// watchReplicas looks at the Deployment until the scenario ends; what it returns tells the fewest replicas that it ever
+// watchReplicas looks at the Deployment until the scenario ends; what it returns gives the fewest replicas that it ever
 // asked for.
 func watchReplicas(ctx SpecContext, r *kube.Release) func() int {
 	GinkgoHelper()

@@ -34,7 +34,7 @@ func storeScenarios() {
 		Expect(err).NotTo(HaveOccurred())
 		cut := history.Now()
 
-		room := expectRoomTaken(r, v, keys, at)
+		free := expectCapacityTaken(r, v, keys, at)
 		for _, p := range v.Pods {
 			Expect(recorded(r).AliveAfter(p.Metadata.Name, cut.Add(kube.HardDeadline))).To(
 				BeEmpty(), "nothing of %s outlives the hard deadline", p.Metadata.Name,
@@ -58,8 +58,8 @@ func storeScenarios() {
 		h = recorded(r)
 		Figure("store cut off", "%d pods with %d tasks: the last ended %v after the cut (X is %v), %s run elsewhere "+
 			"within %v; all spread again %v after it was back; %s",
-			len(v.Pods), len(keys), last.Sub(at).Round(time.Millisecond), kube.HardDeadline, room.count(keys),
-			room.took.Round(time.Millisecond),
+			len(v.Pods), len(keys), last.Sub(at).Round(time.Millisecond), kube.HardDeadline, free.count(keys),
+			free.took.Round(time.Millisecond),
 			lastStart(h.Started(healed, history.Now())).Sub(healed).Round(time.Millisecond), gapRange(h, keys, at))
 	}, SpecTimeout(2*ScenarioTimeout))
 }

@@ -42,7 +42,7 @@ func TestScenarios(t *testing.T) {
 }
 
 const (
-	namespace = "shardctl-stories"
+	namespace = "shardctl-scenarios"
 	tasks     = 100
 	replicas  = 5
 	limit     = 30 // the cap

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command recorder is the task of the end-to-end scenarios: it stamps the time every 20 ms into a file of its own in
-// RECORD_DIR, so that afterwards package history can tell what ran where and when.
+// RECORD_DIR, so that afterwards package history can say what ran where and when.
 //
 // It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a
 // child that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a

@@ -6,6 +6,6 @@
 //	func TestMain(m *testing.M)      { os.Exit(testmongo.Main(m)) }
 //	func TestScenarios(t *testing.T)   { Run(t, "shardctl, under faults") }
 //
-// Packages of scenarios run beside each other, each with a replica set of its own; within one they run one after the
+// Packages of scenarios run at the same time, each with a replica set of its own; within one they run one after the
 // other.
 package suite

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 )
 
-// EachStore tells the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
+// EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
 // scenario.
 func EachStore(what string, tell func(store string, uri func() string), args ...any) {
 	stores := map[string]func() string{

@@ -20,7 +20,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` tells them
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` runs them
 // when no others run: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
@@ -46,7 +46,7 @@ var (
 	Work string
 )
 
-// Run tells all scenarios of the calling package. Call it from its only test.
+// Run runs all scenarios of the calling package. Call it from its only test.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	if testing.Short() {

@@ -83,7 +83,7 @@ func TestWhoMayClaim(t *testing.T) {
 		claim leases.Claim
 		want  leases.Verdict
 	}{
-		"nobody's":                      {leases.Claim{Lock: record.Lock{Rev: 5}}, leases.Claiming},
+		"unowned":                       {leases.Claim{Lock: record.Lock{Rev: 5}}, leases.Claiming},
 		"a live session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}}, leases.Taken},
 		"a dead session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}, Freed: true}, leases.Claiming},
 		"reserved for another":          {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}}, leases.Taken},

@@ -31,7 +31,7 @@ func (j *judging) begin(p protocol.Params, now protocol.Instant) {
 	j.soon, j.next = false, now.Add(p.T)
 }
 
-// expect takes note of when the session can be judged next. Whoever answers, or looks at it, makes that soon.
+// expect takes note of when the session can be judged next. Anyone who answers, or looks at it, makes that soon.
 func (j *judging) expect(p protocol.Params, q *peer, now protocol.Instant) {
 	if !q.lives() || q.m.Writing || q.m.Reading {
 		return

@@ -80,7 +80,7 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 
 // A full look that fails counts as none. Above 64 sessions the neighbours are looked at all the time and the others
 // every T/2: those whose looks fail must not be judged by what was seen long ago.
-func TestNobodyIsJudgedWhoIsNotLookedAt(t *testing.T) {
+func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
 	w := newWorld(t)
 	var all []record.Session
 	for i := range 100 {
@@ -94,7 +94,7 @@ func TestNobodyIsJudgedWhoIsNotLookedAt(t *testing.T) {
 			some = append(some, session(s.ID, 2+heartbeat))
 		}
 		if r := w.round(nil, some); len(r.Kills) > 0 {
-			t.Fatalf("after %v: %d sessions are to be marked dead that nobody has looked at, %s first", w.now, len(r.Kills), r.Kills[0].Session)
+			t.Fatalf("after %v: %d sessions are to be marked dead that no one has looked at, %s first", w.now, len(r.Kills), r.Kills[0].Session)
 		}
 	}
 }

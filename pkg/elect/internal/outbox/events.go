@@ -17,7 +17,7 @@ const (
 	eventIDWidth = 13 // digits of a Unix time in ms until the year 2286
 )
 
-// Events writes events beside everything else: for people, best effort, bounded. The zero value is empty.
+// Events writes events asynchronously: for people, best effort, bounded. The zero value is empty.
 type Events struct {
 	queue  []record.Event
 	since  protocol.Instant // when the first of the queue came up
@@ -41,8 +41,8 @@ func (e *Events) Note(ev record.Event, session string, clock int64, now protocol
 	e.queue = append(e.queue, ev)
 }
 
-// Crowded says whether first claims are no longer worth an event each.
-func (e *Events) Crowded() bool { return len(e.queue) >= eachClaim }
+// Full says whether first claims are no longer worth an event each.
+func (e *Events) Full() bool { return len(e.queue) >= eachClaim }
 
 // Next takes the next batch. One whose answer was lost is sent again, the very same, until it is answered.
 func (e *Events) Next(ids *record.WriterIDs, now protocol.Instant) []store.Change {

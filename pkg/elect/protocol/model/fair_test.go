@@ -98,7 +98,7 @@ func (w *world) able() int {
 func (w *world) allRun() bool {
 	want, able := w.keys, w.able()
 	if able == 0 {
-		return w.nobodyLeft()
+		return w.noneLeft()
 	}
 	for k := range w.keys {
 		for r := range w.n {
@@ -113,8 +113,8 @@ func (w *world) allRun() bool {
 	return want == 0 || able <= 0
 }
 
-// nobodyLeft: all have drained, or have come to the bounds of the model.
-func (w *world) nobodyLeft() bool {
+// noneLeft: all have drained, or have come to the bounds of the model.
+func (w *world) noneLeft() bool {
 	for r := range w.n {
 		if rep := &w.replicas[r]; !rep.alive && rep.opened < perReplica {
 			return false

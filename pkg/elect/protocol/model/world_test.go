@@ -340,7 +340,7 @@ func (w *world) success(r int, last *protocol.Instant) {
 	}
 }
 
-// judgesAlways: without the rule for outages a replica judges others however long it was away itself.
+// judgesAlways: without the rule for outages a replica judges others however long the store was unreachable for it.
 func (w *world) judgesAlways() bool {
 	return w.weak == agesGoOnAfterOutage || w.weak == killerCountsLarger
 }

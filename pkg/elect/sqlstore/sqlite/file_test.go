@@ -161,7 +161,7 @@ func TestReplaced(t *testing.T) {
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatal(out)
 	}
-	hints, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestReplaced(t *testing.T) {
 	timeout := time.After(10 * time.Second)
 	for open := true; open; {
 		select {
-		case _, open = <-hints:
+		case _, open = <-notifications:
 		case <-timeout:
 			t.Fatal("the watch goes on")
 		}

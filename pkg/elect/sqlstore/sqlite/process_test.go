@@ -25,7 +25,7 @@ const (
 )
 
 // Several processes set one file up at once and race for the revisions of one document: each revision has one writer,
-// and nobody's acknowledged write is lost.
+// and no one's acknowledged write is lost.
 func TestProcesses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

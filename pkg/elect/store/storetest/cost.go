@@ -11,7 +11,7 @@ import (
 func testCost(b *bench) {
 	t := b.t
 	if b.db.Examined == nil {
-		t.Skip("this store cannot tell what it looks at")
+		t.Skip("this store cannot report what it looks at")
 	}
 	const n, each = 4000, 20 // locks in all, and of each session
 	s := b.open(t)
@@ -42,7 +42,7 @@ func testCost(b *bench) {
 	}{
 		"of one session":      {store.KindLock, store.Query{Sessions: []string{"s001"}}, each},
 		"how many of one":     {store.KindLock, store.Query{Sessions: []string{"s001"}, CountOnly: true}, each},
-		"of nobody":           {store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true}, 0},
+		"of no one":           {store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true}, 0},
 		"of the dead":         {store.KindLock, store.Query{Others: others, Unsuspended: true}, each},
 		"changed since":       {store.KindLock, store.Query{Group: "g3", MinRev: n - 9}, 10},
 		"a page":              {store.KindLock, store.Query{Group: "g2", From: "g2/2500", Limit: 30}, 30},

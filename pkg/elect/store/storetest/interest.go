@@ -58,7 +58,7 @@ func testInterests(b *bench) {
 	}
 }
 
-// Who waits for a lock is told when nobody owns it any more, and when it is deleted.
+// Who waits for a lock is notified when no one owns it any more, and when it is deleted.
 func testKeysOfInterest(b *bench) {
 	t := b.t
 	writer := b.open(t)

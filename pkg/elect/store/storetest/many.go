@@ -100,7 +100,7 @@ func testBatchOutcomes(b *bench) {
 	}
 }
 
-// At every revision exactly one of the racing writers wins, and the others are told who did.
+// At every revision exactly one of the racing writers wins, and the others learn who did.
 func testRacingWriters(b *bench) {
 	t := b.t
 	const writers, rounds = 50, 6
@@ -124,7 +124,7 @@ func testRacingWriters(b *bench) {
 			winner = &changes[w].Doc
 		}
 		if winner == nil {
-			t.Fatalf("round %d: nobody won; the first: %s", round, describe(outs[0]))
+			t.Fatalf("round %d: no one won; the first: %s", round, describe(outs[0]))
 		}
 		for _, out := range outs {
 			if out.Status != store.Applied {

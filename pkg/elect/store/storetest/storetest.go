@@ -13,13 +13,13 @@ import (
 // Database is one empty database of the adapter under test.
 type Database struct {
 	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines
-	// at once, also on the database that nobody has set up yet. The suite closes the store.
+	// at once, also on the database that no one has set up yet. The suite closes the store.
 	Open func(ctx context.Context) (store.Store, error)
 	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
 	// the store has no schema.
 	ShiftSchema func(ctx context.Context, by int) error
-	// Examined tells how many documents, or entries of an index, the database looks at for a List. Nil: it cannot be
-	// told.
+	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
+	// known.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool

@@ -125,12 +125,12 @@ func testWatch(b *bench) {
 		must(t, writer, increment)
 		b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
 	}
-	// One's own writes are told as well.
+	// One's own writes are reported as well.
 	must(t, watcher, increment)
 	b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
-// Of many changes at once, each is told to each watcher, in a notification or by a Resync, and nobody has to read in
+// Of many changes at once, each is reported to each watcher, in a notification or by a Resync, and no one has to read in
 // time.
 func testWatchMany(b *bench) {
 	t := b.t

@@ -1,4 +1,4 @@
-// Package documents tells what happens when somebody deletes or edits what replicas keep in their store, manually, in
+// Package documents tests what happens when somebody deletes or edits what replicas keep in their store, manually, in
 // every collection and table, while real replicas run: what is written makes no sense, names the wrong session, is
 // missing, or comes back after a while.
 //

@@ -52,7 +52,7 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 		}
 		Fail("this machine is too busy for a short outage")
 	}
-	// back waits until the store is writable and has been so for a heartbeat, and returns how long it had been away.
+	// back waits until the store is writable and has been so for a heartbeat, and returns how long it had not been.
 	back := func(ctx SpecContext, since history.Instant) time.Duration {
 		GinkgoHelper()
 		at := writable(ctx, c.rs)
@@ -79,13 +79,13 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 				lease*3/4,
 			)
 			if away > short {
-				mend(ctx, c.rs) // for the next try
+				repair(ctx, c.rs) // for the next try
 			}
 			return max(longest, away)
 		})
 		undisturbed(ctx, func() time.Duration {
 			began := history.Now()
-			mend(ctx, c.rs)
+			repair(ctx, c.rs)
 			return back(ctx, began) // it may take its place back
 		})
 		Figure(

@@ -106,7 +106,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 		Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 	}
 
-	It("is told at the start of what is wrong with a user, and is not waited for", func(ctx SpecContext) {
+	It("says at the start what is wrong with a user, and is not waited for", func(ctx SpecContext) {
 		cluster("wrong-password", v.uri("replica", rolesPassword+"!"))
 		expectRefusal(ctx, "the log-in failed: wrong user or password")
 		cluster("stranger", testmongo.WithDatabase(v.rs.URI(), v.db.Name()))

@@ -31,7 +31,7 @@ func set(ctx context.Context) *testmongo.ReplicaSet {
 		Expect(err).NotTo(HaveOccurred())
 		ownSet = rs
 	}
-	DeferCleanup(func(ctx SpecContext) { mend(ctx, ownSet) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx SpecContext) { repair(ctx, ownSet) }, NodeTimeout(time.Minute))
 	return ownSet
 }
 
@@ -45,7 +45,7 @@ func closeSet() {
 }
 
 // repair brings every node back and ends all fail points.
-func mend(ctx context.Context, rs *testmongo.ReplicaSet) {
+func repair(ctx context.Context, rs *testmongo.ReplicaSet) {
 	GinkgoHelper()
 	for _, n := range rs.Nodes() {
 		Expect(n.Cont()).To(Succeed())

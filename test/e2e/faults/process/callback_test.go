@@ -78,7 +78,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		began := history.Now()
 		back := holdWriteLock(ctx, path(uri))
 		WaitUntil(ctx, began.Add(2*Lease))
-		Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run beside it")
+		Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run at the same time")
 		h := Load(c)
 		for _, r := range others {
 			Expect(
@@ -94,7 +94,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		h = Load(c)
 		last := h.OwnersAt(history.Now())[badKey]
 		Expect(last.Instance).NotTo(Equal(stuck.Name))
-		Figure("sqlite", "callback that blocks, store away for 2 T: its process gone %v after (X is %v, exit 75), "+
+		Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit 75), "+
 			"the key runs elsewhere %v after the store was back",
 			ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
 		ExpectOneRunEach(c)
@@ -163,7 +163,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 			}
 			Expect(c.Live()).To(HaveLen(copies), "no one crashed")
 			if bad == "panic" {
-				Expect(owner.Log()).To(ContainSubstring("callback panicked: as told by --bad"))
+				Expect(owner.Log()).To(ContainSubstring("callback panicked: as --bad asks"))
 			}
 
 			By("stopping its owner in order")

@@ -127,7 +127,7 @@ func (f *freeze) expectUntouched(ctx context.Context, what string) {
 }
 
 // expectOldRunsOver holds a thawed replica to what is promised of it: its old runs end when its guard acts, and
-// everybody who ran beside them has the larger token.
+// everybody who ran at the same time has the larger token.
 func (f *freeze) expectOldRunsOver(store, what string) {
 	GinkgoHelper()
 	h := Load(f.c)
@@ -183,7 +183,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 		}
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("the worker: its guard ends the tasks at the deadline, and no one ever runs beside them", func(ctx SpecContext) {
+		It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", func(ctx SpecContext) {
 			start(ctx, "worker")
 			survives(ctx, harness.Worker, false)
 			for _, d := range long {

@@ -73,7 +73,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
 			last := eventuallyTaken(c, keys, at)
-			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard tells its worker's end")
+			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
 			gone := lastSign(oldRuns(Load(c), dying.Name, at))
 			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
 				"%v (P11: 1 s)", len(keys),
@@ -86,7 +86,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 
 		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about
 		// it (a container, or KillMode=control-group). The commands themselves die by their death signal, and the token
-		// tells the old from the new.
+		// distinguishes the old from the new.
 		It("both: the commands die at once, only what they started may live on, under the smaller token", func(ctx SpecContext) {
 			dying := c.Live()[0]
 			keys := keysOf(c, dying)

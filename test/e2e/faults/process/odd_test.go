@@ -146,7 +146,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(allRun(c, tasks)).To(Succeed())
 		for _, r := range c.Live() {
 			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
-			// it may be running just now, and others are told a moment later
+			// it may be running just now, and others learn of it a moment later
 			Eventually(func() ([]harness.Problem, error) {
 				status, err := r.Client.Status(ctx)
 				return status.ProblemsOf("TaskFailing"), err

@@ -5,5 +5,5 @@
 //	go test -v ./test/e2e/faults/scale -ginkgo.label-filter=sqlite     those of one store
 //
 // Clocks and later versions are those of a second program, built with the tag testhooks when a scenario first needs it;
-// everything else is told by the program under test.
+// everything else is reported by the program under test.
 package scale

@@ -19,7 +19,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// tick is one run of a schedule, as it told of itself.
+// tick is one run of a schedule, as it reported itself.
 type tick struct {
 	task, instance string
 	at             time.Time

@@ -99,7 +99,7 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 			says: "removed or replaced",
 		},
 		{
-			text: "that is full stops all tasks, and they run again when there is room",
+			text: "that is full stops all tasks, and they run again when there is space",
 			do:   fill,
 		},
 		{
@@ -124,7 +124,7 @@ var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordere
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// suffer tells one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
+// suffer tests one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
 func (f file) suffer(ctx context.Context, m misdeed) {
 	GinkgoHelper()
 	workers := f.workers()

@@ -33,13 +33,13 @@ func callbacks(s settings) (*tasks.Registry, error) {
 			if err := stampFor(ctx, s, run, life); err != nil {
 				return err
 			}
-			panic("as told by --bad")
+			panic("as --bad asks")
 		},
 		badLeak: func(ctx context.Context, run tasks.Run) error {
 			for range leaks {
 				go func() { select {} }()
 			}
-			return errors.Join(stampFor(ctx, s, run, life), errors.New("as told by --bad"))
+			return errors.Join(stampFor(ctx, s, run, life), errors.New("as --bad asks"))
 		},
 	}[s.bad]
 	if !ok {
