@@ -55,7 +55,7 @@ func (c *calls) CountLocks(session string, then func(total int64, ok bool)) {
 }
 
 // LocksOf implements [node.Store].
-func (c *calls) LocksOf(session string, then func([]record.Lock)) {
+func (c *calls) LocksOf(session string, then func([]*record.Lock)) {
 	c.long("list", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Sessions: []string{session}})
 		if err != nil {
@@ -67,7 +67,7 @@ func (c *calls) LocksOf(session string, then func([]record.Lock)) {
 }
 
 // Sweep implements [node.Store].
-func (c *calls) Sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool)) {
+func (c *calls) Sweep(alive []string, session string, then func(locks []*record.Lock, member *store.Doc, ok bool)) {
 	c.long("sweep", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Others: alive, Unsuspended: true})
 		var members store.Reply

@@ -47,11 +47,12 @@ func (d *documents) listLocks(ctx context.Context, q store.Query) ([]store.Doc, 
 	}
 }
 
-// decodeLocks reads locks from their documents, outside the loop.
-func (d *documents) decodeLocks(docs []store.Doc) []record.Lock {
-	locks := make([]record.Lock, len(docs))
-	for i, doc := range docs {
-		locks[i] = d.decodeLock(doc)
+// decodeLocks reads locks from their documents, outside the loop. Each is a thing of its own: one that stays must not
+// keep the whole list in memory.
+func (d *documents) decodeLocks(docs []store.Doc) []*record.Lock {
+	locks := make([]*record.Lock, len(docs))
+	for i := range docs {
+		locks[i] = d.found(&docs[i])
 	}
 	return locks
 }

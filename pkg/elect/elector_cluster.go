@@ -104,9 +104,9 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 	}
 	return c.ask(ctx, func(l *loop) {
 		for _, key := range keys {
-			lock, known := l.cache.Lock(key)
-			if !known {
-				lock = record.Lock{Key: key}
+			lock := record.Lock{Key: key}
+			if known := l.cache.Lock(key); known != nil {
+				lock = *known
 			}
 			if seen != nil && seen.Lock(key).Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller

@@ -11,7 +11,7 @@ import (
 // read does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
 func (d *documents) read(ctx context.Context, p cache.Plan) (cache.Reading, error) {
-	r := cache.Reading{Counts: map[string]int64{}, Locks: map[string][]record.Lock{}}
+	r := cache.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
 		return r, err

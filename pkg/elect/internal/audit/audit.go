@@ -26,7 +26,7 @@ type Audit struct {
 	count   count
 	sweep   sweep
 	cleaned protocol.Instant
-	deleted map[record.Key]record.Lock // locks that were deleted and are to be created again
+	deleted map[record.Key]*record.Lock // locks that were deleted and are to be created again
 	// restored is when the deleted locks were last looked at: one that cannot be created yet is looked at again
 	// after a pause.
 	restored protocol.Instant
@@ -70,7 +70,7 @@ func (a *Audit) Ready() Ready {
 func New(p protocol.Params, now protocol.Instant) *Audit {
 	return &Audit{
 		p: p, count: count{last: now}, sweep: sweep{last: now.Add(-p.T)}, cleaned: now,
-		deleted: map[record.Key]record.Lock{}, reading: map[record.Key]bool{},
+		deleted: map[record.Key]*record.Lock{}, reading: map[record.Key]bool{},
 	}
 }
 
@@ -142,7 +142,7 @@ func (a *Audit) Counted(total int, ok bool, of Bounds) {
 
 // Listed takes the locks that name the own session. held says which keys are not free here, settled are those that
 // run without a write under way.
-func (a *Audit) Listed(locks []record.Lock, held func(record.Key) bool, settled []record.Key) {
+func (a *Audit) Listed(locks []*record.Lock, held func(record.Key) bool, settled []record.Key) {
 	listed := make(map[record.Key]bool, len(locks))
 	for _, lock := range locks {
 		listed[lock.Key] = true
@@ -159,8 +159,8 @@ func (a *Audit) Listed(locks []record.Lock, held func(record.Key) bool, settled 
 
 // Known is what the cache holds.
 type Known interface {
-	Lock(key record.Key) (record.Lock, bool)
-	Each(do func(record.Lock))
+	Lock(key record.Key) *record.Lock // nil: not known
+	Each(do func(*record.Lock))
 }
 
 // Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed
@@ -169,23 +169,23 @@ type Known interface {
 // A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned,
 // or a dead session's, and was not listed may have been deleted: nothing else shows that, and replicas that differ
 // about its last owner would wait for each other.
-func (a *Audit) Swept(locks []record.Lock, ok bool, known Known, held func(record.Key) bool) []record.Lock {
+func (a *Audit) Swept(locks []*record.Lock, ok bool, known Known, held func(record.Key) bool) []*record.Lock {
 	alive := a.sweep.alive
 	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
 	if !ok {
 		return nil
 	}
 	swept := make(map[record.Key]bool, len(locks))
-	fresh := make([]record.Lock, 0, len(locks))
+	fresh := make([]*record.Lock, 0, len(locks))
 	for _, lock := range locks {
 		swept[lock.Key] = true
-		if before, ok := known.Lock(lock.Key); ok && before.Rev > lock.Rev {
+		if before := known.Lock(lock.Key); before != nil && before.Rev > lock.Rev {
 			a.suspect(lock.Key)
 			continue
 		}
 		fresh = append(fresh, lock)
 	}
-	known.Each(func(lock record.Lock) {
+	known.Each(func(lock *record.Lock) {
 		if !alive[lock.Session] && !lock.Suspended && !swept[lock.Key] && !held(lock.Key) {
 			a.suspect(lock.Key)
 		}
@@ -196,13 +196,10 @@ func (a *Audit) Swept(locks []record.Lock, ok bool, known Known, held func(recor
 // Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has
 // changed, and an absent lock is no change: they would leave the key for ever to an owner that no longer has it. So
 // it is created again, once the lease is valid.
-func (a *Audit) Deleted(lock record.Lock) { a.deleted[lock.Key] = lock }
+func (a *Audit) Deleted(lock *record.Lock) { a.deleted[lock.Key] = lock }
 
-// Lost is the last known state of a deleted lock.
-func (a *Audit) Lost(key record.Key) (record.Lock, bool) {
-	lock, ok := a.deleted[key]
-	return lock, ok
-}
+// Lost is the last known state of a deleted lock; nil for any other.
+func (a *Audit) Lost(key record.Key) *record.Lock { return a.deleted[key] }
 
 // Settled says that the deleted lock needs no further care: it is there again.
 func (a *Audit) Settled(key record.Key) { delete(a.deleted, key) }

@@ -26,7 +26,7 @@ func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
 			t.Errorf("round %d: list = %v", round, got)
 		}
 	}
-	a.Listed([]record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" }, []record.Key{"g/1"})
+	a.Listed([]*record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" }, []record.Key{"g/1"})
 	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/2"}) {
 		t.Errorf("suspects %v, want the lock that is not held", got)
 	}
@@ -43,10 +43,10 @@ func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
 	}
 }
 
-type known map[record.Key]record.Lock
+type known map[record.Key]*record.Lock
 
-func (k known) Lock(key record.Key) (record.Lock, bool) { l, ok := k[key]; return l, ok }
-func (k known) Each(do func(record.Lock)) {
+func (k known) Lock(key record.Key) *record.Lock { return k[key] }
+func (k known) Each(do func(*record.Lock)) {
 	for _, l := range k {
 		do(l)
 	}
@@ -68,7 +68,7 @@ func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
 		"g/alive":     {Key: "g/alive", Rev: 5, Session: "b"},
 	}
 	held := func(key record.Key) bool { return key == "g/held" }
-	fresh := a.Swept([]record.Lock{{Key: "g/lower", Rev: 3}, {Key: "g/new", Rev: 4}}, true, cached, held)
+	fresh := a.Swept([]*record.Lock{{Key: "g/lower", Rev: 3}, {Key: "g/new", Rev: 4}}, true, cached, held)
 	if len(fresh) != 1 || fresh[0].Key != "g/new" {
 		t.Errorf("fresh: %v", fresh)
 	}
@@ -98,7 +98,7 @@ func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
 
 func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
 	a := audit.New(clocktest.Params(t), clocktest.At(0))
-	a.Deleted(record.Lock{Key: "g/1", Rev: 7})
+	a.Deleted(&record.Lock{Key: "g/1", Rev: 7})
 	cut := turn()
 	cut.Valid = false
 	a.Tick(cut, clocktest.At(0))
@@ -115,8 +115,8 @@ func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
 	if got := a.Ready().Suspects; len(got) > 0 {
 		t.Errorf("suspects %v again at once", got)
 	}
-	if lock, ok := a.Lost("g/1"); !ok || lock.Rev != 7 {
-		t.Errorf("lost: %v, %v", lock, ok)
+	if lock := a.Lost("g/1"); lock == nil || lock.Rev != 7 {
+		t.Errorf("lost: %+v", lock)
 	}
 }
 

@@ -103,13 +103,8 @@ func (c *Cache) Groups() []string {
 // Loaded says whether members and the locks of all tracked groups have been read at least once.
 func (c *Cache) Loaded() bool { return c.known.locks }
 
-// Lock is a key's lock as known; ok is false when it is not known.
-func (c *Cache) Lock(key record.Key) (lock record.Lock, ok bool) {
-	if known := c.locks.all[key]; known != nil {
-		return *known, true
-	}
-	return lock, false
-}
+// Lock is a key's lock as known, which no one changes; nil when it is not known.
+func (c *Cache) Lock(key record.Key) *record.Lock { return c.locks.all[key] }
 
 // Tracks says whether locks of the group are kept.
 func (c *Cache) Tracks(group string) bool { return c.groups[group] != nil }
@@ -128,10 +123,10 @@ func (c *Cache) Size() int { return len(c.locks.all) }
 // Locks are all locks kept. No one changes them: what comes later is in another map.
 func (c *Cache) Locks() map[record.Key]*record.Lock { return c.locks.show() }
 
-// Each calls do for every lock kept.
-func (c *Cache) Each(do func(record.Lock)) {
+// Each calls do for every lock kept, which no one changes.
+func (c *Cache) Each(do func(*record.Lock)) {
 	for _, lock := range c.locks.all {
-		do(*lock)
+		do(lock)
 	}
 }
 
@@ -182,7 +177,7 @@ func (c *Cache) Put(lock *record.Lock) {
 	if known != nil && known.Rev > lock.Rev {
 		return
 	}
-	if known == nil || !same(*known, *lock) { // lists read again what is known: it stays the same lock, and no news
+	if known == nil || !same(known, lock) { // lists read again what is known: it stays the same lock, and no news
 		c.locks.own()[lock.Key] = lock
 		g.maxRev = max(g.maxRev, lock.Rev)
 		c.changedLocks()

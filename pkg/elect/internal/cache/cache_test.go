@@ -28,13 +28,13 @@ func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]
 	if !ok {
 		t.Fatalf("nothing to read after %v", now)
 	}
-	r := cache.Reading{Counts: counts, Locks: map[string][]record.Lock{}, Clock: 100_000, Members: map[string]record.Member{}, Overrode: true}
+	r := cache.Reading{Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Members: map[string]record.Member{}, Overrode: true}
 	for _, name := range p.Groups() {
 		if from, ok := p.From(name, counts[name], r.Clock); ok {
-			r.Locks[name] = []record.Lock{}
+			r.Locks[name] = []*record.Lock{}
 			for _, l := range locks {
 				if l.Key.Group() == name && l.Rev >= from {
-					r.Locks[name] = append(r.Locks[name], l)
+					r.Locks[name] = append(r.Locks[name], &l)
 				}
 			}
 		}
@@ -62,8 +62,8 @@ func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
 	if got := c.Ready(); !slices.Equal(got.Sessions, []string{"b"}) || !slices.Contains(got.Moved, "g") {
 		t.Errorf("ready: %+v", got)
 	}
-	if lock, ok := c.Lock("g/1"); !ok || lock.Rev != 5 {
-		t.Errorf("lock: %+v, %v", lock, ok)
+	if lock := c.Lock("g/1"); lock == nil || lock.Rev != 5 {
+		t.Errorf("lock: %+v", lock)
 	}
 }
 
@@ -79,12 +79,12 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	}
 	c.Track()
 	c.Track("g")
-	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]record.Lock{"g": {}}, Clock: 100_001}, none, clocktest.At(time.Second))
+	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001}, none, clocktest.At(time.Second))
 	if c.Loaded() {
 		t.Error("loaded while empty")
 	}
 	refresh(t, c, 10*time.Second, map[string]int64{"g": 1}, record.Lock{Key: "g/1", Rev: 5})
-	if _, ok := c.Lock("g/1"); !ok || !c.Loaded() {
+	if c.Lock("g/1") == nil || !c.Loaded() {
 		t.Error("not loaded by the next refresh")
 	}
 }
@@ -102,15 +102,15 @@ func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
 	c := newCache(t, "g")
 	c.Put(&record.Lock{Key: "g/1", Rev: 9})
 	c.Put(&record.Lock{Key: "g/1", Rev: 4, Session: "b"})
-	if lock, _ := c.Lock("g/1"); lock.Rev != 9 {
+	if lock := c.Lock("g/1"); lock.Rev != 9 {
 		t.Errorf("revision %d", lock.Rev)
 	}
 	c.Correct("g/1", &record.Lock{Key: "g/1", Rev: 4})
-	if lock, _ := c.Lock("g/1"); lock.Rev != 4 {
+	if lock := c.Lock("g/1"); lock.Rev != 4 {
 		t.Errorf("revision %d after a correction", lock.Rev)
 	}
 	c.Correct("g/1", nil)
-	if _, ok := c.Lock("g/1"); ok {
+	if c.Lock("g/1") != nil {
 		t.Error("still there")
 	}
 	if c.MaxRev("g") != 9 {
@@ -177,7 +177,7 @@ func TestLocksThatWereShownStayAsTheyAre(t *testing.T) {
 		t.Errorf("shown after: %v", after)
 	}
 	c.Track("h")
-	if _, ok := c.Lock("g/1"); ok || c.Size() != 0 || len(after) != 2 {
+	if c.Lock("g/1") != nil || c.Size() != 0 || len(after) != 2 {
 		t.Errorf("a group that is not tracked is kept: %d locks", c.Size())
 	}
 }

@@ -33,8 +33,12 @@ func (l *locks) forget(gone func(record.Key) bool) {
 }
 
 // same says whether two locks hold the same.
-func same(a, b record.Lock) bool {
-	x, y := a.Status.Outcome, b.Status.Outcome
-	a.Status.Outcome, b.Status.Outcome = nil, nil
-	return a == b && (x == y || x != nil && y != nil && *x == *y)
+func same(a, b *record.Lock) bool {
+	if a == b {
+		return true
+	}
+	x, y := *a, *b
+	was, is := x.Status.Outcome, y.Status.Outcome
+	x.Status.Outcome, y.Status.Outcome = nil, nil
+	return x == y && (was == is || was != nil && is != nil && *was == *is)
 }

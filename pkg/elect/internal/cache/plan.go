@@ -48,8 +48,8 @@ func (p Plan) Groups() []string {
 // Reading is what a refresh found.
 type Reading struct {
 	Counts map[string]int64
-	Locks  map[string][]record.Lock // by group: of those that were read
-	Clock  int64                    // the store's, Unix ms, when the counters were read
+	Locks  map[string][]*record.Lock // by group: of those that were read
+	Clock  int64                     // the store's, Unix ms, when the counters were read
 
 	Members   map[string]record.Member // nil: not read
 	Broken    []string                 // sessions whose member is malformed: what was known of it stays

@@ -69,7 +69,7 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 		c.overrides = r.Overrides
 	}
 	// A group that was untracked and tracked again meanwhile is another one: it begins empty.
-	maps.DeleteFunc(r.Locks, func(name string, _ []record.Lock) bool {
+	maps.DeleteFunc(r.Locks, func(name string, _ []*record.Lock) bool {
 		g := c.groups[name]
 		return g == nil || g.since > p.tracked
 	})
@@ -78,7 +78,7 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 		g := c.groups[name]
 		g.loaded, g.count, g.read = true, r.Counts[name], r.Clock
 		for _, lock := range locks {
-			c.Put(&lock) // a copy: one lock that stays must not keep the whole list
+			c.Put(lock)
 		}
 	}
 	c.known.locks = true

@@ -22,6 +22,9 @@ func (t *Table) Tick(m protocol.Moment) {
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
 	for h := range t.pending {
+		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid {
+			continue // what waits for a valid lease may be all that was held
+		}
 		if m.Now.HolderElapsed(h.after) >= 0 {
 			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
 		}

@@ -35,7 +35,7 @@ func (a *auditor) carry(r audit.Ready) {
 	}
 	if r.List {
 		a.log.Info("The locks do not name what is held here: looking at each", "session", id)
-		a.store.LocksOf(id, func(locks []record.Lock) {
+		a.store.LocksOf(id, func(locks []*record.Lock) {
 			if a.Session.ID() == id {
 				a.listed(locks)
 			}
@@ -43,9 +43,9 @@ func (a *auditor) carry(r audit.Ready) {
 	}
 	if r.Sweep != nil {
 		rev := a.Session.Member.Record().Rev
-		a.store.Sweep(r.Sweep, id, func(locks []record.Lock, member *store.Doc, ok bool) {
+		a.store.Sweep(r.Sweep, id, func(locks []*record.Lock, member *store.Doc, ok bool) {
 			for _, lock := range a.audit.Swept(locks, ok, a.cache, a.Leases.Holds) {
-				a.cache.Put(&lock)
+				a.cache.Put(lock)
 			}
 			if ok && a.Session.Machine().Phase == protocol.Open && a.Session.Member.Found(id, rev, member) {
 				a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
@@ -73,9 +73,9 @@ func (a *auditor) carry(r audit.Ready) {
 }
 
 // listed takes the locks that name the own session.
-func (a *auditor) listed(locks []record.Lock) {
+func (a *auditor) listed(locks []*record.Lock) {
 	for _, lock := range locks {
-		a.cache.Put(&lock)
+		a.cache.Put(lock)
 	}
 	a.audit.Listed(locks, a.Leases.Holds, a.Leases.AllSettled())
 }
@@ -110,12 +110,12 @@ func (a *auditor) judge(f leases.Found, before int64) {
 			a.repair(change)
 		}
 	case audit.Restore:
-		lock, ok := a.audit.Lost(f.Key)
-		if !ok {
-			lock, ok = a.cache.Lock(f.Key)
+		lock := a.audit.Lost(f.Key)
+		if lock == nil {
+			lock = a.cache.Lock(f.Key)
 		}
-		if ok {
-			if change, ok := a.Leases.Restore(lock, f.Mark, m); ok {
+		if lock != nil {
+			if change, ok := a.Leases.Restore(*lock, f.Mark, m); ok {
 				a.repair(change)
 			}
 		}

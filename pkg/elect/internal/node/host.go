@@ -20,7 +20,7 @@ type Clock interface {
 	Moment() protocol.Moment
 }
 
-// Store takes requests. Its methods return at once; each answer is an event: the function given is called once,
+// Store takes requests. No one changes the locks that it hands out: they are shared. Its methods return at once; each answer is an event: the function given is called once,
 // where the node's other methods are, and never from inside one of them.
 type Store interface {
 	// Heartbeat writes the session's document, the first time after the member's: anyone who sees the one is to
@@ -42,9 +42,9 @@ type Store interface {
 	// CountLocks counts the locks that name a session.
 	CountLocks(session string, then func(total int64, ok bool))
 	// LocksOf lists the locks that name a session. then is not called when that fails.
-	LocksOf(session string, then func([]record.Lock))
+	LocksOf(session string, then func([]*record.Lock))
 	// Sweep lists the locks whose owner is not alive, and the own member as others read it: nil when it is absent.
-	Sweep(alive []string, session string, then func(locks []record.Lock, member *store.Doc, ok bool))
+	Sweep(alive []string, session string, then func(locks []*record.Lock, member *store.Doc, ok bool))
 	// Refresh does what a plan of the cache says.
 	Refresh(plan cache.Plan, then func(cache.Reading, error))
 	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called
@@ -95,8 +95,8 @@ type Cache interface {
 	Ready() cache.Ready
 
 	// What is known.
-	Lock(key record.Key) (record.Lock, bool)
-	Each(do func(record.Lock))
+	Lock(key record.Key) *record.Lock // nil: not known
+	Each(do func(*record.Lock))
 	MaxRev(group string) int64
 	Groups() []string
 	Loaded() bool

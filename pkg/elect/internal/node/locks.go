@@ -31,8 +31,8 @@ func (n *Node) Claim(c leases.Claim) leases.Verdict {
 
 // Decline clears a reservation that this instance cannot take, so that others need not wait.
 func (n *Node) Decline(key record.Key) {
-	if lock, ok := n.cache.Lock(key); ok {
-		if change, ok := n.Leases.Decline(lock, n.Moment()); ok {
+	if lock := n.cache.Lock(key); lock != nil {
+		if change, ok := n.Leases.Decline(*lock, n.Moment()); ok {
 			n.audit.repair(change)
 		}
 	}
@@ -109,7 +109,7 @@ func (n *Node) freed(f leases.Freed) {
 		n.cache.Touch(f.Key.Group())
 	}
 	if f.Deleted != nil {
-		n.audit.audit.Deleted(*f.Deleted)
+		n.audit.audit.Deleted(f.Deleted)
 	}
 	lost := n.Session.Machine().Phase == protocol.Lost
 	n.runs.Freed(f, lost, n.Session.Leaving())

@@ -17,9 +17,9 @@ func (n *Node) carryCache(r cache.Ready) {
 	}
 	n.Waiters.Wake(r.Moved...)
 	for _, key := range r.Reserved {
-		lock, ok := n.cache.Lock(key)
-		if ok && lock.Session == "" && lock.Next == n.Session.ID() && !n.Leases.Holds(key) {
-			n.runs.Reserved(lock)
+		lock := n.cache.Lock(key)
+		if lock != nil && lock.Session == "" && lock.Next == n.Session.ID() && !n.Leases.Holds(key) {
+			n.runs.Reserved(*lock)
 		}
 	}
 }
