@@ -74,7 +74,7 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test model chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
+test-all: test model simulation chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
@@ -93,6 +93,10 @@ STATES ?= 20000000
 .PHONY: model
 model: ## A long search of the protocol's states, and every weakening caught (STATES=20000000 in each scenario)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
+
+.PHONY: simulation
+simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, an hour, 200 faults
+	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run Large -simulation.full
 
 # SEED empty: a random one, which is printed.
 SECS ?= 600

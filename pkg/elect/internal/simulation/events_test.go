@@ -2,8 +2,8 @@ package simulation
 
 import "time"
 
-// event is something that happens at a moment. One that belongs to a process does not happen once that has died, and waits while
-// it is frozen.
+// event is something that happens at a moment. One that belongs to a process does not happen once that has died, and
+// waits while it is frozen.
 type event struct {
 	at   time.Duration
 	seq  uint64 // of two at the same moment the one that was asked for first goes first

@@ -2,13 +2,15 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// list is one revision of the task list. A key is known by its number everywhere; a list says which of them are declared.
+// list is one revision of the task list. A key is known by its number everywhere; a list says which of them are
+// declared.
 type list struct {
 	revision int
 	total    int // keys there could be, declared or not
@@ -27,13 +29,13 @@ const spare = 10 // of a hundred
 
 func firstList(cfg Config) *list {
 	each := cfg.Keys / cfg.Groups
-	room := each + each*spare/100
-	l := &list{total: room * cfg.Groups}
+	numbers := each + each*spare/100
+	l := &list{total: numbers * cfg.Groups}
 	for g := range cfg.Groups {
 		l.groups = append(l.groups, "g"+strconv.Itoa(g))
-		for i := range room {
+		for i := range numbers {
 			l.group = append(l.group, int32(g))
-			place := nobody
+			place := noSession
 			if i < each {
 				place = 0
 			}
@@ -44,14 +46,14 @@ func firstList(cfg Config) *list {
 	return l
 }
 
-func (l *list) declared(key int32) bool { return l.place[key] != nobody }
+func (l *list) declared(key int32) bool { return l.place[key] != noSession }
 
 // name is the key of a declared or removed number.
-func (l *list) name(key int32) elect.Key {
-	if at := l.place[key]; at != nobody {
+func (l *list) name(key int32) record.Key {
+	if at := l.place[key]; at != noSession {
 		return l.input.Groups[l.group[key]].Keys[at].Key
 	}
-	return elect.NewKey(l.groups[l.group[key]], fmt.Sprintf("%0*d", digits, key))
+	return record.NewKey(l.groups[l.group[key]], fmt.Sprintf("%0*d", digits, key))
 }
 
 // number gives the declared keys their places.
@@ -62,27 +64,29 @@ func (l *list) number() {
 		l.input.Groups[i].Name = l.groups[i]
 	}
 	for key := range l.place {
-		if l.place[key] == nobody {
+		if l.place[key] == noSession {
 			continue
 		}
 		g := l.group[key]
 		l.place[key] = int32(len(l.keys[g]))
 		l.keys[g] = append(l.keys[g], int32(key))
 		l.input.Groups[g].Keys = append(l.input.Groups[g].Keys, balancer.Key{
-			Key: elect.NewKey(l.groups[g], fmt.Sprintf("%0*d", digits, key)), Weight: 1,
+			Key: record.NewKey(l.groups[g], fmt.Sprintf("%0*d", digits, key)), Weight: 1,
 		})
 	}
 }
 
 // next is the list with some keys of one group removed, and as many added that were not declared.
 func (l *list) next(w *world, n int) *list {
-	m := &list{revision: l.revision + 1, total: l.total, groups: l.groups, group: l.group, place: append([]int32(nil), l.place...)}
+	m := &list{
+		revision: l.revision + 1, total: l.total, groups: l.groups, group: l.group, place: slices.Clone(l.place),
+	}
 	g := int32(w.rng.IntN(len(l.groups)))
 	var in, out []int32
 	for key := range m.place {
 		switch {
 		case m.group[key] != g:
-		case m.place[key] == nobody:
+		case m.place[key] == noSession:
 			out = append(out, int32(key))
 		default:
 			in = append(in, int32(key))
@@ -91,7 +95,7 @@ func (l *list) next(w *world, n int) *list {
 	w.rng.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
 	w.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	for i := range min(n, len(in), len(out)) {
-		m.place[in[i]], m.place[out[i]] = nobody, 0
+		m.place[in[i]], m.place[out[i]] = noSession, 0
 	}
 	m.number()
 	return m

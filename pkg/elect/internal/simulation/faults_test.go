@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // fault is one kind of fault.
@@ -127,7 +129,7 @@ func (w *world) addList(l *list) {
 	for _, r := range w.replicas {
 		w.after(w.some(5*time.Second), func() {
 			if r.list != nil && r.list.revision < l.revision {
-				r.afterThaw(func() { r.declare(r.cap, l) })
+				r.afterThaw(func() { r.declare(r.caps.now, l) })
 			}
 		})
 	}
@@ -156,7 +158,7 @@ func (r *replica) crashGuarded() {
 	if !r.up || r.frozen {
 		return
 	}
-	id := r.session
+	id := r.id
 	r.crash()
 	r.guardMarks(id)
 }
@@ -165,23 +167,23 @@ func (r *replica) crashGuarded() {
 func (r *replica) guardMarks(id int32) {
 	w := r.w
 	w.after(5*time.Millisecond+w.latency(), func() {
-		d := w.store.sessions[id]
+		s := w.store.sessions[id].says
 		switch {
-		case d.state == protocol.Dead:
+		case s.Rev == 0 || s.State == record.Dead:
 		case w.store.down || r.link.loses(w):
 			w.after(w.p.Retry, func() { r.guardMarks(id) })
 		default:
-			w.guards++
-			d.state, d.stamp = protocol.Dead, stamp{nobody, w.guards}
-			w.store.putSession(id, d.rev, d)
-			w.snap.touch()
+			rev := s.Rev
+			s.State, s.Rev, s.Died = record.Dead, protocol.DeadRev(rev, w.clock()), w.clock()
+			s.WriterID = store.WriterID{Session: "guard", Seq: int64(w.queue.seq)}
+			w.put(&store.Change{IfRev: rev, Doc: s.Doc()})
 		}
 	})
 }
 
 // leave stops the process in order and starts another some time after it has ended.
 func (r *replica) leave() {
-	r.afterThaw(r.stop)
+	r.afterThaw(r.drain)
 	life := r.life
 	var look func()
 	tries := 0

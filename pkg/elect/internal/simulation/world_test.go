@@ -6,7 +6,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Config is one simulated cluster and what befalls it.
@@ -23,23 +26,21 @@ type Config struct {
 
 // Figures is what a run did.
 type Figures struct {
-	Faults    map[string]int
-	Events    uint64
-	Virtual   time.Duration
-	Real      time.Duration
-	Starts    int
-	Claims    int // of keys, acknowledged or not
-	Adopted   int // keys found to be one's own and not held
-	LateMoves int // writes of locks after everything had come to rest
-	Plans     int // computed
-	Asked     int // plans asked for: all but those computed were shared
-	Sessions  int
-	Kills     int           // sessions marked dead by others
-	Thawed    int           // old runs still there when a frozen replica thawed
-	Rest      time.Duration // from the last fault until nothing moved any more
-	Heap      uint64
-	History   uint64 // a hash of everything that happened, in order
-	Wrong     []string
+	Faults   map[string]int
+	Events   uint64
+	Virtual  time.Duration
+	Real     time.Duration
+	Starts   int
+	Claims   int // of keys, acknowledged or not
+	Plans    int // computed
+	Asked    int // plans asked for: all but those computed were shared
+	Sessions int
+	Kills    int           // sessions marked dead by others
+	Thawed   int           // old runs still there when a frozen replica thawed
+	Rest     time.Duration // from the last fault until nothing moved any more
+	Heap     uint64
+	History  uint64 // a hash of everything that happened, in order
+	Wrong    []string
 }
 
 // world is one run.
@@ -49,16 +50,14 @@ type world struct {
 	rng      *rand.Rand
 	now      time.Duration
 	queue    queue
-	store    store
+	store    documents
 	net      network
 	snap     snapshot
 	lists    []*list
-	cap      int // of each group, for replicas that start
 	replicas []*replica
 	judge    judge
-	bodies   [][]body // buffers for lists of sessions under way
+	buffers  [][]record.Session // for lists of sessions under way
 	figures  Figures
-	guards   int64         // writes of guards
 	changed  time.Duration // when a lock was last written
 	lastTime time.Duration // of the last fault
 }
@@ -79,7 +78,7 @@ func (w *world) run() *Figures {
 	w.judge.atTheEnd()
 	f := &w.figures
 	f.Real, f.Virtual, f.Events = time.Since(begin), w.now, w.queue.done
-	f.Sessions = len(w.store.about)
+	f.Sessions = len(w.store.sessions)
 	f.Rest = max(0, w.changed-w.lastTime)
 	return f
 }
@@ -88,16 +87,16 @@ func newWorld(cfg Config, p protocol.Params) *world {
 	w := &world{cfg: cfg, p: p, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), figures: Figures{Faults: map[string]int{}}}
 	w.judge.begin(w)
 	w.snap.begin(w)
-	// Room for a fifth more than the mean: many may die before keys are without a place.
-	w.cap = (cfg.Keys/cfg.Groups/cfg.Replicas + 1) * 12 / 10
-	w.cap += 2
+	// A fifth above the mean: many may die before keys are unassigned.
+	most := (cfg.Keys/cfg.Groups/cfg.Replicas+1)*12/10 + 2
 	w.lists = []*list{firstList(cfg)}
-	w.store.locks = make([]lockDoc, w.lists[0].total)
+	w.snap.count()
+	w.store = newDocuments(w.lists[0].total)
 	w.judge.active = make([]run, w.lists[0].total)
 	w.judge.tokens = make([]int64, w.lists[0].total)
-	w.snap.locks = make([]lockDoc, w.lists[0].total)
+	w.snap.locks = make([]*record.Lock, w.lists[0].total)
 	for i := range cfg.Replicas {
-		r := &replica{w: w, at: i, name: fmt.Sprintf("replica-%04d", i), cap: w.cap}
+		r := &replica{w: w, at: i, name: fmt.Sprintf("replica-%04d", i), caps: caps{now: most}}
 		// Any two rates differ by a ratio of at most 1.1; the readings of two clocks say nothing about each other.
 		r.rate, r.base = 0.955+0.0954*w.rng.Float64(), time.Duration(w.rng.Int64N(int64(1000*time.Hour)))
 		w.replicas = append(w.replicas, r)
@@ -157,4 +156,52 @@ func (w *world) note(what uint64, a, b int32, c int64) {
 // wrong ends the run with what must not be.
 func (w *world) wrong(format string, args ...any) {
 	w.figures.Wrong = append(w.figures.Wrong, fmt.Sprintf("at %v: ", w.now)+fmt.Sprintf(format, args...))
+}
+
+// put changes a document that is no lock. When a session's state or member has changed, all replicas are notified
+// some time later.
+func (w *world) put(c *store.Change) store.Outcome {
+	before := len(w.store.states)
+	out := w.store.put(c)
+	if len(w.store.states) > before {
+		w.snap.touch()
+	}
+	return out
+}
+
+// killed notes a session that another has marked dead.
+func (w *world) killed(name string, by int32) {
+	w.figures.Kills++
+	w.note(noteKill, w.store.number[name], by, 0)
+}
+
+// landed is a change of a lock at the store: all replicas are notified some time later, and the one it is handed over
+// to at once.
+func (w *world) landed(by, key int32) {
+	lock := w.store.locks[key]
+	w.changed = w.now
+	w.judge.landed(by, key, lock)
+	w.snap.touch()
+	if lock.Session != "" || lock.Next == "" {
+		return
+	}
+	r := w.store.sessions[w.store.named(lock.Next)].replica
+	if r.link.loses(w) || !r.up {
+		return
+	}
+	w.of(r, w.now+w.latency(), func() {
+		r.node.Notified(node.Notification{Kind: store.KindLock, Lock: lock, Arrived: r.Now()})
+		r.node.Settle()
+		r.tick()
+	})
+}
+
+// buffer is memory for a list of sessions.
+func (w *world) buffer() []record.Session {
+	if n := len(w.buffers); n > 0 {
+		b := w.buffers[n-1]
+		w.buffers = w.buffers[:n-1]
+		return b
+	}
+	return nil
 }

@@ -1,6 +1,10 @@
 package simulation
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
 
 // run is a key that runs somewhere.
 type run struct {
@@ -15,6 +19,7 @@ type judge struct {
 	active []run
 	tokens []int64         // by key: the highest so far
 	old    map[int32][]run // runs of frozen replicas, whose key runs elsewhere
+	late   int             // writes of locks after everything had come to rest
 }
 
 // Kinds of entries in the history.
@@ -44,21 +49,13 @@ func (j *judge) start(r *replica, key int32, token int64) {
 	if token <= j.tokens[key] {
 		w.wrong("%s starts key %d under token %d after %d", r.name, key, token, j.tokens[key])
 	}
-	if !r.m.Valid(w.p, r.instant()) {
+	if !r.node.Session.Valid(r.Now()) {
 		w.wrong("%s starts key %d without a valid lease", r.name, key)
 	}
-	if limit := r.limit(); r.owned[r.list.group[key]] > limit {
-		w.wrong("%s owns %d keys of a group, more than its cap %d", r.name, r.owned[r.list.group[key]], limit)
+	if owned, limit := r.runs.owned[r.list.group[key]], r.limit(); owned > limit {
+		w.wrong("%s owns %d keys of a group, more than its cap %d", r.name, owned, limit)
 	}
 	j.tokens[key], j.active[key] = token, run{r, r.life, token}
-}
-
-// limit is the most keys of a group that the replica may own now.
-func (r *replica) limit() int {
-	if r.w.now < r.capTill {
-		return max(r.cap, r.capWas)
-	}
-	return r.cap
 }
 
 // end is a run that is over.
@@ -84,7 +81,8 @@ func (j *judge) buried(r *replica) {
 	}
 }
 
-// nothingOld is asked some moments after a frozen replica woke: of its old runs, none may live whose key runs elsewhere.
+// nothingOld is asked some moments after a frozen replica woke: of its old runs, none may live whose key runs
+// elsewhere.
 func (j *judge) nothingOld(r *replica, life int) {
 	for key, runs := range j.old {
 		for _, o := range runs {
@@ -96,21 +94,21 @@ func (j *judge) nothingOld(r *replica, life int) {
 }
 
 // landed is a lock written at the store.
-func (j *judge) landed(by, key int32, doc *lockDoc) {
+func (j *judge) landed(by, key int32, lock *record.Lock) {
 	w := j.w
-	w.note(noteLock, by, key, doc.rev)
-	if doc.session != nobody && doc.token == doc.rev {
+	w.note(noteLock, by, key, lock.Rev)
+	if lock.Session != "" && lock.Token == lock.Rev {
 		w.figures.Claims++
 	}
 	if w.now > w.cfg.Length-w.cfg.Quiet/2 {
-		w.figures.LateMoves++
+		j.late++
 	}
-	if doc.session == nobody {
+	if lock.Session == "" {
 		return
 	}
-	r := w.store.about[doc.session].replica
-	if most := r.limit() * len(w.lists[0].groups); int(w.store.owned[doc.session]) > most {
-		w.wrong("%d locks name a session of %s, whose caps allow %d", w.store.owned[doc.session], r.name, most)
+	s := &w.store.sessions[w.store.number[lock.Session]]
+	if most := s.replica.limit() * len(w.lists[0].groups); len(s.owned) > most {
+		w.wrong("%d locks name a session of %s, whose caps allow %d", len(s.owned), s.replica.name, most)
 	}
 }
 
@@ -122,8 +120,9 @@ func (j *judge) atTheEnd() {
 		return
 	}
 	for _, r := range w.replicas {
-		if !r.up || r.frozen || r.list != l || !r.m.Valid(w.p, r.instant()) {
-			w.wrong("%s has not come back: up %v, frozen %v, list %d of %d, session %+v", r.name, r.up, r.frozen, r.list.revision, l.revision, r.m)
+		if !r.up || r.frozen || r.list != l || !r.node.Session.Valid(r.Now()) {
+			w.wrong("%s has not come back: up %v, frozen %v, list %d of %d, session %+v",
+				r.name, r.up, r.frozen, r.list.revision, l.revision, r.node.Session.Machine())
 			return
 		}
 	}
@@ -131,7 +130,7 @@ func (j *judge) atTheEnd() {
 		owned := map[*replica]int{}
 		for _, key := range keys {
 			a, lock := j.active[key], w.store.locks[key]
-			if a.on == nil || lock.session != a.on.session || a.token != lock.token {
+			if a.on == nil || lock.Session != a.on.node.Session.ID() || a.token != lock.Token {
 				w.wrong("key %d runs at %+v, lock %+v", key, a, lock)
 				return
 			}
@@ -145,7 +144,7 @@ func (j *judge) atTheEnd() {
 			w.wrong("group %d: some have %d keys, some %d", g, least, most)
 		}
 	}
-	if w.figures.LateMoves > 0 {
-		w.wrong("%d writes of locks long after the last fault", w.figures.LateMoves)
+	if j.late > 0 {
+		w.wrong("%d writes of locks long after the last fault", j.late)
 	}
 }

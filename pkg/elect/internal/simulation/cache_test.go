@@ -1,0 +1,74 @@
+package simulation
+
+import (
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// shared is what a replica knows of the locks: the snapshot that all share, and in a cache of its own what it knows to
+// be newer. The cache decides when to read, and what of a lock is news.
+type shared struct {
+	*cache.Cache
+	snap    *snapshot
+	version int // of the snapshot read
+	states  int // changes of sessions read
+}
+
+func newShared(w *world, now protocol.Instant) *shared {
+	c := &shared{Cache: cache.New(w.p, now), snap: &w.snap, states: len(w.store.states)}
+	c.Track(w.lists[0].groups...)
+	return c
+}
+
+// arrived takes the snapshot that a refresh has read.
+func (c *shared) arrived(version, states int) {
+	c.version, c.states = version, states
+	c.Cache.Each(func(lock *record.Lock) {
+		if c.shown(lock.Key) >= lock.Rev {
+			c.Correct(lock.Key, nil)
+		}
+	})
+}
+
+// shown is the revision of a lock in the snapshot; 0 where it is absent.
+func (c *shared) shown(key record.Key) int64 { return revision(c.snap.locks[number(key)]) }
+
+func revision(lock *record.Lock) int64 {
+	if lock == nil {
+		return 0
+	}
+	return lock.Rev
+}
+
+// current says whether the snapshot shows all that is known here.
+func (c *shared) current() bool {
+	current := true
+	c.Cache.Each(func(lock *record.Lock) { current = current && c.shown(lock.Key) >= lock.Rev })
+	return current
+}
+
+// Lock is a key's lock as known.
+func (c *shared) Lock(key record.Key) *record.Lock {
+	if known := c.Cache.Lock(key); known != nil && known.Rev > c.shown(key) {
+		return known
+	}
+	return c.snap.locks[number(key)]
+}
+
+// Each calls do for every lock that no session alive owns: those of others are of no interest to who asks.
+func (c *shared) Each(do func(*record.Lock)) {
+	for _, key := range c.snap.free {
+		do(c.snap.locks[key])
+	}
+}
+
+// MaxRev is the largest revision known in the group.
+func (c *shared) MaxRev(group string) int64 { return max(c.Cache.MaxRev(group), c.snap.high[group]) }
+
+// Put takes a lock as read or written.
+func (c *shared) Put(lock *record.Lock) {
+	if c.shown(lock.Key) <= lock.Rev && lock != c.snap.locks[number(lock.Key)] {
+		c.Cache.Put(lock)
+	}
+}

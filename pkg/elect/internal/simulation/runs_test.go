@@ -1,0 +1,199 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// runs are the keys of a process that are not free, and their tasks. It also does what a guard does: it ends tasks at
+// their deadlines.
+type runs struct {
+	r       *replica
+	keys    map[int32]*holding
+	held    []*holding
+	owned   []int // by group
+	running int   // tasks
+}
+
+// holding is one key.
+type holding struct {
+	key   int32
+	at    int // in held
+	runs  bool
+	token int64 // of the task
+	hold  balancer.Hold
+}
+
+func newRuns(r *replica) *runs {
+	return &runs{r: r, keys: map[int32]*holding{}, owned: make([]int, len(r.list.groups))}
+}
+
+// expect takes note of a claim under way.
+func (rs *runs) expect(name record.Key) {
+	h := &holding{key: number(name), at: len(rs.held), hold: balancer.Starting}
+	rs.keys[h.key] = h
+	rs.held = append(rs.held, h)
+	rs.owned[rs.r.list.group[h.key]]++
+	rs.r.decider.dirty = true
+}
+
+// release asks for a key's release.
+func (rs *runs) release(h *holding, next string) {
+	if h.hold == balancer.Releasing {
+		return
+	}
+	h.hold = balancer.Releasing
+	n := rs.r.node
+	n.Leases.Release(rs.r.list.name(h.key), leases.Release{Next: next}, n.Moment())
+}
+
+// releaseRemoved releases what is held and no longer declared.
+func (rs *runs) releaseRemoved() {
+	for _, h := range slices.Backward(rs.held) {
+		if !rs.r.list.declared(h.key) {
+			rs.release(h, "")
+		}
+	}
+}
+
+// Count implements [node.Runs].
+func (rs *runs) Count() int { return rs.running }
+
+// Start implements [node.Runs].
+func (rs *runs) Start(s leases.Start, _ record.TaskStatus) {
+	h := rs.keys[number(s.Key)]
+	h.runs, h.token = true, s.Token
+	rs.running++
+	if h.hold == balancer.Starting {
+		h.hold = balancer.Running
+	}
+	rs.r.decider.dirty = true
+	rs.r.w.judge.start(rs.r, h.key, s.Token)
+}
+
+// killed is how long a killed task takes to be gone.
+const killed = 20 * time.Millisecond
+
+// Stop implements [node.Runs].
+func (rs *runs) Stop(key record.Key, cause leases.Cause) {
+	h := rs.keys[number(key)]
+	if h.hold == balancer.Running {
+		h.hold = balancer.Starting // unless it is released, it is claimed again
+	}
+	if cause == leases.Lost {
+		rs.endIn(h, killed)
+		return
+	}
+	rs.endIn(h, rs.r.w.some(300*time.Millisecond))
+}
+
+// endIn lets the task of a key end after d.
+func (rs *runs) endIn(h *holding, d time.Duration) {
+	r, token := rs.r, h.token
+	r.w.of(r, r.w.now+d, func() {
+		if !h.runs || h.token != token {
+			return
+		}
+		rs.end(h)
+		r.node.Leases.Returned(r.list.name(h.key), record.TaskStatus{}, false, r.node.Moment())
+		r.node.Settle()
+		r.tick()
+	})
+}
+
+func (rs *runs) end(h *holding) {
+	h.runs = false
+	rs.running--
+	rs.r.w.judge.end(rs.r, h.key, h.token)
+}
+
+// buried ends every task at once.
+func (rs *runs) buried() {
+	for _, h := range rs.held {
+		if h.runs {
+			rs.end(h)
+		}
+	}
+}
+
+// deadlines does what a guard does at its deadlines: first it kills, and where that has not helped it ends the
+// process. It reports whether the process is gone.
+func (rs *runs) deadlines(now protocol.Instant) bool {
+	r := rs.r
+	p := r.w.p
+	if rs.running == 0 || !now.Reached(r.acked, p.Kill) {
+		return false
+	}
+	if now.Reached(r.acked, p.Hard) { // only a process that was frozen can come so far
+		if r.w.now-r.thawed > thawLimit {
+			r.w.wrong("%s: tasks live at the hard deadline", r.name)
+		}
+		r.restart(p.T / 10)
+		return true
+	}
+	for _, h := range rs.held {
+		if h.runs {
+			rs.endIn(h, killed)
+		}
+	}
+	return false
+}
+
+// Advanced implements [node.Runs].
+func (*runs) Advanced(leases.Advanced) {}
+
+// Freed implements [node.Runs].
+func (rs *runs) Freed(f leases.Freed, _, _ bool) {
+	h := rs.keys[number(f.Key)]
+	delete(rs.keys, h.key)
+	last := len(rs.held) - 1
+	rs.held[h.at] = rs.held[last]
+	rs.held[h.at].at = h.at
+	rs.held = rs.held[:last]
+	rs.owned[rs.r.list.group[h.key]]--
+	rs.r.decider.dirty = true
+}
+
+// Stuck implements [node.Runs].
+func (rs *runs) Stuck(keys []record.Key) {
+	if rs.r.w.now-rs.r.thawed > thawLimit {
+		rs.r.w.wrong("%s: tasks outlive their lease: %v", rs.r.name, keys)
+	}
+	rs.r.w.of(rs.r, rs.r.w.now, func() { rs.r.restart(rs.r.w.p.T / 10) })
+}
+
+// Reserved implements [node.Runs].
+func (rs *runs) Reserved(lock record.Lock) {
+	if rs.r.list.declared(number(lock.Key)) {
+		rs.r.claim(lock.Key)
+	}
+}
+
+// observer hears of what happened in a process.
+type observer struct{ r *replica }
+
+// Lease implements [node.Observer], as all the following do.
+func (o observer) Lease(_ string, _ bool, acked protocol.Instant) { o.r.acked = acked }
+
+// SessionOpening does nothing: the name is noted as it is given.
+func (observer) SessionOpening(string) {}
+
+// SessionOver makes the next decision come soon.
+func (o observer) SessionOver(string) { o.r.decider.stale = true }
+
+// Renewed does nothing.
+func (observer) Renewed(string, protocol.Instant) {}
+
+// Acked makes the next decision come soon.
+func (o observer) Acked(leases.Acked) { o.r.decider.dirty = true }
+
+// Started does nothing: the judge hears of it from runs.
+func (observer) Started(leases.Start, protocol.Moment) {}
+
+// ClaimLost does nothing: the cache reads again.
+func (observer) ClaimLost(record.Key) {}
