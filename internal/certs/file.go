@@ -12,8 +12,8 @@ import (
 // recheck is the least time between two looks at a file.
 const recheck = time.Second
 
-// version distinguishes one content of a file from another without reading it. Kubernetes replaces a Secret's files by new
-// ones behind a symlink, so the device and inode count as well, which os.SameFile compares.
+// version distinguishes one content of a file from another without reading it. Kubernetes replaces a Secret's files by
+// new ones behind a symlink, so the device and inode count as well, which os.SameFile compares.
 type version struct{ info os.FileInfo }
 
 func (v version) equal(w version) bool {

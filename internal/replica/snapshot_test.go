@@ -135,7 +135,9 @@ func TestTaskStates(t *testing.T) {
 		"done":                      {lock: suspended(done), want: status.Done},
 		"failed":                    {lock: suspended(failed), want: status.Failed},
 		"suspended without outcome": {lock: suspended(nil), want: status.Unassigned},
-		"paused":                    {lock: given, change: override(record.OverridePause, key, ""), want: status.Paused},
+		"paused": {
+			lock: given, change: override(record.OverridePause, key, ""), want: status.Paused,
+		},
 		"to be paused, still runs": {
 			lock: lockOf(key, "B", "running"), change: override(record.OverridePause, key, ""), want: status.Running,
 			owner: "b",

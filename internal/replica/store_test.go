@@ -55,7 +55,8 @@ func TestWaitForStore(t *testing.T) {
 				}
 				if reports != test.reports || time.Since(began) > test.atMost {
 					t.Errorf(
-						"reported %d times in %v, want %d times in at most %v", reports, time.Since(began), test.reports,
+						"reported %d times in %v, want %d times in at most %v", reports, time.Since(began),
+						test.reports,
 						test.atMost,
 					)
 				}

@@ -28,13 +28,14 @@ const (
 	Answered                  // from the servers to the client
 )
 
-// A Link is one client's network: it can be cut and slowed without any other client's noticing. In front of each node stands a proxy. A
-// driver dials the addresses that the servers name, not those of its URI; so the proxies change the addresses in what the servers say into
-// their own. Both are text of the same length, which keeps every message well-formed.
+// A Link is one client's network: it can be cut and slowed without any other client's noticing. In front of each node
+// stands a proxy. A driver dials the addresses that the servers name, not those of its URI; so the proxies change the
+// addresses in what the servers say into their own. Both are text of the same length, which keeps every message
+// well-formed.
 //
-// A cut link swallows: connections stay open, new ones are taken, and nothing goes through. What was sent meanwhile arrives once it is healed,
-// even when the sender has long closed the connection, as with TCP, which sends again what got lost. Its methods may be called
-// concurrently.
+// A cut link swallows: connections stay open, new ones are taken, and nothing goes through. What was sent meanwhile
+// arrives once it is healed, even when the sender has long closed the connection, as with TCP, which sends again what
+// got lost. Its methods may be called concurrently.
 type Link struct {
 	uri   string
 	lanes [2]*lane
@@ -109,8 +110,8 @@ func (l *Link) Heal() {
 	}
 }
 
-// Slow delays each message in a direction by what delay says of it, which may be nothing; nil ends that. The messages of
-// one connection stay in order.
+// Slow delays each message in a direction by what delay says of it, which may be nothing; nil ends that. The messages
+// of one connection stay in order.
 func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.lanes[d].slow(delay) }
 
 // Close ends the proxies and all connections through them.

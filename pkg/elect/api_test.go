@@ -15,7 +15,8 @@ func TestNothingOfTheProtocolIsExported(t *testing.T) {
 	for _, dir := range []string{".", "cluster"} {
 		for _, decl := range exported(t, dir) {
 			ast.Inspect(decl, func(n ast.Node) bool {
-				if spec, ok := n.(*ast.TypeSpec); ok && dir == "." && spec.Name.Name == "Instant" && spec.Assign.IsValid() {
+				if spec, ok := n.(*ast.TypeSpec); ok && dir == "." && spec.Name.Name == "Instant" &&
+					spec.Assign.IsValid() {
 					return false
 				}
 				sel, ok := n.(*ast.SelectorExpr)

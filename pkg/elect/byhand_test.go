@@ -62,7 +62,10 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 		db := memstore.New()
 		a := startNode(t, db, "a")
 		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "malformed": `[]`} {
-			d := store.Doc{Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead), WriterID: store.WriterID{Session: "hand", Seq: 1}}
+			d := store.Doc{
+				Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead),
+				WriterID: store.WriterID{Session: "hand", Seq: 1},
+			}
 			if d.Body = []byte(body); body == `[]` {
 				d.Body = []byte(`{"died":"long ago"}`)
 			}

@@ -35,7 +35,9 @@ func (c *calls) Heartbeat(w session.Write, member func(out store.Outcome, malfor
 }
 
 // ReadSession implements [node.Store].
-func (c *calls) ReadSession(id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant)) {
+func (c *calls) ReadSession(
+	id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant),
+) {
 	c.do("read", func(ctx context.Context) (func(), error) {
 		reply, err := c.store.Read(ctx, store.KindSession, id)
 		arrived := c.clock.Now()

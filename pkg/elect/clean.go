@@ -90,7 +90,9 @@ func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) 
 	}
 	changes := []store.Change{{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindSession, ID: d.ID}}}
 	for _, m := range member.Docs {
-		changes = append(changes, store.Change{Op: store.Delete, IfRev: m.Rev, Doc: store.Doc{Kind: store.KindMember, ID: d.ID}})
+		changes = append(
+			changes, store.Change{Op: store.Delete, IfRev: m.Rev, Doc: store.Doc{Kind: store.KindMember, ID: d.ID}},
+		)
 	}
 	outs, err := c.store.Apply(ctx, changes...)
 	return err == nil, firstError(outs, err)
@@ -107,13 +109,17 @@ func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
 	if err != nil || all.Total <= keepEvents {
 		return err
 	}
-	oldest, err := c.store.List(ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true})
+	oldest, err := c.store.List(
+		ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
+	)
 	if err != nil {
 		return err
 	}
 	changes := make([]store.Change, 0, len(oldest.Docs))
 	for _, d := range oldest.Docs {
-		changes = append(changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindEvent, ID: d.ID}})
+		changes = append(
+			changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindEvent, ID: d.ID}},
+		)
 	}
 	_, err = c.store.Apply(ctx, changes...)
 	return err

@@ -73,7 +73,10 @@ func (c *Config) setDefaults() {
 			logged := make(chan struct{})
 			go func() {
 				defer close(logged)
-				log.Error(ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs at the same time", "keys", keys)
+				log.Error(
+					ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs at the same time", "keys",
+					keys,
+				)
 			}()
 			select { // a log that blocks must not keep the process alive
 			case <-logged:

@@ -59,9 +59,9 @@
 //     moment until its own deadline is looked at. No lease can prevent that. Use the token.
 //   - So may work that a run has begun on another machine, or handed to a daemon, and processes that it has started and
 //     does not wait for.
-//   - `shardctl run` has a guard, a process of its own that ends the tasks when the worker cannot. A service that embeds
-//     this package has none. When it is killed, its children live on, unless it prevents that, and its keys are free only
-//     after T.
+//   - `shardctl run` has a guard, a process of its own that ends the tasks when the worker cannot. A service that
+//     embeds this package has none. When it is killed, its children live on, unless it prevents that, and its keys are
+//     free only after T.
 //   - The clocks of two machines may run at rates that differ by a ratio of at most 1.1. What time they show does not
 //     matter.
 //   - A lock that is deleted manually, or a live session that is marked dead, may cause two runs for up to T/2, longer

@@ -106,7 +106,9 @@ func (d *documents) listSessions(ctx context.Context, l liveness.Look) ([]store.
 	if err != nil || len(reply.Docs) == l.Count {
 		return reply.Docs, err
 	}
-	first, err := d.list(ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)})
+	first, err := d.list(
+		ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)},
+	)
 	return append(reply.Docs, first.Docs...), err
 }
 

@@ -30,7 +30,8 @@ type Runnable interface {
 // Elect is a lock per key with one owner in the cluster. All methods may be called concurrently.
 type Elect interface {
 	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has
-	// started (true), or when the key is held by another (false). The error says why it could not be tried, or is not known.
+	// started (true), or when the key is held by another (false). The error says why it could not be tried, or is not
+	// known.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
 	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held
 	// here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its release was

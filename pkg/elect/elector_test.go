@@ -216,7 +216,10 @@ func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "open", func() bool { return a.View().Open })
-		if err := a.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }); err != nil {
+		if err := a.Claim(
+			t.Context(), []elect.Key{"g/k"}, elect.LockOptions{},
+			func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) },
+		); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, time.Second, "running", func() bool { return rec.owner("g/k") == "a" })
@@ -267,15 +270,22 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		}
 		mustLock(t, a, "g/k", rec.hold("a"))
 		eventually(t, lease, "b is open", func() bool { return b.View().Open })
-		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance}); err != nil {
+		if err := a.Release(
+			t.Context(), cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance},
+		); err != nil {
 			t.Fatal(err)
 		}
-		took := eventually(t, time.Second, "b sees it reserved", func() bool { return b.View().Lock("g/k").Next == b.View().Session })
+		took := eventually(
+			t, time.Second, "b sees it reserved", func() bool { return b.View().Lock("g/k").Next == b.View().Session },
+		)
 		if took > 200*time.Millisecond {
 			t.Errorf("seen after %v", took)
 		}
 		claim := func(n *node, who string) {
-			if err := n.Claim(t.Context(), []elect.Key{"g/k"}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold(who)) }); err != nil {
+			if err := n.Claim(
+				t.Context(), []elect.Key{"g/k"}, elect.LockOptions{},
+				func(elect.Key) elect.Runnable { return elect.Go(rec.hold(who)) },
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -293,7 +303,9 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 func TestCapsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		a := startNode(t, db, "a", func(c *elect.Config) { c.Member.Caps = map[string]int{"g": 2}; c.Member.MaxTasks = 3 })
+		a := startNode(
+			t, db, "a", func(c *elect.Config) { c.Member.Caps = map[string]int{"g": 2}; c.Member.MaxTasks = 3 },
+		)
 		for i := range 2 {
 			mustLock(t, a, elect.NewKey("g", fmt.Sprint(i)), rec.hold("a"))
 		}
@@ -366,7 +378,9 @@ func TestMaxHoldReentranceAndPanics(t *testing.T) {
 		}
 
 		mustLock(t, a, "g/panics", func(context.Context, *elect.Lease) error { panic("boom") })
-		eventually(t, time.Second, "released", func() bool { _, held, _ := a.Holder(t.Context(), "g/panics"); return !held })
+		eventually(
+			t, time.Second, "released", func() bool { _, held, _ := a.Holder(t.Context(), "g/panics"); return !held },
+		)
 		a.stop()
 	})
 }
@@ -445,7 +459,9 @@ func TestLockDeletedByHandStopsItsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		if _, err := db.Apply(
+			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+		); err != nil {
 			t.Fatal(err)
 		}
 		took := eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
@@ -465,7 +481,10 @@ func TestLockDeletedByHandStopsItsRun(t *testing.T) {
 }
 
 func TestBadConfigurationNamesEveryField(t *testing.T) {
-	_, err := elect.New(elect.Config{LeaseDuration: time.Millisecond, Member: elect.Member{Instance: "a", MaxTasks: -1, Caps: map[string]int{"g": -2}}})
+	_, err := elect.New(elect.Config{
+		LeaseDuration: time.Millisecond,
+		Member:        elect.Member{Instance: "a", MaxTasks: -1, Caps: map[string]int{"g": -2}},
+	})
 	for _, want := range []string{"lease duration 1ms", "store: required", "member.maxTasks = -1", "member.caps[g] = -2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q lacks %q", err, want)

@@ -24,11 +24,15 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 			if ok, err := a.Lock(t.Context(), key, rec.hold("a")); ok || err == nil {
 				t.Errorf("%s: Lock = %v, %v", name, ok, err)
 			}
-			if err := a.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) }); err == nil {
+			if err := a.Claim(
+				t.Context(), []elect.Key{key}, elect.LockOptions{},
+				func(elect.Key) elect.Runnable { return elect.Go(rec.hold("a")) },
+			); err == nil {
 				t.Errorf("%s: Claim took it", name)
 			}
 		}
-		if ok, err := a.LockWith(t.Context(), "g/k", elect.LockOptions{Message: long}, rec.hold("a")); ok || !errors.Is(err, elect.ErrTooLarge) {
+		if ok, err := a.LockWith(t.Context(), "g/k", elect.LockOptions{Message: long}, rec.hold("a")); ok ||
+			!errors.Is(err, elect.ErrTooLarge) {
 			t.Errorf("a long message: %v, %v", ok, err)
 		}
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
@@ -57,7 +61,10 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 func TestMalformedLockIsTakenAndRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		doc := store.Doc{Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1}, Body: []byte(`{"token":"seven"}`)}
+		doc := store.Doc{
+			Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1},
+			Body: []byte(`{"token":"seven"}`),
+		}
 		if _, err := db.Apply(t.Context(), store.Change{Doc: doc}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +80,11 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 		verdict memstore.Verdict
 		opts    elect.LockOptions
 	}{
-		"the claim hangs":               {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{}},
-		"its answer is lost":            {memstore.Verdict{Fault: memstore.LoseAnswer}, elect.LockOptions{}},
-		"it hangs and the wait is over": {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{Wait: 2 * time.Second}},
+		"the claim hangs":    {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{}},
+		"its answer is lost": {memstore.Verdict{Fault: memstore.LoseAnswer}, elect.LockOptions{}},
+		"it hangs and the wait is over": {
+			memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{Wait: 2 * time.Second},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,7 +125,9 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 func TestEndOfAWaitIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} })
+		a, b := startNode(t, db, "a"), startNode(
+			t, db, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} },
+		)
 		b.store.Fault(func(memstore.Call) memstore.Verdict {
 			return memstore.Verdict{Delay: 20 * time.Millisecond, AnswerDelay: 20 * time.Millisecond}
 		})
@@ -124,10 +135,12 @@ func TestEndOfAWaitIsNoError(t *testing.T) {
 		eventually(t, lease, "open", func() bool { return b.View().Open })
 		_, _ = b.Lock(t.Context(), "g/k", rec.hold("b")) // b knows a's session from here on
 		for wait := 50 * time.Millisecond; wait < 500*time.Millisecond; wait += 7 * time.Millisecond {
-			if ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok || err != nil {
+			if ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok ||
+				err != nil {
 				t.Errorf("after %v: %v, %v", wait, ok, err)
 			}
-			if ok, err := b.LockWith(t.Context(), "full/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok || !errors.Is(err, elect.ErrCapReached) {
+			if ok, err := b.LockWith(t.Context(), "full/k", elect.LockOptions{Wait: wait}, rec.hold("b")); ok ||
+				!errors.Is(err, elect.ErrCapReached) {
 				t.Errorf("without free capacity, after %v: %v, %v", wait, ok, err)
 			}
 		}

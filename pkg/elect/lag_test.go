@@ -69,7 +69,8 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 						by.Store(test.then.Milliseconds())
 						time.Sleep(lease / 4)
 					}
-					mustLock(t, wrong, "g/wrong", rec.hold("wrong")) // the highest revision it knows is now by its own clock
+					// the highest revision it knows is now by its own clock
+					mustLock(t, wrong, "g/wrong", rec.hold("wrong"))
 					if err := wrong.Unlock(t.Context(), "g/wrong"); err != nil {
 						t.Fatal(err)
 					}

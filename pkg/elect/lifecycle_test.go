@@ -27,7 +27,8 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 					db.Fault(down)
 				}
 				e, err := elect.New(elect.Config{
-					Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(), Clock: elect.GoClock(),
+					Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
+					Clock: elect.GoClock(),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -167,7 +168,10 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 func TestReservationFromAClockThatWasSetBackHoldsNoOneOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		lock := record.Lock{Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y", Since: time.Now().Add(time.Hour).UnixMilli()}
+		lock := record.Lock{
+			Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y",
+			Since: time.Now().Add(time.Hour).UnixMilli(),
+		}
 		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +209,10 @@ func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/1", rec.hold("a"))
-		eventually(t, time.Second, "b sees the first", func() bool { return rec.owner("g/1") == "a" && b.View().Lock("g/1").Session != "" })
+		eventually(
+			t, time.Second, "b sees the first",
+			func() bool { return rec.owner("g/1") == "a" && b.View().Lock("g/1").Session != "" },
+		)
 		back.Store(int64(time.Hour))
 		time.Sleep(time.Second)
 		c := startNode(t, db, "c") // knows nothing of the revisions before

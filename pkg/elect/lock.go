@@ -89,7 +89,8 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	if err := e.box.ask(ctx, func() { e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }); err != nil {
+	claim := func() { e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }
+	if err := e.box.ask(ctx, claim); err != nil {
 		return false, err
 	}
 	gone := ctx.Done()
@@ -130,7 +131,8 @@ func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 	if len(reply.Docs) == 0 {
 		return record.Lock{Key: key}, nil
 	}
-	return e.decodeLock(reply.Docs[0]), nil // also a malformed one: who owns it still counts, and the next claim writes the rest
+	// also a malformed one: who owns it still counts, and the next claim writes the rest
+	return e.decodeLock(reply.Docs[0]), nil
 }
 
 // waitOpen waits until the session is acknowledged and valid.
@@ -204,7 +206,8 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 // HoldingKeys implements [Elect].
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
-	_ = e.box.ask(context.Background(), func() { keys = e.loop.Leases.Started() }) // before Run and after its end nothing is held
+	// before Run and after its end nothing is held
+	_ = e.box.ask(context.Background(), func() { keys = e.loop.Leases.Started() })
 	return keys
 }
 
@@ -232,7 +235,9 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 	if err := e.waitKnown(ctx, lock.Session); err != nil {
 		return Holder{}, false, err
 	}
-	holder = Holder{Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since)}
+	holder = Holder{
+		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
+	}
 	err = e.box.ask(ctx, func() {
 		holder.Alive = lock.Session == e.loop.Session.ID() || !e.loop.Peers.Freed(lock.Session, key, e.loop.Moment())
 	})

@@ -35,7 +35,8 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 	l.runs = newRuns(l.calls)
 	l.runs.reserved = l.takeReserved
 	l.Node = node.New(node.Config{
-		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString, Log: c.log,
+		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString,
+		Log:   c.log,
 		Clock: c.times, Store: l.calls, Runs: l.runs, Cache: l.cache, Observer: observer{c},
 	})
 	l.runs.node = l.Node
@@ -82,7 +83,10 @@ func (l *loop) loop(ctx context.Context) error {
 			l.lastIncrements()
 			return nil
 		case unheard:
-			return fmt.Errorf("end the session: nothing runs any more, but the store has not answered for %v: %w", l.p.T, store.ErrUnavailable)
+			return fmt.Errorf(
+				"end the session: nothing runs any more, but the store has not answered for %v: %w", l.p.T,
+				store.ErrUnavailable,
+			)
 		}
 		timer.Reset(min(l.Sleep(), l.page.wait(l.cache.Size(), l.clock.Now())))
 	}

@@ -15,7 +15,9 @@ type mailbox struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{inbox: make(chan func(), 256), ready: make(chan struct{}), over: make(chan struct{}), gone: make(chan struct{})}
+	return &mailbox{
+		inbox: make(chan func(), 256), ready: make(chan struct{}), over: make(chan struct{}), gone: make(chan struct{}),
+	}
 }
 
 // post hands do to the loop. It reports false when the loop is over: do is then never run.

@@ -38,6 +38,9 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 	m.logged[at] = true
 	m.mu.Unlock()
 	if !known {
-		log.Info("A document in the store is malformed: somebody has edited it", "kind", d.Kind, "id", d.ID, "error", err.Error())
+		log.Info(
+			"A document in the store is malformed: somebody has edited it", "kind", d.Kind, "id", d.ID, "error",
+			err.Error(),
+		)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may
 // still work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was
 // never created: then it is created as dead, so that a creation still under way cannot land. More remote leases than a
-// document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then left.
+// document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
+// left.
 func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {
 	if err := (record.Session{Remote: remote}).Validate(); err != nil {
 		return fmt.Errorf("mark session %s dead: %w", session, err)

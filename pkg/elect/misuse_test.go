@@ -18,7 +18,9 @@ import (
 )
 
 func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
-	e, err := elect.New(elect.Config{Store: memstore.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard()})
+	e, err := elect.New(elect.Config{
+		Store: memstore.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func TestCloseAndUnlockSayWhenNothingWasAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New().Client(), newRecorder(t)
 		e, err := elect.Start(t.Context(), elect.Config{
-			Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(), Clock: elect.GoClock(),
+			Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
+			Clock: elect.GoClock(),
 		})
 		if err != nil {
 			t.Fatal(err)

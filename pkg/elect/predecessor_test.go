@@ -42,10 +42,15 @@ func (c *container) die() {
 }
 
 // startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
-func startContainer(t *testing.T, db *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor, change ...func(*elect.Config)) *container {
+func startContainer(
+	t *testing.T, db *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor,
+	change ...func(*elect.Config),
+) *container {
 	t.Helper()
 	c := &container{rec: rec, dead: make(chan struct{})}
-	c.node = startNode(t, db, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...)
+	c.node = startNode(
+		t, db, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...,
+	)
 	c.track(t)
 	return c
 }

@@ -27,7 +27,9 @@ func (n *node) track(t *testing.T) {
 
 func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
 	t.Helper()
-	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(run) }); err != nil {
+	if err := n.Claim(
+		t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return elect.Go(run) },
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -38,7 +40,9 @@ func deleteLock(t *testing.T, db *memstore.Store, key elect.Key) {
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
-	if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+	if _, err := db.Apply(
+		t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,7 +84,9 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 		time.Sleep(time.Second) // the new clock is learned
 		deleteLock(t, db, "g/rises")
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/rises") == "" })
-		eventually(t, lease, "there again", func() bool { l, ok := a.View().Locks["g/rises"]; return ok && l.Session == "" })
+		eventually(
+			t, lease, "there again", func() bool { l, ok := a.View().Locks["g/rises"]; return ok && l.Session == "" },
+		)
 		a.claim(t, "g/rises", rec.hold("a"))
 		eventually(t, time.Second, "running", func() bool { return rec.owner("g/rises") == "a" })
 		if got := rec.token("g/rises"); got <= before {
@@ -166,7 +172,9 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 		if err != nil || len(res.Docs) != 1 {
 			t.Fatal(res, err)
 		}
-		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		if _, err := db.Apply(
+			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+		); err != nil {
 			t.Fatal(err)
 		}
 		b := startNode(t, db, "b")
@@ -213,7 +221,9 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
 		a.claim(t, "g/late", rec.hold("a"))
-		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/late").Session == a.View().Session })
+		eventually(
+			t, time.Second, "b knows", func() bool { return b.View().Lock("g/late").Session == a.View().Session },
+		)
 		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "nobody" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
 		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Lock("g/k").Session == "nobody" })
@@ -255,7 +265,9 @@ func TestMemberIsRepaired(t *testing.T) {
 			eventually(t, 2*lease, "repaired: "+name, known)
 		}
 		res, _ := db.Read(t.Context(), store.KindMember, id)
-		if _, err := db.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]}); err != nil {
+		if _, err := db.Apply(
+			t.Context(), store.Change{Op: store.Delete, IfRev: res.Docs[0].Rev, Doc: res.Docs[0]},
+		); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, 2*lease, "there again", known)
@@ -308,7 +320,10 @@ func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
-		eventually(t, time.Second, "b knows a for its owner", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
+		eventually(
+			t, time.Second, "b knows a for its owner",
+			func() bool { return b.View().Lock("g/k").Session == a.View().Session },
+		)
 		b.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpList && c.Kind != store.KindSession {
 				return memstore.Verdict{Fault: memstore.LoseRequest}
@@ -337,7 +352,9 @@ func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 		a := startNode(t, db, "a")
 		a.track(t)
 		a.claim(t, "g/k", func(context.Context, *elect.Lease) error { return nil })
-		eventually(t, time.Second, "it has run", func() bool { l, ok := a.View().Locks["g/k"]; return ok && l.Session == "" })
+		eventually(
+			t, time.Second, "it has run", func() bool { l, ok := a.View().Locks["g/k"]; return ok && l.Session == "" },
+		)
 
 		var looked atomic.Bool
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
@@ -365,10 +382,13 @@ func TestAMemberWithoutASessionIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		ghost := record.Member{Session: "ghost", Instance: "g", Rev: 1, LeaseMS: (20 * time.Second).Milliseconds()}
-		if _, err := db.Apply(t.Context(), store.Change{Doc: ghost.Doc(store.WriterID{Session: "ghost", Seq: 1})}); err != nil {
+		if _, err := db.Apply(
+			t.Context(), store.Change{Doc: ghost.Doc(store.WriterID{Session: "ghost", Seq: 1})},
+		); err != nil {
 			t.Fatal(err)
 		}
-		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = 10 * time.Minute }) // an hour in a few steps
+		// an hour in a few steps
+		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = 10 * time.Minute })
 		a.track(t)
 		there := func(kind store.Kind) bool {
 			res, err := db.Read(t.Context(), kind, "ghost")

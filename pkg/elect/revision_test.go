@@ -120,7 +120,8 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 		var created []store.Change
 		a := startNode(t, db, "a", func(cfg *elect.Config) {
 			cfg.Store.(*memstore.Store).Fault(func(c memstore.Call) memstore.Verdict {
-				if c.Op != memstore.OpApply || c.Changes[0].Doc.Kind != store.KindSession || c.Changes[0].IfRev != 0 || c.Changes[0].Doc.State != "live" {
+				if c.Op != memstore.OpApply || c.Changes[0].Doc.Kind != store.KindSession || c.Changes[0].IfRev != 0 ||
+					c.Changes[0].Doc.State != "live" {
 					return memstore.Verdict{}
 				}
 				mu.Lock()
@@ -167,7 +168,9 @@ func TestStoreThatForgotIsTold(t *testing.T) {
 			}
 		}
 		eventually(t, lease, "reported", func() bool { return a.View().Forgot })
-		eventually(t, lease, "a session of another name", func() bool { return a.View().Open && a.View().Session != id })
+		eventually(
+			t, lease, "a session of another name", func() bool { return a.View().Open && a.View().Session != id },
+		)
 		a.stop()
 	})
 }

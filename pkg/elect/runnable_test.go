@@ -52,7 +52,9 @@ func (w *waiter) seen() (tokens []int64, stops []error) {
 // start claims the key for the run and waits until it has begun.
 func (w *waiter) start(t *testing.T, n *node, key elect.Key) {
 	t.Helper()
-	if err := n.Claim(t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return w }); err != nil {
+	if err := n.Claim(
+		t.Context(), []elect.Key{key}, elect.LockOptions{}, func(elect.Key) elect.Runnable { return w },
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, lease, "started", func() bool { tokens, _ := w.seen(); return len(tokens) > 0 })
@@ -95,7 +97,9 @@ func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 		a := startNode(t, mem, "a")
 		a.track(t)
 		w := &waiter{atStop: func(w *waiter, _ error) {
-			w.lease.Report(elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, Token: w.tokens[0]}})
+			w.lease.Report(
+				elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, Token: w.tokens[0]}},
+			)
 			w.ended(nil) // from within Stop, in the elector's own goroutine
 		}}
 		w.start(t, a, "g/k")

@@ -118,7 +118,9 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 }
 
 // causes are the errors of the causes of a stop.
-var causes = map[leases.Cause]error{leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost}
+var causes = map[leases.Cause]error{
+	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost,
+}
 
 // Stop implements [node.Runs].
 func (rs *runs) Stop(key Key, cause leases.Cause) {

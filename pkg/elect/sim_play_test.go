@@ -28,7 +28,9 @@ func (s *sim) play(c script) {
 	begin := time.Now()
 	for s.healed() != "" {
 		if time.Since(begin) > 3*lease {
-			s.fail("not every key runs after all was healed", "%v after: %s\n%s", time.Since(begin), s.healed(), s.views())
+			s.fail(
+				"not every key runs after all was healed", "%v after: %s\n%s", time.Since(begin), s.healed(), s.views(),
+			)
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -111,7 +113,10 @@ func simulate(t *testing.T, hands bool) {
 			t.Logf("the last run that failed:\n%s", last)
 		}
 	})
-	rapid.Check(t, simulation(t, hands, false, func(c script, s *sim) { last = c.String() + "\n" + strings.Join(s.trace, "\n") }))
+	rapid.Check(
+		t,
+		simulation(t, hands, false, func(c script, s *sim) { last = c.String() + "\n" + strings.Join(s.trace, "\n") }),
+	)
 }
 
 // TestSimulationCanFail lets the simulation run on a store that ignores revisions. It must object, and rapid must
@@ -137,7 +142,10 @@ func TestSimulationCanFail(t *testing.T) {
 	if !mute.failed || found == nil {
 		t.Fatal("nothing is wrong with a store that ignores revisions")
 	}
-	t.Logf("from %d steps to %d: %s\n%s\n%s", len(first.steps), len(last.steps), found.wrong[0], last, strings.Join(found.trace, "\n"))
+	t.Logf(
+		"from %d steps to %d: %s\n%s\n%s", len(first.steps), len(last.steps), found.wrong[0], last,
+		strings.Join(found.trace, "\n"),
+	)
 	if len(last.steps) > 4 {
 		t.Errorf("the script was not shrunk to a few steps:\n%s", last)
 	}

@@ -43,7 +43,8 @@ func (c script) String() string {
 // The steps by what they do. Modes of the network are named as [simNode.verdict] knows them; empty is well.
 var (
 	simFaults = []string{
-		"lossy", "cut", "down", "deaf", "slow", "well", "all lossy", "all cut", "all down", "all deaf", "all slow", "all well",
+		"lossy", "cut", "down", "deaf", "slow", "well", "all lossy", "all cut", "all down", "all deaf", "all slow",
+		"all well",
 		"crash", "restart in place", "freeze", "start", "stop", "restart all", "declare",
 	}
 	simHands = []string{"delete a lock", "free a lock", "delete a session", "delete a member", "kill a session"}
@@ -55,7 +56,10 @@ func drawScript(t *rapid.T, hands bool) script {
 		kinds = append(append([]string{}, simHands...), append(simHands, kinds...)...)
 	}
 	ms := func(limit time.Duration) *rapid.Generator[time.Duration] {
-		return rapid.Map(rapid.IntRange(0, int(limit.Milliseconds())), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
+		return rapid.Map(
+			rapid.IntRange(0, int(limit.Milliseconds())),
+			func(n int) time.Duration { return time.Duration(n) * time.Millisecond },
+		)
 	}
 	one := rapid.Custom(func(t *rapid.T) simStep {
 		return simStep{
@@ -165,7 +169,10 @@ func (s *sim) hand(step simStep) {
 	case "delete a lock":
 		s.byHand(store.KindLock, step.arg, remove)
 	case "free a lock":
-		s.byHand(store.KindLock, step.arg, func(d store.Doc) store.Change { return put(d, func(d *store.Doc) { d.Session = "" }) })
+		s.byHand(
+			store.KindLock, step.arg,
+			func(d store.Doc) store.Change { return put(d, func(d *store.Doc) { d.Session = "" }) },
+		)
 	case "delete a session":
 		s.byHand(store.KindSession, step.arg, remove)
 	case "delete a member":

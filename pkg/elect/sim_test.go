@@ -43,10 +43,11 @@ type sim struct {
 
 	unended atomic.Bool // some elector could not end its session
 
-	mu      sync.Mutex
-	active  map[elect.Key]map[*simNode]int64 // who runs it, and under which token
-	tokens  map[elect.Key]int64
-	touched map[elect.Key]time.Time // manually: two runs are not held against anybody for a while, longer where answers are lost
+	mu     sync.Mutex
+	active map[elect.Key]map[*simNode]int64 // who runs it, and under which token
+	tokens map[elect.Key]int64
+	// manually: two runs are not held against anybody for a while, longer where answers are lost
+	touched map[elect.Key]time.Time
 	starts  int
 	trace   []string
 	wrong   []string // what must not be, in words that are the same in every run
@@ -78,7 +79,10 @@ func (l simList) keys() []elect.Key {
 }
 
 func (l simList) member() elect.Member {
-	return elect.Member{ListRevision: int64(l.revision), ListHashes: map[string]string{"g": l.hash()}, Caps: map[string]int{"g": l.limit}}
+	return elect.Member{
+		ListRevision: int64(l.revision), ListHashes: map[string]string{"g": l.hash()},
+		Caps: map[string]int{"g": l.limit},
+	}
 }
 
 // declarer is a balancer's loop.
@@ -201,7 +205,10 @@ func (s *sim) lockNowAndThen(ctx context.Context, n *simNode) {
 	for ctx.Err() == nil {
 		n.frozen()
 		key := elect.NewKey("x", fmt.Sprint(n.random(simExtra)))
-		opts := elect.LockOptions{Wait: time.Duration(n.random(3000)) * time.Millisecond, MaxHold: time.Duration(1+n.random(8000)) * time.Millisecond}
+		opts := elect.LockOptions{
+			Wait:    time.Duration(n.random(3000)) * time.Millisecond,
+			MaxHold: time.Duration(1+n.random(8000)) * time.Millisecond,
+		}
 		ok, _ := n.elector.LockWith(ctx, key, opts, s.run(n))
 		if ok && n.random(2) == 0 {
 			_ = n.elector.Unlock(ctx, key)

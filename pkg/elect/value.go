@@ -12,7 +12,9 @@ import (
 // outlives the lock's release.
 func (l *Lease) Save(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
-		return fmt.Errorf("save value of %s: %d bytes: at most %d are allowed: %w", l.key, len(value), MaxValue, ErrTooLarge)
+		return fmt.Errorf(
+			"save value of %s: %d bytes: at most %d are allowed: %w", l.key, len(value), MaxValue, ErrTooLarge,
+		)
 	}
 	token := l.Token()
 	for {
@@ -28,7 +30,8 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 			return err
 		}
 		doc := store.Doc{
-			Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: was.Rev + 1, WriterID: id, Count: token, Body: value,
+			Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: was.Rev + 1, WriterID: id,
+			Count: token, Body: value,
 		}
 		outs, err := l.c.store.Apply(ctx, store.Change{IfRev: was.Rev, Doc: doc})
 		switch {

@@ -118,7 +118,8 @@ func TestJobThatEndedJustBeforeItsStopIsDone(t *testing.T) {
 	})
 }
 
-// A replica that loses the lease stops the tick in progress, and goes on under a larger token once the lease is valid again.
+// A replica that loses the lease stops the tick in progress, and goes on under a larger token once the lease is valid
+// again.
 func TestOutageStopsTheTickInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

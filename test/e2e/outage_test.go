@@ -77,7 +77,8 @@ func outageScenarios(store string, take func(SpecContext) outage) {
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is unreachable for "+
+	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
+		"unreachable for "+
 		"longer", func(ctx SpecContext) {
 		s := take(ctx)
 		c = NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})

@@ -165,8 +165,9 @@ func (k *lockKey) refusals() []string {
 }
 
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
-// outcome no one was informed, and a holder that is gone, hold it until another acquires it. An elector whose own release
-// was not acknowledged takes the key for held until it hears of it, at the latest when it acquires the key again.
+// outcome no one was informed, and a holder that is gone, hold it until another acquires it. An elector whose own
+// release was not acknowledged takes the key for held until it hears of it, at the latest when it acquires the key
+// again.
 func (k *lockKey) mayHold(t *try, who int) span {
 	s := t.span
 	switch {

@@ -10,12 +10,13 @@ import (
 
 // View is a snapshot that nothing changes. It may be stale.
 type View struct {
-	Session   string // this process's session
-	Instance  string
-	Open      bool // the session is acknowledged and the lease valid
-	Draining  bool
-	Loaded    bool                        // members and the locks of all tracked groups have been read at least once
-	Forgot    bool                        // within the last hour the store showed the own session below a revision it had acknowledged
+	Session  string // this process's session
+	Instance string
+	Open     bool // the session is acknowledged and the lease valid
+	Draining bool
+	Loaded   bool // members and the locks of all tracked groups have been read at least once
+	// within the last hour the store showed the own session below a revision it had acknowledged
+	Forgot    bool
 	Stale     bool                        // own reads or heartbeats have failed for longer than T/4
 	Now       int64                       // the store's clock when the view was made, Unix ms
 	Outage    time.Duration               // time since the last outage of the store ended; negative: none yet

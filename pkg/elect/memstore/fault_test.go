@@ -16,7 +16,9 @@ import (
 )
 
 func create(id string) store.Change {
-	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
+	return store.Change{
+		Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+	}
 }
 
 // Each fault looks alike to the caller; what it leaves in the database and how long it takes is what it says.
@@ -29,9 +31,13 @@ func TestFaults(t *testing.T) {
 		written bool // when the call returns
 		later   bool // written some time later
 	}{
-		"none":               {memstore.Verdict{}, store.Applied, 0, true, true},
-		"delay":              {memstore.Verdict{Delay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true},
-		"slow answer":        {memstore.Verdict{AnswerDelay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true},
+		"none": {memstore.Verdict{}, store.Applied, 0, true, true},
+		"delay": {
+			memstore.Verdict{Delay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true,
+		},
+		"slow answer": {
+			memstore.Verdict{AnswerDelay: 300 * time.Millisecond}, store.Applied, 300 * time.Millisecond, true, true,
+		},
 		"lost request":       {memstore.Verdict{Fault: memstore.LoseRequest}, store.Unknown, 0, false, false},
 		"lost answer":        {memstore.Verdict{Fault: memstore.LoseAnswer}, store.Unknown, 0, true, true},
 		"partition":          {memstore.Verdict{Fault: memstore.Hang}, store.Unknown, limit, false, false},
@@ -50,7 +56,10 @@ func TestFaults(t *testing.T) {
 				begin := time.Now()
 				outs, err := s.Apply(ctx, create("g/a"))
 				if err != nil || outs[0].Status != tt.status || time.Since(begin) != tt.takes {
-					t.Fatalf("got %+v, %v after %v; want status %d after %v", outs, err, time.Since(begin), tt.status, tt.takes)
+					t.Fatalf(
+						"got %+v, %v after %v; want status %d after %v", outs, err, time.Since(begin), tt.status,
+						tt.takes,
+					)
 				}
 				if tt.status == store.Unknown && !errors.Is(outs[0].Err, store.ErrUnavailable) {
 					t.Fatalf("got %v, want ErrUnavailable", outs[0].Err)
@@ -147,7 +156,8 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// Notifications that no one needs would be N² of them: heartbeats and locks that are reserved for others are not reported.
+// Notifications that no one needs would be N² of them: heartbeats and locks that are reserved for others are not
+// reported.
 func TestWatchIsQuiet(t *testing.T) {
 	s := memstore.New()
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
@@ -155,7 +165,10 @@ func TestWatchIsQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-notifications
-	session := store.Doc{Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1, WriterID: store.WriterID{Session: "a", Seq: 1}}
+	session := store.Doc{
+		Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1,
+		WriterID: store.WriterID{Session: "a", Seq: 1},
+	}
 	heartbeat := session
 	heartbeat.Rev, heartbeat.Count, heartbeat.WriterID.Seq = 2, 2, 2
 	reserved := create("g/a")
@@ -172,7 +185,9 @@ func TestWatchIsQuiet(t *testing.T) {
 
 func increment(t *testing.T, s *memstore.Store, group string) {
 	t.Helper()
-	outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}})
+	outs, err := s.Apply(
+		t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}},
+	)
 	if err != nil || outs[0].Status != store.Applied {
 		t.Fatal(outs, err)
 	}
@@ -218,8 +233,9 @@ func step(t *rapid.T, s *memstore.Store, model map[string]store.Doc, id string, 
 	old, there := model[id]
 	c := store.Change{IfRev: old.Rev, Doc: store.Doc{
 		Kind: store.KindLock, ID: id, Group: id[:1], Rev: old.Rev + rapid.Int64Range(1, 9).Draw(t, "rise"),
-		Session: rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"), Suspended: rapid.Bool().Draw(t, "suspended"),
-		WriterID: store.WriterID{Session: "w", Seq: seq},
+		Session:   rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "session"),
+		Suspended: rapid.Bool().Draw(t, "suspended"),
+		WriterID:  store.WriterID{Session: "w", Seq: seq},
 	}}
 	if there && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
 		c.Op = store.Delete
@@ -249,7 +265,8 @@ func wantDocs(t *rapid.T, got []store.Doc, model map[string]store.Doc, q store.Q
 		for _, s := range q.Sessions {
 			session = session || d.Session == s
 		}
-		want := session && (q.Group == "" || d.Group == q.Group) && d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
+		want := session && (q.Group == "" || d.Group == q.Group) && d.Rev >= q.MinRev &&
+			(!q.Unsuspended || !d.Suspended) &&
 			id >= q.From && (q.To == "" || id < q.To)
 		if found[id] != want {
 			t.Fatalf("%+v: found %s %t, want %t", q, id, found[id], want)

@@ -22,7 +22,8 @@ type watcher struct {
 
 func newWatchers() watchers {
 	return watchers{
-		all: map[*watcher]struct{}{}, bySession: map[string]map[*watcher]struct{}{}, byKey: map[string]map[*watcher]struct{}{},
+		all: map[*watcher]struct{}{}, bySession: map[string]map[*watcher]struct{}{},
+		byKey: map[string]map[*watcher]struct{}{},
 	}
 }
 

@@ -98,13 +98,17 @@ func countable(c store.Change) bson.D {
 	within := func(field string, least int64) bson.D {
 		return bson.D{{Key: field, Value: bson.D{
 			{Key: "$type", Value: bson.A{"int", "long"}},
-			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, // of which the other conditions ask the elements
+			// of which the other conditions ask the elements
+			{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}},
 			{Key: "$gte", Value: least},
 			{Key: "$lt", Value: int64(store.MaxRev)},
 		}}}
 	}
 	never := bson.D{{Key: fieldCount, Value: bson.D{{Key: "$exists", Value: false}}}}
-	return append(bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}}, within(fieldRev, 1)...)
+	return append(
+		bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$or", Value: bson.A{never, within(fieldCount, 0)}}},
+		within(fieldRev, 1)...,
+	)
 }
 
 // raise is what an Increment does. The writer ID goes: this write has no writer. A field that is missing counts as

@@ -75,7 +75,8 @@ func (w *writer) applyBatch(ctx context.Context, changes []store.Change) []store
 	kind := changes[0].Doc.Kind
 	res, err := w.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var partial mongo.BulkWriteException
-	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil && len(partial.WriteErrors) > 0
+	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil &&
+		len(partial.WriteErrors) > 0
 	if !answered {
 		return w.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
 	}
@@ -97,7 +98,9 @@ func model(c store.Change) mongo.WriteModel {
 
 // sortOut finds the outcome of each change of a batch that was answered: from the errors of single writes, from the
 // counts where they add up, and by reading the rest back.
-func (w *writer) sortOut(ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError) []store.Outcome {
+func (w *writer) sortOut(
+	ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError,
+) []store.Outcome {
 	outcomes := make([]store.Outcome, len(changes))
 	open := make([]int, 0, len(changes)) // places that no error names
 	duplicates := []int{}

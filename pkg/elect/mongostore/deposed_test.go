@@ -26,7 +26,9 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	old, err := rs.Primary(ctx)
 	must(t, err)
 	cutOff := open(t, mongostore.Options{URI: "mongodb://" + old.Addr() + "/?directConnection=true"})
-	must(t, old.Run(ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}}).Err())
+	must(t, old.Run(
+		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}},
+	).Err())
 	must(t, old.Stop())
 	_, err = rs.Primary(ctx) // another
 	must(t, err)
@@ -46,5 +48,7 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want an unknown outcome", name, outs, err)
 		}
 	}
-	must(t, old.Run(ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "off"}}).Err())
+	must(t, old.Run(
+		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "off"}},
+	).Err())
 }

@@ -38,7 +38,10 @@ func TestMalformedOutOfBand(t *testing.T) {
 		bson.M{"_id": "g/int", "rev": int32(5)}, // fine
 		bson.M{"_id": "g/double", "rev": 5.0},   // fine: a shell writes all numbers so
 		bson.M{"_id": "g/null", "rev": 5, "session": nil, "body": nil, "writer": nil},
-		bson.M{"_id": "g/odd", "rev": 5, "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}, "more": true},
+		bson.M{
+			"_id": "g/odd", "rev": 5, "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1},
+			"body": bson.M{"a": 1}, "more": true,
+		},
 	})
 	must(t, err)
 
@@ -69,7 +72,10 @@ func TestMalformedOutOfBand(t *testing.T) {
 	}
 	_, err = locks.InsertOne(t.Context(), bson.M{"_id": "g/missing", "rev": 1})
 	must(t, err)
-	res, err := s.List(t.Context(), store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true, From: "g/missing", To: "g/n"})
+	res, err := s.List(
+		t.Context(), store.KindLock,
+		store.Query{Sessions: []string{""}, Unsuspended: true, From: "g/missing", To: "g/n"},
+	)
 	if err != nil || len(res.Docs) != 1 {
 		t.Errorf("unowned: %+v, %v; want g/missing", res.Docs, err)
 	}
@@ -89,7 +95,9 @@ func TestQueriesUseIndexes(t *testing.T) {
 
 	db := rawDatabase(t, uri)
 	for name, filter := range map[string]bson.D{
-		"sweep": {{Key: "session", Value: bson.M{"$in": bson.A{"s1", "s2"}}}, {Key: "suspended", Value: bson.M{"$ne": true}}},
+		"sweep": {
+			{Key: "session", Value: bson.M{"$in": bson.A{"s1", "s2"}}}, {Key: "suspended", Value: bson.M{"$ne": true}},
+		},
 		"wake":  {{Key: "group", Value: "g"}, {Key: "rev", Value: bson.M{"$gte": 4000}}},
 		"group": {{Key: "group", Value: "h"}},
 	} {
@@ -98,8 +106,13 @@ func TestQueriesUseIndexes(t *testing.T) {
 				Examined int `bson:"totalDocsExamined"`
 			} `bson:"executionStats"`
 		}
-		find := bson.D{{Key: "find", Value: "default.locks"}, {Key: "filter", Value: filter}, {Key: "sort", Value: bson.M{"_id": 1}}}
-		must(t, db.RunCommand(t.Context(), bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}).Decode(&plan))
+		find := bson.D{
+			{Key: "find", Value: "default.locks"}, {Key: "filter", Value: filter},
+			{Key: "sort", Value: bson.M{"_id": 1}},
+		}
+		must(t, db.RunCommand(
+			t.Context(), bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}},
+		).Decode(&plan))
 		if plan.Stats.Examined > 10 {
 			t.Errorf("%s: %d documents examined for at most one found", name, plan.Stats.Examined)
 		}

@@ -48,7 +48,10 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 		c.Database, field = cmp.Or(databaseOf(c.URI), DefaultDatabase), "uri"
 	}
 	if !databaseName.MatchString(c.Database) {
-		return c, &store.FieldError{Field: field, Text: `names a wrong database, must be at most 63 characters without / \ . " $ * < > : | ? and blanks`}
+		return c, &store.FieldError{
+			Field: field,
+			Text:  `names a wrong database, must be at most 63 characters without / \ . " $ * < > : | ? and blanks`,
+		}
 	}
 	if !clusterName.MatchString(c.Cluster) {
 		return c, &store.FieldError{Field: "cluster", Text: "must be 1 to 63 letters, digits, _ or -"}
@@ -57,7 +60,9 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 		return c, nil // its options come from the DNS as well: Open looks at them
 	}
 	if _, err := connstring.ParseAndValidate(c.URI); err != nil {
-		return c, &store.FieldError{Field: "uri", Text: "is refused by MongoDB's driver: " + scrub(err.Error(), secrets(c.URI))}
+		return c, &store.FieldError{
+			Field: "uri", Text: "is refused by MongoDB's driver: " + scrub(err.Error(), secrets(c.URI)),
+		}
 	}
 	return c, nil
 }
@@ -68,7 +73,8 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	s, err := Open(ctx, Options{
-		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, ReadOnly: c.ReadOnly, Logger: c.Logger,
+		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, ReadOnly: c.ReadOnly,
+		Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err // not the nil *Store: an interface that holds it is not nil

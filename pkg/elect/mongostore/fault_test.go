@@ -82,7 +82,8 @@ func TestLostAnswers(t *testing.T) {
 		status, repeated store.Status
 	}{
 		"answer lost once": { // the driver asks again, and the server remembers
-			func() error { return rs.LoseAnswers(t.Context(), 1) }, func() error { return rs.LoseAnswers(t.Context(), 0) },
+			func() error { return rs.LoseAnswers(t.Context(), 1) },
+			func() error { return rs.LoseAnswers(t.Context(), 0) },
 			store.Applied, store.Applied,
 		},
 		"connection closed before": {
@@ -94,7 +95,9 @@ func TestLostAnswers(t *testing.T) {
 		},
 		"written, no majority in time": { // settled by reading back
 			func() error {
-				failure := bson.M{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+				failure := bson.M{
+					"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out",
+				}
 				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "writeConcernError": failure})
 			},
 			func() error { return rs.FailCommand(t.Context(), 0, nil) },
@@ -106,7 +109,10 @@ func TestLostAnswers(t *testing.T) {
 					return err
 				}
 				all := append(bson.A{"find"}, commands...)
-				return rs.FailPoint(t.Context(), "failCommand", testmongo.After(1), bson.M{"failCommands": all, "closeConnection": true})
+				return rs.FailPoint(
+					t.Context(), "failCommand", testmongo.After(1),
+					bson.M{"failCommands": all, "closeConnection": true},
+				)
 			},
 			func() error { return errors.Join(rs.FailCommand(t.Context(), 0, nil), rs.LoseAnswers(t.Context(), 0)) },
 			store.Unknown, store.Applied,
@@ -200,7 +206,10 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	for i := range claims {
 		wg.Go(func() { _, _ = s.Apply(claiming, w.put(lock(fmt.Sprint("g/", i)), 0)) })
 	}
-	entered := rs.RunOnPrimary(ctx, bson.D{{Key: "waitForFailPoint", Value: "failCommand"}, {Key: "timesEntered", Value: 16}, {Key: "maxTimeMS", Value: 20_000}})
+	entered := rs.RunOnPrimary(ctx, bson.D{
+		{Key: "waitForFailPoint", Value: "failCommand"}, {Key: "timesEntered", Value: 16},
+		{Key: "maxTimeMS", Value: 20_000},
+	})
 	must(t, entered.Err())
 	for heartbeat := range int64(5) {
 		session.Count++
@@ -302,7 +311,9 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.command, " ", c.code), func(t *testing.T) {
 			o := mongostore.Options{URI: rs.URI(), Database: fmt.Sprint("interrupted_", i)}
-			must(t, rs.FailCommand(t.Context(), 4, bson.M{"failCommands": bson.A{c.command}, "errorCode": c.code, "appName": "shardctl"}))
+			must(t, rs.FailCommand(
+				t.Context(), 4, bson.M{"failCommands": bson.A{c.command}, "errorCode": c.code, "appName": "shardctl"},
+			))
 			_, err := mongostore.Open(t.Context(), o)
 			must(t, rs.FailCommand(t.Context(), 0, nil))
 			if !errors.Is(err, store.ErrUnavailable) {
@@ -318,8 +329,12 @@ func TestElectionDuringSetUp(t *testing.T) {
 	rs, _ := faulty(t)
 	for _, command := range []string{"create", "createIndexes"} {
 		t.Run(command, func(t *testing.T) {
-			interrupted := bson.M{"code": 11602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted"}
-			must(t, rs.FailCommand(t.Context(), 1, bson.M{"failCommands": bson.A{command}, "writeConcernError": interrupted}))
+			interrupted := bson.M{
+				"code": 11602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted",
+			}
+			must(t, rs.FailCommand(
+				t.Context(), 1, bson.M{"failCommands": bson.A{command}, "writeConcernError": interrupted},
+			))
 			o := mongostore.Options{URI: rs.URI(), Database: "new_" + command}
 			s, err := mongostore.Open(t.Context(), o)
 			if !errors.Is(err, store.ErrUnavailable) {

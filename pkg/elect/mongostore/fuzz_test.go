@@ -9,11 +9,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is reported, and
-// what comes out is what every store may hand on: it reads the same again when it is written.
+// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is reported,
+// and what comes out is what every store may hand on: it reads the same again when it is written.
 func FuzzDecode(f *testing.F) {
 	full := encode(store.Doc{
-		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g", Session: "s", Next: "n", Suspended: true,
+		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g",
+		Session: "s", Next: "n", Suspended: true,
 		State: "live", Count: 7, Body: []byte(`{"a":1}`),
 	})
 	seeds := []any{
@@ -21,8 +22,14 @@ func FuzzDecode(f *testing.F) {
 		bson.M{},
 		bson.M{"_id": 7, "rev": 1},
 		bson.M{"_id": bson.M{"a": 1}, "rev": int64(1)},
-		bson.M{"_id": "g/k", "rev": "one", "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1}, "body": bson.M{"a": 1}},
-		bson.M{"_id": "g/k", "rev": int64(1), "writer": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{}, "count": 1e300},
+		bson.M{
+			"_id": "g/k", "rev": "one", "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1},
+			"body": bson.M{"a": 1},
+		},
+		bson.M{
+			"_id": "g/k", "rev": int64(1), "writer": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{},
+			"count": 1e300,
+		},
 		bson.M{"_id": "g/\x00\xff", "rev": math.Inf(1)},
 		bson.M{"_id": "g/k", "rev": int64(math.MaxInt64), "suspended": nil, "more": bson.Regex{Pattern: "x"}},
 		bson.M{"_id": "g/k", "rev": 5.5, "count": int64(math.MinInt64)},
@@ -66,6 +73,8 @@ func FuzzDecode(f *testing.F) {
 func equalDocs(a, b store.Doc) bool {
 	same := string(a.Body) == string(b.Body)
 	a.Body, b.Body = nil, nil
-	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.WriterID == b.WriterID && a.Group == b.Group &&
-		a.Session == b.Session && a.Next == b.Next && a.Suspended == b.Suspended && a.State == b.State && a.Count == b.Count
+	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.WriterID == b.WriterID &&
+		a.Group == b.Group &&
+		a.Session == b.Session && a.Next == b.Next && a.Suspended == b.Suspended && a.State == b.State &&
+		a.Count == b.Count
 }

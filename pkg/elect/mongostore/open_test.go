@@ -62,7 +62,9 @@ func TestOpenWhileDown(t *testing.T) {
 			ctx, cancel, timeout := limit()
 			defer cancel()
 			began := time.Now()
-			_, err := mongostore.Open(ctx, mongostore.Options{URI: "mongodb://user:s3cret@" + addr + "/", OperationTimeout: timeout})
+			_, err := mongostore.Open(
+				ctx, mongostore.Options{URI: "mongodb://user:s3cret@" + addr + "/", OperationTimeout: timeout},
+			)
 			if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
 				t.Fatalf("%v, want ErrUnavailable and no password", err)
 			}
@@ -111,7 +113,9 @@ func TestCredentials(t *testing.T) {
 	ctx := t.Context()
 	user := func(name string, roles ...any) {
 		t.Helper()
-		must(t, rs.RunOnPrimary(ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: bson.A(roles)}}).Err())
+		must(t, rs.RunOnPrimary(ctx, bson.D{
+			{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: bson.A(roles)},
+		}).Err())
 	}
 	// Without users, whoever connects from the same host may make the first one, and no more.
 	user("admin", "root")
@@ -121,7 +125,9 @@ func TestCredentials(t *testing.T) {
 		"writer": {bson.M{"role": "readWrite", "db": "shardctl"}},
 		"reader": {bson.M{"role": "read", "db": "shardctl"}},
 	} {
-		must(t, admin.RunCommand(ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: roles}}).Err())
+		must(t, admin.RunCommand(
+			ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: roles}},
+		).Err())
 	}
 
 	s := open(t, mongostore.Options{URI: "mongodb://writer:right@" + address + "&authSource=admin"})
@@ -157,7 +163,9 @@ func TestDatabaseAndCluster(t *testing.T) {
 	if err != nil || len(res.Docs) != 0 {
 		t.Errorf("cluster b sees %v of cluster a (%v)", res.Docs, err)
 	}
-	n, err := rawDatabase(t, uri).Collection("a.locks").CountDocuments(t.Context(), bson.M{"_id": "g/a", "session": "", "suspended": false})
+	n, err := rawDatabase(t, uri).Collection("a.locks").CountDocuments(
+		t.Context(), bson.M{"_id": "g/a", "session": "", "suspended": false},
+	)
 	if err != nil || n != 1 {
 		t.Errorf("%d documents in a.locks of the URI's database (%v), want 1", n, err)
 	}
@@ -174,7 +182,10 @@ func TestRedact(t *testing.T) {
 		{"mongodb://user:s3/cret?x@h/", "mongodb://user:xxxxx@h/"},
 		{"mongodb://user:s3:cret@h/", "mongodb://user:xxxxx@h/"},
 		{"user:s3cret@h", "user:xxxxx@h"},
-		{"mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:s3cret&tls=true", "mongodb://h/?authMechanismProperties=xxxxx&tls=true"},
+		{
+			"mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:s3cret&tls=true",
+			"mongodb://h/?authMechanismProperties=xxxxx&tls=true",
+		},
 		{"mongodb://h/?TLSCertificateKeyFilePassword=s3cret", "mongodb://h/?TLSCertificateKeyFilePassword=xxxxx"},
 		{"", ""},
 	} {

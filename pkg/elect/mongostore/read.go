@@ -92,7 +92,8 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 	if q.Reverse {
 		order = -1
 	}
-	opts := options.Find().SetSort(bson.D{{Key: fieldID, Value: order}}).SetLimit(int64(q.Limit)).SetBatchSize(listBatch)
+	opts := options.Find().SetSort(bson.D{{Key: fieldID, Value: order}}).SetLimit(int64(q.Limit)).
+		SetBatchSize(listBatch)
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
@@ -144,7 +145,9 @@ func filter(q store.Query) bson.D {
 		add(fieldSuspended, "$ne", true)
 	}
 	if q.Expired > 0 {
-		f = append(f, bson.E{Key: fieldExpires, Value: bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lte", Value: q.Expired}}})
+		f = append(
+			f, bson.E{Key: fieldExpires, Value: bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lte", Value: q.Expired}}},
+		)
 	}
 	bounds := bson.D{}
 	if q.From != "" {
@@ -171,7 +174,9 @@ func orMissing(values []string) bson.A {
 }
 
 // find runs a query and reads all it returns. The error is the driver's.
-func (r *reader) find(ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder) ([]store.Doc, error) {
+func (r *reader) find(
+	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
+) ([]store.Doc, error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
 		return nil, err

@@ -79,8 +79,10 @@ func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	d = store.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
 		WriterID: store.WriterID{Session: f.text(fieldWriter, "session"), Seq: f.number(fieldWriter, "seq")},
-		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext), Suspended: f.truth(fieldSuspended),
-		State: f.text(fieldState), Count: f.number(fieldCount), Expires: f.number(fieldExpires), Body: f.bytes(fieldBody),
+		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext),
+		Suspended: f.truth(fieldSuspended),
+		State:     f.text(fieldState), Count: f.number(fieldCount), Expires: f.number(fieldExpires),
+		Body: f.bytes(fieldBody),
 	}
 	if err := store.CheckFound(d); err != nil {
 		f.bad = append(f.bad, err)

@@ -95,7 +95,10 @@ func (s *setup) checkRights(ctx context.Context) error {
 		return nil
 	}
 	user := l.Auth.Users[0]
-	return fmt.Errorf("%w: user %s of database %s lacks privileges: %s", store.ErrInvalid, user.User, user.DB, strings.Join(missing, "; "))
+	return fmt.Errorf(
+		"%w: user %s of database %s lacks privileges: %s", store.ErrInvalid, user.User, user.DB,
+		strings.Join(missing, "; "),
+	)
 }
 
 // lacks lists the actions of a right that no privilege grants.
@@ -110,7 +113,8 @@ func (l *login) lacks(database string, r right) []string {
 				return true
 			}
 			// "" stands for all databases, and for all collections that are not the system's.
-			if on.DB != nil && (*on.DB == "" || *on.DB == database) && (on.Collection == "" || on.Collection == r.collection) {
+			if on.DB != nil && (*on.DB == "" || *on.DB == database) &&
+				(on.Collection == "" || on.Collection == r.collection) {
 				return true
 			}
 		}

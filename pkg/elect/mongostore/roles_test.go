@@ -40,11 +40,18 @@ func (g *guarded) tenant(t *testing.T, privileges []privilege) *tenant {
 	name := fmt.Sprint("tenant", g.tenants.Add(1))
 	d := &tenant{
 		name: name,
-		uri:  strings.Replace(testmongo.WithDatabase(g.rs.URIAs("replica", password), name), "authSource=admin", "authSource="+name, 1),
+		uri: strings.Replace(
+			testmongo.WithDatabase(g.rs.URIAs("replica", password), name), "authSource=admin", "authSource="+name, 1,
+		),
 		root: rawDatabase(t, testmongo.WithDatabase(g.rs.RootURI(), name)),
 	}
-	d.run(t, bson.D{{Key: "createRole", Value: "role"}, {Key: "privileges", Value: d.privileges(privileges)}, {Key: "roles", Value: bson.A{}}})
-	d.run(t, bson.D{{Key: "createUser", Value: "replica"}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"role"}}})
+	d.run(t, bson.D{
+		{Key: "createRole", Value: "role"}, {Key: "privileges", Value: d.privileges(privileges)},
+		{Key: "roles", Value: bson.A{}},
+	})
+	d.run(t, bson.D{
+		{Key: "createUser", Value: "replica"}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"role"}},
+	})
 	return d
 }
 
@@ -64,7 +71,9 @@ func (d *tenant) grant(t *testing.T, privileges []privilege) {
 func (d *tenant) privileges(privileges []privilege) bson.A {
 	all := bson.A{}
 	for _, p := range privileges {
-		all = append(all, bson.M{"resource": bson.M{"db": d.name, "collection": p.collection}, "actions": bson.A{p.action}})
+		all = append(
+			all, bson.M{"resource": bson.M{"db": d.name, "collection": p.collection}, "actions": bson.A{p.action}},
+		)
 	}
 	return all
 }
@@ -114,14 +123,17 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	suites := slices.Concat(both, []privilege{
-		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"}, {"default.overrides", "remove"},
+		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"},
+		{"default.overrides", "remove"},
 	})
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		d := g.tenant(t, suites)
 		db := database(t, d.uri)
 		db.ShiftSchema = func(ctx context.Context, by int) error {
-			_, err := d.root.Collection("default.schema").UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}})
+			_, err := d.root.Collection("default.schema").UpdateOne(
+				ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
+			)
 			return err
 		}
 		return db
@@ -257,8 +269,14 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		try  func(ctx context.Context) error
 		want string
 	}{
-		{privilege{"default.sessions", "update"}, write(w.put(session.Doc, 1)), "update on " + d.name + ".default.sessions"},
-		{privilege{"default.sessions", "remove"}, write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}), "remove on " + d.name + ".default.sessions"},
+		{
+			privilege{"default.sessions", "update"}, write(w.put(session.Doc, 1)),
+			"update on " + d.name + ".default.sessions",
+		},
+		{
+			privilege{"default.sessions", "remove"}, write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}),
+			"remove on " + d.name + ".default.sessions",
+		},
 		{privilege{"default.locks", "insert"}, write(w.put(lock("g/b"), 0)), "insert on " + d.name + ".default.locks"},
 		{privilege{"default.groups", "insert"}, write(increment), "update and insert on " + d.name + ".default.groups"},
 		{privilege{"", "find"}, func(ctx context.Context) error {
@@ -304,7 +322,10 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 	var w writer
 	apply(t, open(t, d.options()), patient, store.Applied, w.put(lock("g/a"), 0))
 	d.grant(t, reading)
-	wantRefusal(t, d.options(), "insert, update on "+d.name+".default.locks", "remove on "+d.name+".default.events", "changeStream on database")
+	wantRefusal(
+		t, d.options(), "insert, update on "+d.name+".default.locks", "remove on "+d.name+".default.events",
+		"changeStream on database",
+	)
 
 	opts := d.options()
 	opts.ReadOnly = true
@@ -317,7 +338,8 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 	empty := g.tenant(t, reading)
 	opts = empty.options()
 	opts.ReadOnly = true
-	if _, err := mongostore.Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "no replica has set up cluster default in database "+empty.name) {
+	if _, err := mongostore.Open(t.Context(), opts); err == nil ||
+		!strings.Contains(err.Error(), "no replica has set up cluster default in database "+empty.name) {
 		t.Errorf("an empty database: %v", err)
 	}
 	if made := empty.indexes(t); made != "" {
@@ -332,7 +354,8 @@ func testBuiltIn(t *testing.T, g *guarded) {
 		role   any
 		enough bool
 	}{
-		"readWrite": {"readWrite", true}, "dbOwner": {"dbOwner", true}, "readWriteAnyDatabase": {anyDatabase, true}, "read": {"read", false},
+		"readWrite": {"readWrite", true}, "dbOwner": {"dbOwner", true}, "readWriteAnyDatabase": {anyDatabase, true},
+		"read": {"read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := g.tenant(t, nil)
@@ -352,10 +375,17 @@ func testLogIn(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)
 	for name, tc := range map[string]struct{ uri, says string }{
-		"wrong password": {strings.Replace(d.uri, "s3cret", "wr0ng-s3cret", 1), "the log-in failed: wrong user or password"},
-		"unknown user":   {strings.Replace(d.uri, "//replica:", "//nobody:", 1), "the log-in failed: wrong user or password"},
-		"other database": {strings.Replace(d.uri, "authSource="+d.name, "authSource=admin", 1), "a user of another database (authSource in the URI)"},
-		"no log-in":      {testmongo.WithDatabase(g.rs.URI(), d.name), "requires authentication"},
+		"wrong password": {
+			strings.Replace(d.uri, "s3cret", "wr0ng-s3cret", 1), "the log-in failed: wrong user or password",
+		},
+		"unknown user": {
+			strings.Replace(d.uri, "//replica:", "//nobody:", 1), "the log-in failed: wrong user or password",
+		},
+		"other database": {
+			strings.Replace(d.uri, "authSource="+d.name, "authSource=admin", 1),
+			"a user of another database (authSource in the URI)",
+		},
+		"no log-in": {testmongo.WithDatabase(g.rs.URI(), d.name), "requires authentication"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The driver may find the server again only with its next look at it, half this time later.
@@ -364,6 +394,8 @@ func testLogIn(t *testing.T, g *guarded, both []privilege) {
 	}
 	t.Run("no rights at all", func(t *testing.T) {
 		d.grant(t, nil)
-		wantRefusal(t, d.options(), "lacks privileges: listCollections, listIndexes, find, changeStream on database "+d.name)
+		wantRefusal(
+			t, d.options(), "lacks privileges: listCollections, listIndexes, find, changeStream on database "+d.name,
+		)
 	})
 }

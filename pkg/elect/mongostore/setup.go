@@ -66,7 +66,9 @@ func (s *setup) inspect(ctx context.Context) error {
 	s.standalone = h.SetName == "" && !sharded
 	if s.standalone {
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonStandalone, Message: "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. Use a replica set.",
+			Reason: ReasonStandalone,
+			Message: "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. " +
+				"Use a replica set.",
 		})
 	}
 	if len(h.Arbiters) > 0 {
@@ -88,19 +90,26 @@ func (s *setup) inspectSharding(ctx context.Context) error {
 		Key     bson.D `bson:"key"`
 		Dropped bool   `bson:"dropped"`
 	}
-	err := s.client.Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: fieldID, Value: ns}}).Decode(&found)
+	err := s.client.Database("config").Collection("collections").FindOne(
+		ctx, bson.D{{Key: fieldID, Value: ns}},
+	).Decode(&found)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil // not sharded
 	case hasCode(err, invalidCodes):
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonSharding, Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be unsharded or sharded by _id",
+			Reason: ReasonSharding,
+			Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be " +
+				"unsharded or sharded by _id",
 		})
 		return nil
 	case err != nil:
 		return fmt.Errorf("see how %s is sharded: %w", ns, err)
 	case !found.Dropped && !keyedByID(found.Key):
-		return fmt.Errorf("%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key", store.ErrInvalid, ns, found.Key)
+		return fmt.Errorf(
+			"%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key",
+			store.ErrInvalid, ns, found.Key,
+		)
 	}
 	return nil
 }
@@ -186,7 +195,9 @@ const (
 // on them.
 func (s *setup) makeIndexes(ctx context.Context) error {
 	db := s.client.Database(s.database)
-	there, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}})
+	there, err := db.ListCollectionNames(
+		ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}},
+	)
 	if err != nil {
 		return fmt.Errorf("list collections: %w", err)
 	}
@@ -217,7 +228,9 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 
 // missingIndexes are those wanted on keys that no index of the collection is on. Asking first lets a user do without
 // the right to make them who has no need to.
-func (s *setup) missingIndexes(ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel) ([]mongo.IndexModel, error) {
+func (s *setup) missingIndexes(
+	ctx context.Context, coll *mongo.Collection, wanted []mongo.IndexModel,
+) ([]mongo.IndexModel, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -270,7 +283,8 @@ func retryConflicts(ctx context.Context, step func() error) error {
 		switch {
 		case err == nil, hasCode(err, []int{codeNamespaceExists, codeIndexOptionsConflict, codeIndexAlreadyExists}):
 			return nil
-		case attempt == setUpAttempts, !hasCode(err, []int{codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped}):
+		case attempt == setUpAttempts,
+			!hasCode(err, []int{codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped}):
 			return err
 		}
 		select {

@@ -51,7 +51,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 func newStore(ctx context.Context, opts Options) *Store {
 	a := &access{log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secrets(opts.URI)}
 	r := &reader{access: a, logged: map[string]struct{}{}}
-	return &Store{access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r}, life: newLife(ctx, opts.OperationTimeout)}
+	return &Store{
+		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r}, life: newLife(ctx, opts.OperationTimeout),
+	}
 }
 
 // Problems says what an operator should know about this database: no replica set, arbiters. It was found out by Open.

@@ -63,7 +63,9 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		ShiftSchema: func(ctx context.Context, by int) error {
 			_, err := rawDatabase(t, uri).Collection("default.schema"). //nolint:contextcheck // its clean-up comes after the test
-											UpdateOne(ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}})
+											UpdateOne(
+					ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
+				)
 			return err
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {

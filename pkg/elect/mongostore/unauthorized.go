@@ -16,13 +16,16 @@ var refusedCommand = regexp.MustCompile(`not authorized on (\S+) to execute comm
 
 // actionOf is the action that a command on a collection needs, where its name is another.
 var actionOf = map[string]string{
-	"delete": actionRemove, "create": "createCollection or " + actionInsert, "createIndexes": actionCreateIndex, "aggregate": actionFind, "getMore": actionFind,
+	"delete": actionRemove, "create": "createCollection or " + actionInsert, "createIndexes": actionCreateIndex,
+	"aggregate": actionFind, "getMore": actionFind,
 }
 
 // plainly says in a few words what the driver and the server say in many: who may not log in, or may not do something.
 func plainly(err error) error {
 	if isInvalid(err) && strings.Contains(err.Error(), authenticationFailed) {
-		return errors.New("the log-in failed: wrong user or password, or a user of another database (authSource in the URI)")
+		return errors.New(
+			"the log-in failed: wrong user or password, or a user of another database (authSource in the URI)",
+		)
 	}
 	return nameRight(err)
 }

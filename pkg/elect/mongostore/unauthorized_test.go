@@ -19,14 +19,24 @@ func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 		text string
 	}{
 		{
-			mongo.CommandError{Code: codeUnauthorized, Message: `not authorized on db to execute command { insert: "c.locks", ordered: true }`},
+			mongo.CommandError{
+				Code:    codeUnauthorized,
+				Message: `not authorized on db to execute command { insert: "c.locks", ordered: true }`,
+			},
 			store.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
 		},
-		{mongo.CommandError{Code: 189, Message: "stepped down with locks"}, store.ErrUnavailable, "stepped down with xxxxx"},
-		{mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"}, store.ErrInvalid, "requires authentication"},
+		{
+			mongo.CommandError{Code: 189, Message: "stepped down with locks"}, store.ErrUnavailable,
+			"stepped down with xxxxx",
+		},
+		{
+			mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"}, store.ErrInvalid,
+			"requires authentication",
+		},
 	} {
 		err := s.translate("try", tc.err)
-		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "locks") {
+		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) ||
+			strings.Contains(err.Error(), "locks") {
 			t.Errorf("%v, want %v that says %q", err, tc.want, tc.text)
 		}
 	}

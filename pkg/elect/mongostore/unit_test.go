@@ -40,7 +40,8 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 			t.Fatalf("a batch of %d with %d places", len(b.changes), len(b.places))
 		}
 		for n, c := range b.changes {
-			if first := b.changes[0]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind || (c.IfRev == 0) != (first.IfRev == 0) {
+			if first := b.changes[0]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind ||
+				(c.IfRev == 0) != (first.IfRev == 0) {
 				t.Fatalf("%+v beside %+v", c, first)
 			}
 			if seen[b.places[n]] || changes[b.places[n]].IfRev != c.IfRev {
@@ -83,7 +84,8 @@ func TestClock(t *testing.T) {
 	if got := c.now(sent); got != 1_000_000 {
 		t.Errorf("at once: %d", got)
 	}
-	if got := c.now(sent.Add(2200 * time.Millisecond)); got != 1_002_000 { // never ahead, however fast the local clock is
+	// never ahead, however fast the local clock is
+	if got := c.now(sent.Add(2200 * time.Millisecond)); got != 1_002_000 {
 		t.Errorf("2.2 s later: %d", got)
 	}
 	c.sample(500_000, sent) // a new primary, whose clock is behind

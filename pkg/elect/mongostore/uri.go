@@ -34,7 +34,8 @@ func checkURI(uri string) string {
 		if scheme == schemeSRV {
 			return "has wrong hosts, must be mongodb+srv://HOST with one host and no port"
 		}
-		return "has wrong hosts, must be mongodb://HOST[:PORT][,HOST[:PORT]…], and what is special in a user or password written with %"
+		return "has wrong hosts, must be mongodb://HOST[:PORT][,HOST[:PORT]…], and what is special in a user or " +
+			"password written with %"
 	}
 	return ""
 }

@@ -61,7 +61,9 @@ func (f *feed) pipeline(in store.Interest) mongo.Pipeline {
 			continue
 		}
 		for _, condition := range conditions(info, in) {
-			wanted = append(wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(f.cluster, info.Kind)}}, condition...))
+			wanted = append(
+				wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(f.cluster, info.Kind)}}, condition...),
+			)
 		}
 	}
 	return mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
@@ -72,7 +74,10 @@ func conditions(info store.KindInfo, in store.Interest) []bson.D {
 	switch info.Notify {
 	case store.NotifyStates:
 		// A heartbeat replaces a live session by a live one; it is what must not come.
-		return []bson.D{where("operationType", "$in", "insert", "delete"), where("fullDocument.state", "$nin", store.StateLive, nil)}
+		return []bson.D{
+			where("operationType", "$in", "insert", "delete"),
+			where("fullDocument.state", "$nin", store.StateLive, nil),
+		}
 	case store.NotifyFree:
 		var all []bson.D
 		if in.Session != "" {
@@ -150,7 +155,8 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 		}
 		kind, ours := kinds[e.Namespace.Collection]
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
-			f.life.watchers.Go(func() { f.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
+			// the stream may end with what it watched
+			f.life.watchers.Go(func() { f.remake(context.WithoutCancel(ctx)) })
 		}
 		if one, ok := f.notification(kind, e); ours && ok {
 			n.Send(one)
@@ -165,7 +171,9 @@ func (f *feed) remake(ctx context.Context) {
 	defer cancel()
 	f.log.Info("A collection was dropped: making it again")
 	if err := f.setup.makeIndexes(ctx); err != nil {
-		f.log.Error(f.translate("make dropped collections again", err), "searches in the store may be slow until a restart")
+		f.log.Error(
+			f.translate("make dropped collections again", err), "searches in the store may be slow until a restart",
+		)
 	}
 }
 

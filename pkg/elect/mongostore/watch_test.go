@@ -24,8 +24,8 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 	return store.Notification{}
 }
 
-// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The notification that
-// ends the test comes after all of them, since events are in order.
+// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The
+// notification that ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
@@ -51,14 +51,18 @@ func TestWatchIsFiltered(t *testing.T) {
 	for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
 		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
 	}
-	apply(t, neighbour, patient, store.Applied, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+	apply(
+		t, neighbour, patient, store.Applied,
+		store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
+	)
 
 	mine := lock("g/mine")
 	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
 	c := w.put(mine, 0)
 	apply(t, s, patient, store.Applied, c)
 	h := nextNotification(t, notifications)
-	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev || string(h.Doc.Body) != string(mine.Body) {
+	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev ||
+		string(h.Doc.Body) != string(mine.Body) {
 		t.Errorf("notification %+v, want the lock reserved for me with its document, and nothing before it", h)
 	}
 }
@@ -71,9 +75,15 @@ func TestWatchSlowReader(t *testing.T) {
 	for round := range 5 {
 		var changes []store.Change
 		for i := range 200 {
-			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}})
+			changes = append(
+				changes,
+				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
+			)
 		}
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("round", round)}})
+		changes = append(
+			changes,
+			store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("round", round)}},
+		)
 		apply(t, s, patient, store.Applied, changes...)
 	}
 	resyncs, last := 0, false

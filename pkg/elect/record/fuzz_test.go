@@ -16,24 +16,41 @@ import (
 // for ever, and others with it.
 func FuzzDocuments(f *testing.F) {
 	seeds := []store.Doc{
-		Session{ID: "s", Rev: 3, Heartbeat: 7, State: Live, Lease: 4 * time.Second, Instance: "a", Remote: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c"}.Doc(),
-		Member{Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"}, LeaseMS: 4000}.Doc(store.WriterID{Session: "s", Seq: 1}),
-		Lock{Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated, Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}}}.Doc(),
-		Override{Kind: OverridePin, Scope: ScopeTask, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5}.Doc(store.WriterID{Session: "s", Seq: 2}),
+		Session{
+			ID: "s", Rev: 3, Heartbeat: 7, State: Live, Lease: 4 * time.Second, Instance: "a",
+			Remote: map[Key]int64{"g/k": 5}, Died: 9, Cause: "c",
+		}.Doc(),
+		Member{
+			Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"},
+			LeaseMS: 4000,
+		}.Doc(store.WriterID{Session: "s", Seq: 1}),
+		Lock{
+			Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated,
+			Status: TaskStatus{State: "done", Outcome: &RunOutcome{ExitCode: 1}},
+		}.Doc(),
+		Override{
+			Kind: OverridePin, Scope: ScopeTask, Name: "g/k", Rev: 1, To: "a", Strict: true, At: 5,
+		}.Doc(store.WriterID{Session: "s", Seq: 2}),
 		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
 	}
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
 	}
 	for _, body := range []string{
-		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"remote":{"g/k":-5}}`, `{"leaseMs":9e18}`, `{"remote":{"g/k":9000000000000000000},"died":-1}`,
-		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`, `{"to":7}`,
-		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`, `{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
+		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"remote":{"g/k":-5}}`, `{"leaseMs":9e18}`,
+		`{"remote":{"g/k":9000000000000000000},"died":-1}`,
+		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`,
+		`{"to":7}`,
+		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`,
+		`{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
 	} {
 		f.Add("g/k", int64(1), "\xff", strings.Repeat("n", store.MaxText+1), "zombie", int64(-7), body)
 	}
 	f.Fuzz(func(t *testing.T, id string, rev int64, session, next, state string, count int64, body string) {
-		d := store.Doc{ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(), Body: []byte(body)}
+		d := store.Doc{
+			ID: id, Rev: rev, Session: session, Next: next, State: state, Count: count, Group: Key(id).Group(),
+			Body: []byte(body),
+		}
 		for _, kind := range store.Kinds() {
 			d.Kind = kind
 			readAgain(t, d)

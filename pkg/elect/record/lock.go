@@ -47,7 +47,9 @@ func (s TaskStatus) Validate() error {
 	}
 	for _, text := range texts {
 		if len(text) > store.MaxText {
-			return fmt.Errorf("status: a text of %d bytes: at most %d are allowed: %w", len(text), store.MaxText, store.ErrTooLarge)
+			return fmt.Errorf(
+				"status: a text of %d bytes: at most %d are allowed: %w", len(text), store.MaxText, store.ErrTooLarge,
+			)
 		}
 	}
 	return nil

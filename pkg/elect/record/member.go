@@ -65,7 +65,10 @@ func MemberFrom(d store.Doc) (Member, error) {
 // Validate says whether a store will take the member.
 func (m Member) Validate() error {
 	if size := len(mustJSON(m)); size > store.MaxBody {
-		return fmt.Errorf("member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody, store.ErrTooLarge)
+		return fmt.Errorf(
+			"member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody,
+			store.ErrTooLarge,
+		)
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func (s Session) Doc() store.Doc {
 	return store.Doc{
 		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
 		Expires: s.expires(), Body: mustJSON(sessionBody{
-			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock, Cause: s.Cause,
+			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock,
+			Cause: s.Cause,
 		}),
 	}
 }
@@ -77,7 +78,8 @@ func SessionFrom(d store.Doc) (Session, error) {
 	m.remote(&b)
 	return Session{
 		ID: d.ID, Rev: d.Rev, WriterID: d.WriterID, Heartbeat: d.Count, State: SessionState(d.State),
-		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Remote: b.Remote, Died: b.Died, Clock: b.Clock, Cause: b.Cause,
+		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Remote: b.Remote, Died: b.Died,
+		Clock: b.Clock, Cause: b.Cause,
 	}, m.err(d, err)
 }
 
@@ -102,7 +104,10 @@ func (m *cleaner) remote(b *sessionBody) {
 // Validate says whether a store will take the session, whatever the texts that are added when it is marked dead.
 func (s Session) Validate() error {
 	if size := len(s.Doc().Body); size > store.MaxBody-4*store.MaxText {
-		return fmt.Errorf("session: %d bytes of remote leases: at most %d are allowed: %w", size, store.MaxBody-4*store.MaxText, store.ErrTooLarge)
+		return fmt.Errorf(
+			"session: %d bytes of remote leases: at most %d are allowed: %w", size, store.MaxBody-4*store.MaxText,
+			store.ErrTooLarge,
+		)
 	}
 	return nil
 }

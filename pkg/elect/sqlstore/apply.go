@@ -24,7 +24,9 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 		for i := range batch {
 			batch[i].Doc.Body = slices.Clone(batch[i].Doc.Body)
 		}
-		got, err := await(ctx, s, func(ctx context.Context) ([]store.Outcome, error) { return s.applyBatch(ctx, batch) })
+		got, err := await(
+			ctx, s, func(ctx context.Context) ([]store.Outcome, error) { return s.applyBatch(ctx, batch) },
+		)
 		if err != nil {
 			unknown := store.Outcome{Status: store.Unknown, Err: s.translate("write", err)}
 			got = slices.Repeat([]store.Outcome{unknown}, len(batch))

@@ -17,7 +17,9 @@ func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	ahead := time.Now().Add(time.Hour).UnixMilli()
-	outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead}})
+	outs, err := s.Apply(
+		t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead}},
+	)
 	if err != nil || outs[0].Status != store.Applied {
 		t.Fatal(outs, err)
 	}

@@ -28,9 +28,10 @@ type Dialect interface {
 
 // Texts are pieces of SQL.
 type Texts struct {
-	Begin    string // begins a transaction that writes, and does not wait
-	Tables   string // counts the tables of the name that is its one parameter
-	Changed  string // a number that differs once another connection has written; cheap, since watches ask for it all the time
+	Begin  string // begins a transaction that writes, and does not wait
+	Tables string // counts the tables of the name that is its one parameter
+	// a number that differs once another connection has written; cheap, since watches ask for it all the time
+	Changed  string
 	Replace  string // how a statement begins that inserts a row or replaces the one with its ID
 	Sequence string // the type of a column that numbers rows, never twice the same
 	Body     string // the type of a column for bytes

@@ -30,7 +30,8 @@ func TestFull(t *testing.T) {
 	body := []byte(`{"a":"` + strings.Repeat("x", 4000) + `"}`)
 	value := func(i int) store.Change {
 		return store.Change{Doc: store.Doc{
-			Kind: store.KindValue, ID: fmt.Sprint("g/", i), Rev: 1, WriterID: store.WriterID{Session: "s", Seq: int64(i)}, Body: body,
+			Kind: store.KindValue, ID: fmt.Sprint("g/", i), Rev: 1,
+			WriterID: store.WriterID{Session: "s", Seq: int64(i)}, Body: body,
 		}}
 	}
 	written, full := 0, false
@@ -93,7 +94,9 @@ func TestNotificationsDropped(t *testing.T) {
 	<-w.C() // the first Resync
 	var changes []store.Change
 	for i := range sqlstore.LogKept + sqlstore.LogKept/5 {
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
+		changes = append(
+			changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}},
+		)
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)

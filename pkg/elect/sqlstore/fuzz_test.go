@@ -14,26 +14,35 @@ import (
 func FuzzRow(f *testing.F) {
 	f.Add("g/k", int64(5), "s", int64(3), "g", "s", "n", int64(1), "live", int64(7), []byte(`{"a":1}`))
 	f.Add("", int64(0), "", int64(0), "", "", "", int64(0), "", int64(0), []byte(nil))
-	f.Add("g/\x00\xff", int64(-1), "\xff", int64(-1), "\x00", "s", "n", int64(17), "zombie", int64(-7), []byte("no JSON"))
+	f.Add(
+		"g/\x00\xff", int64(-1), "\xff", int64(-1), "\x00", "s", "n", int64(17), "zombie", int64(-7), []byte("no JSON"),
+	)
 	f.Add("g/k", int64(1)<<62, "s", int64(3), "g", "s", "n", int64(-1), "dead", int64(1)<<62, []byte{0, 255})
 	s, err := sqlite.Open(f.Context(), filepath.Join(f.TempDir(), "store.db"), sqlite.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = s.Close(f.Context()) })
-	beside := store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "beside", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
+	beside := store.Change{
+		Doc: store.Doc{Kind: store.KindLock, ID: "beside", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+	}
 	if _, err := s.Apply(f.Context(), beside); err != nil {
 		f.Fatal(err)
 	}
 	const insert = `INSERT OR REPLACE INTO "default_locks" (` + sqlstore.Columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)`
-	f.Fuzz(func(t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, suspended int64, state string, count int64, body []byte) {
+	f.Fuzz(func(
+		t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, suspended int64,
+		state string, count int64, body []byte,
+	) {
 		if id == "beside" {
 			return
 		}
 		if _, err := s.DB().ExecContext(t.Context(), `DELETE FROM "default_locks" WHERE id <> 'beside'`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.DB().ExecContext(t.Context(), insert, id, rev, stamp, seq, group, session, next, suspended, state, count, string(body)); err != nil {
+		if _, err := s.DB().ExecContext(
+			t.Context(), insert, id, rev, stamp, seq, group, session, next, suspended, state, count, string(body),
+		); err != nil {
 			return // the table does not take it
 		}
 		res, err := s.List(t.Context(), store.KindLock, store.Query{})
@@ -46,7 +55,8 @@ func FuzzRow(f *testing.F) {
 				t.Errorf("handed on: %v", err)
 			}
 			if d.ID == id {
-				there = d.Rev == rev && d.Session == session && d.Suspended == (suspended != 0) && string(d.Body) == string(body)
+				there = d.Rev == rev && d.Session == session && d.Suspended == (suspended != 0) &&
+					string(d.Body) == string(body)
 			}
 		}
 		good := store.CheckFound(store.Doc{ID: id, Rev: rev}) == nil
@@ -54,8 +64,11 @@ func FuzzRow(f *testing.F) {
 			t.Errorf("found %v, want %v", there, good)
 		}
 		mine := store.WriterID{Session: "me", Seq: 1}
-		outs, err := s.Apply(t.Context(), store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: mine}})
-		if err == nil && (outs[0].Status == store.Applied) == good && (store.WriterID{Session: stamp, Seq: seq}) != mine {
+		outs, err := s.Apply(
+			t.Context(), store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: mine}},
+		)
+		if err == nil && (outs[0].Status == store.Applied) == good &&
+			(store.WriterID{Session: stamp, Seq: seq}) != mine {
 			t.Errorf("a creation ended with %+v, although a document is there: %v", outs[0], good)
 		}
 	})

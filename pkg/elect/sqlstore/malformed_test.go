@@ -43,7 +43,8 @@ func TestMalformedOutOfBand(t *testing.T) {
 	apply(store.Applied, put("g/good", 0))
 	for i, edit := range []string{
 		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
-		"suspended = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'no one'", // odd, and readable
+		// odd, and readable
+		"suspended = 17", "session = cast(x'ff' as text)", "body = 'no JSON'", "state = 'zombie', next = 'no one'",
 	} {
 		id := fmt.Sprint("g/", i)
 		apply(store.Applied, put(id, 0))
@@ -72,7 +73,8 @@ func TestMalformedOutOfBand(t *testing.T) {
 		apply(store.Applied, increment)
 		exec(t, s, `UPDATE "default_groups" SET `+edit)
 		apply(store.Applied, increment)
-		if res, err := s.Read(t.Context(), store.KindGroup, "g"); err != nil || len(res.Docs) != 1 || res.Docs[0].Count < 1 {
+		if res, err := s.Read(t.Context(), store.KindGroup, "g"); err != nil || len(res.Docs) != 1 ||
+			res.Docs[0].Count < 1 {
 			t.Errorf("after %s: %+v, %v", edit, res, err)
 		}
 	}

@@ -60,7 +60,8 @@ func (p *pool) sentinel(err error) error {
 		return store.ErrSchema
 	case errors.Is(err, store.ErrInvalid):
 		return store.ErrInvalid
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, sql.ErrConnDone):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed),
+		errors.Is(err, sql.ErrConnDone):
 		return store.ErrUnavailable
 	}
 	return p.dialect.Classify(err)

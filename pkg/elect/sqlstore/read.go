@@ -73,7 +73,8 @@ func (s *Store) reads(ctx context.Context, f func(context.Context) (store.Reply,
 			}
 			return err
 		})
-		res.Now = max(s.dialect.Now(), high) // the machine's clock may have been set back: revisions go on above those given
+		// the machine's clock may have been set back: revisions go on above those given
+		res.Now = max(s.dialect.Now(), high)
 		res.Floor = res.Now
 		return res, err
 	})
@@ -163,7 +164,9 @@ func selected(q store.Query) string {
 	return columns
 }
 
-func (s *Store) queryDocs(ctx context.Context, from querier, kind store.Kind, text string, args ...any) ([]store.Doc, error) {
+func (s *Store) queryDocs(
+	ctx context.Context, from querier, kind store.Kind, text string, args ...any,
+) ([]store.Doc, error) {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -187,7 +190,8 @@ func scan(kind store.Kind, from interface{ Scan(into ...any) error }) (store.Doc
 	d := store.Doc{Kind: kind}
 	var suspended int64 // edited out of band it may be any number
 	err := from.Scan(
-		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &suspended, &d.State, &d.Count, &d.Expires, &d.Body,
+		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &suspended, &d.State,
+		&d.Count, &d.Expires, &d.Body,
 	)
 	d.Suspended = suspended != 0
 	if len(d.Body) == 0 {
@@ -203,7 +207,8 @@ func row(d store.Doc) []any {
 		body = string(d.Body)
 	}
 	return []any{
-		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count, d.Expires, body,
+		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count,
+		d.Expires, body,
 	}
 }
 

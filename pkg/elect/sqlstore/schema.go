@@ -45,7 +45,8 @@ func newStatements(cluster string, texts Texts) statements {
 	name := func(s string) string { return `"` + prefix + s + `"` }
 	fill := func(table, text string) string {
 		return strings.NewReplacer(
-			"$table", table, "$columns", columns, "$sequence", texts.Sequence, "$body", texts.Body, "$options", texts.Table, "$replace", texts.Replace,
+			"$table", table, "$columns", columns, "$sequence", texts.Sequence, "$body", texts.Body, "$options",
+			texts.Table, "$replace", texts.Replace,
 		).Replace(text)
 	}
 	meta, log := name("schema"), name("notifications")
@@ -55,7 +56,10 @@ func newStatements(cluster string, texts Texts) statements {
 		version:    fill(meta, `SELECT version FROM $table`),
 		setVersion: fill(meta, `INSERT INTO $table (one, version) VALUES (1, ?)`),
 		create: []string{
-			fill(meta, `CREATE TABLE $table (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) $options`),
+			fill(
+				meta,
+				`CREATE TABLE $table (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) $options`,
+			),
 			fill(log, `CREATE TABLE $table (seq $sequence, kind TEXT NOT NULL, id TEXT NOT NULL, grp TEXT NOT NULL, next TEXT NOT NULL) $options`),
 		},
 		log: logStatements{

@@ -59,10 +59,13 @@ func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error)
 	}
 	if !ValidCluster(o.Cluster) {
 		_ = db.Close() // nothing was done on it
-		return nil, fmt.Errorf("cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid)
+		return nil, fmt.Errorf(
+			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid,
+		)
 	}
 	s := &Store{
-		pool: &pool{db, d, d.Texts()}, sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval, found: found{log: o.Logger},
+		pool: &pool{db, d, d.Texts()}, sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval,
+		found:  found{log: o.Logger},
 		writer: make(chan *writer, 1), reading: make(chan struct{}, readers),
 	}
 	// Not limited here: the writer and each watch keep a connection, and readers must not wait for those.

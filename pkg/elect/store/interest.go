@@ -30,7 +30,10 @@ func (i Interest) Validate() error {
 		}
 	}
 	if len(i.Keys) > MaxInterest || len(i.Groups) > MaxInterest {
-		return fmt.Errorf("%w: interest in %d keys and %d groups, at most %d each", ErrTooLarge, len(i.Keys), len(i.Groups), MaxInterest)
+		return fmt.Errorf(
+			"%w: interest in %d keys and %d groups, at most %d each", ErrTooLarge, len(i.Keys), len(i.Groups),
+			MaxInterest,
+		)
 	}
 	for _, text := range slices.Concat([]string{i.Session}, i.Keys, i.Groups) {
 		if err := ValidateTexts(Doc{ID: text}); err != nil {

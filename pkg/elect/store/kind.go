@@ -40,8 +40,9 @@ type Notify uint8
 const (
 	NotifyNever  Notify = iota
 	NotifyAlways        // every change
-	NotifyStates        // creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
-	NotifyFree          // documents without an owner any more, that are reserved for a session, or that are deleted
+	// creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
+	NotifyStates
+	NotifyFree // documents without an owner any more, that are reserved for a session, or that are deleted
 )
 
 // KindInfo is what stores need to know of a kind. A new kind is one line of the table.
@@ -59,7 +60,10 @@ type KindInfo struct {
 const StateLive = "live"
 
 var table = []KindInfo{
-	{Kind: KindSession, Plural: "sessions", Retention: time.Hour, Notify: NotifyStates, Indexes: [][]Field{{FieldExpires}}},
+	{
+		Kind: KindSession, Plural: "sessions", Retention: time.Hour, Notify: NotifyStates,
+		Indexes: [][]Field{{FieldExpires}},
+	},
 	{Kind: KindMember, Plural: "members", Retention: time.Hour},
 	{Kind: KindLock, Plural: "locks", Notify: NotifyFree, Indexes: [][]Field{
 		{FieldSession, FieldSuspended}, // owned by me, or by no live session
@@ -69,7 +73,10 @@ var table = []KindInfo{
 	{Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}}},
 	{Kind: KindGroup, Plural: "groups", Notify: NotifyAlways},
 	{Kind: KindOverride, Plural: "overrides", Notify: NotifyAlways},
-	{Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour, Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}}},
+	{
+		Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour,
+		Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}},
+	},
 }
 
 // Table is every kind, for stores that set up one table or collection each. The result is the caller's.

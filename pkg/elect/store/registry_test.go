@@ -68,7 +68,8 @@ func TestRegistry(t *testing.T) {
 	if _, err := store.Open(t.Context(), store.Config{URI: "paper:x"}); err == nil || err.Error() != "filled in" {
 		t.Errorf("open is given what Parse made of it: %v", err)
 	}
-	if _, err := store.Open(t.Context(), store.Config{URI: "paper:"}); !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "paper::") {
+	if _, err := store.Open(t.Context(), store.Config{URI: "paper:"}); !errors.Is(err, store.ErrInvalid) ||
+		strings.Contains(err.Error(), "paper::") {
 		t.Errorf("open of a wrong URI: %v", err)
 	}
 }

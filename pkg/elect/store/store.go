@@ -36,8 +36,9 @@ type WriterID struct {
 // Doc is one small versioned document. The fields beside Body are those that stores index, filter and
 // watch; Body is bytes that stores keep and return as they are.
 type Doc struct {
-	Kind     Kind
-	ID       string   // session and member: uuid; lock and value: group/key; group: its name; override: kind/name; event: an ordered id
+	Kind Kind
+	// session and member: uuid; lock and value: group/key; group: its name; override: kind/name; event: an ordered id
+	ID       string
 	Rev      int64    // only ever rises, while the document exists
 	WriterID WriterID // of the write that made Rev; zero after an Increment
 

@@ -43,11 +43,20 @@ func TestValidateChanges(t *testing.T) {
 		{"delete", put(func(c *Change) { c.Op, c.IfRev = Delete, 1 }), nil},
 		{"delete without revision", put(func(c *Change) { c.Op = Delete }), ErrMalformed},
 		{"increment of a lock", put(func(c *Change) { c.Op = Increment }), ErrMalformed},
-		{"increment with a revision below zero", put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g", Rev: -1} }), ErrMalformed},
-		{"increment with a revision that is no time", put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g", Rev: 1 << 52} }), ErrMalformed},
+		{
+			"increment with a revision below zero",
+			put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g", Rev: -1} }), ErrMalformed,
+		},
+		{
+			"increment with a revision that is no time",
+			put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g", Rev: 1 << 52} }), ErrMalformed,
+		},
 		{"increment of a group", put(func(c *Change) { c.Op, c.Doc = Increment, Doc{Kind: KindGroup, ID: "g"} }), nil},
 		{"named twice", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Rev = 2 })...), ErrMalformed},
-		{"same ID of two kinds", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Kind = KindValue })...), nil},
+		{
+			"same ID of two kinds", append(put(func(*Change) {}), put(func(c *Change) { c.Doc.Kind = KindValue })...),
+			nil,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +109,8 @@ func TestJudge(t *testing.T) {
 
 func TestAllUnknown(t *testing.T) {
 	for _, out := range AllUnknown(3, context.DeadlineExceeded) {
-		if out.Status != Unknown || !errors.Is(out.Err, ErrUnavailable) || !errors.Is(out.Err, context.DeadlineExceeded) {
+		if out.Status != Unknown || !errors.Is(out.Err, ErrUnavailable) ||
+			!errors.Is(out.Err, context.DeadlineExceeded) {
 			t.Fatalf("got %+v", out)
 		}
 	}

@@ -34,8 +34,8 @@ func BuildTagged(ctx context.Context, dir, version string, tags ...string) (stri
 	return to, nil
 }
 
-// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica reports its revision
-// by a hash of its file.
+// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica reports its
+// revision by a hash of its file.
 func AnotherRevision(program, dir, name string) (path string, err error) {
 	from, err := os.Open(program)
 	if err != nil {

@@ -124,8 +124,8 @@ func editConfig(ctx SpecContext, r *kube.Release, from, to string) (was string) 
 
 var errNotRefused = errors.New("no configuration is refused")
 
-// refused says whether a replica reports, as a problem and in its metrics, that it was given a configuration that it did
-// not take.
+// refused says whether a replica reports, as a problem and in its metrics, that it was given a configuration that it
+// did not take.
 func refused(ctx context.Context, r *kube.Release, p kube.Pod) error {
 	status, err := statusOf(ctx, r, p)
 	if err != nil {

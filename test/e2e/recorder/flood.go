@@ -12,8 +12,8 @@ import (
 // floodLine is about as long as lines of programs that write too much are.
 const floodLine = 1 << 10
 
-// floodOutput writes size bytes in lines, as fast as somebody reads them. It runs concurrently with the stamps: a pipe that is
-// full holds up this goroutine alone.
+// floodOutput writes size bytes in lines, as fast as somebody reads them. It runs concurrently with the stamps: a pipe
+// that is full holds up this goroutine alone.
 func floodOutput(size int64, when string) {
 	for when != "" {
 		if _, err := os.Stat(when); err == nil {

@@ -26,7 +26,10 @@ func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
 			t.Errorf("round %d: list = %v", round, got)
 		}
 	}
-	a.Listed([]*record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" }, []record.Key{"g/1"})
+	a.Listed(
+		[]*record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" },
+		[]record.Key{"g/1"},
+	)
 	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/2"}) {
 		t.Errorf("suspects %v, want the lock that is not held", got)
 	}

@@ -65,7 +65,8 @@ func (c *Cache) Ready() Ready {
 // New is a cache that knows nothing and wants to read everything.
 func New(p protocol.Params, now protocol.Instant) *Cache {
 	return &Cache{
-		groups: map[string]*group{}, locks: locks{all: map[record.Key]*record.Lock{}}, members: map[string]record.Member{},
+		groups: map[string]*group{}, locks: locks{all: map[record.Key]*record.Lock{}},
+		members:   map[string]record.Member{},
 		refresher: newRefresher(p.T, now),
 	}
 }

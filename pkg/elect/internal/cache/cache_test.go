@@ -28,7 +28,10 @@ func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]
 	if !ok {
 		t.Fatalf("nothing to read after %v", now)
 	}
-	r := cache.Reading{Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Members: map[string]record.Member{}, Overrode: true}
+	r := cache.Reading{
+		Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Members: map[string]record.Member{},
+		Overrode: true,
+	}
 	for _, name := range p.Groups() {
 		if from, ok := p.From(name, counts[name], r.Clock); ok {
 			r.Locks[name] = []*record.Lock{}
@@ -79,7 +82,10 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	}
 	c.Track()
 	c.Track("g")
-	c.Refreshed(p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001}, none, clocktest.At(time.Second))
+	c.Refreshed(
+		p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001},
+		none, clocktest.At(time.Second),
+	)
 	if c.Loaded() {
 		t.Error("loaded while empty")
 	}

@@ -91,7 +91,9 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 
 // Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
 // lock is absent.
-func (t *Table) Answered(key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment) {
+func (t *Table) Answered(
+	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
+) {
 	h := t.keys[key]
 	if h == nil || !h.m.Sent || !h.sentAs(id) {
 		return

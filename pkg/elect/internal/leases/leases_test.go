@@ -83,15 +83,31 @@ func TestWhoMayClaim(t *testing.T) {
 		claim leases.Claim
 		want  leases.Verdict
 	}{
-		"unowned":                       {leases.Claim{Lock: record.Lock{Rev: 5}}, leases.Claiming},
-		"a live session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}}, leases.Taken},
-		"a dead session's":              {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}, Freed: true}, leases.Claiming},
-		"reserved for another":          {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}}, leases.Taken},
-		"reserved for a dead one":       {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}, NextDead: true}, leases.Claiming},
-		"reserved for another long ago": {leases.Claim{Lock: record.Lock{Rev: 5, Next: "b", Since: fresh - 1000}}, leases.Claiming},
-		"reserved for me":               {leases.Claim{Lock: record.Lock{Rev: 5, Next: "me", Since: fresh}}, leases.Claiming},
-		"mine, by my own write":         {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "me"}}}, leases.Claiming},
-		"mine, by another's write":      {leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}, leases.Edited},
+		"unowned":          {leases.Claim{Lock: record.Lock{Rev: 5}}, leases.Claiming},
+		"a live session's": {leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}}, leases.Taken},
+		"a dead session's": {
+			leases.Claim{Lock: record.Lock{Rev: 5, Session: "b"}, Freed: true}, leases.Claiming,
+		},
+		"reserved for another": {leases.Claim{
+			Lock: record.Lock{Rev: 5, Next: "b", Since: fresh},
+		}, leases.Taken},
+		"reserved for a dead one": {leases.Claim{
+			Lock: record.Lock{Rev: 5, Next: "b", Since: fresh}, NextDead: true,
+		}, leases.Claiming},
+		"reserved for another long ago": {leases.Claim{
+			Lock: record.Lock{Rev: 5, Next: "b", Since: fresh - 1000},
+		}, leases.Claiming},
+		"reserved for me": {leases.Claim{
+			Lock: record.Lock{Rev: 5, Next: "me", Since: fresh},
+		}, leases.Claiming},
+		"mine, by my own write": {
+			leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "me"}}},
+			leases.Claiming,
+		},
+		"mine, by another's write": {
+			leases.Claim{Lock: record.Lock{Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}},
+			leases.Edited,
+		},
 	} {
 		w := newWorld(t)
 		c.claim.Lock.Key = "g/k"
@@ -205,7 +221,8 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w.Returned("g/k", record.TaskStatus{State: "done"}, true, w.moment())
 	sent := w.send()
 	lock := lockOf(t, sent[0])
-	if lock.Session != "" || lock.Next != "b" || !lock.Suspended || lock.Status.State != "done" || lock.Reason != record.ReasonDrain {
+	if lock.Session != "" || lock.Next != "b" || !lock.Suspended || lock.Status.State != "done" ||
+		lock.Reason != record.ReasonDrain {
 		t.Errorf("released as %+v", lock)
 	}
 	if r := w.answer(sent, protocol.Applied); len(r.Freed) != 1 || r.Freed[0].Unnoted {

@@ -114,6 +114,7 @@ func sortByKey[T any](all []T, key func(T) record.Key) {
 
 // Empty says whether there is nothing to do.
 func (r Ready) Empty() bool {
-	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 && len(r.Freed) == 0 &&
+	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 &&
+		len(r.Freed) == 0 &&
 		len(r.Acked) == 0 && len(r.Corrected) == 0 && len(r.Stuck) == 0 && !r.Changed
 }

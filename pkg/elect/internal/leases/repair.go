@@ -9,7 +9,8 @@ import (
 // Free is the change that frees a lock which names this session and is not held here. ok is false when it may not
 // be written yet.
 func (t *Table) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != t.self.IDs.Session || t.keys[lock.Key] != nil || !m.Valid || !t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
+	if lock.Session != t.self.IDs.Session || t.keys[lock.Key] != nil || !m.Valid ||
+		!t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
 		return store.Change{}, false
 	}
 	return t.self.unowned(lock, lock.Rev, 0, m), true

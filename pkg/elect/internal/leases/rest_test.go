@@ -49,8 +49,12 @@ func (w *walk) check(t *testing.T, table *Table) {
 			least++
 		}
 	}
-	if gotLeast, gotMost := table.Counted(); int(table.census.named) != sure || gotLeast != least || gotMost < len(w.ever) {
-		t.Fatalf("named %d, counted %d to %d; want %d, %d to at least %d", table.census.named, gotLeast, gotMost, sure, least, len(w.ever))
+	if gotLeast, gotMost := table.Counted(); int(table.census.named) != sure || gotLeast != least ||
+		gotMost < len(w.ever) {
+		t.Fatalf(
+			"named %d, counted %d to %d; want %d, %d to at least %d", table.census.named, gotLeast, gotMost, sure,
+			least, len(w.ever),
+		)
 	}
 	if len(table.pending) != waiting {
 		t.Fatalf("%d keys are pending, want %d", len(table.pending), waiting)
@@ -67,7 +71,10 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 		w.begin(table)
 		for range 400 {
 			now += time.Duration(r.IntN(300)) * time.Millisecond
-			m := protocol.Moment{Now: protocol.Instant{Mono: now, Boot: now}, Clock: now.Milliseconds(), Rev: now.Milliseconds(), Valid: r.IntN(8) > 0}
+			m := protocol.Moment{
+				Now: protocol.Instant{Mono: now, Boot: now}, Clock: now.Milliseconds(), Rev: now.Milliseconds(),
+				Valid: r.IntN(8) > 0,
+			}
 			key := record.Key(fmt.Sprintf("g/%d", r.IntN(6)))
 			switch r.IntN(14) {
 			case 0, 1, 2:
@@ -85,14 +92,18 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			case 8:
 				table.Lose(key, r.IntN(2) == 0, m)
 			case 9:
-				table.All([]protocol.KeyEventKind{protocol.KeyDeadline, protocol.KeyResume, protocol.KeyResume, protocol.KeyLose}[r.IntN(4)], m)
+				table.All([]protocol.KeyEventKind{
+					protocol.KeyDeadline, protocol.KeyResume, protocol.KeyResume, protocol.KeyLose,
+				}[r.IntN(4)], m)
 			case 10:
 				table.Found(Found{Key: key, OK: r.IntN(2) == 0, Mark: 7}, m)
 			case 11:
 				table.Tick(m)
 			default:
 				for _, c := range table.Prepare([]record.Key{key}, m) {
-					table.Answered(key, c.Doc.WriterID, []protocol.Status{protocol.Applied, protocol.Applied, protocol.Refused, protocol.Unknown}[r.IntN(4)], nil, m)
+					table.Answered(key, c.Doc.WriterID, []protocol.Status{
+						protocol.Applied, protocol.Applied, protocol.Refused, protocol.Unknown,
+					}[r.IntN(4)], nil, m)
 				}
 			}
 			w.check(t, table)

@@ -66,7 +66,8 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 	before := h.m
 	var acts []protocol.KeyAction
 	h.m, acts = h.m.Step(ev)
-	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp
+	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token ||
+		before.GiveUp != h.m.GiveUp
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}

@@ -31,7 +31,9 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 	}
 	if status == protocol.Applied {
 		q.doc = *q.dying // with its remote leases: the document may never be shown here again
-		ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true})
+		ps.out.Died = append(
+			ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true},
+		)
 	}
 	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
 }
@@ -71,7 +73,8 @@ func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m p
 	q.looked = arrived
 	before := q.m
 	ps.stepAt(s.ID, q, protocol.PeerEvent{
-		Kind: protocol.PeerSeen, State: record.StateOf(string(s.State)), Rev: s.Rev, Heartbeat: s.Heartbeat, Lease: s.Lease, Sure: sure,
+		Kind: protocol.PeerSeen, State: record.StateOf(string(s.State)), Rev: s.Rev, Heartbeat: s.Heartbeat,
+		Lease: s.Lease, Sure: sure,
 	}, arrived, m)
 	if q.m.Heartbeat != before.Heartbeat || !before.Known {
 		q.last = arrived

@@ -53,7 +53,9 @@ func (w *world) round(all, some []record.Session) liveness.Ready {
 }
 
 func session(id string, heartbeat int64) record.Session {
-	return record.Session{ID: id, Rev: 2 * heartbeat, Heartbeat: heartbeat, State: record.Live, Lease: lease, Instance: id}
+	return record.Session{
+		ID: id, Rev: 2 * heartbeat, Heartbeat: heartbeat, State: record.Live, Lease: lease, Instance: id,
+	}
 }
 
 func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
@@ -67,7 +69,8 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 	killed := false
 	for w.now < lease+2*w.p.Observe && !killed {
 		r := w.round(silent, silent)
-		killed = len(r.Kills) == 1 && r.Kills[0].Session == "b" && r.Kills[0].Change.IfRev == 6 && r.Kills[0].Change.Doc.Rev%2 == 1
+		killed = len(r.Kills) == 1 && r.Kills[0].Session == "b" && r.Kills[0].Change.IfRev == 6 &&
+			r.Kills[0].Change.Doc.Rev%2 == 1
 	}
 	if !killed {
 		t.Fatal("not marked dead at an odd revision over the one that was seen")
@@ -94,7 +97,10 @@ func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
 			some = append(some, session(s.ID, 2+heartbeat))
 		}
 		if r := w.round(nil, some); len(r.Kills) > 0 {
-			t.Fatalf("after %v: %d sessions are to be marked dead that no one has looked at, %s first", w.now, len(r.Kills), r.Kills[0].Session)
+			t.Fatalf(
+				"after %v: %d sessions are to be marked dead that no one has looked at, %s first", w.now, len(r.Kills),
+				r.Kills[0].Session,
+			)
 		}
 	}
 }
@@ -118,7 +124,9 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 
 func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 	w := newWorld(t)
-	w.Peers = liveness.New(w.p, w.at(), []liveness.Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}})
+	w.Peers = liveness.New(
+		w.p, w.at(), []liveness.Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
+	)
 	w.Begin(&record.WriterIDs{Session: "me"})
 	old := session("old", 7)
 	w.See(&old, true, w.at(), w.moment())

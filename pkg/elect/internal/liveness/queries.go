@@ -65,7 +65,8 @@ func (ps *Peers) Sessions(now protocol.Instant) []Seen {
 	for id, q := range ps.peers {
 		if q.m.Known && !q.m.Gone {
 			seen = append(seen, Seen{
-				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.last), Remote: q.doc.Remote,
+				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.last),
+				Remote: q.doc.Remote,
 			})
 		}
 	}

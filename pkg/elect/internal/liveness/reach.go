@@ -14,8 +14,8 @@ type Reach struct {
 	outageEnd protocol.Instant
 }
 
-// StoreUnreachable says whether own reads or heartbeats have failed for longer than T/4. What is seen of others then says nothing
-// about them: they may be as unable to write as this process is.
+// StoreUnreachable says whether own reads or heartbeats have failed for longer than T/4. What is seen of others then
+// says nothing about them: they may be as unable to write as this process is.
 func (r *Reach) StoreUnreachable(own protocol.Session, now protocol.Instant) bool {
 	return own.StoreUnreachable(r.p, r.read, r.heartbeat, now)
 }

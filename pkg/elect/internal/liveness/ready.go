@@ -56,6 +56,7 @@ func (r Ready) sorted() Ready {
 
 // Empty says whether there is nothing to do.
 func (r Ready) Empty() bool {
-	return r.Look == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Over) == 0 && r.Outage == 0 && len(r.Skewed) == 0 &&
+	return r.Look == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Over) == 0 &&
+		r.Outage == 0 && len(r.Skewed) == 0 &&
 		!r.New && !r.Changed
 }

@@ -14,7 +14,9 @@ func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Mo
 		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
 	}
 	if ps.Reach.StoreUnreachable(own, m.Now) || !ps.judging.isDue(m.Now) {
-		return // the store was unreachable: these ages are older than what can be known now: they start again with the next success
+		// the store was unreachable: these ages are older than what can be known now: they start again with the next
+		// success
+		return
 	}
 	patience := max(longest, ps.longestLease())
 	ps.judging.begin(ps.p, m.Now)

@@ -24,7 +24,10 @@ func (n *Node) Claim(c leases.Claim) leases.Verdict {
 	}
 	verdict := n.Leases.Claim(c, m)
 	if verdict == leases.Edited {
-		n.log.Info("A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key, "session", n.Session.ID())
+		n.log.Info(
+			"A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key,
+			"session", n.Session.ID(),
+		)
 	}
 	return verdict
 }

@@ -49,10 +49,11 @@ type Node struct {
 
 // Changes is what is new to a view.
 type Changes struct {
-	View   bool             // something of it has changed
-	Locks  bool             // and the locks have
-	Held   bool             // and what is held here has
-	Forgot protocol.Instant // when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
+	View  bool // something of it has changed
+	Locks bool // and the locks have
+	Held  bool // and what is held here has
+	// when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
+	Forgot protocol.Instant
 }
 
 // New is a node that is about to open its first session.
@@ -63,7 +64,8 @@ func New(c Config) *Node {
 		Peers:   liveness.New(c.Params, now, c.Predecessors),
 		Leases:  leases.New(c.Params),
 		Waiters: waiters.New(),
-		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache, observer: c.Observer,
+		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache,
+		observer: c.Observer,
 	}
 	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
 	n.Leases.SetLimits(limits(n.Session.Member.Record()))

@@ -34,6 +34,7 @@ func (o *Outbox) noteMove(is record.Lock, session string, m protocol.Moment) {
 		return
 	}
 	o.Note(record.Event{
-		Type: "Moved", Reason: is.Reason, Key: is.Key, From: is.From, To: is.Instance, Token: is.Token, Message: is.Message,
+		Type: "Moved", Reason: is.Reason, Key: is.Key, From: is.From, To: is.Instance, Token: is.Token,
+		Message: is.Message,
 	}, session, m)
 }

@@ -20,7 +20,10 @@ func (n *Node) carrySession(r session.Ready) {
 	n.changes.View = n.changes.View || r.Changed
 	if r.Forgot {
 		n.changes.Forgot, n.changes.View = n.clock.Now(), true
-		n.log.Error(errStoreForgot, "Two runs of a key are possible for T/2: restore backups only with all replicas stopped", "session", id)
+		n.log.Error(
+			errStoreForgot, "Two runs of a key are possible for T/2: restore backups only with all replicas stopped",
+			"session", id,
+		)
 	}
 	if r.Over != nil {
 		n.sessionOver(r.Over)
@@ -59,7 +62,10 @@ func (n *Node) carrySession(r session.Ready) {
 	}
 	if r.Member != nil {
 		answered := n.memberAnswered(r.Member)
-		n.store.Apply("member", []store.Change{*r.Member}, func(outs []store.Outcome, malformed bool) { answered(outs[0], malformed) })
+		n.store.Apply(
+			"member", []store.Change{*r.Member},
+			func(outs []store.Outcome, malformed bool) { answered(outs[0], malformed) },
+		)
 	}
 }
 

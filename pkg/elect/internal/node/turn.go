@@ -151,7 +151,9 @@ func (n *Node) increments(due []outbox.Increment) []store.Change {
 		if known > store.MaxMark {
 			known = 0 // edited manually: no time, and nothing could be created above it
 		}
-		doc := store.Doc{Kind: store.KindGroup, ID: d.Counter, Rev: max(d.Mark, known), WriterID: n.Session.IDs().Next()}
+		doc := store.Doc{
+			Kind: store.KindGroup, ID: d.Counter, Rev: max(d.Mark, known), WriterID: n.Session.IDs().Next(),
+		}
 		changes[i] = store.Change{Op: store.Increment, Doc: doc}
 	}
 	return changes

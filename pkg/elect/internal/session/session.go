@@ -194,7 +194,8 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 	if same := withoutCopies(o.m.Write); o.written != same {
 		o.written = same
 		doc := record.Session{
-			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Heartbeat, State: record.StateName(a.State), Lease: o.p.T,
+			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Heartbeat,
+			State: record.StateName(a.State), Lease: o.p.T,
 			Instance: o.Member.record.Instance, Clock: m.Rev,
 		}
 		if a.State == protocol.Dead {

@@ -121,7 +121,8 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	}
 	ended := w.ID()
 	w.Found(ended, &store.Doc{
-		Kind: store.KindSession, ID: ended, Rev: 1_000_001, State: string(record.StateName(protocol.Dead)), WriterID: store.WriterID{Session: "b"},
+		Kind: store.KindSession, ID: ended, Rev: 1_000_001, State: string(record.StateName(protocol.Dead)),
+		WriterID: store.WriterID{Session: "b"},
 	}, true, w.moment())
 	r := w.Ready()
 	if !r.Lost || w.Valid(w.moment().Now) {

@@ -32,7 +32,9 @@ func ExampleOpen() {
 	}
 	defer func() { _ = db.Close(ctx) }()
 
-	outcomes, err := db.Apply(ctx, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}})
+	outcomes, err := db.Apply(
+		ctx, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "topics"}},
+	)
 	fmt.Println(outcomes[0].Status == store.Applied, err)
 	res, err := db.Read(ctx, store.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count, err)

@@ -38,13 +38,17 @@ func prepareFile(path string, create bool) (string, fs.FileInfo, error) {
 	}
 	info, err := os.Stat(abs)
 	if !create && errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: no replica has made this store yet: %w", abs, store.ErrInvalid, err)
+		return "", nil, fmt.Errorf(
+			"SQLite file %q: %w: no replica has made this store yet: %w", abs, store.ErrInvalid, err,
+		)
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrUnavailable, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: not a regular file (%s)", abs, store.ErrInvalid, info.Mode().Type())
+		return "", nil, fmt.Errorf(
+			"SQLite file %q: %w: not a regular file (%s)", abs, store.ErrInvalid, info.Mode().Type(),
+		)
 	}
 	return abs, info, nil
 }
@@ -60,7 +64,9 @@ func createFile(abs string) error {
 			return fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrUnavailable, err)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("SQLite file %q: %w: the directory %q does not exist", abs, store.ErrInvalid, filepath.Dir(abs))
+		return fmt.Errorf(
+			"SQLite file %q: %w: the directory %q does not exist", abs, store.ErrInvalid, filepath.Dir(abs),
+		)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrInvalid, err)
 	case !errors.Is(err, fs.ErrExist):

@@ -53,7 +53,9 @@ func TestOpenRefuses(t *testing.T) {
 		"missing directory": {path: filepath.Join(dir, "missing", "store.db"), says: "missing\" does not exist"},
 		"directory":         {path: dir, says: "not a regular file"},
 		"no database":       {path: text, says: "text.db"},
-		"cluster":           {path: filepath.Join(dir, "a.db"), options: sqlite.Options{Cluster: `a"b`}, says: "cluster"},
+		"cluster": {
+			path: filepath.Join(dir, "a.db"), options: sqlite.Options{Cluster: `a"b`}, says: "cluster",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +105,8 @@ func TestLocked(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
 	out := apply(brief, t, s, create("g/a"))
-	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
+	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) ||
+		!strings.Contains(out.Err.Error(), path) {
 		t.Fatalf("got %+v, want unknown, ErrUnavailable and the path", out)
 	}
 	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err != nil {
@@ -169,7 +172,8 @@ func TestReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // away, and then another one in its place
-		if out := apply(t.Context(), t, s, create("g/b")); out.Status != store.Unknown || !errors.Is(out.Err, store.ErrInvalid) {
+		if out := apply(t.Context(), t, s, create("g/b")); out.Status != store.Unknown ||
+			!errors.Is(out.Err, store.ErrInvalid) {
 			t.Fatalf("write: %+v, want ErrInvalid", out)
 		}
 		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {

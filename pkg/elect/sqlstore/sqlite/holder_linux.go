@@ -43,7 +43,8 @@ func HoldsWriteLock(path string, pid int) (bool, error) {
 // systems in layers show another one there than to stat.
 func isWriteLock(line string, pid int, inode uint64) bool {
 	f := strings.Fields(line)
-	if len(f) != 8 || f[1] != "POSIX" || f[3] != "WRITE" || f[4] != strconv.Itoa(pid) || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(inode, 10)) {
+	if len(f) != 8 || f[1] != "POSIX" || f[3] != "WRITE" || f[4] != strconv.Itoa(pid) ||
+		!strings.HasSuffix(f[5], ":"+strconv.FormatUint(inode, 10)) {
 		return false
 	}
 	from, err := strconv.Atoi(f[6])

@@ -34,7 +34,9 @@ func open(t *testing.T, path string, o sqlite.Options) *sqlstore.Store {
 }
 
 func create(id string) store.Change {
-	return store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}}}
+	return store.Change{
+		Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}},
+	}
 }
 
 func apply(ctx context.Context, t *testing.T, s store.Store, changes ...store.Change) store.Outcome {

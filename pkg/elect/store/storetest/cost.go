@@ -27,7 +27,9 @@ func testCost(b *bench) {
 		if i < 10 {
 			e.Expires = 5
 		}
-		changes = append(changes, b.put(e, 0), b.put(store.Doc{Kind: store.KindValue, ID: fmt.Sprintf("g%d/%04d", i%2, i), Group: fmt.Sprint("g", i%2)}, 0))
+		changes = append(changes, b.put(e, 0), b.put(
+			store.Doc{Kind: store.KindValue, ID: fmt.Sprintf("g%d/%04d", i%2, i), Group: fmt.Sprint("g", i%2)}, 0,
+		))
 	}
 	must(t, s, changes...)
 	var others []string // all but the owners of twenty locks, and of none

@@ -14,7 +14,9 @@ func testExpiry(b *bench) {
 	for _, kind := range []store.Kind{store.KindSession, store.KindEvent} {
 		var changes []store.Change
 		for i := range 20 {
-			changes = append(changes, b.put(store.Doc{Kind: kind, ID: fmt.Sprintf("%02d", i), Expires: int64(i / 2 * 10)}, 0))
+			changes = append(
+				changes, b.put(store.Doc{Kind: kind, ID: fmt.Sprintf("%02d", i), Expires: int64(i / 2 * 10)}, 0),
+			)
 		}
 		must(t, s, changes...) // two that never expire, and two at each of 10 to 90
 		b.list(t, s, kind, store.Query{Expired: 9}, 0)

@@ -18,10 +18,12 @@ func testInterests(b *bench) {
 		in   store.Interest
 		docs []store.Doc
 	}{
-		"nothing named":  {store.Interest{}, []store.Doc{session, override}},
-		"one group":      {store.Interest{Groups: []string{"g"}}, []store.Doc{session, override}},
-		"some kinds":     {store.Interest{Kinds: []store.Kind{store.KindSession}}, []store.Doc{session}},
-		"kind and group": {store.Interest{Kinds: []store.Kind{store.KindOverride}, Groups: []string{"f", "g"}}, []store.Doc{override}},
+		"nothing named": {store.Interest{}, []store.Doc{session, override}},
+		"one group":     {store.Interest{Groups: []string{"g"}}, []store.Doc{session, override}},
+		"some kinds":    {store.Interest{Kinds: []store.Kind{store.KindSession}}, []store.Doc{session}},
+		"kind and group": {
+			store.Interest{Kinds: []store.Kind{store.KindOverride}, Groups: []string{"f", "g"}}, []store.Doc{override},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +40,9 @@ func testInterests(b *bench) {
 		})
 	}
 	t.Run("counter", func(t *testing.T) {
-		notes, ok := b.watchFor(t.Context(), t, b.open(t), store.Interest{Groups: []string{"g"}, Kinds: []store.Kind{store.KindGroup}})
+		notes, ok := b.watchFor(
+			t.Context(), t, b.open(t), store.Interest{Groups: []string{"g"}, Kinds: []store.Kind{store.KindGroup}},
+		)
 		if !ok {
 			return
 		}

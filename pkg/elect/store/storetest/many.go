@@ -62,7 +62,9 @@ func testBatchOutcomes(b *bench) {
 			d.Kind = store.KindMember
 			changes = append(changes, b.put(d, 4))
 		case 7: // counts
-			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
+			changes = append(
+				changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}},
+			)
 		}
 	}
 	outs, err := s.Apply(t.Context(), changes...)
@@ -70,7 +72,8 @@ func testBatchOutcomes(b *bench) {
 		t.Fatal(err)
 	}
 	want := []store.Status{
-		store.Applied, store.Refused, store.Applied, store.Applied, store.Refused, store.Applied, store.Overtaken, store.Applied,
+		store.Applied, store.Refused, store.Applied, store.Applied, store.Refused, store.Applied, store.Overtaken,
+		store.Applied,
 	}
 	for i, out := range outs {
 		if out.Status != want[i%8] {
@@ -262,7 +265,10 @@ func testIncrement(b *bench) {
 	for w := range writers {
 		wg.Go(func() {
 			for range each {
-				outs, err := clients[w%2].Apply(t.Context(), increment, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}})
+				outs, err := clients[w%2].Apply(
+					t.Context(), increment,
+					store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}},
+				)
 				if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 					t.Errorf("increment: %v, %v", outs, err)
 				}
@@ -279,7 +285,9 @@ func testIncrement(b *bench) {
 func testIncrementAndPut(b *bench) {
 	t := b.t
 	s := b.open(t)
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)}}
+	increment := store.Change{
+		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Body: []byte(`{"ignored":1}`)},
+	}
 	first := b.put(store.Doc{Kind: store.KindGroup, ID: "g", Count: 5, Body: []byte(`{"list":1}`)}, 0)
 	must(t, s, first)
 	must(t, s, increment)

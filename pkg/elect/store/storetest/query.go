@@ -35,7 +35,8 @@ func testQuery(b *bench) {
 	var docs []store.Doc
 	for i := range 120 {
 		d := store.Doc{
-			Kind: store.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i), Group: []string{"g", "h", "i"}[i%3],
+			Kind: store.KindLock, ID: fmt.Sprintf("%s/k%03d", []string{"g", "h", "i"}[i%3], i),
+			Group:   []string{"g", "h", "i"}[i%3],
 			Session: []string{"", "s1", "s2", "s3"}[i/3%4], State: []string{"", "live", "draining", "dead"}[i%4],
 			Suspended: i%5 == 0, Body: fmt.Appendf(nil, `{"i":%d}`, i),
 		}
@@ -85,7 +86,10 @@ func queries() []store.Query {
 		{Group: "g", Sessions: []string{"s2", ""}},
 		{Sessions: []string{"", "s3"}, Unsuspended: true},
 		{Group: "i", From: "i/k050", Unsuspended: true, States: []string{"live", ""}},
-		{Group: "g", Sessions: []string{"s1", "s2"}, States: []string{"dead"}, MinRev: 3, Unsuspended: true, From: "g/k01", To: "g/k1"},
+		{
+			Group: "g", Sessions: []string{"s1", "s2"}, States: []string{"dead"}, MinRev: 3, Unsuspended: true,
+			From: "g/k01", To: "g/k1",
+		},
 	}
 	var all []store.Query
 	for _, q := range base {
@@ -115,7 +119,9 @@ func (b *bench) wantQuery(t *testing.T, s store.Store, kind store.Kind, q store.
 	want := filtered(docs, q)
 	if q.CountOnly {
 		if res.Total != int64(len(want)) || len(res.Docs) != 0 {
-			t.Fatalf("count %s %+v: %d and %d documents, want %d and none", kind, q, res.Total, len(res.Docs), len(want))
+			t.Fatalf(
+				"count %s %+v: %d and %d documents, want %d and none", kind, q, res.Total, len(res.Docs), len(want),
+			)
 		}
 		return
 	}
@@ -136,7 +142,8 @@ func filtered(docs []store.Doc, q store.Query) []store.Doc {
 	for _, d := range docs {
 		if (q.Group == "" || d.Group == q.Group) && (len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
 			(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
-			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
+			(len(q.States) == 0 || slices.Contains(q.States, d.State)) && d.Rev >= q.MinRev &&
+			(!q.Unsuspended || !d.Suspended) &&
 			d.ID >= q.From && (q.To == "" || d.ID < q.To) {
 			found = append(found, d)
 		}

@@ -106,7 +106,9 @@ func testSetUpAtOnce(b *bench) {
 				return
 			}
 			stores[i] = s
-			outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+			outs, err := s.Apply(
+				t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
+			)
 			if err != nil || outs[0].Status != store.Applied {
 				t.Errorf("client %d: %v, %v", i, outs, err)
 			}

@@ -59,7 +59,9 @@ func testDelete(b *bench) {
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
 	del := func(rev int64) store.Change {
-		return store.Change{Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}}
+		return store.Change{
+			Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
+		}
 	}
 	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
 	wantStored(t, s, first.Doc)
@@ -86,8 +88,11 @@ func testFields(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)
 	full := store.Doc{
-		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40, Expires: 1 << 41,
-		Body: []byte(`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`),
+		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40,
+		Expires: 1 << 41,
+		Body: []byte(
+			`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`,
+		),
 	}
 	for _, kind := range store.Kinds() {
 		full.Kind = kind
@@ -113,8 +118,9 @@ func testBody(b *bench) {
 		random[i] = byte(i * i / 7 % 256)
 	}
 	for id, body := range map[string][]byte{
-		"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n"), "no JSON": []byte("plain"),
-		"NUL": {0}, "a NUL in a text": []byte("a\x00b"), "no UTF-8": {0xff, 0xfe, 0}, "largest": random,
+		"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n"),
+		"no JSON": []byte("plain"),
+		"NUL":     {0}, "a NUL in a text": []byte("a\x00b"), "no UTF-8": {0xff, 0xfe, 0}, "largest": random,
 	} {
 		d := store.Doc{Kind: store.KindValue, ID: id, Body: body}
 		change := b.put(d, 0)
@@ -140,17 +146,23 @@ func testIDs(b *bench) {
 	t := b.t
 	s := b.open(t)
 	odd := []string{
-		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null", "'; --", `"`, `\`,
+		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null",
+		"'; --", `"`, `\`,
 		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", store.MaxText),
 	}
 	var changes []store.Change
 	for _, id := range odd {
-		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0))
+		changes = append(
+			changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0),
+		)
 	}
 	must(t, s, changes...)
 	for _, c := range changes {
 		wantStored(t, s, c.Doc)
-		docs := b.list(t, s, store.KindLock, store.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1)
+		docs := b.list(
+			t, s, store.KindLock,
+			store.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1,
+		)
 		wantDoc(t, docs[0], c.Doc)
 	}
 	docs := b.list(t, s, store.KindLock, store.Query{}, len(odd))
@@ -246,7 +258,9 @@ func testOvertaken(b *bench) {
 	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
 	wantStored(t, s, third.Doc)
 
-	must(t, s, store.Change{Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}})
+	must(t, s, store.Change{
+		Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
+	})
 	wantFound(t, apply(t, s, third), store.Overtaken, nil)
 	wantAbsent(t, s, store.KindLock, "g/a")
 }

@@ -18,7 +18,9 @@ func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan 
 }
 
 // watchFor is watch with another interest.
-func (b *bench) watchFor(ctx context.Context, t *testing.T, s store.Store, in store.Interest) (<-chan store.Notification, bool) {
+func (b *bench) watchFor(
+	ctx context.Context, t *testing.T, s store.Store, in store.Interest,
+) (<-chan store.Notification, bool) {
 	t.Helper()
 	notes, err := s.Watch(ctx, in)
 	if b.db.CannotWatch {
@@ -130,8 +132,8 @@ func testWatch(b *bench) {
 	b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
-// Of many changes at once, each is reported to each watcher, in a notification or by a Resync, and no one has to read in
-// time.
+// Of many changes at once, each is reported to each watcher, in a notification or by a Resync, and no one has to read
+// in time.
 func testWatchMany(b *bench) {
 	t := b.t
 	const groups = 600
@@ -149,7 +151,10 @@ func testWatchMany(b *bench) {
 	for round := range 3 {
 		var changes []store.Change
 		for i := range groups {
-			changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}})
+			changes = append(
+				changes,
+				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
+			)
 		}
 		must(t, writer, changes...)
 		last := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("last", round)}}

@@ -194,7 +194,9 @@ func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 		if f.lapses {
 			lapsed := b.lapsed(c)
 			Figure("mongodb", "%s: could not renew for 0.75 T: %v", CurrentSpecReport().LeafNodeText, lapsed)
-			Expect(lapsed).To(ContainElements(b.lost(ctx, c)), "a replica gave its session up, and its lease had not run out")
+			Expect(lapsed).To(
+				ContainElements(b.lost(ctx, c)), "a replica gave its session up, and its lease had not run out",
+			)
 			b.expectOnlyMoves(ctx, c, faultMoves, lapsed...)
 		} else {
 			b.expectOnlyMoves(ctx, c, faultMoves)

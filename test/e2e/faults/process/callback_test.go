@@ -94,7 +94,8 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		h = Load(c)
 		last := h.OwnersAt(history.Now())[badKey]
 		Expect(last.Instance).NotTo(Equal(stuck.Name))
-		Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit 75), "+
+		Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit "+
+			"75), "+
 			"the key runs elsewhere %v after the store was back",
 			ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
 		ExpectOneRunEach(c)
