@@ -58,13 +58,6 @@ func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status
 	}
 }
 
-// faulty is a set of one node that may be made to misbehave.
-func faulty(t *testing.T) (*testmongo.ReplicaSet, *mongostore.Store) {
-	t.Helper()
-	rs := testmongo.New(t, testmongo.Options{Own: true, Nodes: 1})
-	return rs, open(t, mongostore.Options{URI: rs.URI()})
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -74,7 +67,7 @@ func must(t *testing.T, err error) {
 
 // Each kind of write, alone and in a batch, loses its answer in each way; in the end every one is known.
 func TestLostAnswers(t *testing.T) {
-	rs, s := faulty(t)
+	rs, uri, s := faulty(t)
 	commands := bson.A{"insert", "update", "delete"}
 	faults := map[string]struct {
 		set, end func() error
@@ -131,7 +124,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				var w writer
 				t.Cleanup(func() {
-					_, err := rawDatabase(t, testmongo.WithDatabase(rs.URI(), "shardctl")).Collection("default.locks").
+					_, err := rawDatabase(t, uri).Collection("default.locks").
 						DeleteMany(context.WithoutCancel(t.Context()), bson.M{})
 					must(t, err)
 				})
@@ -160,7 +153,7 @@ func TestLostAnswers(t *testing.T) {
 
 // A write whose answer is lost and that somebody else has written over is told apart from one that may yet arrive.
 func TestOvertakenAfterLostAnswer(t *testing.T) {
-	rs, s := faulty(t)
+	rs, _, s := faulty(t)
 	var mine, theirs writer
 	theirs.seq = 1000
 	first := mine.put(lock("g/a"), 0)
@@ -178,7 +171,7 @@ func TestOvertakenAfterLostAnswer(t *testing.T) {
 
 // A lost reply to a read is asked for again.
 func TestReadsAreRetried(t *testing.T) {
-	rs, s := faulty(t)
+	rs, _, s := faulty(t)
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 	must(t, rs.FailCommand(t.Context(), 2, bson.M{"failCommands": bson.A{"find"}, "closeConnection": true}))
@@ -192,7 +185,7 @@ func TestReadsAreRetried(t *testing.T) {
 
 // While a server that hangs holds every connection for claims, heartbeats go on.
 func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
-	rs, s := faulty(t)
+	rs, _, s := faulty(t)
 	ctx := t.Context()
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
@@ -222,6 +215,7 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 
 // Through an election every change gets an answer in the end, counts once, and the watch goes on or says that it ended.
 func TestElection(t *testing.T) {
+	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	s := open(t, mongostore.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
@@ -278,7 +272,7 @@ func repeat(t *testing.T, s store.Store, c store.Change) {
 
 // A primary that hangs gives Unknown when the context ends, not later.
 func TestStoppedPrimary(t *testing.T) {
-	rs, s := faulty(t)
+	rs, _, s := faulty(t)
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 	must(t, rs.Nodes()[0].Stop())
@@ -295,7 +289,7 @@ func TestStoppedPrimary(t *testing.T) {
 // Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver
 // tries again by itself.)
 func TestInterruptedDuringSetUp(t *testing.T) {
-	rs, _ := faulty(t)
+	rs, _, _ := faulty(t)
 	for i, c := range []struct {
 		command string
 		code    int
@@ -326,7 +320,7 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 
 // An election while collections and indexes are made is worth another try, not the end of the program.
 func TestElectionDuringSetUp(t *testing.T) {
-	rs, _ := faulty(t)
+	rs, _, _ := faulty(t)
 	for _, command := range []string{"create", "createIndexes"} {
 		t.Run(command, func(t *testing.T) {
 			interrupted := bson.M{

@@ -76,16 +76,8 @@ func TestOpenWhileDown(t *testing.T) {
 	}
 }
 
-func TestStandaloneIsAProblem(t *testing.T) {
-	rs := testmongo.New(t, testmongo.Options{Standalone: true})
-	s := open(t, mongostore.Options{URI: rs.URI()})
-	wantProblem(t, s, mongostore.ReasonStandalone)
-	if _, err := s.Watch(t.Context(), store.Interest{Session: "me"}); !errors.Is(err, store.ErrCannotWatch) {
-		t.Errorf("watch: %v, want ErrCannotWatch", err)
-	}
-}
-
 func TestArbiterIsAProblem(t *testing.T) {
+	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Nodes: 3, Arbiters: 1})
 	wantProblem(t, open(t, mongostore.Options{URI: rs.URI()}), mongostore.ReasonArbiter)
 }
@@ -109,6 +101,7 @@ func wantProblem(t *testing.T, s *mongostore.Store, reasons ...string) {
 }
 
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Standalone: true, Args: []string{"--auth"}})
 	ctx := t.Context()
 	user := func(name string, roles ...any) {

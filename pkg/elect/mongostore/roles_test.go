@@ -16,16 +16,15 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
-	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 const password = "s3cret&pass/w0rd"
 
 // guarded is a set that asks for passwords. Each tenant of it has a database of its own.
-type guarded struct {
-	rs      *testmongo.ReplicaSet
-	tenants atomic.Int64
-}
+type guarded struct{ rs *testmongo.ReplicaSet }
+
+// tenants is how many there were.
+var tenants atomic.Int64
 
 // A tenant is a database with users of its own, as the docs have them made.
 type tenant struct {
@@ -37,7 +36,7 @@ type tenant struct {
 // tenant makes a database's user with the privileges given.
 func (g *guarded) tenant(t *testing.T, privileges []privilege) *tenant {
 	t.Helper()
-	name := fmt.Sprint("tenant", g.tenants.Add(1))
+	name := fmt.Sprint("tenant", tenants.Add(1))
 	d := &tenant{
 		name: name,
 		uri: strings.Replace(
@@ -86,16 +85,21 @@ func without(all []privilege, p privilege) []privilege {
 	return slices.DeleteFunc(slices.Clone(all), func(other privilege) bool { return other == p })
 }
 
-// What the docs say is enough, is; and each part of it is needed, and named when it is missing.
+// guardedSet is the one set of this package that asks for passwords.
+func guardedSet(t *testing.T) *guarded {
+	t.Helper()
+	return &guarded{rs: kept.set(t, "guarded", testmongo.Options{Auth: true})}
+}
+
+// What the docs say is enough, is (see also TestStore); and each part of it is needed, and named when it is missing.
 func TestRoles(t *testing.T) {
-	g := &guarded{rs: testmongo.New(t, testmongo.Options{Auth: true})}
+	g := guardedSet(t)
 	running := privilegesOf(t, documented(t, "role: shardctl", "any")[0])
 	settingUp := privilegesOf(t, documented(t, "role: shardctlSetUp", "any")[0])
 	reading := privilegesOf(t, documented(t, "role: shardctlRead", "any")[0])
 	both := slices.Concat(running, settingUp)
 
 	t.Run("documented commands", func(t *testing.T) { testDocumentedCommands(t, g) })
-	t.Run("suite", func(t *testing.T) { testSuiteAs(t, g, both) })
 	t.Run("nothing to make", func(t *testing.T) { testNothingToMake(t, g, running) })
 	t.Run("missing to run", func(t *testing.T) { testMissingToRun(t, g, running) })
 	t.Run("missing to set up", func(t *testing.T) { testMissingToSetUp(t, g, running, settingUp) })
@@ -116,28 +120,6 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 	s := open(t, d.options())
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
-}
-
-// testSuiteAs runs everything that a store promises as that user. The suite deletes locks and writes overrides, which
-// replicas do not.
-func testSuiteAs(t *testing.T, g *guarded, both []privilege) {
-	t.Helper()
-	suites := slices.Concat(both, []privilege{
-		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"},
-		{"default.overrides", "remove"},
-	})
-	storetest.Run(t, func(t *testing.T) storetest.Database {
-		t.Helper()
-		d := g.tenant(t, suites)
-		db := database(t, d.uri)
-		db.ShiftSchema = func(ctx context.Context, by int) error {
-			_, err := d.root.Collection("default.schema").UpdateOne(
-				ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
-			)
-			return err
-		}
-		return db
-	})
 }
 
 // testNothingToMake starts without the right to make anything, on what the docs have an operator make, and makes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	code := testmongo.Main(m)
+	if err := kept.close(code != 0); err != nil {
+		fmt.Fprintln(os.Stderr, "stop MongoDB:", err)
+	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -31,24 +35,52 @@ func TestMain(m *testing.M) {
 // patient is an operation time-out for a machine that is busy with other tests.
 const patient = 20 * time.Second
 
+// The whole suite runs once, as a user with the documented role: what a store promises needs no more rights than that.
+// The suite deletes locks and writes overrides, which replicas do not.
 func TestStore(t *testing.T) {
+	if os.Getenv(testmongo.EnvURI) != "" {
+		storetest.Run(t, func(t *testing.T) storetest.Database {
+			t.Helper()
+			return database(t, testmongo.Shared(t))
+		})
+		return
+	}
+	g := guardedSet(t)
+	running := privilegesOf(t, documented(t, "role: shardctl", "any")[0])
+	settingUp := privilegesOf(t, documented(t, "role: shardctlSetUp", "any")[0])
+	suites := slices.Concat(running, settingUp, []privilege{
+		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"},
+		{"default.overrides", "remove"},
+	})
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		uri := testmongo.Shared(t)
-		return database(t, uri)
+		d := g.tenant(t, suites)
+		db := database(t, d.uri)
+		db.ShiftSchema = shiftSchema(d.root)
+		return db
 	})
 }
 
+// On a standalone server reads ask for another concern, the driver repeats no write, and there is nothing to watch.
+// Queries, counters and expiry go the same way as on a set.
 func TestStoreOnStandalone(t *testing.T) {
+	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
+	s := open(t, mongostore.Options{URI: rs.URI()})
+	wantProblem(t, s, mongostore.ReasonStandalone)
 	n := 0
-	storetest.Run(t, func(t *testing.T) storetest.Database {
-		t.Helper()
-		n++
-		db := database(t, testmongo.WithDatabase(rs.URI(), "test_"+string(rune('a'+n/26))+string(rune('a'+n%26))))
-		db.CannotWatch = true
-		return db
-	})
+	storetest.Run(
+		t, func(t *testing.T) storetest.Database {
+			t.Helper()
+			n++
+			db := database(t, testmongo.WithDatabase(rs.URI(), "test_"+string(rune('a'+n/26))+string(rune('a'+n%26))))
+			db.CannotWatch = true
+			return db
+		},
+		"create", "replace", "delete", "read", "repeated", "overtaken", "batch of outcomes", "racing writers",
+		"racing creators", "linearizable", "increment and put", "ended context", "unknown outcomes", "watch",
+		"interests", "malformed", "set-up at once", "other schema",
+	)
 }
 
 func database(t *testing.T, uri string) storetest.Database {
@@ -62,11 +94,7 @@ func database(t *testing.T, uri string) storetest.Database {
 			return s, nil
 		},
 		ShiftSchema: func(ctx context.Context, by int) error {
-			_, err := rawDatabase(t, uri).Collection("default.schema"). //nolint:contextcheck // its clean-up comes after the test
-											UpdateOne(
-					ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
-				)
-			return err
+			return shiftSchema(rawDatabase(t, uri))(ctx, by) //nolint:contextcheck // its clean-up comes after the test
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
@@ -76,6 +104,15 @@ func database(t *testing.T, uri string) storetest.Database {
 			defer func() { _ = s.Close(ctx) }()
 			return s.Examined(ctx, kind, q)
 		},
+	}
+}
+
+func shiftSchema(db *mongo.Database) func(ctx context.Context, by int) error {
+	return func(ctx context.Context, by int) error {
+		_, err := db.Collection("default.schema").UpdateOne(
+			ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
+		)
+		return err
 	}
 }
 
