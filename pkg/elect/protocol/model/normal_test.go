@@ -36,7 +36,16 @@ func (w *world) normal() {
 	for k := 0; k < w.keys && !w.numbers; k++ {
 		w.normalKey(k)
 	}
-	slices.SortFunc(w.messages[:], compareMessages)
+	w.sortMessages()
+}
+
+// sortMessages goes by insertion: there are few, in order but for some, and they are large.
+func (w *world) sortMessages() {
+	for i := 1; i < len(w.messages); i++ {
+		for j := i; j > 0 && compareMessages(&w.messages[j], &w.messages[j-1]) < 0; j-- {
+			w.messages[j], w.messages[j-1] = w.messages[j-1], w.messages[j]
+		}
+	}
 }
 
 func (w *world) normalReplica(r int) {
@@ -169,6 +178,9 @@ func (w *world) normalSession(id int8) {
 	}
 	for j := range w.messages {
 		m := &w.messages[j]
+		if m.kind == noMessage {
+			continue
+		}
 		doc(&m.docs[i])
 		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite {
 			revs.add(&m.ifRev)
@@ -229,13 +241,20 @@ func (w *world) addClocks(revs *numbers) {
 	}
 }
 
-func compareMessages(a, b message) int {
+func compareMessages(a, b *message) int {
 	if a.kind == noMessage || b.kind == noMessage {
 		return cmp.Compare(b.kind, a.kind) // empty ones last
 	}
-	flags := func(m message) int {
+	first := cmp.Or(
+		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session),
+		cmp.Compare(a.key, b.key),
+	)
+	if first != 0 {
+		return first
+	}
+	flags := func(m *message) int {
 		n := 0
-		for _, f := range []bool{m.prompt, m.landed, m.expired} {
+		for _, f := range [...]bool{m.prompt, m.landed, m.expired} {
 			n *= 2
 			if f {
 				n++
@@ -244,7 +263,6 @@ func compareMessages(a, b message) int {
 		return n
 	}
 	return cmp.Or(
-		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session), cmp.Compare(a.key, b.key),
 		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev), cmp.Compare(a.newRev, b.newRev),
 		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.heartbeat, b.heartbeat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
 	)

@@ -35,6 +35,23 @@ func fieldsOf(t reflect.Type, at uintptr, into []field) []field {
 	return into
 }
 
+// firstOf is which field is the first that begins at or after each word of a state, and how many there are.
+var firstOf = wordsOf(layout)
+
+const word = unsafe.Sizeof(uint64(0))
+
+func wordsOf(fields []field) [unsafe.Sizeof(state{})/word + 1]int {
+	var first [unsafe.Sizeof(state{})/word + 1]int
+	f := 0
+	for i := range first {
+		for f < len(fields) && fields[f].offset < uintptr(i)*word {
+			f++
+		}
+		first[i] = f
+	}
+	return first
+}
+
 func (f field) read(base unsafe.Pointer) int64 {
 	if f.size == 1 {
 		return int64(*(*uint8)(unsafe.Add(base, f.offset)))
@@ -50,19 +67,24 @@ func (f field) write(base unsafe.Pointer, v int64) {
 	*(*int64)(unsafe.Add(base, f.offset)) = v
 }
 
-// pack appends a state to buf: pairs of how many zeros to skip, and a value.
+// pack appends a state to buf: pairs of how many zeros to skip, and a value. Most words of a state are zero, and none
+// holds part of a field.
 func pack(buf []byte, s *state) []byte {
 	base := unsafe.Pointer(s)
-	zeros := uint64(0)
-	for _, f := range layout {
-		v := f.read(base)
-		if v == 0 {
-			zeros++
+	next := 0
+	for i := range len(firstOf) - 1 {
+		if *(*uint64)(unsafe.Add(base, uintptr(i)*word)) == 0 {
 			continue
 		}
-		buf = binary.AppendUvarint(buf, zeros)
-		buf = binary.AppendVarint(buf, v)
-		zeros = 0
+		for f := firstOf[i]; f < firstOf[i+1]; f++ {
+			v := layout[f].read(base)
+			if v == 0 {
+				continue
+			}
+			buf = binary.AppendUvarint(buf, uint64(f-next))
+			buf = binary.AppendVarint(buf, v)
+			next = f + 1
+		}
 	}
 	return buf
 }

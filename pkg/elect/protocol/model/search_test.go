@@ -21,6 +21,7 @@ type checker struct {
 	seen     map[digest]step
 	good     map[digest]bool // states that recover
 	buffer   []byte
+	to       world // where a step leads; made once, since it is large
 	log      func(format string, args ...any)
 
 	steps    int // transitions
@@ -35,7 +36,10 @@ type checker struct {
 }
 
 func newChecker(s *setting, limit int) *checker {
-	return &checker{setting: s, limit: limit, liveness: true, seen: map[digest]step{}, good: map[digest]bool{}}
+	return &checker{
+		setting: s, limit: limit, liveness: true, seen: map[digest]step{}, good: map[digest]bool{},
+		to: world{setting: s},
+	}
 }
 
 // heap is a list of packed states.
@@ -89,11 +93,12 @@ func (c *checker) expand(s *state, from digest, next *heap) bool {
 		}
 	}
 	ok := true
+	to := &c.to
 	w.actions(func(a action) {
 		if !ok {
 			return
 		}
-		to := world{setting: c.setting, state: *s}
+		to.state, to.broken, to.overflow = *s, "", false
 		to.apply(a)
 		c.steps++
 		switch {

@@ -50,14 +50,23 @@ func (w *world) fail(format string, args ...any) {
 func name(r int) string { return string(rune('A' + r)) }
 
 // sessionName is a session for people: A1 is A's first.
-func sessionName(session int8) string {
-	if session == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%s%d", name(owner(session)), int(session-1)%perReplica+1)
-}
+func sessionName(session int8) string { return sessionNames[session] }
 
-func keyName(k int) string { return fmt.Sprintf("k%d", k+1) }
+func keyName(k int) string { return keyNames[k] }
+
+// Names are made once: most are for a log that nobody keeps.
+var sessionNames, keyNames = names()
+
+func names() (sessions [maxSessions + 1]string, keys [maxKeys]string) {
+	sessions[0] = "none"
+	for i := range maxSessions {
+		sessions[i+1] = fmt.Sprintf("%s%d", name(i/perReplica), i%perReplica+1)
+	}
+	for k := range keys {
+		keys[k] = fmt.Sprintf("k%d", k+1)
+	}
+	return sessions, keys
+}
 
 // ---- sessions
 
