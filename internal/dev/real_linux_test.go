@@ -31,16 +31,36 @@ type devProcess struct {
 	seen  []string
 }
 
+// programDir holds the program once a test has asked for it; TestMain removes it.
+var programDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir)
+	}
+	os.Exit(code)
+}
+
+// build builds the program once for all tests: linking it takes longer than most of them do.
 func build(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
-	program := filepath.Join(t.TempDir(), "shardctl")
+	if programDir != "" {
+		return filepath.Join(programDir, "shardctl")
+	}
+	dir, err := os.MkdirTemp("", "shardctl-dev-") //nolint:usetesting // it is for several tests
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "shardctl")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/shardctl").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	programDir = dir
 	return program
 }
 

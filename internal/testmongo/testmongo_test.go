@@ -116,21 +116,6 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestFailPoints(t *testing.T) {
-	rs := New(t, Options{Own: true, Nodes: 1})
-	docs := connect(t, rs.URI()+"&retryWrites=false").Database("d").Collection("c")
-	ctx := t.Context()
-	if err := rs.FailCommand(ctx, 1, bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := docs.InsertOne(ctx, bson.M{"_id": 1}); !mongo.IsNetworkError(err) {
-		t.Fatalf("insert under failCommand: %v, want a network error", err)
-	}
-	if _, err := docs.InsertOne(ctx, bson.M{"_id": 2}); err != nil {
-		t.Fatalf("the fail point did not end: %v", err)
-	}
-}
-
 func TestSharedGivesFreshDatabases(t *testing.T) {
 	a, b := Shared(t), Shared(t)
 	if a == b {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,19 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
+	mostlyWaits()
 	os.Exit(testmongo.Main(m))
+}
+
+// mostlyWaits has all stores recorded at once, however few processors there are, unless the command line says
+// otherwise.
+func mostlyWaits() {
+	const name = "test.parallel"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if f := flag.Lookup(name); !given && f != nil {
+		_ = f.Value.Set(fmt.Sprint(max(runtime.GOMAXPROCS(0), 4)))
+	}
 }
 
 func seed(t *testing.T) uint64 {
