@@ -25,8 +25,11 @@ DEV_FLAGS  ?=
 # ending tasks in time. So would those of a fleet, which come last, by themselves.
 SCENARIOS = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
+# The unit tests that take longest; they begin first, so that the others run beside them.
+LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$')
+UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$' | \
+	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod))
 
@@ -84,8 +87,11 @@ unit: ## All tests but the end-to-end scenarios
 
 .PHONY: e2e
 e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
-	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) -ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
-	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) -ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+	@$(build_programs); \
+	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) \
+		-ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'; \
+	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) \
+		-ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 
 # States to visit at most in each of the model's scenarios.
 STATES ?= 20000000
@@ -108,7 +114,7 @@ chaos: ## Random faults on real processes (SECS=600 SEED=7)
 
 .PHONY: chaos-short
 chaos-short: ## What CI has of it: a minute under a fixed seed, a minute under a random one
-	go test -v -count=1 -timeout 15m ./test/e2e/chaos
+	@$(build_programs); go test -v -count=1 -timeout 15m ./test/e2e/chaos
 
 # With a cluster of KUBECONFIG, or one made here. Status 3: nothing to make one with.
 .PHONY: kube
@@ -186,6 +192,13 @@ fmt: ## Format all Go files as the linter wants them
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin dist
+
+# Builds the programs under test once for all packages of scenarios; they go when the shell ends.
+define build_programs
+programs=$$(mktemp -d); trap 'rm -rf "$$programs"' EXIT; \
+CGO_ENABLED=0 go build -o "$$programs/" ./cmd/shardctl ./test/e2e/recorder; \
+export SHARDCTL_E2E_BINARY="$${SHARDCTL_E2E_BINARY:-$$programs/shardctl}" SHARDCTL_E2E_RECORDER="$$programs/recorder"
+endef
 
 # Sets $lint to golangci-lint at the version above: one that is installed, else one built into bin (three minutes, once).
 define find_lint

@@ -12,8 +12,12 @@ import (
 	"strings"
 )
 
-// EnvBinary names a shardctl to test instead of building one.
-const EnvBinary = "SHARDCTL_E2E_BINARY"
+// EnvBinary names a shardctl to test instead of building one, and EnvRecorder a recorder: several packages then share
+// one build.
+const (
+	EnvBinary   = "SHARDCTL_E2E_BINARY"
+	EnvRecorder = "SHARDCTL_E2E_RECORDER"
+)
 
 // Binaries are the programs under test.
 type Binaries struct {
@@ -21,21 +25,24 @@ type Binaries struct {
 	Recorder string
 }
 
-// Build builds both programs into dir, from the module of the working directory.
+// Build builds both programs into dir, from the module of the working directory, but for those that are named already.
 func Build(ctx context.Context, dir string) (Binaries, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return Binaries{}, err
 	}
-	bins := Binaries{Shardctl: os.Getenv(EnvBinary), Recorder: filepath.Join(dir, "recorder")}
-	if err := build(ctx, root, bins.Recorder, "./test/e2e/recorder"); err != nil {
-		return Binaries{}, err
+	bins := Binaries{Shardctl: os.Getenv(EnvBinary), Recorder: os.Getenv(EnvRecorder)}
+	programs := map[string]*string{"./cmd/shardctl": &bins.Shardctl, "./test/e2e/recorder": &bins.Recorder}
+	for pkg, program := range programs {
+		if *program != "" {
+			continue
+		}
+		*program = filepath.Join(dir, filepath.Base(pkg))
+		if err := build(ctx, root, *program, pkg); err != nil {
+			return Binaries{}, err
+		}
 	}
-	if bins.Shardctl != "" {
-		return bins, nil
-	}
-	bins.Shardctl = filepath.Join(dir, "shardctl")
-	return bins, build(ctx, root, bins.Shardctl, "./cmd/shardctl")
+	return bins, nil
 }
 
 // BuildProgram builds one package of the module of the working directory, ./…, into dir and returns the program's path.
