@@ -107,7 +107,8 @@ func TestQueriesUseIndexes(t *testing.T) {
 			} `bson:"executionStats"`
 		}
 		find := bson.D{
-			{Key: "find", Value: "default.locks"}, {Key: "filter", Value: filter},
+			{Key: "find", Value: "default.locks"},
+			{Key: "filter", Value: filter},
 			{Key: "sort", Value: bson.M{"_id": 1}},
 		}
 		must(t, db.RunCommand(

@@ -200,7 +200,8 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 		wg.Go(func() { _, _ = s.Apply(claiming, w.put(lock(fmt.Sprint("g/", i)), 0)) })
 	}
 	entered := rs.RunOnPrimary(ctx, bson.D{
-		{Key: "waitForFailPoint", Value: "failCommand"}, {Key: "timesEntered", Value: 16},
+		{Key: "waitForFailPoint", Value: "failCommand"},
+		{Key: "timesEntered", Value: 16},
 		{Key: "maxTimeMS", Value: 20_000},
 	})
 	must(t, entered.Err())

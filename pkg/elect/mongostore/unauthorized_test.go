@@ -26,11 +26,13 @@ func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 			store.ErrInvalid, "the user lacks the privilege insert on db.c.xxxxx",
 		},
 		{
-			mongo.CommandError{Code: 189, Message: "stepped down with locks"}, store.ErrUnavailable,
+			mongo.CommandError{Code: 189, Message: "stepped down with locks"},
+			store.ErrUnavailable,
 			"stepped down with xxxxx",
 		},
 		{
-			mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"}, store.ErrInvalid,
+			mongo.CommandError{Code: 13, Message: "command insert of locks requires authentication"},
+			store.ErrInvalid,
 			"requires authentication",
 		},
 	} {

@@ -80,9 +80,9 @@ type KeyActionKind uint8
 
 // What a key wants done.
 const (
-	// compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
+	// WriteKey: compare-and-set of the lock from IfRev to NewRev as Op says; a repeat is the very same write
 	WriteKey KeyActionKind = iota
-	// read the lock, linearizably; before a creation the group's high-water mark and the time as well
+	// ReadKey: read the lock, linearizably; before a creation the group's high-water mark and the time as well
 	ReadKey
 	StartKey // start the callback with Token
 	StopKey  // ask the callback to stop

@@ -6,7 +6,7 @@ type Phase uint8
 // The phases of a session, in order; it never goes back.
 const (
 	Opening Phase = iota // the document's creation is not acknowledged yet
-	// its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
+	// Open: its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
 	Open
 	Lost   // somebody else ended it: everything is being killed
 	Ending // nothing runs any more: being marked dead

@@ -40,7 +40,7 @@ type Notify uint8
 const (
 	NotifyNever  Notify = iota
 	NotifyAlways        // every change
-	// creation, deletion and every change of State, but no other rewriting of a document whose state is "live"
+	// NotifyStates: creation, deletion and every change of State, but no other rewriting while the state is "live"
 	NotifyStates
 	NotifyFree // documents without an owner any more, that are reserved for a session, or that are deleted
 )

@@ -146,7 +146,8 @@ func scenarios() []scenario {
 		{"sessions deleted and restored", two(), budget{dropSession: 1, bringBack: 1, cutOff: 1}, false},
 		{
 			"sessions deleted, leases of two lengths", two(longer),
-			budget{dropSession: 1, cutOff: 1, killBoth: 1, restart: 1}, false,
+			budget{dropSession: 1, cutOff: 1, killBoth: 1, restart: 1},
+			false,
 		},
 		{"old sessions removed", two(), budget{slow: 1, killBoth: 1, restart: 1, removeDead: 1}, false},
 		{"all start at once", two(coldly), budget{lose: 1, dropSession: 1}, false},
@@ -154,26 +155,31 @@ func scenarios() []scenario {
 		{"a heartbeat that comes late", two(coldly, lateHeartbeat), budget{dropSession: 1, cutOff: 1}, false},
 		{
 			"a backup restored under running replicas", two(clocked),
-			budget{backUp: 1, bringAllBack: 1, giveUp: 2, killBoth: 1, restart: 1}, false,
+			budget{backUp: 1, bringAllBack: 1, giveUp: 2, killBoth: 1, restart: 1},
+			false,
 		},
 		{
 			"a backup restored while all are stopped", two(clocked, onlyStopped),
-			budget{backUp: 1, bringAllBack: 1, killBoth: 2, restart: 2}, false,
+			budget{backUp: 1, bringAllBack: 1, killBoth: 2, restart: 2},
+			false,
 		},
 		{
 			"the store's clock steps back", two(clocked),
-			budget{clockBack: 1, giveUp: 1, dropLock: 1, killBoth: 1, restart: 1}, false,
+			budget{clockBack: 1, giveUp: 1, dropLock: 1, killBoth: 1, restart: 1},
+			false,
 		},
 		{"locks deleted", two(clocked), budget{slow: 1, giveUp: 1, dropLock: 1, dropOwned: 1}, false},
 		{
 			"a session written into a lock out of band", two(),
-			budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1}, false,
+			budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1},
+			false,
 		},
 		{"drains", two(), budget{slow: 2, drain: 1, restart: 1}, false},
 		{"two givers, one place", two(receiver), budget{slow: 1, giveUp: 2}, false},
 		{
 			"three replicas, the receiver dies", two(func(s *setting) { s.n = 3 }),
-			budget{slow: 1, giveUp: 1, killBoth: 1}, false,
+			budget{slow: 1, giveUp: 1, killBoth: 1},
+			false,
 		},
 	}
 }
