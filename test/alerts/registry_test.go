@@ -7,7 +7,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )

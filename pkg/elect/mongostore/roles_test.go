@@ -45,7 +45,8 @@ func (g *guarded) tenant(t *testing.T, privileges []privilege) *tenant {
 		root: rawDatabase(t, testmongo.WithDatabase(g.rs.RootURI(), name)),
 	}
 	d.run(t, bson.D{
-		{Key: "createRole", Value: "role"}, {Key: "privileges", Value: d.privileges(privileges)},
+		{Key: "createRole", Value: "role"},
+		{Key: "privileges", Value: d.privileges(privileges)},
 		{Key: "roles", Value: bson.A{}},
 	})
 	d.run(t, bson.D{
@@ -252,11 +253,13 @@ func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 		want string
 	}{
 		{
-			privilege{"default.sessions", "update"}, write(w.put(session.Doc, 1)),
+			privilege{"default.sessions", "update"},
+			write(w.put(session.Doc, 1)),
 			"update on " + d.name + ".default.sessions",
 		},
 		{
-			privilege{"default.sessions", "remove"}, write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}),
+			privilege{"default.sessions", "remove"},
+			write(store.Change{Op: store.Delete, IfRev: 1, Doc: session.Doc}),
 			"remove on " + d.name + ".default.sessions",
 		},
 		{privilege{"default.locks", "insert"}, write(w.put(lock("g/b"), 0)), "insert on " + d.name + ".default.locks"},

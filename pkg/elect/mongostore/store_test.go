@@ -49,7 +49,9 @@ func TestStore(t *testing.T) {
 	running := privilegesOf(t, documented(t, "role: shardctl", "any")[0])
 	settingUp := privilegesOf(t, documented(t, "role: shardctlSetUp", "any")[0])
 	suites := slices.Concat(running, settingUp, []privilege{
-		{"default.locks", "remove"}, {"default.overrides", "insert"}, {"default.overrides", "update"},
+		{"default.locks", "remove"},
+		{"default.overrides", "insert"},
+		{"default.overrides", "update"},
 		{"default.overrides", "remove"},
 	})
 	storetest.Run(t, func(t *testing.T) storetest.Database {
