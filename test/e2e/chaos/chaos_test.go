@@ -65,7 +65,7 @@ func oneTrial(t *testing.T, bins harness.Binaries, dir, store string, seed uint6
 	t.Helper()
 	length := time.Duration(*secsFlag) * time.Second
 	again := fmt.Sprintf(
-		"go test -v ./test/e2e/chaos test -chaos test.store=%s -chaos test.seed=%d -chaos test.secs=%d", store, seed,
+		"go test -v ./test/e2e/chaos -chaos.store=%s -chaos.seed=%d -chaos.secs=%d", store, seed,
 		*secsFlag,
 	)
 	t.Logf("chaos test of seed %d on %s; again: %s", seed, store, again)
@@ -103,7 +103,7 @@ func parseFlags(seedList, store string) (seeds []uint64, stores []string, err er
 		seed := rand.Uint64() % 1_000_000
 		if text != "" && text != "random" {
 			if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-				return nil, nil, fmt.Errorf("-chaos test.seed: %w", err)
+				return nil, nil, fmt.Errorf("-chaos.seed: %w", err)
 			}
 		}
 		seeds = append(seeds, seed)
@@ -114,6 +114,6 @@ func parseFlags(seedList, store string) (seeds []uint64, stores []string, err er
 	case MongoDB, SQLite:
 		return seeds, []string{store}, nil
 	default:
-		return nil, nil, fmt.Errorf("-chaos test.store: %q: want mongodb, sqlite or both", store)
+		return nil, nil, fmt.Errorf("-chaos.store: %q: want mongodb, sqlite or both", store)
 	}
 }

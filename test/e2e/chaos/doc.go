@@ -1,10 +1,10 @@
-// Package chaos test lets faults of all kinds rain on real replicas for as long as one likes, and then judges by what
-// the tasks recorded: no one's word is taken, least of all the program's.
+// Package chaos injects faults of all kinds into real replicas for as long as asked, and then judges by what the tasks
+// recorded alone.
 //
-//	make chaos test SECS=600 SEED=7                        ten minutes of the chaos test of seed 7, on both stores
-//	make chaos test                                        a minute of a seed that no one has tried
-//	go test -v ./test/e2e/chaos test                       what CI runs: a minute of a fixed seed, then a minute of a random one
-//	go test -v ./test/e2e/chaos test -chaos test.store=sqlite -chaos test.seed=1,2,3 -chaos test.secs=60
+//	make chaos SECS=600 SEED=7         ten minutes of the chaos test of seed 7, on both stores
+//	make chaos                         ten minutes of a random seed
+//	go test -v ./test/e2e/chaos        what CI runs: a minute of a fixed seed, then a minute of a random one
+//	go test -v ./test/e2e/chaos -chaos.store=sqlite -chaos.seed=1,2,3 -chaos.secs=60
 //
 // Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call
 // an HTTP endpoint. A schedule, a pure function of the seed, kills, stops and thaws their processes, edits their
