@@ -14,9 +14,7 @@ func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Mo
 		ps.out.Look = &Look{All: ps.look.all, From: ps.ids.Session, Count: neighbours}
 	}
 	if ps.Reach.StoreUnreachable(own, m.Now) || !ps.judging.isDue(m.Now) {
-		// the store was unreachable: these ages are older than what can be known now: they start again with the next
-		// success
-		return
+		return // while the store is unreachable ages say nothing: they start again with the next success
 	}
 	patience := max(longest, ps.longestLease())
 	ps.judging.begin(ps.p, m.Now)

@@ -30,7 +30,7 @@ func (o *Outbox) Note(ev record.Event, session string, m protocol.Moment) {
 // noteMove notes that a key changed its owner. Where many keys are owned for the first time, not each of them is
 // worth an event.
 func (o *Outbox) noteMove(is record.Lock, session string, m protocol.Moment) {
-	if is.Reason == record.ReasonCreated && o.events.Full() {
+	if is.Reason == record.ReasonCreated && o.events.Busy() {
 		return
 	}
 	o.Note(record.Event{

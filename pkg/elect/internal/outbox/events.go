@@ -41,8 +41,8 @@ func (e *Events) Note(ev record.Event, session string, clock int64, now protocol
 	e.queue = append(e.queue, ev)
 }
 
-// Full says whether first claims are no longer worth an event each.
-func (e *Events) Full() bool { return len(e.queue) >= eachClaim }
+// Busy says whether so many events wait that first claims are no longer worth one each.
+func (e *Events) Busy() bool { return len(e.queue) >= eachClaim }
 
 // Next takes the next batch. One whose answer was lost is sent again, the very same, until it is answered.
 func (e *Events) Next(ids *record.WriterIDs, now protocol.Instant) []store.Change {

@@ -65,6 +65,15 @@ func (d *documents) named(name string) int32 {
 	return d.number[name]
 }
 
+// answer says how a change of a document that is no lock ends, and whether it is to be made now.
+func answer(c *store.Change, doc store.Doc) (out store.Outcome, write bool) {
+	write, out.Status = compare(c, &doc)
+	if !write {
+		out.Doc = &doc
+	}
+	return out, write
+}
+
 // compare says whether a change is to be made now, and how it ends.
 func compare(c *store.Change, found *store.Doc) (write bool, status store.Status) {
 	switch {
@@ -94,10 +103,9 @@ func (d *documents) put(c *store.Change) store.Outcome {
 func (d *documents) putSession(c *store.Change) store.Outcome {
 	id := d.number[c.Doc.ID]
 	s := &d.sessions[id]
-	write, status := compare(c, &s.doc)
+	out, write := answer(c, s.doc)
 	if !write {
-		found := s.doc
-		return store.Outcome{Status: status, Doc: &found}
+		return out
 	}
 	was, before := s.lives(), s.says.State
 	s.doc = c.Doc
@@ -106,7 +114,7 @@ func (d *documents) putSession(c *store.Change) store.Outcome {
 		d.states = append(d.states, id)
 		d.list(id, was, s.lives())
 	}
-	return store.Outcome{Status: status}
+	return out
 }
 
 func (s *session) lives() bool { return s.doc.Rev > 0 && s.says.State != record.Dead }
@@ -122,10 +130,9 @@ func (s *session) state() protocol.State {
 func (d *documents) putMember(c *store.Change) store.Outcome {
 	id := d.number[c.Doc.ID]
 	s := &d.sessions[id]
-	write, status := compare(c, &s.member)
+	out, write := answer(c, s.member)
 	if !write {
-		found := s.member
-		return store.Outcome{Status: status, Doc: &found}
+		return out
 	}
 	s.member = c.Doc
 	m, _ := record.MemberFrom(c.Doc)
@@ -134,7 +141,7 @@ func (d *documents) putMember(c *store.Change) store.Outcome {
 		s.cap = limit
 	}
 	d.states = append(d.states, id)
-	return store.Outcome{Status: status}
+	return out
 }
 
 // list keeps the list of those alive.
