@@ -1,8 +1,8 @@
 package balancer
 
 // Balance plans who should own which key. It may be called concurrently. 100,000 keys of one group and 1,000 members
-// take about 10 ms, with differing weights 30 ms; several times as long where MaxTasks leaves too little capacity, or
-// with a thousand groups.
+// take about 10 ms, with differing weights 30 ms. It takes several times as long where MaxTasks leaves too little
+// capacity, or with a thousand groups.
 func Balance(in Input) Plan {
 	c := newLayout(in)
 	solveAll(c)

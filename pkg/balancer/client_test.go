@@ -9,8 +9,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// TestClientsTakeNoPart holds that a session that declares no groups, as a process does that only wants a lock,
-// differs from no list, gets no key, unsettles no membership, and does not make its revision of the lists count.
+// TestClientsTakeNoPart holds that a session that declares no groups takes no part in the balance, as a process that
+// only wants a lock. It differs from no list, gets no key and unsettles no membership. Its revision of the lists does
+// not count.
 func TestClientsTakeNoPart(t *testing.T) {
 	member := func(id string, lists map[string]string) cluster.Session {
 		return cluster.Session{

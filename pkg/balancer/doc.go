@@ -1,17 +1,17 @@
 // Package balancer decides who should own what, and acts on it.
 //
 // [Balance] is a pure function from members and keys to a [Plan]. It reads no clock, draws no random numbers and does
-// not depend on the order of its input, so every replica that sees the same members and keys computes the same plan;
-// each acts on its own part of it. No replica is elected to plan, and one that plans from a stale view loses a
+// not depend on the order of its input. So every replica that sees the same members and keys computes the same plan,
+// and each acts on its own part of it. No replica is elected to plan, and one that plans from a stale view loses a
 // compare-and-set, never safety.
 //
 // # Quotas
 //
-// A group's keys are shared out by water-filling: the level is raised for all members at once, and a member that
-// reaches its cap stays there. What is left when the level cannot rise for everybody is given as single keys, first
-// to those who already hold more than the level. So 101 keys on 100 members are 99 × 1 and 1 × 2, not 50 × 2 and one
-// of 1. Only what a member holds above its quota, and what no member holds, moves: no other plan with the same spread
-// moves fewer keys.
+// A group's keys are shared out by water-filling. The level is raised for all members at once, and a member that
+// reaches its cap stays there. What is left when the level cannot rise for everybody is given as single keys, first to
+// those who already hold more than the level. So 101 keys on 100 members are 99 × 1 and 1 × 2, not 50 × 2 and one of 1.
+// Only what a member holds above its quota, and what no member holds, moves: no other plan with the same spread moves
+// fewer keys.
 //
 // Limits come before spread, and some keys before others:
 //
@@ -19,8 +19,8 @@
 //  2. strict pins, then pins that are preferences: those with the fewest possible owners first;
 //  3. all other keys.
 //
-// When every member that may own a group's keys says its zone, the single keys above the level go to the zones that
-// have fewest: three keys on six members in three zones are one in each zone. Members stay even: a zone of one member
+// The single keys above the level go to the zones that have fewest, when every member that may own the group's keys
+// says its zone. Three keys on six members in three zones are one in each zone. Members stay even: a zone of one member
 // gets that member's share and not a third of everything. With weights, zones are even where all have equally many
 // members. As soon as one member says no zone, zones are left out of account.
 //
@@ -29,25 +29,25 @@
 //
 // # Rolling updates
 //
-// While members of two revisions live side by side, the keys that members hold stay where they are, and only keys that
-// must move do: those of draining and dead members. They go to members of the newer revision as far as these are below
-// their quota, and only then to any. So a rolling update that starts each new member before it stops an old one moves
-// each key once. The price is that a new member owns nothing until the first old one goes. Where revisions are to live
-// side by side for good, or an update has stalled, set [Input].Even.
+// While members of two revisions live concurrently, the keys that members hold stay where they are. Only keys that must
+// move do: those of draining and dead members. They go to members of the newer revision as far as these are below their
+// quota, and only then to any. So a rolling update that starts each new member before it stops an old one moves each
+// key once. The price is that a new member owns nothing until the first old one goes. Where revisions are to live side
+// by side for good, or an update has stalled, set [Input].Even.
 //
 // # Acting on it
 //
 // [Loop] is the reconciliation loop of one replica. It looks at what its elector knows, plans, claims what the plan
 // gives this replica and releases what the plan takes from it. Keys that are reserved for this replica are claimed at
-// once, before any plan; orphans as soon as they are known; keys without any owner so far after a short rest
-// ([Policy].FirstQuiet), so that replicas that start together share them out; and keys move for balance alone only
-// once membership has been stable for [Policy].Settle and no outage of the store is fresh.
+// once, before any plan; orphans as soon as they are known. Keys without any owner so far are claimed after a short
+// rest ([Policy].FirstQuiet), so that replicas that start together share them out. Keys move for balance alone only
+// once membership has been stable for [Policy].Settle and no outage of the store is recent.
 //
 // Replicas with different task lists at one revision do not balance the group and remove nothing of it until they
-// agree; a lower revision gives way. A replica claims only keys that it knows.
+// agree. A lower revision gives way. A replica claims only keys that it knows.
 //
 // # Limits
 //
-// A plan is about keys that should be owned: a paused key has no owner in it, and who acts on the plan has to release
+// A plan is about keys that should be owned. A paused key has no owner in it, and who acts on the plan has to release
 // it, as the Loop does. A view may be stale: what follows from it is a compare-and-set that may be refused.
 package balancer

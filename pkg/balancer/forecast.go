@@ -36,8 +36,8 @@ type GroupForecast struct {
 // Share is how a group's keys are shared out at one moment.
 type Share struct {
 	Instances []InstanceShare `json:"instances"` // those that may own keys of the group, in order of names
-	// Capacity is the sum of the members' limits, Free what of it is not needed (below 0: so many keys too many), and
-	// Headroom what would be free if the largest of these members were lost as well. Null: no limit.
+	// Capacity is the sum of the members' limits. Free is what of it is not needed; below 0, so many keys are too many.
+	// Headroom is what would be free if the largest of these members were lost as well. Null: no limit.
 	Capacity *int `json:"capacity"`
 	Free     *int `json:"free"`
 	Headroom *int `json:"headroom"`

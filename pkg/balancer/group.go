@@ -7,7 +7,7 @@ import (
 )
 
 // group is one group of the input, made ready to look things up in. Slices named "by member" have an entry for every
-// member of the roster, those named "by key" one for every key, in the order of the input.
+// member of the roster, those named "by key" one for every key. Both are in the order of the input.
 type group struct {
 	classes
 
@@ -89,8 +89,8 @@ func (g *group) findEligible(even bool) {
 // isNewer says whether two revisions run side by side and the member is of the newer.
 func (g *group) isNewer(m int32) bool { return g.mixed && g.roster.rank[m] == g.newest }
 
-// findHomes says for each key where it stays if nothing speaks against it: where it is being handed to, else with its
-// owner, if they are eligible.
+// findHomes says for each key where it stays if nothing speaks against it. That is the member it is being handed to,
+// else its owner, if they are eligible.
 func (g *group) findHomes() {
 	keys := g.in.Keys
 	g.home = make([]int32, len(keys))

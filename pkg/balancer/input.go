@@ -8,7 +8,7 @@ type Input struct {
 	Members []Member
 	// Groups, in any order, each name once, and each key once in all of them.
 	Groups []Group
-	// Even asks for even quotas also while two revisions live side by side; else a rolling update is assumed to be
+	// Even asks for even quotas also while two revisions live concurrently. Else a rolling update is assumed to be
 	// under way, and held keys stay until their owner drains or dies.
 	Even bool
 }
@@ -49,8 +49,9 @@ type Key struct {
 	Strict bool
 	// Paused keys get no owner. So do done and failed ones.
 	Paused bool
-	// Settled keys are not moved for spread, for zones or to a newer revision. The plan still takes them from
-	// a draining member, from one that may not own them, from one above its cap, and to where they are pinned.
+	// Settled keys are not moved for spread, for zones or to a newer revision. The plan still takes them from a
+	// draining member, from one that may not own them, and from one above its cap. It also moves them to where they are
+	// pinned.
 	Settled bool
 }
 

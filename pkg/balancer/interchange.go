@@ -13,8 +13,8 @@ const near = 8
 // between floor and ceiling, or nothing helps any more. This is the interchange heuristic of Finn and Horowitz ("A
 // linear time approximation algorithm for multiprocessor scheduling", BIT 19, 1979).
 //
-// Bins keep their items sorted by weight. So the best item to move is found by binary search, and the best pair to
-// swap in one pass over both bins with two indexes: k items cost k steps, and not one for each of the k² pairs.
+// Bins keep their items sorted by weight. So the best item to move is found by binary search. The best pair to swap is
+// found in one pass over both bins with two indexes. k items cost k steps, and not one for each of the k² pairs.
 type interchange struct {
 	*packing
 
@@ -132,8 +132,9 @@ func (x *interchange) swapOne(from, to int) bool {
 	return ok
 }
 
-// pair finds an item of each list, such that the first one is heavier by a weight that is nearest to the wanted one
-// and below limit. As the first item gets lighter, so does the one that fits it: both indexes only rise.
+// pair finds an item of each list, such that the first one is heavier by a weight below limit. Of those pairs it takes
+// the one whose weight is nearest to the wanted one. As the first item gets lighter, so does the one that fits it: both
+// indexes only rise.
 func (x *interchange) pair(from, to []int32, wanted, limit int) (heavy, light int32, ok bool) {
 	off := 0
 	try := func(a, b int32) {

@@ -166,8 +166,8 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	return d.Again, past, l.act(ctx, d, view)
 }
 
-// take claims what was handed over to this instance and not taken at once, and declines what it does not know or has
-// no free capacity for.
+// take claims what was handed over to this instance and not taken at once. It declines what it does not know or has no
+// free capacity for.
 func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 	var known []elect.Key
 	for _, key := range keys {

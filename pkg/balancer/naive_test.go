@@ -30,8 +30,8 @@ func naiveQuotas(caps []int, n int) []int {
 	return got
 }
 
-// naiveMoves is the fewest keys that have to leave their live owner. It takes them one at a time from a member that
-// may not keep what it has: everybody may keep the level, and as many as there are single keys above it one more.
+// naiveMoves is the fewest keys that have to leave their live owner. It takes them one at a time from a member that may
+// not keep what it has. Every member may keep the level, and as many as there are single keys above it one more.
 func naiveMoves(caps, held []int, n int) int {
 	quotas := naiveQuotas(caps, n)
 	level, singles := len(held)*n+1, 0

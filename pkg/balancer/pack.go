@@ -28,8 +28,8 @@ func (p *packing) keepHomes() {
 	}
 }
 
-// shed takes from bins that are far too full what is above the mean, so that it can be placed at once: one by one
-// would be slow after a large change. Less than that is left to improve.
+// shed takes from bins that are far too full what is above the mean, so that it can be placed at once. To move it one
+// by one would be slow after a large change. Less than that is left to improve.
 func (p *packing) shed() {
 	open := 0
 	for i := range p.bins {

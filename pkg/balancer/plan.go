@@ -39,7 +39,7 @@ type Stats struct {
 	Members  int // live members that may own the group's keys
 	// Capacity is the sum of those members' limits; nil: some have none.
 	Capacity *int
-	// Headroom is the capacity left once the member with the largest limit is lost: below 0, so many keys would be
+	// Headroom is the capacity left once the member with the largest limit is lost. Below 0, so many keys would be
 	// without an owner; nil: no limit.
 	Headroom *int
 	// Imbalance is the most keys a member owns less the fewest.

@@ -11,8 +11,8 @@ type Policy struct {
 	// RestartGrace is how long the keys of an instance that stopped in order wait for it to come back; 0: they move at
 	// once.
 	RestartGrace time.Duration
-	// FirstQuiet is how long membership must have been stable before keys without any owner so far are claimed, so
-	// that replicas that start together share them out instead of the first taking all. Orphans never wait.
+	// FirstQuiet is how long membership must have been stable before keys without any owner so far are claimed. So
+	// replicas that start together share them out instead of the first taking all. Orphans never wait.
 	FirstQuiet time.Duration
 }
 

@@ -17,7 +17,7 @@ type slot struct {
 	quota int // the answer
 }
 
-// fill shares n keys out by water-filling: quota is lo, level or hi, whichever is the middle one, and what then is
+// fill shares n keys out by water-filling: quota is lo, level or hi, depending on which is the middle one. What then is
 // left goes as single keys to those who hold more than the level. It places as many of the n as lo and hi let it.
 //
 // The level is the same whatever is held, so a state that was shared out once is shared out the same again.
@@ -51,8 +51,8 @@ func clampTotal(slots []slot, n int) int {
 	return min(max(n, lo), hi)
 }
 
-// waterLevel is the highest level at which no more than n keys are given, and the keys left then: fewer than there are
-// slots that could take one more.
+// waterLevel is the highest level at which no more than n keys are given. It also returns the keys left then: fewer
+// than there are slots that could take one more.
 func waterLevel(slots []slot, n int) (level, rest int) {
 	top := 0
 	for i := range slots {
@@ -90,9 +90,9 @@ func giveSingles(slots []slot, level, rest int) {
 	}
 }
 
-// compare orders slots by who gets one key above the level first. A member that holds more than the level saves a
-// move; how many more must not count, nor how many fewer: else the quotas would change while keys are being handed
-// over, and keys would move that need not.
+// compare orders slots by who gets one key above the level first. A member that holds more than the level saves a move.
+// How many more must not count, nor how many fewer. Else the quotas would change while keys are being handed over, and
+// keys would move that need not.
 func (s *slot) compare(t *slot, level int) int {
 	return cmp.Or(
 		-cmpBool(s.held > level, t.held > level),

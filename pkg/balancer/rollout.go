@@ -1,13 +1,13 @@
 package balancer
 
-// rollOut shares n keys out while a rolling update is under way: every slot keeps what it holds, as far as hi lets
-// it, and only what no member holds is given away; to the newer members up to the quota that all would have now, and
-// what is left then by water-filling over all. Zones count for that last part only: a newer member's zone may have
-// few members left for a moment, and what it takes now it should not have to give away again.
+// rollOut shares n keys out while a rolling update is under way. Every slot keeps what it holds, as far as hi lets it,
+// and only what no member holds is given away. The newer members get it up to the quota that all would have now. What
+// is left then goes by water-filling over all. Zones count for that last part only. A newer member's zone may have few
+// members left for a moment, and what it takes now it should not have to release again.
 //
-// Why held keys stay: with one member more than there will be in the end, even quotas would take 16 of 100 keys from
-// five old members for the sixth; when the first old one stops, its other 17 then find capacity for only 4 that
-// lasts. Moved for the spread of one minute, most keys would move twice.
+// Why held keys stay: suppose five old members hold 100 keys, and there is one member more than in the end. Even quotas
+// would take 16 of the keys for the sixth. When the first old one stops, its other 17 then find capacity for only 4
+// that lasts. Moved for the spread of one minute, most keys would move twice.
 func rollOut(slots []slot, n int, zoned bool) {
 	n = clampTotal(slots, n)
 	fill(slots, n)

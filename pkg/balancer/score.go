@@ -1,7 +1,7 @@
 package balancer
 
-// score says how good a state is: most keys placed, then the fewest left over in any one group, then the most
-// preferences met, then the most even.
+// score says how good a state is. In this order: most keys placed, the fewest left over in any one group, the most
+// preferences met, the most even.
 type score struct {
 	placed  int
 	left    int // sum of squares over groups

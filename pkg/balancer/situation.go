@@ -34,7 +34,7 @@ func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) 
 	return s
 }
 
-// rolloutOver is how long a membership of two revisions must have stood still to count as meant to stay: then it is
+// rolloutOver is how long a membership of two revisions must have stood still to count as meant to stay. Then it is
 // balanced like any other, instead of as a rolling update under way.
 const rolloutOver = 10 * time.Minute
 
@@ -104,8 +104,8 @@ func (s *situation) planMembers() []Member {
 	return members
 }
 
-// closeToStrangers gives instances with another list of the group no new keys of it: they claim only what they know,
-// by a plan of their own. What they hold they keep.
+// closeToStrangers gives instances with another list of the group no new keys of it. They claim only what they know, by
+// a plan of their own. What they hold they keep.
 func (s *situation) closeToStrangers(in *Input, g DeclaredGroup) {
 	var owned map[string]int
 	for i := range in.Members {

@@ -2,13 +2,13 @@ package balancer
 
 import "slices"
 
-// strictSearch finds members for strictly pinned keys that found none, by moving others of their kind aside: along a
-// shortest chain of keys, each of which goes to another member of its own. These are the augmenting paths of bipartite
-// matching (Kuhn, "The Hungarian method for the assignment problem", 1955), searched by breadth.
+// strictSearch finds members for strictly pinned keys that found none, by moving others of their kind aside. It moves
+// them along a shortest chain of keys, each of which goes to another member of its own. These are the augmenting paths
+// of bipartite matching (Kuhn, "The Hungarian method for the assignment problem", 1955), searched by breadth.
 //
-// What a failed search has seen is left out of all later ones. No key in it can ever move to a member outside of it,
-// so no path leads through it (a Hungarian tree: Lawler, "Combinatorial Optimization", 1976, chapter 5). And a class
-// is searched once for all of its keys. So all hopeless keys together cost as much as one.
+// What a failed search has seen is left out of all later ones. No key in it can ever move to a member outside of it, so
+// no path leads through it. (It is a Hungarian tree: Lawler, "Combinatorial Optimization", 1976, chapter 5.) And a
+// class is searched once for all of its keys. So all hopeless keys together cost as much as one.
 type strictSearch struct {
 	*placement
 

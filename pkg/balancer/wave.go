@@ -18,8 +18,8 @@ const (
 	waves     = 10
 )
 
-// pace spreads a drain over a moment: four keys at once, or a tenth of all, each 60 ms, whether those before have
-// ended or not. All at once they would wait for each other on their way through the store, and each for longer.
+// pace spreads a drain over a moment: four keys at once, or a tenth of all, each 60 ms. It does not wait for those
+// before to end. All at once they would wait for each other on their way through the store, and each for longer.
 func (w Wave) pace(all []cluster.HandOver, now time.Time) (Wave, []cluster.HandOver, time.Duration) {
 	if len(all) == 0 {
 		return w, nil, 0

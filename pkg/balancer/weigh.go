@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// weigh gives the class's keys that have no target yet to members, by weight: over zones first and then inside each,
-// where that leaves members even.
+// weigh gives the class's keys that have no target yet to members, by weight. It goes over zones first and then inside
+// each, where that leaves members even.
 func weigh(p *placement, c *class) {
 	items := itemsOf(p, c)
 	if !p.zoned || p.frozen || !p.roster.alike(c.members) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// fullOfWeights is a group that weighs far more on the first of so many members than on the others, under caps that
-// leave no free capacity: only swaps can make it even.
+// fullOfWeights is a group that weighs far more on the first of so many members than on the others. The caps leave no
+// free capacity, so only swaps can make it even.
 func fullOfWeights(members, keys int, weight func(i int) int) Input {
 	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
 	for i := range members {
@@ -51,7 +51,7 @@ func hopelessPins(members, patterns int) Input {
 }
 
 // chainsOfPins is a group of strictly pinned keys of which each pattern's find only members that the one before has
-// filled: every key that is left makes all others move one member on.
+// filled. Every key that is left makes all others move one member on.
 func chainsOfPins(members, keys int) Input {
 	in := Input{Groups: []Group{{Name: "g", Keys: makeKeys("g", keys)}}}
 	each := keys / members

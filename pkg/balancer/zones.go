@@ -2,7 +2,7 @@ package balancer
 
 import "slices"
 
-// spread is fill that knows of zones: everybody gets the level all the same, and the single keys above it go to the
+// spread is fill that considers zones. Every member gets the level all the same, and the single keys above it go to the
 // zones that have fewest.
 func spread(slots []slot, n int, zoned bool) {
 	if !zoned {

@@ -31,7 +31,8 @@ func (c *Clients) Client(caFile string) (*http.Client, error) {
 	var pem []byte
 	if caFile != "" {
 		var err error
-		if pem, err = os.ReadFile(caFile); err != nil { //nolint:gosec // G304: reading the file that the configuration names is what this is for
+		//nolint:gosec // G304: reading the file that the configuration names is what this is for
+		if pem, err = os.ReadFile(caFile); err != nil {
 			return nil, fmt.Errorf("tls.caFile: %w", err)
 		}
 	}
@@ -55,8 +56,8 @@ func (c *Clients) Client(caFile string) (*http.Client, error) {
 	return client, nil
 }
 
-// A connection that has died silently must be found out well within a lease, since a request that times out does not
-// close one of HTTP/2: after pingAfter without a frame an answer to a ping is awaited for pongWithin.
+// A connection that has died silently must be found out well within a lease. A request that times out does not close
+// one of HTTP/2. After pingAfter without a frame an answer to a ping is awaited for pongWithin.
 const (
 	pingAfter  = 3 * time.Second
 	pongWithin = 2 * time.Second

@@ -6,8 +6,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
-// moment is a point in time by two clocks: the wall clock, for ticks and for people, which may be set at any time;
-// and the steady one, for pauses.
+// moment is a point in time by two clocks. The wall clock is for ticks and for people, and may be set at any time; the
+// steady one is for pauses.
 type moment struct{ wall, steady time.Time }
 
 // readClocks reads both clocks.

@@ -130,7 +130,9 @@ func TestLeftoversOfACommandThatEndsAreStopped(t *testing.T) {
 }
 
 func TestLostLeaseCutsTheGrace(t *testing.T) {
-	for name, cause := range map[string]error{"lost at once": elect.ErrLeaseLost, "lost while stopping": elect.ErrReleased} {
+	for name, cause := range map[string]error{
+		"lost at once": elect.ErrLeaseLost, "lost while stopping": elect.ErrReleased,
+	} {
 		t.Run(name, func(t *testing.T) {
 			// The kill comes a tenth of the lease before the deadline: a busy machine must not take longer than that.
 			const lease = 40 * time.Second

@@ -50,8 +50,8 @@ type Alarms struct {
 	// is called when it ends after all.
 	OnStuck   func(task Task, since time.Time)
 	OnUnstuck func(task Task)
-	// OnStartStuck is called once when a command has not started StuckAfter after it should, since the file system
-	// that holds its program or its directory does not answer. OnStartUnstuck is called when that start is over.
+	// OnStartStuck is called once when a command has not started StuckAfter after it should. The file system that holds
+	// its program or its directory does not answer then. OnStartUnstuck is called when that start is over.
 	OnStartStuck   func(task Task, since time.Time)
 	OnStartUnstuck func(task Task)
 	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck.

@@ -19,9 +19,9 @@ const searchDays = 8*366 + 2
 
 // Next is the first tick after the given moment.
 //
-// With an hour field that begins with * ticks are the moments at which a clock on the wall of the time zone shows
-// what the fields ask for. With any other the fields name times of days, and each happens once: when the clock shows
-// it first, or, when the clock skips it, at the moment of the skip.
+// With an hour field that begins with * ticks are moments of the wall clock. They are those at which a clock in the
+// time zone shows what the fields ask for. With any other the fields name times of days, and each happens once. It
+// happens when the clock shows it first, or, when the clock skips it, at the moment of the skip.
 func (c *cronSchedule) Next(after time.Time) time.Time {
 	if c.realTime {
 		return c.nextReal(after)

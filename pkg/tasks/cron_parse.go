@@ -31,9 +31,10 @@ const starBit = 1 << 63
 
 // ParseSchedule reads a cron expression in a time zone of the IANA database; an empty one is UTC.
 //
-// Fields are minute, hour, day of the month, month and day of the week, with lists, ranges and steps; months and
-// days of the week also by the first three letters of their names, Sunday is 0 and 7. When both day fields restrict
-// the day, either of them is enough. @hourly, @daily, @weekly, @monthly and @yearly stand for what crontab(5) says.
+// Fields are minute, hour, day of the month, month and day of the week, with lists, ranges and steps. Months and days
+// of the week may also be given by the first three letters of their names. Sunday is 0 and 7. When both day fields
+// restrict the day, either of them is enough. @hourly, @daily, @weekly, @monthly and @yearly stand for what crontab(5)
+// says.
 //
 // Where clocks change: an hour field that begins with * follows real time. Any other hour that the clock skips happens
 // once, right after the skip, and one that it repeats happens once, the first time.

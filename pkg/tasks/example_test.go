@@ -65,7 +65,8 @@ func ExampleNewSupervisor() {
 		Group: "greetings", Name: "hello", Runner: callback.Runner("hello"), Timing: tasks.Timing{Every: time.Minute},
 	}})
 	// What holds keys starts and stops their work:
-	var run func(elect.Key) elect.Runnable = supervisor.Runnable //nolint:staticcheck // QF1011: the type is what this shows
+	//nolint:staticcheck // QF1011: the type is what this shows
+	var run func(elect.Key) elect.Runnable = supervisor.Runnable
 	_ = run
 	fmt.Println(registry.Names())
 	// Output: [hello]

@@ -2,7 +2,7 @@ package tasks
 
 import "github.com/shardctl/shardctl/pkg/elect"
 
-// Identity says which task a run is of: its group and name, its place in the braces of its name (empty without
+// Identity says which task a run is of. It has its group and name, its place in the braces of its name (empty without
 // braces) and its labels, which must not be changed.
 type Identity struct {
 	Group, Name, Index string

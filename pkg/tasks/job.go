@@ -17,8 +17,8 @@ const (
 	concluded
 )
 
-// job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no
-// I/O and reads no clock: its methods are what has happened, and return what is to be done about it.
+// job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no I/O
+// and reads no clock. Its methods are what has happened, and return what is to be done about it.
 //
 //	begin        start           ended, to be tried again
 //	──────▶ idle ─────▶ active ───────────────────────────▶ pausing
@@ -66,8 +66,8 @@ func (j *job) set(state string, now moment, change ...func(*elect.TaskStatus)) {
 	setState(&j.status, j.task, state, now.wall, change...)
 }
 
-// times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one; the
-// zero time is never.
+// times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one. The zero
+// time is never.
 func (j *job) times() (tick, retry time.Time) {
 	if j.ticks != nil && j.phase < leaving {
 		tick = j.ticks.next

@@ -42,8 +42,8 @@ func (j *job) endsForGood(end Ending) bool {
 	}
 }
 
-// finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key
-// is released at this moment; if the lease is lost before, the work starts again elsewhere.
+// finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key is
+// released at this moment. If the lease is lost before, the work starts again elsewhere.
 func (j *job) finish(r ran, now moment) (done error) {
 	end := r.ending
 	done = ErrDone

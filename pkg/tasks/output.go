@@ -13,8 +13,9 @@ import (
 // maxLine is the longest line passed on in one piece, in bytes.
 const maxLine = 64 << 10
 
-// How long output is waited for once nothing of its command is left: by the key, which waits for no log, and then in
-// the background, for a sink that takes nothing and for ends of the pipes that another process still has.
+// How long output is waited for once nothing of its command is left. First the key waits for so long, and for no log.
+// Then the wait goes on in the background, for a sink that takes nothing and for ends of the pipes that another process
+// still has.
 const (
 	outputWait   = 250 * time.Millisecond
 	sinkPatience = 5 * time.Second
@@ -51,9 +52,9 @@ func (s *scope) pipes() (out *output, stdout, stderr *os.File, err error) {
 	return out, stdout, stderr, nil
 }
 
-// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds
-// no longer. A call of the sink that does not return keeps its goroutine, and nothing else of the run: the next one
-// waits for the same stream in its place.
+// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds no
+// longer. A call of the sink that does not return keeps its goroutine, and nothing else of the run. The next one waits
+// for the same stream in its place.
 func (o *output) end() {
 	timer := time.NewTimer(outputWait)
 	defer timer.Stop()

@@ -10,9 +10,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop: the callback must
-// then return soon, since its key is not handed over while it runs (see [Alarms.OnStuck]). Returning nil is success,
-// an error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
+// Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop. The callback must then
+// return soon, since its key is not handed over while it runs (see [Alarms.OnStuck]). Returning nil is success, an
+// error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
 type Callback func(ctx context.Context, run Run) error
 
 // Run is one start of a callback.

@@ -64,7 +64,7 @@ type Use struct {
 	Callbacks *Registry     // nil: not known
 }
 
-// BatchSink is a Runner that takes batches, for kinds of tasks that receive something and have it worked on: such a
+// BatchSink is a Runner that takes batches, for kinds of tasks that receive something and have it worked on. Such a
 // kind parses the sink under a field of its own.
 type BatchSink interface {
 	Runner

@@ -18,17 +18,19 @@ type Schedule interface {
 // every fires at offset + k × period, in Unix milliseconds.
 type every struct{ period, offset int64 }
 
-// EverySchedule fires at epoch + hash(key) mod every + k × every, where hash is the 64-bit FNV-1a of the key's
-// bytes, and every and the remainder count in milliseconds. So tasks with one period are spread over it, and a
-// fail-over neither shifts nor doubles a tick. It fails when every is not a positive number of whole milliseconds.
+// EverySchedule fires at epoch + hash(key) mod every + k × every. There hash is the 64-bit FNV-1a of the key's bytes,
+// and every and the remainder count in milliseconds. So tasks with one period are spread over it, and a fail-over
+// neither shifts nor doubles a tick. It fails when every is not a positive number of whole milliseconds.
 func EverySchedule(key elect.Key, period time.Duration) (Schedule, error) {
 	if period < time.Millisecond || period%time.Millisecond != 0 {
 		return nil, fmt.Errorf("every: %s is not a positive number of whole milliseconds", period)
 	}
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(key))                                                     // a hash's Write never fails
-	ms := uint64(period.Milliseconds())                                                //nolint:gosec // G115: it was checked to be positive
-	return every{period: period.Milliseconds(), offset: int64(hash.Sum64() % ms)}, nil //nolint:gosec // G115: less than period
+	_, _ = hash.Write([]byte(key)) // a hash's Write never fails
+	//nolint:gosec // G115: it was checked to be positive
+	ms := uint64(period.Milliseconds())
+	//nolint:gosec // G115: less than period
+	return every{period: period.Milliseconds(), offset: int64(hash.Sum64() % ms)}, nil
 }
 
 // Next is the first tick after the given moment.

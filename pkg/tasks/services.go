@@ -36,8 +36,8 @@ type Processes interface {
 type Child interface {
 	// Exited is closed when the command itself has ended.
 	Exited() <-chan struct{}
-	// End stops what is left of the command, in the way and time that the task's stop says, and returns when nothing
-	// of it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline.
+	// End stops what is left of the command, in the way and time that the task's stop says. It returns when nothing of
+	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline.
 	End(ctx context.Context) Ending
 }
 

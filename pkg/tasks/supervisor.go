@@ -64,23 +64,24 @@ func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.d
 
 // Runnable is the work of a declared task: give it to Claim of an [elect.Cluster]. It ends
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
-//     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the latest;
-//   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so;
-//     its key is suspended then;
+//     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the
+//     latest;
+//   - with an error that wraps [ErrDone], when the task has ended for good, also when an earlier owner has noted so.
+//     Its key is suspended then;
 //   - with the error, when the lock could not be advanced for another start: [elect.ErrLeaseLost] as a rule.
 //
-// A task that makes no sense (an unknown callback, a variable that is not set, a bad schedule) keeps its key, and
-// what is wrong stands in its status. Nothing that a task does makes the supervisor panic; but a panic in a
-// goroutine that a callback started itself cannot be caught.
+// A malformed task (an unknown callback, a variable that is not set, a bad schedule) keeps its key. What is wrong
+// stands in its status. Nothing that a task does makes the supervisor panic; but a panic in a goroutine that a callback
+// started itself cannot be caught.
 func (s *Supervisor) Runnable(elect.Key) elect.Runnable { return &runnable{loop: s.loop} }
 
-// Run runs a task, declared or not, for as long as ctx goes on: it is what [Supervisor.Runnable] does, for those who
-// hold the key otherwise, and returns what that ends with. The key of a task that has ended for good is not
-// suspended.
+// Run runs a task, declared or not, for as long as ctx goes on. It is what [Supervisor.Runnable] does, for those who
+// hold the key otherwise, and returns what that ends with. The key of a task that has ended for good is not suspended.
 func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 	ended := make(chan error, 1)
 	h := newHeld(hold, t.complete(), func(err error) { ended <- err })
-	s.loop.begin(h)                                                               //nolint:contextcheck // ctx ends it by stop
+	//nolint:contextcheck // ctx ends it by stop
+	s.loop.begin(h)
 	defer context.AfterFunc(ctx, func() { s.loop.stop(h, context.Cause(ctx)) })() //nolint:contextcheck // likewise
 	return <-ended
 }

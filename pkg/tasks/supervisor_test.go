@@ -97,7 +97,7 @@ func (n *node) lock(t *testing.T, key elect.Key) electrecord.Lock {
 	return lock
 }
 
-// A job that had just ended when its key was given up is done on every replica: its outcome is in the very write that
+// A job that had just ended when its key was released is done on every replica. Its outcome is in the very write that
 // releases the key.
 func TestJobThatEndedJustBeforeItsStopIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 func TestNowIsOffByWhatTheFileSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clock")
 	t.Setenv(EnvFile, file)
-	for text, want := range map[string]time.Duration{"": 0, "7200000\n": 2 * time.Hour, "-3600000": -time.Hour, "72000x": 0} {
+	for text, want := range map[string]time.Duration{
+		"": 0, "7200000\n": 2 * time.Hour, "-3600000": -time.Hour, "72000x": 0,
+	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,8 @@ func ReadFile(path string) (string, error) {
 	if info.Size() > maxExpandedFile {
 		return "", fmt.Errorf("$(file:%s): %d bytes, at most %d are read", path, info.Size(), maxExpandedFile)
 	}
-	content, err := os.ReadFile(path) //nolint:gosec // G304: reading the file that the configuration names is what this is for
+	//nolint:gosec // G304: reading the file that the configuration names is what this is for
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("$(file:%s): %w", path, err)
 	}

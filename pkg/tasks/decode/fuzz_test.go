@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// FuzzExpand: what stands in $( ) is replaced once, errors name a variable and no value, and any text can be written
-// so that it comes out as it is.
+// FuzzExpand: what stands in $( ) is replaced once, and errors name a variable and no value. Any text can be written so
+// that it comes out as it is.
 func FuzzExpand(f *testing.F) {
 	for _, text := range []string{
 		"", "plain $HOME ${A} $ $$ $A", "$(A)", "x$(A)y$(B)z", "$(B:-d)", "$(NO:-)", "$(NO:-$(A))", "$$(A)", "$$$(A)",

@@ -196,8 +196,8 @@ func (n *Node) Find(path []string) *Node {
 	return found
 }
 
-// find is the node at a path of names and indices below n; nil when it is left out, and then the node that it would
-// be in.
+// find is the node at a path of names and indices below n. It is nil when the node is left out, and then the node that
+// it would be in is given.
 func (n *Node) find(path []string) (found, in *Node) {
 	for _, step := range path {
 		in = n

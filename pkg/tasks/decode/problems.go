@@ -113,8 +113,8 @@ type FieldError struct {
 	Path []string
 	// Name says that the field's name is wrong, not what it holds.
 	Name bool
-	// Must is what the value must be, in words; Message says instead what is wrong where that says too little, or
-	// the value is not to be quoted.
+	// Must is what the value must be, in words. Message says instead what is wrong where that says too little, or the
+	// value is not to be quoted.
 	Must, Message string
 }
 

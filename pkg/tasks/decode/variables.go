@@ -16,8 +16,8 @@ func IsOwn(name string) bool {
 	return slices.Contains(knownAtLoad, name) || slices.Contains(knownAtStart, name)
 }
 
-// Outside says whether what is not in the file occurs in a scalar: a variable that is not one of a task's own, or
-// another file.
+// Outside says whether what is not in the file occurs in a scalar. That is a variable that is not one of a task's own,
+// or another file.
 func (n *Node) Outside() bool {
 	outside := strings.Contains(n.Raw, "$(file:")
 	_, _ = Expand(withoutFiles(n.Raw), func(name string) (string, bool) {

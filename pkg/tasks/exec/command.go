@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// withheld says whether a variable of the replica is kept from its tasks: what opens the store or the admin API, and
-// the socket by which the replica itself would show its own supervisor that it is ready.
+// withheld says whether a variable of the replica is kept from its tasks. These are what opens the store or the admin
+// API, and the socket by which the replica shows its own supervisor that it is ready.
 func withheld(name string) bool {
 	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
 }

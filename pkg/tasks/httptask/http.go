@@ -1,8 +1,8 @@
 // Package httptask is the kind of task that calls an HTTP endpoint.
 //
 // At a tick it sends one request. Without ticks it lets the endpoint know, with start, renew and stop, what it owns and
-// for how long: the key is not handed over before the endpoint has acknowledged the stop or the time that it was
-// given is over.
+// for how long. The key is handed over only after the endpoint has acknowledged the stop, or the time that it was given
+// is over.
 package httptask
 
 import (
@@ -21,8 +21,8 @@ const Name = "http"
 // What fields are when left out.
 const (
 	DefaultMethod = "POST"
-	// DefaultTimeout is that of one request. An endpoint that holds a task between requests gets a quarter of the
-	// lease instead where that is less, since it has to answer within a third.
+	// DefaultTimeout is that of one request. An endpoint that holds a task between requests gets a quarter of the lease
+	// instead where that is less. It has to answer within a third.
 	DefaultTimeout = 10 * time.Second
 )
 

@@ -111,7 +111,9 @@ func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 		if want := []string{"start@0", "renew@7", "renew@13", "renew@20", "stop@25"}; !slices.Equal(f.events(), want) {
 			t.Errorf("%v, want %v", f.events(), want)
 		}
-		for i, want := range []string{"g/n#7/start/1", "g/n#7/renew/2", "g/n#7/renew/3", "g/n#7/renew/4", "g/n#7/stop/5"} {
+		for i, want := range []string{
+			"g/n#7/start/1", "g/n#7/renew/2", "g/n#7/renew/3", "g/n#7/renew/4", "g/n#7/stop/5",
+		} {
 			validFor := "16"
 			if i == 4 {
 				validFor = "0"
@@ -354,7 +356,9 @@ func TestTickAsRequest(t *testing.T) {
 	if err := tick(runner); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without caFile: %v", err)
 	}
-	for url, want := range map[string]string{"$(NOT_SET)": "http.url: $(NOT_SET) is not set", "http://u:$(HOST)@x:port/": "http.url"} {
+	for url, want := range map[string]string{
+		"$(NOT_SET)": "http.url: $(NOT_SET) is not set", "http://u:$(HOST)@x:port/": "http.url",
+	} {
 		runner.URL = url
 		err := tick(runner)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), server.URL) {
@@ -381,8 +385,8 @@ func (*sender) Turn(context.Context) (done func(), err error) { return func() {}
 func (*sender) Running()                                      {}
 func (*sender) Trouble(error)                                 {}
 
-// A configuration that was read again may name another lease than the one that the replica runs with: a time-out
-// that would fit that one must not keep the task from starting under this.
+// A configuration that was read again may name another lease than the one that the replica runs with. A time-out that
+// would fit that one must not keep the task from starting under this.
 func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 	for timeout, want := range map[time.Duration]string{
 		0:                "13", // of the 18 s that the hold has, less a quarter of the running lease of 20 s
@@ -406,7 +410,9 @@ func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Second: "0", 1999*time.Millisecond + 999*time.Microsecond: "1.999", 16 * time.Second: "16"} {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0", 1999*time.Millisecond + 999*time.Microsecond: "1.999", 16 * time.Second: "16",
+	} {
 		if got := seconds(d); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
 		}

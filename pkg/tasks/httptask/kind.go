@@ -89,7 +89,9 @@ func (r Runner) validateHeaders() []decode.FieldError {
 		case strings.HasPrefix(lower, "shardctl-") || lower == "idempotency-key":
 			wrong = append(wrong, decode.WrongName(path, "is set by shardctl for every request: choose another name"))
 		case lower == "authorization" && r.TokenFile != "":
-			wrong = append(wrong, decode.WrongName(path, "is set together with tokenFile, which sets it: use one of them"))
+			wrong = append(wrong, decode.WrongName(
+				path, "is set together with tokenFile, which sets it: use one of them",
+			))
 		}
 		if strings.ContainsAny(r.Headers[name], "\r\n\x00") {
 			wrong = append(wrong, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})

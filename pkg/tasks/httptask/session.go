@@ -61,9 +61,9 @@ func (s session) begin(ctx context.Context) error {
 	return s.notify(ctx, eventStart)
 }
 
-// notify sends start or renew. The promise is noted, here and by what frees keys, before anything is sent: it ends
-// at the hold's deadline, from which the endpoint's seconds are counted back by the longest that the request may be
-// under way.
+// notify sends start or renew. The promise is noted, here and by what frees keys, before anything is sent. It ends at
+// the hold's deadline. From that the endpoint's seconds are counted back by the longest that the request may be under
+// way.
 func (s session) notify(ctx context.Context, event string) error {
 	remote := s.env.Remote
 	before, until := remote.Until(), s.env.Lease.Deadline()
@@ -82,7 +82,7 @@ func (s session) notify(ctx context.Context, event string) error {
 	return err
 }
 
-// sendWhileHeld counts the endpoint's seconds and the request's time from one moment, after all waiting: a request
+// sendWhileHeld counts the endpoint's seconds and the request's time from one moment, after all waiting. So a request
 // that arrives at its very end still leaves the endpoint no more than the hold has.
 func (s session) sendWhileHeld(ctx context.Context, event string, until time.Time) error {
 	now := time.Now()
