@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A lock that is written over to another live session is run by one at a time all the same: the new owner did not
-// ask for it, and waits until the old one has noticed.
+// A lock that is written over to another live session is run by one at a time all the same. The new owner did not ask
+// for it, and waits until the old one has noticed.
 func TestLockGivenToAnotherByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -62,7 +62,9 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 		db := memstore.New()
 		slow := func(c *elect.Config) { c.LeaseDuration = 2 * time.Minute } // two hours in a few steps
 		a := startNode(t, db, "a", slow)
-		for id, body := range map[string]string{"no-time": `{}`, "future": `{"died":253402300799998}`, "malformed": `[]`} {
+		for id, body := range map[string]string{
+			"no-time": `{}`, "future": `{"died":253402300799998}`, "malformed": `[]`,
+		} {
 			d := store.Doc{
 				Kind: store.KindSession, ID: id, Rev: 1, State: string(record.Dead),
 				WriterID: store.WriterID{Session: "hand", Seq: 1},

@@ -23,9 +23,9 @@ type Config struct {
 	LeaseDuration time.Duration // T; default 20 s, from 1 s to 24 h
 	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
 
-	// Predecessors are marked dead once this process's own session is open and the others know of it, so that its
-	// plan share of their keys can run here at once. That nothing of them is left is on the caller's word: P1 hangs
-	// on it. Guard hears of each when it is known to be dead.
+	// Predecessors are marked dead once this process's own session is open and the others know of it. So its planned
+	// share of their keys can run here at once. That nothing of them is left is on the caller's word: P1 hangs on it.
+	// Guard hears of each when it is known to be dead.
 	Predecessors []Predecessor
 
 	Logger logr.Logger // give it the instance as a value, where there are several
@@ -33,10 +33,10 @@ type Config struct {
 
 	// Guard is informed of what a guard process must know; nil without one.
 	Guard Guard
-	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned, or
-	// T/4 after they were informed that their key is another's: the process must not go on. It is called once for
-	// each such deadline. The default logs and EXITS THE PROCESS with status 75. At the hard deadline it is called
-	// although a log sink or a hook holds up the elector.
+	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned. It is
+	// also called T/4 after they were informed that their key is another's. The process must not go on. It is called
+	// once for each such deadline. The default logs and EXITS THE PROCESS with status 75. At the hard deadline it is
+	// called although a log sink or a hook holds up the elector.
 	OnStuck func(keys []Key)
 	Hooks   Hooks
 }

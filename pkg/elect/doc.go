@@ -21,7 +21,7 @@
 //
 // # A session
 //
-// A process is in the cluster by one session: a document with a heartbeat, renewed every tenth of the lease
+// A process is in the cluster by one session. That is a document with a heartbeat, renewed every tenth of the lease
 // duration T, whatever the number of keys.
 //
 //	           created           draining, nothing runs
@@ -57,29 +57,29 @@
 //
 //   - A whole process or machine may be frozen (SIGSTOP, a paused VM) and thaw after its lease. It may then run for the
 //     moment until its own deadline is looked at. No lease can prevent that. Use the token.
-//   - So may work that a run has begun on another machine, or handed to a daemon, and processes that it has started and
-//     does not wait for.
+//   - So may work that a run has begun on another machine, or handed to a daemon. So may processes that it has started
+//     and does not wait for.
 //   - `shardctl run` has a guard, a process of its own that ends the tasks when the worker cannot. A service that
 //     embeds this package has none. When it is killed, its children live on, unless it prevents that, and its keys are
 //     free only after T.
 //   - The clocks of two machines may run at rates that differ by a ratio of at most 1.1. What time they show does not
 //     matter.
-//   - A lock that is deleted manually, or a live session that is marked dead, may cause two runs for up to T/2, longer
-//     while the store is failing. The tokens still rise.
+//   - A lock that is deleted manually, or a live session that is marked dead, may cause two runs for up to T/2. It
+//     lasts longer while the store is failing. The tokens still rise.
 //   - [Lease.Valid] says what was true a moment ago. Between asking and acting anything can happen: use the token.
 //   - There is no order among those who wait for a key.
 //
 // # When things fail
 //
-// A write that was not answered may have happened. It is repeated, as the very same write, until the store says how
-// it ended; nothing is believed before. A store that is down costs nothing but time: heartbeats are tried again
-// every T/40, and runs are cancelled at 0.75 T. Once a heartbeat is acknowledged, keys taken through the Cluster
-// are claimed again, under new tokens; those taken by [Elector.Lock] are released. While the own reads or
-// heartbeats fail no session is judged, and afterwards all ages start again: an outage of the store is not taken
-// for the death of all others. A run that panics ends with an error, and its key is released.
+// A write that was not answered may have happened. It is repeated, as the very same write, until the store says how it
+// ended; nothing is believed before. A store that is down costs nothing but time: heartbeats are tried again every
+// T/40, and runs are cancelled at 0.75 T. Once a heartbeat is acknowledged, keys taken through the Cluster are claimed
+// again, under new tokens; those taken by [Elector.Lock] are released. While the own reads or heartbeats fail no
+// session is judged, and afterwards all ages start again. So an outage of the store is not taken for the death of all
+// others. A run that panics ends with an error, and its key is released.
 //
 // At the end, [Elector.Run] releases all keys and marks the session dead. When the store does not answer for T and
-// nothing runs any more it returns an error that wraps [ErrUnavailable]; others free the keys within T.
+// nothing runs any more it returns an error that wraps [ErrUnavailable]. Others free the keys within T.
 //
 // # Concurrency
 //

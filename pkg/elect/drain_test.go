@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Anyone who saw a key leave before it knows of the drain would take the giver for one that has free capacity, and hand
-// it keys.
+// A replica that saw a key leave before it knows of the drain would believe that the giver has free capacity. It would
+// hand it keys.
 func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -7,23 +7,23 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
-// RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the
-// key is to be released; the lock is released when RunFunc has returned, and never before. By returning it says that
+// RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the key
+// is to be released. The lock is released when RunFunc has returned, and never before. By returning it says that
 // nothing of the work is left.
 type RunFunc func(ctx context.Context, lease *Lease) error
 
 // Runnable is a run that is informed when it begins and when it has to end, so that it needs no goroutine while it
 // waits. Its key is released once it has ended, and never before. [Go] makes one of a RunFunc.
 //
-// Start and Stop are called by what renews the lease: they return at once, and call no method that waits for the
+// Start and Stop are called by what renews the lease. They return at once, and call no method that waits for the
 // elector ([Lease.Advance], [Elector.Unlock] and the like).
 type Runnable interface {
 	// Start begins the run under the lease. The run calls ended once, from any goroutine, when nothing of it is
 	// left. After that it may be started again, under the lease of another claim.
 	Start(lease *Lease, ended func(error))
 	// Stop asks the run to end. The cause is ErrReleased when the key is to be released, or ErrLeaseLost. It may be
-	// called again, also concurrently, when the lease is lost after a release was asked for, and it may come when
-	// the run has just ended.
+	// called again, also concurrently, when the lease is lost after a release was asked for. It may come when the run
+	// has just ended.
 	Stop(cause error)
 }
 
@@ -52,8 +52,8 @@ type LockOptions struct {
 	Wait time.Duration
 	// WaitForever waits until ctx ends. Wait does not count then.
 	WaitForever bool
-	// Reentrant lets a key that this elector already holds be locked again: run then shares the lease, and the
-	// key is released when the last of them has returned.
+	// Reentrant lets a key that this elector already holds be locked again. run then shares the lease, and the key is
+	// released when the last of them has returned.
 	Reentrant bool
 	// MaxHold ends the run's context, with cause ErrMaxHold, after so long; 0: never.
 	MaxHold time.Duration
@@ -63,8 +63,8 @@ type LockOptions struct {
 	Message string
 	// AnyCap lets the key pass the caps.
 	AnyCap bool
-	// Seen is the view by which [Cluster]'s Claim was decided: a key whose lock has changed since is left out,
-	// since what changed may speak against it. Nil: the keys are claimed as they are now.
+	// Seen is the view by which [Cluster]'s Claim was decided. A key whose lock has changed since is left out, since
+	// what changed may speak against it. Nil: the keys are claimed as they are now.
 	Seen *cluster.View
 
 	// adopt runs the key again, under a new token, when the lease is valid again after an outage.

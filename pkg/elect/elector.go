@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Elector is one process's part in the protocol: a session with one heartbeat for all its keys, the keys it holds, and
-// what it knows of the others. Create it with [Start], or with [New] and run it with [Elector.Run].
+// Elector is one process's part in the protocol. It has a session with one heartbeat for all its keys, the keys it
+// holds, and what it knows of the others. Create it with [Start], or with [New] and run it with [Elector.Run].
 //
 // All decisions are taken by one goroutine (the loop), which never waits for the store: store operations run
 // asynchronously and report back. Methods may be called concurrently.
@@ -51,9 +51,9 @@ func (e *Elector) Start(ctx context.Context) error {
 }
 
 // Wait waits until the elector has ended. It returns nil after Close or the end of the context that it was started
-// with; the context of the work under way is cancelled with cause ErrReleased then. When the store does not answer
-// for the length of the lease, and nothing runs any more, it returns an error that wraps [store.ErrUnavailable]:
-// others free the keys. ErrNotRunning before Start.
+// with. The context of the work under way is cancelled with cause ErrReleased then. When the store does not answer for
+// the length of the lease, and nothing runs any more, it returns an error that wraps [store.ErrUnavailable]. Others
+// free the keys. ErrNotRunning before Start.
 //
 // Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a
 // limit ends the process.

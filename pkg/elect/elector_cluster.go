@@ -39,9 +39,9 @@ type Cluster interface {
 	// Claim asks for keys, from what the View shows of their locks; run is called for each one won. It does not
 	// wait: how it went shows in the View. Keys that are held already, or may not be claimed, are left out.
 	Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error
-	// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a
-	// call of Claim: the giver waits, and every step on the way counts. run makes the work of a key; it is called
-	// in the elector's loop, must not block, and returns nil for a key that this instance does not know.
+	// TakeReserved makes keys that are handed over to this session be claimed the moment that is seen, without a call
+	// of Claim. The giver waits, and every step on the way counts. run makes the work of a key. It is called in the
+	// elector's loop, must not block, and returns nil for a key that this instance does not know.
 	TakeReserved(ctx context.Context, run func(Key) Runnable) error
 	// Release asks for the release of keys. It does not wait. A key that is being released already keeps its first
 	// reservation.

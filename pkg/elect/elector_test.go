@@ -485,7 +485,9 @@ func TestBadConfigurationNamesEveryField(t *testing.T) {
 		LeaseDuration: time.Millisecond,
 		Member:        elect.Member{Instance: "a", MaxTasks: -1, Caps: map[string]int{"g": -2}},
 	})
-	for _, want := range []string{"lease duration 1ms", "store: required", "member.maxTasks = -1", "member.caps[g] = -2"} {
+	for _, want := range []string{
+		"lease duration 1ms", "store: required", "member.maxTasks = -1", "member.caps[g] = -2",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q lacks %q", err, want)
 		}

@@ -30,7 +30,9 @@ func (s *sink) write(token int64, text string) error {
 // startExample runs an elector, as a service would for as long as it lives.
 func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	e, err := elect.Start(ctx, elect.Config{Store: db, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second})
+	e, err := elect.Start(ctx, elect.Config{
+		Store: db, Member: elect.Member{Instance: name}, LeaseDuration: 2 * time.Second,
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -150,7 +152,8 @@ func ExampleLease_Save() {
 	ctx := context.Background()
 	for range 2 {
 		done := make(chan struct{})
-		_, err := e.LockWith(ctx, "topics/orders", elect.LockOptions{Wait: time.Minute}, func(ctx context.Context, lease *elect.Lease) error {
+		options := elect.LockOptions{Wait: time.Minute}
+		_, err := e.LockWith(ctx, "topics/orders", options, func(ctx context.Context, lease *elect.Lease) error {
 			defer close(done)
 			value, token, err := lease.Load(ctx)
 			fmt.Printf("goes on from %q, saved earlier: %v, %v\n", value, token != 0 && token < lease.Token(), err)

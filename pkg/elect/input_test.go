@@ -20,7 +20,9 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		long := strings.Repeat("x", elect.MaxText+1)
-		for name, key := range map[string]elect.Key{"empty": "", "NUL": "g/\x00", "not UTF-8": "g/\xff", "too long": elect.NewKey("g", long)} {
+		for name, key := range map[string]elect.Key{
+			"empty": "", "NUL": "g/\x00", "not UTF-8": "g/\xff", "too long": elect.NewKey("g", long),
+		} {
 			if ok, err := a.Lock(t.Context(), key, rec.hold("a")); ok || err == nil {
 				t.Errorf("%s: Lock = %v, %v", name, ok, err)
 			}

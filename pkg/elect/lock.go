@@ -19,9 +19,9 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 	return e.LockWith(ctx, key, LockOptions{}, run)
 }
 
-// LockWith is Lock with options. When the wait is over it returns false, with the reason if there was one beside
-// another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a
-// release where the store can notify, and look again with growing pauses (50 ms to 1 s, with jitter) where it cannot.
+// LockWith is Lock with options. When the wait is over it returns false. The error is the reason if there was one apart
+// from another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a
+// release where the store can notify. Where it cannot they look again with growing pauses (50 ms to 1 s, with jitter).
 // There is no order among waiters.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {

@@ -15,7 +15,7 @@ import (
 // MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
 // session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may
 // still work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was
-// never created: then it is created as dead, so that a creation still under way cannot land. More remote leases than a
+// never created. Then it is created as dead, so that a creation still under way cannot land. More remote leases than a
 // document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
 // left.
 func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {

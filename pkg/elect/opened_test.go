@@ -12,9 +12,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// When a process opened says which revision of the program is the newer one. The first heartbeat is acknowledged
-// before any reply has shown the store's clock, here: a local clock that is two hours off must not be written down
-// for it.
+// When a process opened says which revision of the program is the newer one. The first heartbeat is acknowledged before
+// any reply has shown the store's clock, here. A local clock that is two hours off must not be written down for it.
 func TestOpenedIsByTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const off = 2 * time.Hour

@@ -49,8 +49,8 @@ func TestOutagesAreWaitedOut(t *testing.T) {
 		calls.Store(0)
 		const watched = 20
 		time.Sleep(watched * time.Second)
-		// Each repeat is paced by T/40: at T = 4 s ten in a second for each of the few things that are tried, and
-		// the loop turns for each of them, and every T/50.
+		// Each repeat is paced by T/40. At T = 4 s that is ten in a second for each of the few things that are tried.
+		// The loop turns for each of them, and every T/50.
 		if got := calls.Load() / watched; got > 60 {
 			t.Errorf("%d calls of the store in a second", got)
 		}

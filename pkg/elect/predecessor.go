@@ -9,13 +9,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// Predecessor is a session of a process before this one, of which it is certain that nothing is left: a container
-// that is started again knows it of the processes that ran in it before, since all of them ended with its first
-// one. A name proves nothing.
+// Predecessor is a session of a process before this one, of which it is certain that nothing is left. A container that
+// is started again knows it of the processes that ran in it before, since all of them ended with its first one. A name
+// proves nothing.
 type Predecessor struct {
 	Session string
-	// Remote are the keys that remote endpoints may still work on, and for how long, counted from the moment others
-	// hear that the session is dead.
+	// Remote are the keys that remote endpoints may still work on, and for how long. The time counts from the moment
+	// others hear that the session is dead.
 	Remote map[Key]time.Duration
 }
 

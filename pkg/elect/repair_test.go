@@ -157,7 +157,7 @@ func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 	})
 }
 
-// Anyone who starts after a session was deleted has never seen how long its lease is, and must not take its keys by
+// A process that starts after a session was deleted has never seen how long its lease is. It must not take its keys by
 // its own, shorter one.
 func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -211,8 +211,8 @@ func (rs *runs) Reserved(lock record.Lock) {
 	rs.reserved(lock)
 }
 
-// whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started:
-// nil, another has it, only where the store said so.
+// whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started. It
+// is nil, another has it, only where the store said so.
 func whyFreed(refused, sessionLost, leaving bool) error {
 	switch {
 	case sessionLost:

@@ -68,9 +68,9 @@ func (s *sim) advanced(n *simNode, l *elect.Lease) {
 	}
 }
 
-// rises checks a new token. No two starts ever share one. That each is larger than all before it can be asked only
-// where no hand ended a live session, and no replica was frozen between a claim and its start: its last claim may
-// start late, under the smaller token that a sink then refuses.
+// rises checks a new token. No two starts ever share one. That each is larger than all before it cannot always be
+// asked. No live session may have been ended manually, and no replica may have been frozen between a claim and its
+// start. The last claim of such a replica may start late, under the smaller token that a sink then refuses.
 func (s *sim) rises(n *simNode, key elect.Key, token int64) {
 	late := time.Since(s.touched[key]) <= afterHands || n.icy()
 	if token == s.tokens[key] || token < s.tokens[key] && !late {

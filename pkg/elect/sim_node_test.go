@@ -41,8 +41,8 @@ type capSince struct {
 	since time.Time
 }
 
-// frozen waits until the node is not frozen. Goroutines cannot be stopped from outside: they stand still where they
-// next look at the clock, speak to the store or have something to say of a task. The elector's loop and the
+// frozen waits until the node is not frozen. Goroutines cannot be stopped from outside. They stand still where they
+// next look at the clock, speak to the store or have something to report of a task. The elector's loop and the
 // balancer's do nothing without a look at the clock.
 func (n *simNode) frozen() {
 	for {

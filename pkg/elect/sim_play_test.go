@@ -65,9 +65,9 @@ func (s *sim) heal() {
 	}
 }
 
-// simulation is a property for rapid: no script makes anything go wrong. What goes wrong depends a little on the
-// order in which goroutines run, so once a script has failed it, and each shorter one, is tried several times, for
-// the same thing to go wrong: rapid releases on a failure that comes back in other words.
+// simulation is a property for rapid: no script makes anything go wrong. What goes wrong depends a little on the order
+// in which goroutines run. So once a script has failed it, and each shorter one, is tried several times, for the same
+// thing to go wrong. rapid releases on a failure that comes back in other words.
 func simulation(t *testing.T, hands, broken bool, failed func(script, *sim)) func(*rapid.T) {
 	t.Helper()
 	tries, same := 1, ""

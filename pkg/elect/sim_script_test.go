@@ -184,9 +184,9 @@ func (s *sim) hand(step simStep) {
 	}
 }
 
-// clockError is how far, in ms, replicas may be apart about the store's clock: each knows it from a reply that was
-// under way for a while. A lock that is deleted so soon after it was claimed may be claimed again under the same
-// token: a limit of tokens made of time, which no hand is quick enough to meet.
+// clockError is how far, in ms, replicas may be apart about the store's clock. Each knows it from a reply that was
+// under way for a while. A lock that is deleted so soon after it was claimed may be claimed again under the same token.
+// It is a limit of tokens made of time, which no manual edit is quick enough to meet.
 const clockError = 1000
 
 func (s *sim) byHand(kind store.Kind, which int, change func(store.Doc) store.Change) {

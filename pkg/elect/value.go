@@ -48,8 +48,8 @@ func (l *Lease) Save(ctx context.Context, value []byte) error {
 // MaxValue is how many bytes a value may have. They are kept as they are.
 const MaxValue = store.MaxBody
 
-// Load returns the value that this holder or an earlier one saved, and the token it was saved under; nil and 0 when
-// there is none.
+// Load returns the value that this holder or an earlier one saved, and the token it was saved under. They are nil and 0
+// when there is none.
 func (l *Lease) Load(ctx context.Context) (value []byte, token int64, err error) {
 	was, err := l.c.loadValue(ctx, l.key)
 	return was.Body, was.Count, err

@@ -15,7 +15,8 @@ import (
 
 // phases are the phases of keys in the words of the View. A key that is free is not in it.
 var phases = map[protocol.KeyPhase]cluster.Phase{
-	protocol.Claiming: cluster.PhaseClaiming, protocol.Idle: cluster.PhaseWaiting, protocol.Running: cluster.PhaseRunning,
+	protocol.Claiming: cluster.PhaseClaiming, protocol.Idle: cluster.PhaseWaiting,
+	protocol.Running:  cluster.PhaseRunning,
 	protocol.Stopping: cluster.PhaseStopping, protocol.Releasing: cluster.PhaseReleasing,
 }
 
@@ -50,7 +51,8 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 	p.note(n.Changes())
 	before := c.view.Load()
 	stale, draining := n.Peers.Reach.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
-	if !last && (!p.dirty && stale == before.Stale && draining == before.Draining || !now.Reached(p.last, viewGap(known.Size()))) {
+	same := !p.dirty && stale == before.Stale && draining == before.Draining
+	if !last && (same || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
@@ -87,7 +89,10 @@ func (p *publisher) note(c node.Changes) {
 
 func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
-	own := cluster.Session{ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true, Age: now.HolderElapsed(m.Acked)}
+	own := cluster.Session{
+		ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true,
+		Age: now.HolderElapsed(m.Acked),
+	}
 	switch {
 	case m.Phase > protocol.Open:
 		own.State = record.Dead
@@ -100,7 +105,9 @@ func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []clus
 		if !read {
 			member.Instance = s.Instance
 		}
-		views = append(views, cluster.Session{ID: s.ID, State: s.State, Member: member, Known: read, Age: s.Age, Remote: s.Remote})
+		views = append(views, cluster.Session{
+			ID: s.ID, State: s.State, Member: member, Known: read, Age: s.Age, Remote: s.Remote,
+		})
 	}
 	slices.SortFunc(views, func(a, b cluster.Session) int {
 		return cmp.Or(cmp.Compare(a.Member.Instance, b.Member.Instance), cmp.Compare(a.ID, b.ID))

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// idList is the ids of a table in order. Ids are appended as they come and sorted when somebody asks for order, so that
+// idList is the ids of a table in order. Ids are appended as they come and sorted when somebody asks for order. So
 // filling a table of n documents costs n log n and not n².
 type idList struct {
 	sorted []string

@@ -18,7 +18,7 @@ type access struct {
 	secrets    []string // of the URI, kept out of errors
 	standalone bool
 
-	// Heartbeats and all else of sessions go over a client of their own, so that a batch of claims which holds every
+	// Heartbeats and all else of sessions go over a client of their own. So a batch of claims which holds every
 	// connection cannot delay them.
 	client, heartbeats *mongo.Client
 }

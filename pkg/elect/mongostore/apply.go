@@ -33,7 +33,7 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 // writer changes documents.
 type writer struct{ *reader }
 
-// applyOne is the way of heartbeats, claims one by one and releases: one command, and a second one only when the
+// applyOne is the way of heartbeats, single claims and releases. It sends one command, and a second one only when the
 // condition did not hold or the answer was lost.
 func (w *writer) applyOne(ctx context.Context, c store.Change) store.Outcome {
 	matched, err := w.write(ctx, w.collection(c.Doc.Kind), c)
@@ -143,8 +143,8 @@ var errUnsettled = errors.New("the write is not there, and its condition holds: 
 
 // settle reads back changes of one kind that were not plainly applied, and says how each ended. cause is why there is
 // no answer; nil when the server answered. The read is linearizable: a primary that does not know yet that it was
-// deposed must not be believed that a document is absent, and what it refuses is no better than a majority read of its
-// own, for nothing was written that a majority would have to confirm.
+// deposed must not be believed that a document is absent. What it refuses is no better than a majority read of its own,
+// for nothing was written that a majority would have to confirm.
 func (w *writer) settle(ctx context.Context, changes []store.Change, cause error) []store.Outcome {
 	answered := cause == nil
 	if answered {

@@ -96,8 +96,8 @@ func model(c store.Change) mongo.WriteModel {
 	}
 }
 
-// sortOut finds the outcome of each change of a batch that was answered: from the errors of single writes, from the
-// counts where they add up, and by reading the rest back.
+// sortOut finds the outcome of each change of a batch that was answered. It uses the errors of single writes and the
+// counts where they add up, and reads the rest back.
 func (w *writer) sortOut(
 	ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError,
 ) []store.Outcome {
@@ -145,7 +145,7 @@ func (w *writer) sortOut(
 	return outcomes
 }
 
-// creditDeletes distinguishes deletes that happened from documents that were gone before, where it can: when as many
+// creditDeletes distinguishes deletes that happened from documents that were gone before, where it can. When as many
 // may have been deleted as the server says, those are they. A document that is there again may be one of them.
 func creditDeletes(settled []store.Outcome, deleted int) {
 	may := []int{}

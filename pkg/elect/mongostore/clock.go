@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A clock is the server's clock as of the newest sample, carried on so slowly by the local monotonic clock that it is
-// never ahead: the rates of two clocks differ by a ratio of at most 1.1.
+// A clock is the server's clock as of the newest sample, carried on by the local monotonic clock. It is carried on so
+// slowly that it is never ahead: the rates of two clocks differ by a ratio of at most 1.1.
 type clock struct {
 	mu     sync.Mutex
 	server int64     // the newest sample, Unix ms

@@ -24,7 +24,7 @@ const (
 	heartbeatPoolSize = 4
 )
 
-// Connections are made in the background, so their limit is not the operations': a TLS handshake may take longer than a
+// Connections are made in the background, so their limit is not the operations'. A TLS handshake may take longer than a
 // sixth of a short lease.
 const (
 	minConnectTimeout = 2 * time.Second

@@ -12,8 +12,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A primary that does not know yet that it was deposed, and a client that reaches no other, as in a partition: what it
-// finds is old, and nothing is told on the strength of it, neither that a condition does not hold nor what is there.
+// A primary that does not know yet that it was deposed, and a client that reaches no other, as in a partition. What it
+// finds is old, and nothing is reported on the strength of it: neither that a condition does not hold nor what is
+// there.
 func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})

@@ -72,12 +72,14 @@ func isInvalid(err error) bool {
 	// during it,
 	if _, failed := errors.AsType[*auth.Error](err); failed {
 		var broken net.Error
-		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
+		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) &&
+			!mongo.IsTimeout(err)
 	}
 	// or only as text, when another connection failed first and took the pool, or the server, with it.
 	var cleared driver.RetryablePoolError
 	var selection topology.ServerSelectionError
-	return (errors.As(err, &cleared) || errors.As(err, &selection)) && strings.Contains(err.Error(), authenticationFailed)
+	return (errors.As(err, &cleared) || errors.As(err, &selection)) &&
+		strings.Contains(err.Error(), authenticationFailed)
 }
 
 // authenticationFailed is how the driver writes the server's answer to a wrong user or password.
@@ -89,7 +91,8 @@ func isUnavailable(err error) bool {
 	var pool topology.PoolError
 	var cleared driver.RetryablePoolError
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mongo.ErrClientDisconnected):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, mongo.ErrClientDisconnected):
 		return true
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err):
 		return true
@@ -97,7 +100,8 @@ func isUnavailable(err error) bool {
 		return true
 	}
 	var labeled mongo.LabeledError
-	if errors.As(err, &labeled) && (labeled.HasErrorLabel("RetryableWriteError") || labeled.HasErrorLabel("TransientTransactionError")) {
+	if errors.As(err, &labeled) &&
+		(labeled.HasErrorLabel("RetryableWriteError") || labeled.HasErrorLabel("TransientTransactionError")) {
 		return true
 	}
 	return hasCode(err, unavailableCodes)
@@ -110,7 +114,8 @@ func hasCode(err error, codes []int) bool {
 		return true
 	}
 	var made driver.WriteCommandError // of a collection or an index that was made, and no majority had it in time
-	if errors.As(err, &made) && made.WriteConcernError != nil && slices.Contains(codes, int(made.WriteConcernError.Code)) {
+	if errors.As(err, &made) && made.WriteConcernError != nil &&
+		slices.Contains(codes, int(made.WriteConcernError.Code)) {
 		return true
 	}
 	var raw driver.Error // of a handshake

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, what is left out is reported,
-// and what comes out is what every store may hand on: it reads the same again when it is written.
+// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, and what is left out is
+// reported. What comes out is what every store may hand on: it reads the same again when it is written.
 func FuzzDecode(f *testing.F) {
 	full := encode(store.Doc{
 		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g",

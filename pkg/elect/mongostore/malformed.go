@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// overMalformed puts the document of a creation in the place of one that is there and is none, which somebody wrote out
-// of band: it could never be changed or created otherwise. The server says that something is there; nothing of the
+// overMalformed puts the document of a creation in the place of one that is malformed because somebody wrote it out of
+// band. That one could never be changed or created otherwise. The server says that something is there; nothing of the
 // change is on its way.
 func (w *writer) overMalformed(ctx context.Context, c store.Change) store.Outcome {
 	coll := w.collection(c.Doc.Kind)

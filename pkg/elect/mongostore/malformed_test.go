@@ -23,7 +23,7 @@ func malformed() []any {
 	}
 }
 
-// A document whose revision makes no sense could never be changed by compare-and-set: it is as if it were not there,
+// A document whose revision makes no sense could never be changed by compare-and-set. It is as if it were not there,
 // and a creation takes its place. Of two creations one wins.
 func TestCreationReplacesMalformed(t *testing.T) {
 	uri := testmongo.Shared(t)

@@ -106,7 +106,10 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 func projection(kind store.Kind, noBody bool) bson.D {
 	if kind == store.KindSession || kind == store.KindGroup {
 		p := bson.D{{Key: fieldNow, Value: "$$NOW"}}
-		for _, f := range []string{fieldRev, fieldWriter, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldSuspended, fieldExpires} {
+		for _, f := range []string{
+			fieldRev, fieldWriter, fieldState, fieldCount, fieldGroup, fieldSession, fieldNext, fieldSuspended,
+			fieldExpires,
+		} {
 			p = append(p, bson.E{Key: f, Value: 1})
 		}
 		if !noBody {

@@ -69,8 +69,8 @@ func encode(d store.Doc) record {
 	return r
 }
 
-// decode reads what can be read of a document. A malformed field counts as absent and is an error beside the document;
-// without a usable _id or rev there is no document (ok is false): see [store.CheckFound].
+// decode reads what can be read of a document. A malformed field counts as absent and is an error returned with the
+// document. Without a usable _id or rev there is no document (ok is false): see [store.CheckFound].
 func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
 		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)

@@ -69,7 +69,7 @@ type login struct {
 	} `bson:"authInfo"`
 }
 
-// checkRights refuses a user who lacks any of the rights, naming all that are missing: found out one by one they would
+// checkRights refuses a user who lacks any of the rights, naming all that are missing. Found out one by one they would
 // end runs, or leave old documents behind, long after the start. A server that does not say, or asks for no log-in, is
 // believed to allow all.
 func (s *setup) checkRights(ctx context.Context) error {

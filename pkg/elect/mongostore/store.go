@@ -20,13 +20,13 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to the database, checks that the user may do what will be needed, and makes what is missing:
+// Open connects to the database and checks that the user may do what will be needed. It makes what is missing:
 // collections, indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no
 // longer than the operation time-out, or the context.
 //
-// Errors wrap [store.ErrInvalid] (the URI, the credentials, privileges that the user lacks, a name, the way locks are
-// sharded), [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not reached: try again). They
-// never hold the password.
+// Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
+// reached: try again). ErrInvalid is about the URI, the credentials, privileges that the user lacks, a name, or the way
+// locks are sharded. They never hold the password.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {

@@ -85,7 +85,8 @@ func conditions(info store.KindInfo, in store.Interest) []bson.D {
 		}
 		if len(in.Keys) > 0 {
 			keys := where("documentKey._id", "$in", anys(in.Keys)...)
-			all = append(all, append(where("fullDocument.session", "$in", ""), keys...), append(where("operationType", "$in", "delete"), keys...),
+			all = append(all, append(where("fullDocument.session", "$in", ""), keys...),
+				append(where("operationType", "$in", "delete"), keys...),
 				append(where("fullDocument.next", "$gt", ""), keys...))
 		}
 		return all

@@ -32,9 +32,9 @@ type LockFacts struct {
 
 // Claimable says whether the lock may be claimed: it names no one, a freed session, or this session.
 //
-// A lock that names this session by another's write was edited manually. Its owner may still run the key and finds
-// out within T/2, so the lock is left alone for T. A reservation for a live session holds for [HoldOff], by the
-// store's clock and by the local one: the store's may stand still, where it was set back below the revisions given.
+// A lock that names this session by another's write was edited manually. Its owner may still run the key and finds out
+// within T/2, so the lock is left alone for T. A reservation for a live session holds for [HoldOff], by the store's
+// clock and by the local one. The store's may stand still, where it was set back below the revisions given.
 func (f LockFacts) Claimable(p Params) bool {
 	switch f.Owner {
 	case OwnerNone:

@@ -9,14 +9,14 @@ type Instant struct {
 	Mono, Boot time.Duration
 }
 
-// HolderElapsed is the time since an earlier instant as anyone who holds a deadline must count it: the larger of the
-// two, so that a lease runs out while the machine sleeps.
+// HolderElapsed is the time since an earlier instant as anyone who holds a deadline must count it. It is the larger of
+// the two, so that a lease runs out while the machine sleeps.
 func (i Instant) HolderElapsed(since Instant) time.Duration {
 	return max(i.Mono-since.Mono, i.Boot-since.Boot)
 }
 
-// KillerElapsed is the time since an earlier instant as anyone who waits for another's deadline must count it: the
-// smaller of the two, so that a sleep of this machine is not taken for silence of another.
+// KillerElapsed is the time since an earlier instant as anyone who waits for another's deadline must count it. It is
+// the smaller of the two, so that a sleep of this machine is not taken for silence of another.
 func (i Instant) KillerElapsed(since Instant) time.Duration {
 	return min(i.Mono-since.Mono, i.Boot-since.Boot)
 }

@@ -238,7 +238,9 @@ func TestKeyLostWritesNothingMore(t *testing.T) {
 	k.wants(k.on(protocol.KeyLose), protocol.KillKey)
 	k.wants(k.on(protocol.KeyLose))
 	k.wants(k.answer(protocol.Applied)) // of the advance: no token is believed any more
-	for _, kind := range []protocol.KeyEventKind{protocol.KeyTick, protocol.KeyGiveUp, protocol.KeyReport, protocol.KeyAdvance, protocol.KeyResume} {
+	for _, kind := range []protocol.KeyEventKind{
+		protocol.KeyTick, protocol.KeyGiveUp, protocol.KeyReport, protocol.KeyAdvance, protocol.KeyResume,
+	} {
 		k.wants(k.on(kind))
 	}
 	k.wants(k.on(protocol.KeyReturned), protocol.KeyOff)

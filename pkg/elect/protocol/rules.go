@@ -11,19 +11,19 @@ func (q Peer) Freed(granted time.Duration, now Instant) bool {
 	return q.Dead() && (granted <= 0 || now.KillerElapsed(q.DeadAt) >= granted)
 }
 
-// OutageSince says whether nothing has succeeded since the last success for so long that what is seen of others
-// says nothing about them: they may have been as unable to write as this process was to read. With the next success
-// all ages start again ([PeerReset]).
+// OutageSince says whether nothing has succeeded since the last success for so long that what is seen of others says
+// nothing about them. They may have been as unable to write as this process was to read. With the next success all ages
+// start again ([PeerReset]).
 func (p Params) OutageSince(last, now Instant) bool { return now.HolderElapsed(last) > p.Outage }
 
-// StoreUnreachable says whether this process reaches the store too badly to judge others: its looks at them, or its own
-// heartbeats once it has begun to heartbeat, have failed for longer than T/4.
+// StoreUnreachable says whether this process reaches the store too badly to judge others. Then its looks at them, or
+// its own heartbeats once it has begun to heartbeat, have failed for longer than T/4.
 func (s Session) StoreUnreachable(p Params, lastLook, lastHeartbeat, now Instant) bool {
 	return p.OutageSince(lastLook, now) || s.Phase == Open && p.OutageSince(lastHeartbeat, now)
 }
 
-// ForKeys is what an action of the session means for each of its keys, if anything: a cancelled lease stops what
-// runs, a lost session takes every key away.
+// ForKeys is what an action of the session means for each of its keys, if anything. A cancelled lease stops what runs,
+// a lost session takes every key away.
 func (s Session) ForKeys(a SessionActionKind) (KeyEventKind, bool) {
 	switch {
 	case a == CancelTasks:

@@ -118,8 +118,8 @@ type SessionAction struct {
 	Acked         Instant // Renewed
 }
 
-// Valid says whether tasks of the session may be started and go on at now: its document was live or draining when
-// the last heartbeat was acknowledged, and D has not come since that heartbeat was sent.
+// Valid says whether tasks of the session may be started and go on at now. Its document must have been live or draining
+// when the last heartbeat was acknowledged, and D must not have come since that heartbeat was sent.
 func (s Session) Valid(p Params, now Instant) bool {
 	return s.Phase == Open && !now.Reached(s.Acked, p.Renew)
 }
@@ -227,7 +227,7 @@ func (s Session) tasksOff() Session {
 }
 
 // mayEnd goes from the last answered heartbeat to the end. Where each answer takes longer than the pause between two
-// heartbeats there is no moment without one under way, so it is asked before another is begun.
+// heartbeats there is no moment without one under way. So it is asked before another is begun.
 func (s Session) mayEnd() Session {
 	if s.Phase == Open && s.Off && !s.Write.Under {
 		s.Phase, s.FoundRev = Ending, s.Rev

@@ -11,9 +11,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzDocuments: whatever a document says, reading it panics nowhere; what was refused is named; and what was read
-// can be written, by a store's own rules, and reads the same again. A change that stores refuse would be repeated
-// for ever, and others with it.
+// FuzzDocuments: whatever a document says, reading it panics nowhere, and what was refused is named. What was read can
+// be written, by a store's own rules, and reads the same again. A change that stores refuse would be repeated for ever,
+// and others with it.
 func FuzzDocuments(f *testing.F) {
 	seeds := []store.Doc{
 		Session{

@@ -26,13 +26,14 @@ type Lock struct {
 
 // TaskStatus is what the owner says of the work. The lock keeps it, so that any replica can answer for all.
 type TaskStatus struct {
-	State     string      `json:"state,omitempty"` // waiting, starting, running, stopping, backoff, done, failed
-	Since     int64       `json:"since,omitempty"` // store's clock, Unix ms
-	Restarts  int         `json:"restarts,omitempty"`
-	LastError string      `json:"lastError,omitempty"`
-	NextRunAt int64       `json:"nextRunAt,omitempty"` // Unix ms
-	LastTick  int64       `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
-	FirstSeen int64       `json:"firstSeen,omitempty"` // Unix ms of the first declaration: ticks before it are not caught up
+	State     string `json:"state,omitempty"` // waiting, starting, running, stopping, backoff, done, failed
+	Since     int64  `json:"since,omitempty"` // store's clock, Unix ms
+	Restarts  int    `json:"restarts,omitempty"`
+	LastError string `json:"lastError,omitempty"`
+	NextRunAt int64  `json:"nextRunAt,omitempty"` // Unix ms
+	LastTick  int64  `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	// Unix ms of the first declaration: ticks before it are not caught up
+	FirstSeen int64       `json:"firstSeen,omitempty"`
 	Outcome   *RunOutcome `json:"outcome,omitempty"`
 	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
 	Settled bool `json:"settled,omitempty"`

@@ -31,8 +31,8 @@ type Session struct {
 	Remote map[Key]int64
 	Cause  string // why it is dead, for people
 	Died   int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
-	// Clock is the store's clock, Unix ms, as the process had it when it wrote this: where those of two differ,
-	// what the one wrote may seem old to the other. Nothing else is concluded from it.
+	// Clock is the store's clock, Unix ms, as the process had it when it wrote this. Where those of two differ, what
+	// the one wrote may seem old to the other. Nothing else is concluded from it.
 	Clock int64
 }
 

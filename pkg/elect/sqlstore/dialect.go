@@ -19,8 +19,8 @@ type Dialect interface {
 	Intact() error
 	// Busy says that another connection is in the way, for a moment as a rule.
 	Busy(err error) bool
-	// Classify is the error of package store that an error of the driver, or of Intact, comes down to: ErrInvalid when
-	// trying again is no use, else ErrUnavailable.
+	// Classify is the error of package store that an error of the driver, or of Intact, comes down to. It is ErrInvalid
+	// when trying again is no use, else ErrUnavailable.
 	Classify(err error) error
 	// Now is the database's clock in Unix ms.
 	Now() int64

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// FuzzRow: whatever a row holds that its table takes, it hides no other row, is handed on only if it is a document, and
-// gives way to a creation if it is none.
+// FuzzRow: whatever a row holds that its table takes, it hides no other row. It is handed on only if it is a document,
+// and gives way to a creation if it is none.
 func FuzzRow(f *testing.F) {
 	f.Add("g/k", int64(5), "s", int64(3), "g", "s", "n", int64(1), "live", int64(7), []byte(`{"a":1}`))
 	f.Add("", int64(0), "", int64(0), "", "", "", int64(0), "", int64(0), []byte(nil))
@@ -29,7 +29,8 @@ func FuzzRow(f *testing.F) {
 	if _, err := s.Apply(f.Context(), beside); err != nil {
 		f.Fatal(err)
 	}
-	const insert = `INSERT OR REPLACE INTO "default_locks" (` + sqlstore.Columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)`
+	const insert = `INSERT OR REPLACE INTO "default_locks" (` + sqlstore.Columns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)`
 	f.Fuzz(func(
 		t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, suspended int64,
 		state string, count int64, body []byte,

@@ -50,7 +50,8 @@ func TestMalformedOutOfBand(t *testing.T) {
 		apply(store.Applied, put(id, 0))
 		exec(t, s, `UPDATE "default_locks" SET `+edit+` WHERE id = '`+id+`'`)
 	}
-	exec(t, s, `INSERT INTO "default_locks" SELECT '', 1, '', 0, grp, session, next, suspended, state, count, expires, body FROM "default_locks" WHERE id = 'g/good'`)
+	exec(t, s, `INSERT INTO "default_locks" SELECT '', 1, '', 0, grp, session, next, suspended, state, count, `+
+		`expires, body FROM "default_locks" WHERE id = 'g/good'`)
 	for range 2 {
 		res, err := s.List(t.Context(), store.KindLock, store.Query{})
 		var ids []string

@@ -27,8 +27,8 @@ func (p *pool) newConn(ctx context.Context) (conn *sql.Conn, err error) {
 	return conn, err
 }
 
-// retry tries f until it ends otherwise than because another connection is in the way, or until ctx ends; then with the
-// reason it last met.
+// retry tries f until it ends otherwise than because another connection is in the way, or until ctx ends. Then it
+// returns the reason it last met.
 func (p *pool) retry(ctx context.Context, f func() error) error {
 	for {
 		err := f()

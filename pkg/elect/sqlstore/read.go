@@ -86,7 +86,8 @@ type querier interface {
 }
 
 func (s *Store) byID(ctx context.Context, from querier, kind store.Kind, ids []string) ([]store.Doc, error) {
-	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) + `) ORDER BY id`
+	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) +
+		`) ORDER BY id`
 	return s.queryDocs(ctx, from, kind, text, anys(ids)...)
 }
 
@@ -143,14 +144,15 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 	return b.String(), args
 }
 
-// others is a condition for sessions that are none of n. An index cannot be searched for what is not named: the
+// others is a condition for sessions that are none of n. An index cannot be searched for what is not named. The
 // sessions that there are come out of it first, each by one search for the next.
 func (st kindStatements) others(n int) string {
 	if !st.owned {
 		return `session NOT IN (` + marks(n) + `)`
 	}
 	return strings.ReplaceAll(`session IN (WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
-		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) FROM owners WHERE owners.name IS NOT NULL) `+
+		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) `+
+		`FROM owners WHERE owners.name IS NOT NULL) `+
 		`SELECT name FROM owners WHERE name IS NOT NULL AND name NOT IN (`, "$table", st.table) + marks(n) + `))`
 }
 

@@ -60,7 +60,8 @@ func newStatements(cluster string, texts Texts) statements {
 				meta,
 				`CREATE TABLE $table (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) $options`,
 			),
-			fill(log, `CREATE TABLE $table (seq $sequence, kind TEXT NOT NULL, id TEXT NOT NULL, grp TEXT NOT NULL, next TEXT NOT NULL) $options`),
+			fill(log, `CREATE TABLE $table (seq $sequence, kind TEXT NOT NULL, id TEXT NOT NULL, grp TEXT NOT NULL, `+
+				`next TEXT NOT NULL) $options`),
 		},
 		log: logStatements{
 			add:   fill(log, `INSERT INTO $table (kind, id, grp, next) VALUES (?, ?, ?, ?)`),
@@ -75,9 +76,10 @@ func newStatements(cluster string, texts Texts) statements {
 			st.high = fill(table, `SELECT coalesce(max(rev), 0) FROM $table WHERE rev <= ?`)
 			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
 		}
-		st.create = append(st.create, fill(table, `CREATE TABLE $table (id TEXT NOT NULL PRIMARY KEY, rev INTEGER NOT NULL, `+
-			`writer_session TEXT NOT NULL, writer_seq INTEGER NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL, next TEXT NOT NULL, `+
-			`suspended INTEGER NOT NULL, state TEXT NOT NULL, count INTEGER NOT NULL, expires INTEGER NOT NULL, body $body) $options`))
+		st.create = append(st.create, fill(table, `CREATE TABLE $table (id TEXT NOT NULL PRIMARY KEY, `+
+			`rev INTEGER NOT NULL, writer_session TEXT NOT NULL, writer_seq INTEGER NOT NULL, grp TEXT NOT NULL, `+
+			`session TEXT NOT NULL, next TEXT NOT NULL, suspended INTEGER NOT NULL, state TEXT NOT NULL, `+
+			`count INTEGER NOT NULL, expires INTEGER NOT NULL, body $body) $options`))
 		for i, fields := range info.Indexes {
 			index := name(fmt.Sprintf("%s_%d", info.Plural, i+1))
 			st.create = append(st.create, fill(table, `CREATE INDEX `+index+` ON $table (`+on(fields)))

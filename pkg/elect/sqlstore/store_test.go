@@ -52,8 +52,8 @@ func TestStore(t *testing.T) {
 
 var search = regexp.MustCompile(`SEARCH default_\w+ USING (?:COVERING )?INDEX \w+ \(([^)]*)\)`)
 
-// examined is how many rows the plan of a List looks at: those that meet what it searches an index for, up to the limit
-// where they come in order and nothing else is asked of them.
+// examined is how many rows the plan of a List looks at. They are those that meet what it searches an index for. They
+// count up to the limit where they come in order and nothing else is asked of them.
 func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (int64, error) {
 	plan, err := plan(ctx, s, kind, q)
 	if err != nil {

@@ -17,7 +17,7 @@ type writer struct {
 }
 
 // transaction runs f between the dialect's BEGIN and COMMIT, and waits for other writers as long as ctx lasts. Once it
-// has begun it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes; so f
+// has begun it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes. So f
 // gets a context that does not end. With an error nothing was written, unless the COMMIT itself failed: then the
 // outcome is unknown.
 func (w *writer) transaction(ctx context.Context, f func(context.Context) error) error {

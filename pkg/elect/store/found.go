@@ -6,11 +6,11 @@ import (
 )
 
 // MaxRev is the largest revision at which a document counts as one. Revisions follow a clock in milliseconds and stay
-// far below it; beyond it a database that keeps numbers as doubles could not distinguish two of them.
+// far below it. Beyond it a database that keeps numbers as doubles could not distinguish two of them.
 const MaxRev = 1 << 53
 
 // CheckFound says why what a store found is no document: it could not be changed by compare-and-set. Stores treat it as
-// absent, in every method, and let a creation take its place: else an edit out of band could block a document for ever.
+// absent, in every method, and let a creation take its place. Else an edit out of band could block a document for ever.
 func CheckFound(d Doc) error {
 	if d.Rev <= 0 || d.Rev > MaxRev {
 		return fmt.Errorf("rev: %d: want 1 to %d", d.Rev, int64(MaxRev))

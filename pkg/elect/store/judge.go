@@ -7,12 +7,12 @@ import (
 )
 
 // Judge says how a Put or Delete ends that was tested against the document as found (nil: absent), from what the
-// document alone can tell. Applied is true of found as it is: either the change's own write, or, with apply true, the
-// condition holds and the caller is to write now.
+// document alone can tell. Applied is true of found as it is: it is either the change's own write, or the condition
+// holds. In the second case apply is true and the caller is to write now.
 //
-// A store keeps no history, so a change that was sent before, written, and written over is not distinguished from one
-// that came too late the first time: both are Overtaken, unless the revision proves that it cannot have been written.
-// Revisions only rise while a document exists; had a Put been written, the document could not be at or below its
+// A store keeps no history. So a change that was sent before, written, and written over is not distinguished from one
+// that came too late the first time. Both are Overtaken, unless the revision proves that it cannot have been written.
+// Revisions only rise while a document exists. Had a Put been written, the document could not be at or below its
 // revision under another writer ID. A document above the revision that a Delete names may have been created again
 // since. So Refused is a proof, up to a document that was deleted and created again at a lower revision, and Overtaken
 // is not.

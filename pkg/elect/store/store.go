@@ -60,8 +60,8 @@ const (
 	Put Op = iota
 	// Delete removes the document if it is at revision IfRev.
 	Delete
-	// Increment adds one to Count and raises Rev to the larger of Rev + 1 and Change.Doc.Rev, creating the document if
-	// it is absent, without a condition. Only for KindGroup. A repeated Increment may count twice: the counter says
+	// Increment adds one to Count and raises Rev to the larger of Rev + 1 and Change.Doc.Rev, without a condition. It
+	// creates the document if it is absent. Only for KindGroup. A repeated Increment may count twice: the counter says
 	// only that something happened. Doc.Rev carries the largest revision among the group's locks, so that Rev is never
 	// below it; 0: not known.
 	Increment
@@ -106,8 +106,8 @@ type Reply struct {
 	// Now is the store's clock in Unix milliseconds, as near as the store knows it. For tokens, display,
 	// order of age and cleaning up only: no promise hangs on it.
 	Now int64
-	// Floor is a number that every revision written from now on must exceed, so that a document deleted out of band
-	// never comes back at an old one. It is the store's clock, or a counter that the store keeps.
+	// Floor is a number that every revision written from now on must exceed. So a document deleted out of band never
+	// comes back at an old one. It is the store's clock, or a counter that the store keeps.
 	Floor int64
 	// History names the course of writes that the store follows, as an opaque text. When it changes, acknowledged
 	// writes may be lost. A store that loses none always says the same.

@@ -94,8 +94,8 @@ func validatePut(c Change) error {
 	return nil
 }
 
-// ValidateTexts checks a document's texts, which are all its fields of type string: each is valid UTF-8 without NUL
-// bytes and has at most [MaxText] bytes. The error wraps [ErrMalformed] or [ErrTooLarge].
+// ValidateTexts checks a document's texts, which are all its fields of type string. Each must be valid UTF-8 without
+// NUL bytes and have at most [MaxText] bytes. The error wraps [ErrMalformed] or [ErrTooLarge].
 func ValidateTexts(d Doc) error {
 	for _, text := range [...]string{d.ID, d.WriterID.Session, d.Group, d.Session, d.Next, d.State} {
 		if len(text) > MaxText {
@@ -108,7 +108,7 @@ func ValidateTexts(d Doc) error {
 	return nil
 }
 
-// CheckSchema is nil when a database was set up by the version of the layout that the program knows, else it wraps
+// CheckSchema is nil when a database was set up by the version of the layout that the program knows. Else it wraps
 // [ErrSchema] and says what to do. where names what holds the version.
 func CheckSchema(where string, found, known int) error {
 	switch {
@@ -118,5 +118,6 @@ func CheckSchema(where string, found, known int) error {
 		return fmt.Errorf("%w: %s says version %d, this program knows %d: upgrade it", ErrSchema, where, found, known)
 	}
 	return fmt.Errorf("%w: %s says version %d, which no released program wrote, this one needs %d: "+
-		"name another cluster, or drop this one's tables or collections while nothing runs", ErrSchema, where, found, known)
+		"name another cluster, or drop this one's tables or collections while nothing runs", ErrSchema, where, found,
+		known)
 }

@@ -1,10 +1,10 @@
 // Package audit is the one periodic check of what this process believes against what the store holds.
 //
-// Every T/4 the number of locks that name the own session is compared with the keys held here; where they differ
-// twice in a row those locks are listed. Every T the locks whose owner is not alive are listed, together with the
-// own member. What looks wrong in any of these lists is suspected, read linearizably, and judged by [Judge]. So a
-// write that was lost, a document that was edited, deleted or restored manually, and a notification that never came
-// are all found by the same few reads, whatever the number of keys.
+// Every T/4 the number of locks that name the own session is compared with the keys held here. Where they differ twice
+// in a row those locks are listed. Every T the locks whose owner is not alive are listed, together with the own member.
+// What looks wrong in any of these lists is suspected, read linearizably, and judged by [Judge]. So the same few reads
+// find a write that was lost and a document that was edited, deleted or restored manually. They also find a
+// notification that never came, whatever the number of keys.
 //
 // [Audit] starts no goroutine and does no I/O. Its methods take events; what is to be done gathers in a [Ready].
 package audit
@@ -115,9 +115,9 @@ func (a *Audit) Tick(t Turn, now protocol.Instant) bool {
 	return began
 }
 
-// Bounds are how many locks may have named the own session when they were counted: at least those that were sure to
-// do so all the time, at most those of all keys that were not free at some moment. A replica is seldom without a
-// claim or a release under way while answers are lost, and must notice all the same.
+// Bounds are how many locks may have named the own session when they were counted. The least are those that were sure
+// to do so all the time. The most are those of all keys that were not free at some moment. A replica is seldom without
+// a claim or a release under way while answers are lost, and must notice all the same.
 type Bounds struct{ Least, Most int }
 
 // Counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is
@@ -166,9 +166,9 @@ type Known interface {
 // Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed
 // again soon. held says which keys are not free here. It returns the locks that the cache may take as they are.
 //
-// A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned,
-// or a dead session's, and was not listed may have been deleted: nothing else shows that, and replicas that differ
-// about its last owner would wait for each other.
+// A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned, or a
+// dead session's, and was not listed may have been deleted. Nothing else shows that, and replicas that differ about its
+// last owner would wait for each other.
 func (a *Audit) Swept(locks []*record.Lock, ok bool, known Known, held func(record.Key) bool) []*record.Lock {
 	alive := a.sweep.alive
 	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
@@ -193,9 +193,9 @@ func (a *Audit) Swept(locks []*record.Lock, ok bool, known Known, held func(reco
 	return fresh
 }
 
-// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has
-// changed, and an absent lock is no change: they would leave the key for ever to an owner that no longer has it. So
-// it is created again, once the lease is valid.
+// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has changed,
+// and an absent lock is no change. They would leave the key for ever to an owner that no longer has it. So it is
+// created again, once the lease is valid.
 func (a *Audit) Deleted(lock *record.Lock) { a.deleted[lock.Key] = lock }
 
 // Lost is the last known state of a deleted lock; nil for any other.

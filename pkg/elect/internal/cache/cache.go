@@ -151,7 +151,7 @@ func (c *Cache) ForgetMembers(sessions ...string) {
 }
 
 // LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one
-// that was never seen here: as long as the members have not been read it may be of any length.
+// that was never seen here. As long as the members have not been read its lease may be of any length.
 func (c *Cache) LongestLease() time.Duration {
 	if !c.known.members {
 		return math.MaxInt64
@@ -191,8 +191,8 @@ func (c *Cache) Put(lock *record.Lock) {
 	}
 }
 
-// Correct takes what a linearizable read or a refused write found as the truth, also when that is a lower revision
-// (a backup restored) or nothing at all (deleted manually).
+// Correct takes what a linearizable read or a refused write found as the truth. That holds also for a lower revision (a
+// backup restored) and for nothing at all (deleted manually).
 func (c *Cache) Correct(key record.Key, found *record.Lock) {
 	if c.locks.all[key] != nil {
 		delete(c.locks.own(), key)

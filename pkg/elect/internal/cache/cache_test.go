@@ -70,7 +70,7 @@ func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
 	}
 }
 
-// A group that is untracked and tracked again while a refresh is under way begins empty: what is read for the one
+// A group that is untracked and tracked again while a refresh is under way begins empty. What is read for the one
 // before is not taken for all of its locks.
 func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	c := newCache(t, "g")

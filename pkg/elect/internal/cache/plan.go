@@ -20,8 +20,8 @@ type Plan struct {
 // Changed says whether a counter has moved since it was last read.
 func (p Plan) Changed(counter string, count int64) bool { return p.counts[counter] != count }
 
-// From is the revision from which the locks of a group are to be read, when its counter stands at count; ok is
-// false when they need not be. clock is the store's, Unix ms.
+// From is the revision from which the locks of a group are to be read, when its counter stands at count. ok is false
+// when they need not be. clock is the store's, Unix ms.
 func (p Plan) From(name string, count, clock int64) (rev int64, ok bool) {
 	g := p.groups[name]
 	switch {

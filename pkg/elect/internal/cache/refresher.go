@@ -79,8 +79,8 @@ func (r *refresher) Wait(now protocol.Instant) time.Duration {
 	return never
 }
 
-// gap is the least time between two refreshes: short when reading is cheap. It is never longer than T/4: what one
-// of them took on a bad day, or while the process was frozen, says nothing about the next.
+// gap is the least time between two refreshes: short when reading is cheap. It is never longer than T/4. What one of
+// them took on a bad day, or while the process was frozen, says nothing about the next.
 func (r *refresher) gap() time.Duration { return min(max(minGap, 3*r.schedule.took), r.lease/4) }
 
 // begin begins a refresh and says what it is to read; ok is false when it is not time, or one is under way.

@@ -2,9 +2,9 @@ package cache
 
 import "time"
 
-// skew is by how many milliseconds the clocks of other writers are behind the own, at most, of late. Revisions of
-// locks follow the clock of their writer, so what such a writer has just written looks so much older than it is.
-// Clocks of one store differ for a moment after a failover to a machine with another clock, and where each client
+// skew is by how many milliseconds the clocks of other writers are behind the own, at most, of late. Revisions of locks
+// follow the clock of their writer, so what such a writer has just written looks so much older than it is. Clocks of
+// one store differ for a moment after a failover to a machine with another clock. They also differ where each client
 // has its own, as with SQLite.
 type skew struct{ now, before int64 }
 

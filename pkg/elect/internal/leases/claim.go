@@ -8,8 +8,8 @@ import (
 // Claim is a key that is to be claimed, with what is known of it.
 type Claim struct {
 	Lock record.Lock // as read; revision 0: absent
-	// Floor is a revision that the token must exceed although the lock does not show it: of a lock that is absent
-	// and once was there.
+	// Floor is a revision that the token must exceed although the lock does not show it. It is that of a lock that is
+	// absent and once was there.
 	Floor int64
 	// Freed says that the owner's session is dead and has no remote lease on the key. Cause says in words how it
 	// died, and Died when its last heartbeat was first seen here.

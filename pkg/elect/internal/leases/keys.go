@@ -68,8 +68,8 @@ func (k keys) Held() iter.Seq2[record.Key, Held] {
 	}
 }
 
-// Settled says whether the key runs, also one that is being stopped, and has no write under way, so that what a
-// read finds can be compared with it.
+// Settled says whether the key runs, also one that is being stopped, and has no write under way. Then what a read finds
+// can be compared with it.
 func (k keys) Settled(key record.Key) bool {
 	h := k[key]
 	if h == nil || h.m.Op != protocol.NoOp {

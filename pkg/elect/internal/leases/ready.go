@@ -28,8 +28,8 @@ type Write struct {
 	Report bool // only a status: everything else goes first
 }
 
-// Read asks for a lock. With Create the lock may be absent and is to be created: the group's high-water mark is
-// wanted as well, since the new token must exceed all that were given before.
+// Read asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is wanted
+// as well, since the new token must exceed all that were given before.
 type Read struct {
 	Key    record.Key
 	Create bool

@@ -37,7 +37,8 @@ func (t *Table) SetLimits(l Limits) { t.quota.limits = l }
 func (t *Table) Count() { t.census.begin(len(t.keys)) }
 
 // Counted is how many locks may have named this session at some moment since Count, unless somebody edited one
-// manually: at least those that were sure to do so all the time, at most all whose keys were not free at any time.
+// manually. The least are those that were sure to do so all the time. The most are all whose keys were not free at any
+// time.
 func (t *Table) Counted() (least, most int) { return t.census.least, t.census.most }
 
 // Prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left

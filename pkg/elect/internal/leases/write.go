@@ -15,8 +15,8 @@ func (h *holding) queue(a protocol.KeyAction) Write {
 	return Write{Key: h.key, Report: a.Op == protocol.Report}
 }
 
-// change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment:
-// others read what has changed lately by revisions, and a long queue must not make it look old.
+// change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment.
+// Others read what has changed lately by revisions, and a long queue must not make it look old.
 func (h *holding) change(self Self, m protocol.Moment) store.Change {
 	w := h.write
 	w.queued = false
@@ -75,7 +75,7 @@ func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) *record.Loc
 	return &l
 }
 
-// reason says why a key is claimed: what the claimer gave, what its last owner noted when it gave it away, or what
+// reason says why a key is claimed. It is what the claimer gave, what its last owner noted when it released it, or what
 // the lock shows.
 func (s Self) reason(h *holding) (record.Reason, string) {
 	was := h.lock

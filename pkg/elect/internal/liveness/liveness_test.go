@@ -82,7 +82,7 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 }
 
 // A full look that fails counts as none. Above 64 sessions the neighbours are looked at all the time and the others
-// every T/2: those whose looks fail must not be judged by what was seen long ago.
+// every T/2. Those whose looks fail must not be judged by what was seen long ago.
 func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
 	w := newWorld(t)
 	var all []record.Session

@@ -5,9 +5,9 @@ import (
 )
 
 const (
-	// watchAll is up to how many sessions each replica looks at all of them each time. Where there are more it
-	// watches the neighbours that follow it, and all of them every T/2: every session is then watched closely by as
-	// many others.
+	// watchAll is up to how many sessions each replica looks at all of them each time. Where there are more it watches
+	// the neighbours that follow it, and all of them every T/2. Every session is then watched closely by as many
+	// others.
 	watchAll   = 64
 	neighbours = 8
 )

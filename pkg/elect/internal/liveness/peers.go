@@ -42,7 +42,7 @@ func New(p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
 // Begin says which session is this process's own.
 func (ps *Peers) Begin(ids *record.WriterIDs) { ps.ids = ids }
 
-// Ended takes note that a session of this process is over: it is as dead as any other now, and what it owned can be
+// Ended takes note that a session of this process is over. It is as dead as any other now, and what it owned can be
 // taken at once.
 func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
 	ps.judging.count(ps.peers[session], -1)
@@ -119,7 +119,8 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 	first := q.kill == nil || q.kill.IfRev != a.IfRev || q.kill.Doc.Rev != a.NewRev
 	if first {
 		doc := q.doc
-		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = session, a.NewRev, ps.ids.Next(), record.Dead, max(m.Clock, 1)
+		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = session, a.NewRev, ps.ids.Next(), record.Dead,
+			max(m.Clock, 1)
 		doc.Cause = "no heartbeat for " + max(ps.p.T, q.m.Lease).String()
 		if before, ok := ps.predecessors.left[session]; ok {
 			doc.Cause, doc.Remote = "its container ended and was started again", before.Remote

@@ -30,7 +30,7 @@ func newPredecessors(all []Predecessor) predecessors {
 // again later.
 const shownFor = 2
 
-// due says whether predecessors are to end: there are some, and the others have had the time to see the own
+// due says whether predecessors are to end. There must be some, and the others must have had the time to see the own
 // session, and what its instance says of itself. announced says that they can read it.
 func (ps *predecessors) due(announced bool, p protocol.Params, now protocol.Instant) bool {
 	switch {

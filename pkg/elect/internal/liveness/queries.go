@@ -17,8 +17,8 @@ func (ps *Peers) Dead(session string) bool {
 	return q != nil && q.m.Dead()
 }
 
-// Freed says whether a lock that names the session may be claimed: the session is known to be dead, and no remote
-// lease on the key is left.
+// Freed says whether a lock that names the session may be claimed. The session must be known to be dead, and no remote
+// lease on the key may be left.
 func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
 	q := ps.want(session, m)
 	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, m.Now)

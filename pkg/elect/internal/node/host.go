@@ -20,8 +20,8 @@ type Clock interface {
 	Moment() protocol.Moment
 }
 
-// Store takes requests. Its methods return at once; each answer is an event: the function given is called once, where
-// the node's other methods are, and never from inside one of them. The locks that it hands out are shared: no one
+// Store takes requests. Its methods return at once, and each answer is an event. The function given is called once,
+// where the node's other methods are, and never from inside one of them. The locks that it hands out are shared: no one
 // changes them.
 type Store interface {
 	// Heartbeat writes the session's document, the first time after the member's: anyone who sees the one is to

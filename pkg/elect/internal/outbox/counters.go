@@ -12,7 +12,7 @@ import (
 const (
 	// incrementGap is the least time between two batches of increments.
 	incrementGap = 250 * time.Millisecond
-	// incrementDelay lets a hand-over go first: its receiver is notified by the locks, and every replica that looks
+	// incrementDelay lets a hand-over go first. Its receiver is notified by the locks, and every replica that looks
 	// because of a counter takes time from it.
 	incrementDelay = 100 * time.Millisecond
 	// releaseGap replaces both for a release that names no receiver: someone may wait for it.

@@ -74,9 +74,9 @@ func (o *Own) ClosingFor(d time.Duration, now protocol.Instant) bool {
 // Leaving says whether no more keys are taken.
 func (o *Own) Leaving() bool { return o.drain.closing || o.drain.asked }
 
-// Draining says whether keys may be given away for a drain. Others must know of it first: to one that sees a key
-// leave and does not know why, the giver looks as if it had free capacity. A store that does not take the document
-// in time is not waited for.
+// Draining says whether keys may be given away for a drain. Others must know of it first. To one that sees a key leave
+// and does not know why, the giver looks as if it had free capacity. A store that does not take the document in time is
+// not waited for.
 func (o *Own) Draining(now protocol.Instant) bool {
 	return o.drain.closing || o.drain.asked && (o.m.SaysDrn || now.Reached(o.drain.askedAt, o.p.Retry))
 }

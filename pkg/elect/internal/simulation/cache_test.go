@@ -6,8 +6,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// shared is what a replica knows of the locks: the snapshot that all share, and in a cache of its own what it knows to
-// be newer. The cache decides when to read, and what of a lock is news.
+// shared is what a replica knows of the locks. It has the snapshot that all share, and in a cache of its own what it
+// knows to be newer. The cache decides when to read, and what of a lock is news.
 type shared struct {
 	*cache.Cache
 	snap    *snapshot

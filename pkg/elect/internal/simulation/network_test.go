@@ -15,7 +15,7 @@ type link struct {
 
 func (l link) loses(w *world) bool { return l.cut || l.lossy > 0 && w.rng.IntN(100) < l.lossy }
 
-// call sends a request: arrive happens at the store, if it gets there, and done at the replica: with true and the
+// call sends a request. arrive happens at the store, if it gets there. done happens at the replica: with true and the
 // answer, or with false once the time of a store operation is over. A request that is late arrives all the same.
 func (w *world) call(r *replica, arrive func(), done func(ok bool)) {
 	limit := w.now + r.real(w.p.Op)

@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// snapshot is what a read of the store shows: the locks and members of some moment a little while ago, the same for
-// everybody who reads until the next one is published.
+// snapshot is what a read of the store shows: the locks and members of some moment a little while ago. It is the same
+// for every reader until the next one is published.
 type snapshot struct {
 	w        *world
 	version  int
@@ -43,8 +43,8 @@ type memberOf struct {
 	state  protocol.State // as it is in alive
 }
 
-// How soon after a change it is published, and how often at most: as the increments of the groups' counters, or at the
-// pace at which so many locks are read and decided about.
+// How soon after a change it is published, and how often at most. That is as the increments of the groups' counters, or
+// at the pace at which so many locks are read and decided about.
 const (
 	publishDelay = 100 * time.Millisecond
 	publishGap   = 250 * time.Millisecond

@@ -175,7 +175,7 @@ func (w *world) killed(name string, by int32) {
 	w.note(noteKill, w.store.number[name], by, 0)
 }
 
-// landed is a change of a lock at the store: all replicas are notified some time later, and the one it is handed over
+// landed is a change of a lock at the store. All replicas are notified some time later, and the one it is handed over
 // to at once.
 func (w *world) landed(by, key int32) {
 	lock := w.store.locks[key]

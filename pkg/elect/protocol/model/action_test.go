@@ -97,8 +97,8 @@ func (w *world) actions(visit func(action)) {
 	}
 }
 
-// firstPrompt is the message that goes next: deaths and ownership first, then heartbeats, then looks, so that who looks
-// sees the heartbeat just sent, and its wait begins no later than the holder's deadline.
+// firstPrompt is the message that goes next: deaths and ownership first, then heartbeats, then looks. So who looks sees
+// the heartbeat just sent, and its wait begins no later than the holder's deadline.
 func (w *world) firstPrompt() int {
 	first := -1
 	for i := range w.messages {

@@ -159,8 +159,8 @@ func (w *world) mayRepair(r, k int) bool {
 	return rep.m.Valid(w.params[r], now) && w.takeable(r, k, w.store.locks[k])
 }
 
-// reconcile looks at a lock, and does what package elect does about it: a lock that names r without need is freed, and
-// a key whose lock names another is let go.
+// reconcile looks at a lock, and does what package elect does about it. A lock that names r without need is freed, and
+// a key whose lock names another is released.
 func (w *world) reconcile(r, k int) {
 	rep := &w.replicas[r]
 	l := w.store.locks[k]

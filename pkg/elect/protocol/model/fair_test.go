@@ -5,9 +5,9 @@ import "github.com/shardctl/shardctl/pkg/elect/protocol"
 // rounds is how many ticks a state is given to recover: fifteen times T.
 const rounds = 60
 
-// recovers lets every fault end and everything go on in turn, and says what is wrong in the end: every key that
-// some replica has free capacity for must run.
-// This is one schedule out of many, and so shows that a state is no dead end, not that every schedule leaves it.
+// recovers lets every fault end and everything go on in turn, and says what is wrong in the end. Every key that some
+// replica has free capacity for must run. This is one schedule out of many, and so shows that a state is no dead end,
+// not that every schedule leaves it.
 func (c *checker) recovers(from *state) string {
 	w := world{setting: c.setting, state: *from, log: c.log}
 	w.heal()
@@ -60,7 +60,9 @@ func (w *world) next() (action, bool) {
 	}
 	found, ok := action{}, false
 	rank := func(k actionKind) int {
-		for i, kind := range []actionKind{vanish, landLate, answerLate, notice, workerExits, endRun, guardMarks, reconcile, claimKey} {
+		for i, kind := range []actionKind{
+			vanish, landLate, answerLate, notice, workerExits, endRun, guardMarks, reconcile, claimKey,
+		} {
 			if k == kind {
 				return i + 1
 			}

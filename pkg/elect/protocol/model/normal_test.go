@@ -8,9 +8,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// normal brings a state into the form that all states share which differ only in what can never matter again: how long ago something
-// was beyond the longest time that is ever compared, how high revisions are beyond their order and their being next to each other,
-// the order of messages. So the states that can be reached are finitely many although time and revisions never end.
+// normal brings a state into the form that all states share which differ only in what can never matter again. That is
+// how long ago something was beyond the longest time that is ever compared. It is also how high revisions are beyond
+// their order and their being next to each other, and the order of messages. So the states that can be reached are
+// finitely many although time and revisions never end.
 func (w *world) normal() {
 	for r := range w.n {
 		w.normalReplica(r)
@@ -80,7 +81,10 @@ func (w *world) normalReplica(r int) {
 		q := &rep.peers[i]
 		switch {
 		case q.Dead():
-			*q = protocol.Peer{Known: true, State: protocol.Dead, Rev: q.Rev, Writing: q.Writing, KillRev: q.KillRev, KillNew: q.KillNew}
+			*q = protocol.Peer{
+				Known: true, State: protocol.Dead, Rev: q.Rev, Writing: q.Writing,
+				KillRev: q.KillRev, KillNew: q.KillNew,
+			}
 			if !q.Writing {
 				q.KillRev, q.KillNew = 0, 0
 			}
@@ -120,7 +124,8 @@ func (n *numbers) add(p *int64) {
 	}
 }
 
-// farthest is how far apart two numbers may stand: more than any writer who knows the lower one can add before it reads again.
+// farthest is how far apart two numbers may stand: more than any writer who knows the lower one can add before it reads
+// again.
 const farthest = 3
 
 // close replaces the numbers by small ones in the same order, next to each other where they were; 0 stays 0.
@@ -215,7 +220,8 @@ func (w *world) normalKey(k int) {
 	}
 	for j := range w.messages {
 		m := &w.messages[j]
-		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment || m.kind == repairWrite) {
+		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment ||
+			m.kind == repairWrite) {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			lock(&m.lock)
@@ -263,7 +269,9 @@ func compareMessages(a, b *message) int {
 		return n
 	}
 	return cmp.Or(
-		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev), cmp.Compare(a.newRev, b.newRev),
-		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.heartbeat, b.heartbeat), cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
+		cmp.Compare(flags(a), flags(b)), cmp.Compare(a.op, b.op), cmp.Compare(a.ifRev, b.ifRev),
+		cmp.Compare(a.newRev, b.newRev),
+		cmp.Compare(a.now, b.now), cmp.Compare(a.high, b.high), cmp.Compare(a.heartbeat, b.heartbeat),
+		cmp.Compare(a.state, b.state), cmp.Compare(a.age, b.age), cmp.Compare(a.status, b.status),
 	)
 }

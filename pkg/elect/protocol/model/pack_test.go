@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A state is kept as the sequence of its fields that are not zero. The fields are found by reflection once, so that a
-// field that a machine gains is part of the state at once, and padding never is.
+// A state is kept as the sequence of its fields that are not zero. The fields are found by reflection once. So a field
+// that a machine gains is part of the state at once, and padding never is.
 
 type field struct {
 	offset uintptr

@@ -2,8 +2,8 @@ package model_test
 
 import "time"
 
-// weakening is one rule left out, or one common mistake made: by changing what goes into the machines or comes out of
-// them, never in them.
+// weakening is one rule left out, or one common mistake made. It changes what goes into the machines or comes out of
+// them, never anything in them.
 type weakening uint8
 
 const (

@@ -555,7 +555,8 @@ func (w *world) tickPeers(r int, patience time.Duration) {
 func (w *world) workerGone(r int) {
 	rep := &w.replicas[r]
 	rep.alive, rep.still, rep.session, rep.m, rep.wasValid = false, false, 0, protocol.Session{}, false
-	rep.peers, rep.keys, rep.returned, rep.looking = [maxSessions]protocol.Peer{}, [maxKeys]protocol.Key{}, [maxKeys]bool{}, false
+	rep.peers, rep.keys, rep.returned, rep.looking = [maxSessions]protocol.Peer{}, [maxKeys]protocol.Key{},
+		[maxKeys]bool{}, false
 	rep.lastLook, rep.lastHeartbeat, rep.inPlace, rep.drain = now, now, 0, false
 	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
 	for i := range w.messages {

@@ -6,13 +6,13 @@
 // # What it is not for
 //
 // SQLite's locks do not work on network file systems (NFS, SMB, many shared volumes), and WAL needs memory shared by
-// all processes: never let two machines, or two virtual machines, open one file. Nothing can detect that reliably, so
+// all processes. Never let two machines, or two virtual machines, open one file. Nothing can detect that reliably, so
 // nothing tries.
 //
 // A process stopped while it holds the write lock stops all writers until it goes on or dies; their calls end with
-// their contexts. A file that is removed or replaced under a running process is refused from then on, since others may
-// already be using another file of that name. No code of the process may open and close the file by other means:
-// closing any descriptor of it takes away SQLite's locks (a rule of POSIX).
+// their contexts. A file that is removed or replaced under a running process is refused from then on. Others may
+// already be using another file of that name. No code of the process may open and close the file by other means.
+// Closing any descriptor of it takes away SQLite's locks (a rule of POSIX).
 //
 // To import this package registers it for URIs that begin with sqlite: (see [store.Register]).
 package sqlite

@@ -26,7 +26,8 @@ func (*dialect) Classify(err error) error {
 		return store.ErrInvalid
 	}
 	switch code(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY:
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
+		sqlite3.SQLITE_READONLY:
 		return store.ErrInvalid
 	}
 	// Locked, full, failing: it may pass. So may what is not listed here, and trying again does no harm.

@@ -95,8 +95,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// While somebody else keeps the write lock, as a stopped process would, reads go on, and a write ends with its context
-// as unknown and is answered when it is repeated.
+// While somebody else keeps the write lock, as a stopped process would, reads go on. A write ends with its context as
+// unknown and is answered when it is repeated.
 func TestLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, sqlite.Options{})

@@ -24,8 +24,8 @@ const (
 	wins     = 40 // revisions that each child writes
 )
 
-// Several processes set one file up at once and race for the revisions of one document: each revision has one writer,
-// and no one's acknowledged write is lost.
+// Several processes set one file up at once and race for the revisions of one document. Each revision has one writer,
+// and no acknowledged write of any process is lost.
 func TestProcesses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,13 +1,15 @@
 // Package storetest is the one suite that every [store.Store] passes: what the interface promises, as tests.
 //
-// An adapter's test calls [Run] with a function that makes an empty [Database] for each test; the suite opens as many
+// An adapter's test calls [Run] with a function that makes an empty [Database] for each test. The suite opens as many
 // independent clients of it as it needs, as several processes would.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Database {
 //			path := filepath.Join(t.TempDir(), "store.db")
 //			return storetest.Database{
-//				Open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) },
+//				Open: func(ctx context.Context) (store.Store, error) {
+//					return sqlite.Open(ctx, path, sqlite.Options{})
+//				},
 //			}
 //		})
 //	}

@@ -76,7 +76,8 @@ func testUnknownOutcomes(b *bench) {
 // applyHurried repeats c, first with hardly any time, then with more, until it is answered.
 func applyHurried(t *testing.T, s store.Store, c store.Change, random *rand.Rand) error {
 	t.Helper()
-	for limit := time.Duration(random.IntN(2000)) * time.Microsecond; limit < time.Minute; limit = 2*limit + time.Microsecond {
+	first := time.Duration(random.IntN(2000)) * time.Microsecond
+	for limit := first; limit < time.Minute; limit = 2*limit + time.Microsecond {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		outs, err := s.Apply(ctx, c)
 		cancel()

@@ -132,7 +132,7 @@ func testWatch(b *bench) {
 	b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
-// Of many changes at once, each is reported to each watcher, in a notification or by a Resync, and no one has to read
+// Of many changes at once, each is reported to each watcher, in a notification or by a Resync. No watcher has to read
 // in time.
 func testWatchMany(b *bench) {
 	t := b.t
