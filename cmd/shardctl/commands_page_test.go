@@ -41,8 +41,10 @@ const commandsIntro = `# Commands
 
 <!-- Written from the program: go generate ./cmd/shardctl -->
 
-` + "`status`, `get` and `wait` ask a replica, by default on this machine: `--server` or `SHARDCTL_SERVER` names another one." + `
-Every replica answers for the whole cluster. Without a replica, ` + "`status` and `get` read the store itself with `--config`" + `.
+` + "`status`, `get` and `wait` ask a replica, by default on this machine: " +
+	"`--server` or `SHARDCTL_SERVER` names another one." + `
+Every replica answers for the whole cluster. Without a replica, ` +
+	"`status` and `get` read the store itself with `--config`" + `.
 Exit codes are in [install](operations/install.md#exit-codes).
 
 | command | what it does |

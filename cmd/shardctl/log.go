@@ -17,8 +17,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// logs are the two ways to the log: the program's own lines, which are dropped and counted when the log is not read, so
-// that nothing on the lease's path waits for it; and the tasks' lines, of which none is dropped.
+// logs are the two ways to the log. The program's own lines are dropped and counted when the log is not read, so that
+// nothing on the lease's path waits for it. Of the tasks' lines none is dropped.
 type logs struct {
 	own   logr.Logger
 	tasks *zap.Logger

@@ -1,4 +1,4 @@
-// Command shardctl spreads named tasks over the replicas of a service: each task runs on exactly one of them, under a
+// Command shardctl spreads named tasks over the replicas of a service. Each task runs on exactly one of them, under a
 // cap, and moves when replicas come, go or die.
 package main
 

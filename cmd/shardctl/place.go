@@ -15,8 +15,8 @@ import (
 const placeLimit = 5 * time.Second
 
 // restartInPlace takes the place of this container's last process, and returns what that left behind. Whatever is in
-// the way, the replica runs all the same: its keys then wait for the lease after a death of the whole container, as
-// anybody's.
+// the way, the replica runs all the same. Its keys then wait for the lease after a death of the whole container, as
+// those of any replica do.
 func restartInPlace(
 	ctx context.Context, client *guard.Client, pod config.Pod, log logr.Logger,
 ) (*guard.Place, []guard.Session) {

@@ -120,7 +120,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 	return err
 }
 
-// frugal gives back what reading the configuration took, and collects garbage earlier than Go does by itself: a replica
+// frugal gives back what reading the configuration took, and collects garbage earlier than Go does by itself. A replica
 // computes little, and there may be many on a machine. GOGC and GOMEMLIMIT in the environment hold as they are.
 func frugal() {
 	if os.Getenv("GOGC") == "" {

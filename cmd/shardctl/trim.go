@@ -12,7 +12,7 @@ import (
 // trimRest is how long nothing starts any more before memory is given back: the last statuses are written meanwhile.
 const trimRest = 10 * time.Second
 
-// trim gives memory back to the system once after the start, and once after each reload: reading a long list, and
+// trim gives memory back to the system once after the start, and once after each reload. Reading a long list, and
 // starting all of its tasks, takes far more than keeping them. Go itself gives it back too slowly for a replica that
 // then rests.
 func (w *worker) trim(ctx context.Context) {

@@ -46,7 +46,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name
 	// all the same.
 	_ = os.WriteFile("/proc/self/comm", []byte("shardctl"), 0) // only Linux has it
-	// Orders come over the guard's socket alone: a signal sent to the whole group, or to this process by mistake, must
+	// Orders come over the guard's socket alone. A signal sent to the whole group, or to this process by mistake, must
 	// not end it before its tasks are handed over.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	client, err := guard.Connect()
@@ -241,7 +241,7 @@ func (w *worker) reload(ctx context.Context) error {
 var errTaskFailed = errors.New("a task has failed")
 
 // untilDone leaves once every task that ends by itself has ended. What the tasks look like does not matter, only the
-// outcomes that the store holds: one that is paused meanwhile, or whose key is not released yet, has ended as well.
+// outcomes that the store holds. One that is paused meanwhile, or whose key is not released yet, has ended as well.
 func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
 	board := w.replica.Board()
 	for {

@@ -36,7 +36,8 @@ func serving(pair *watched[*tls.Certificate]) *tls.Config {
 
 // Pool reads the authorities in a PEM file. It fails when there is none in it.
 func Pool(caFile string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(caFile) //nolint:gosec // G304: the file is the one that the configuration or the caller names
+	//nolint:gosec // G304: the file is the one that the configuration or the caller names
+	pem, err := os.ReadFile(caFile)
 	if err != nil {
 		return nil, err
 	}

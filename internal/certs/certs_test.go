@@ -97,7 +97,8 @@ func serial(client *http.Client, url string) (int64, error) {
 // that cannot be used change nothing.
 func TestFilesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	certFile, keyFile, caFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt")
+	certFile, keyFile, caFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"),
+		filepath.Join(dir, "ca.crt")
 	first := newAuthority(t, "first")
 	first.issue(t, 1, certFile, keyFile)
 	writePEM(t, caFile, "CERTIFICATE", first.cert.Raw)

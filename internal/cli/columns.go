@@ -60,14 +60,15 @@ func groupColumns() []column[status.Group] {
 	}
 	for _, state := range status.TaskStates() {
 		rare := state == status.Stopping || state == status.Paused || state == status.Done
-		columns = append(columns, column[T]{title: string(state), right: true, wide: rare, cell: func(v *view, g *T) string {
+		cell := func(v *view, g *T) string {
 			n := g.InState(state)
 			bad := state == status.Unassigned || state == status.Failed || state == status.Backoff
 			if bad && n > 0 {
 				return v.paint("31", strconv.Itoa(n))
 			}
 			return strconv.Itoa(n)
-		}})
+		}
+		columns = append(columns, column[T]{title: string(state), right: true, wide: rare, cell: cell})
 	}
 	return append(
 		columns,

@@ -55,7 +55,7 @@ func usage(format string, args ...any) error {
 	return Exit{CodeUsage, fmt.Errorf(format, args...)}
 }
 
-// finish makes a command speak as all of them do: errors are printed once, by the caller, and what is wrong with flags
+// finish makes a command speak as all of them do. Errors are printed once, by the caller, and what is wrong with flags
 // and arguments ends with code 2.
 func finish(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

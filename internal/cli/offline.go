@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 )
 
-// offline answers from the store itself, through the very handler that a replica would answer with: what is selected
+// offline answers from the store itself, through the very handler that a replica would answer with. So what is selected
 // and how it is paged cannot differ.
 func (g *Globals) offline(ctx context.Context) (*status.Client, error) {
 	if g.requestTimeout > 0 {

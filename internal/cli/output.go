@@ -60,7 +60,7 @@ func writeYAML(w io.Writer, v any) error {
 	return err
 }
 
-// block takes the style of JSON out of nodes; what is empty stays as [] and {}, and texts that look like something else
+// block takes the style of JSON out of nodes. What is empty stays as [] and {}, and texts that look like something else
 // stay quoted by their tag.
 func block(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {

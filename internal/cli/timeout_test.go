@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 )
 
-// TestRequestsEnd holds that no command waits for ever for a replica that takes a request and does not answer it, or
-// for a store that does not.
+// TestRequestsEnd holds that no command waits for ever. That is so for a replica that takes a request and does not
+// answer it, and for a store that does not.
 func TestRequestsEnd(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,9 @@ func TestRequestsEnd(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	for _, args := range []string{"get tasks", "get tasks -w", "get events", "status", "status -w", "healthcheck", "get locks --config x.yaml"} {
+	for _, args := range []string{
+		"get tasks", "get tasks -w", "get events", "status", "status -w", "healthcheck", "get locks --config x.yaml",
+	} {
 		g := globals()
 		g.Offline = stuck
 		done := make(chan outcome, 1)

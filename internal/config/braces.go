@@ -15,8 +15,8 @@ const maxNames = 100_000
 var braceRange = regexp.MustCompile(`^([0-9]{1,9})\.\.([0-9]{1,9})$`)
 
 // braceNames makes the names that a name with braces stands for, in order, the last braces changing fastest. Without
-// braces it is the name itself. Braces hold a list {a,b} or a range {1..9}; a range with a leading zero, {01..99},
-// has names of equal width; one that falls, {9..1}, counts down. At most limit names are made: more are an error.
+// braces it is the name itself. Braces hold a list {a,b} or a range {1..9}. A range with a leading zero, {01..99}, has
+// names of equal width; one that falls, {9..1}, counts down. At most limit names are made: more are an error.
 func braceNames(pattern string, limit int) ([]string, error) {
 	names := []string{""}
 	rest := pattern

@@ -219,7 +219,7 @@ func isAddress(text string) bool {
 	return hostOrIP.MatchString(host)
 }
 
-// advertise is where others reach the server: what is written, with the port of listen when it has none; else the
+// advertise is where others reach the server. It is what is written, with the port of listen when it has none; else the
 // host of listen, $(POD_IP) or the machine's address.
 func (l settingsReader) advertise(n *decode.Node, listen string) string {
 	host, port, err := net.SplitHostPort(listen)

@@ -6,8 +6,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// Changed lists the fields, as lease.duration, outside the task lists in which two configurations differ: what a
-// running replica takes up only when it is restarted. Of the task lists are groups, with all that is in them, and
+// Changed lists the fields, as lease.duration, outside the task lists in which two configurations differ. A running
+// replica takes them up only when it is restarted. Of the task lists are groups, with all that is in them, and
 // revision.
 func Changed(before, after *Settings) []string {
 	var names []string

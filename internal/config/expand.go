@@ -7,9 +7,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// expandAll replaces the variables of a file, once, before it is checked. Left as they are written: texts of what
-// runs, which are replaced at each start, and values in which a task's own variables occur, which depend on the
-// task.
+// expandAll replaces the variables of a file, once, before it is checked. Two things are left as they are written. They
+// are texts of what runs, which are replaced at each start, and values that depend on the task, since a task's own
+// variables occur in them.
 func (l *loader) expandAll(root *decode.Node) {
 	for _, e := range root.Entries {
 		if e.Name != "groups" {

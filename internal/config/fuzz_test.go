@@ -78,8 +78,8 @@ func printAgain(t *testing.T, s *Settings) {
 	}
 }
 
-// FuzzVariables: whatever text stands in a value, and whatever comes in for its variables, Load takes it or says
-// where it is wrong, and what comes in is looked at no second time.
+// FuzzVariables: whatever text stands in a value, and whatever comes in for its variables, Load takes it or says where
+// it is wrong. What comes in is looked at no second time.
 func FuzzVariables(f *testing.F) {
 	for _, text := range []string{
 		"$(X)", "a-$(X)", "$(X:-b)", "$(Y)", "$(Y:-)", "$$(X)", "$(X", "$()", "$(SHARDCTL_KEY)",

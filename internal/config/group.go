@@ -196,8 +196,8 @@ func (l *listReader) once(group string, made names) {
 	}
 }
 
-// canonical is a task as it is written, its defaults included, and the names it makes but for their braces: what the
-// order of fields, comments and files does not change.
+// canonical is a task as it is written, its defaults included, and the names it makes but for their braces. The order
+// of fields, comments and files does not change it.
 func canonical(task *decode.Node) string {
 	name := task.Get("name")
 	text := ""

@@ -158,7 +158,8 @@ func TestTextIsTakenAsWritten(t *testing.T) {
 	) {
 		t.Errorf("env %q, want %q", task.Runner.(exec.Runner).Env, want)
 	}
-	if want := map[string]string{"a": "1.10", "b": "no", "c": "0x1F", "e": "", "f": "2026-01-01"}; !maps.Equal(task.Labels, want) {
+	want := map[string]string{"a": "1.10", "b": "no", "c": "0x1F", "e": "", "f": "2026-01-01"}
+	if !maps.Equal(task.Labels, want) {
 		t.Errorf("labels %q, want %q", task.Labels, want)
 	}
 }

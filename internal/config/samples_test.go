@@ -67,7 +67,7 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	}
 	shown := map[*jsonschema.Schema]map[string]bool{}
 	fieldsIn(root, shown)
-	// In defaults not every field of a task is shown again; notify is the alternative to delay; a callback is shown
+	// In defaults not every field of a task is shown again, and notify is the alternative to delay. A callback is shown
 	// as a comment, since every sample must run.
 	elsewhere := slices.Concat(
 		kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,

@@ -126,8 +126,8 @@ type Group struct {
 	Cap      *int              // most tasks one instance owns in this group; nil: no cap
 	Selector map[string]string // labels an instance must have to own any; empty: all may
 	Tasks    []tasks.Task      // braces expanded, in the order of the files
-	// Hash says which list this is, equal on replicas with equal lists: of the tasks' names and fields as written
-	// and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
+	// Hash says which list this is, equal on replicas with equal lists. It is made of the tasks' names and fields as
+	// written and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
 	Hash string
 
 	written      written   // of the group itself

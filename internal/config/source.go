@@ -18,8 +18,8 @@ import (
 // maxFile bounds a configuration file.
 const maxFile = 16 << 20
 
-// findFiles lists the files that paths mean: files as they are, of directories the *.yaml and *.yml in them, without
-// those whose names begin with a dot, in order of names. A file that is meant twice is listed once.
+// findFiles lists the files that paths mean: files as they are, of directories the *.yaml and *.yml in them. Those
+// whose names begin with a dot are left out. They are in order of names. A file that is meant twice is listed once.
 func findFiles(paths []string) ([]string, decode.Errors) {
 	if len(paths) == 0 {
 		return nil, decode.Errors{{Message: "no configuration is given, name a file or directory with --config"}}

@@ -32,9 +32,9 @@ var closers = []string{"", ":", "]", "}", "]]", "}}", "]}", "}]", "]]]", "}}}"}
 // noColon is what the reader says, before anything else, of a beginning that ends within a key.
 const noColon = "could not find expected ':'"
 
-// stop is where the reader stops. It goes from left to right, so that what follows makes no difference: the place is
-// the end of the shortest beginning of the content that it refuses in the same words, however that is closed. What
-// is open at the end of the file begins at the end of the shortest beginning that cannot be a whole file.
+// stop is where the reader stops. It goes from left to right, so that what follows makes no difference. The place is
+// the end of the shortest beginning of the content that it refuses in the same words, however that is closed. What is
+// open at the end of the file begins at the end of the shortest beginning that cannot be a whole file.
 func stop(content []byte, message string) int {
 	end := sort.Search(len(content), func(n int) bool {
 		same := false

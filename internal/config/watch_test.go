@@ -252,7 +252,7 @@ func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 	}
 }
 
-// A log or a database in the directory of the configuration is written to thousands of times a second: an event of
+// A log or a database in the directory of the configuration is written to thousands of times a second. An event of
 // theirs must not cost a look at the files, nor at the links that lead to them.
 func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")

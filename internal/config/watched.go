@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// watched is where a change of the configuration would show: the directories in which paths stand and to which
-// symlinks lead, and the names of files there. It is made at each look at the files, since symlinks change, and not
-// for every event.
+// watched is where a change of the configuration would show. It has the directories in which paths stand and to which
+// symlinks lead, and the names of files there. It is made at each look at the files, since symlinks change, and not for
+// every event.
 type watched struct {
 	dirs  []string
 	names []string
@@ -46,8 +46,8 @@ func watchedBy(paths []string, links func(string) (string, error)) watched {
 	return w
 }
 
-// concerns says by its name alone whether an event may be about the configuration: what else is written beside it, a
-// log or a database, must cost nothing. ..data is what a ConfigMap swaps.
+// concerns says by its name alone whether an event may be about the configuration. Other files written in the same
+// directory, a log or a database, must cost nothing. ..data is what a ConfigMap swaps.
 func (w watched) concerns(file string) bool {
 	base := filepath.Base(file)
 	return isConfigName(base) || strings.HasPrefix(base, "..") || slices.Contains(w.names, base)

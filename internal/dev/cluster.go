@@ -91,7 +91,8 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 		return nil, err
 	}
 	// Not exec.CommandContext: replicas are ended one by one and in order, which a context cannot say.
-	cmd := exec.Command(c.program, "run", "--config", file) //nolint:gosec,noctx // G204: this very program; contexts: see above
+	//nolint:gosec,noctx // G204: this very program; contexts: see above
+	cmd := exec.Command(c.program, "run", "--config", file)
 	// The terminal's signals are for dev alone, and replicas die with it.
 	cmd.SysProcAttr = process.OwnGroup()
 	return &replica{

@@ -72,8 +72,8 @@ func (k *keys) inSequence(b byte) bool {
 	return true
 }
 
-// target is the replica that a key acts on: that of the number, else the one with the highest number that is not about
-// to go; "" when there is none.
+// target is the replica that a key acts on. It is that of the number, else the one with the highest number that is not
+// about to go. It is "" when there is none.
 func target(v *View, number int) string {
 	name := ""
 	for i, r := range v.Replicas {

@@ -152,7 +152,10 @@ func TestBar(t *testing.T) {
 func TestChosenReplicas(t *testing.T) {
 	all := sample(6).view.Replicas
 	all[0].State, all[2].State, all[4].State = Dead, Left, Dead
-	for lines, want := range map[int]string{9: "r1 r2 r3 r4 r5 r6", 6: "r1 r2 r3 r4 r5 r6", 5: "r2 r4 r5 r6", 4: "r2 r4 r6", 3: "r2 r4", 1: "", 0: "", -1: ""} {
+	for lines, want := range map[int]string{
+		9: "r1 r2 r3 r4 r5 r6", 6: "r1 r2 r3 r4 r5 r6", 5: "r2 r4 r5 r6", 4: "r2 r4 r6", 3: "r2 r4", 1: "", 0: "",
+		-1: "",
+	} {
 		var names []string
 		for _, r := range chosen(all, lines) {
 			names = append(names, r.Name)

@@ -21,8 +21,8 @@ func newChildren(m *machines, list func() ([]int, error)) *children {
 	return &children{machines: m, list: list, surveys: make(chan surveyed, 1)}
 }
 
-// reap collects every child that has ended, its own and those that came to it as orphans, and then looks at those it
-// still has: between the two nothing is reaped, so that the list is exact.
+// reap collects every child that has ended, its own and those that came to it as orphans. Then it looks at those it
+// still has. Between the two nothing is reaped, so that the list is exact.
 func (c *children) reap() {
 	for {
 		pid, status, err := process.ReapAny()

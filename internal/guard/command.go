@@ -93,7 +93,7 @@ func (c *command) suspected() []int {
 }
 
 // isGone says whether nothing is left of a command, after a survey. A survey during which the guard reaped no child is
-// certain. Where another task leaves orphans all the time there is none; then several that found nothing must do: what
+// certain. Where another task leaves orphans all the time there is none. Then several that found nothing must do. What
 // none of them saw would have had to move from process to process in time with each of them.
 func (c *command) isGone(certain bool) bool {
 	if !c.reaped || len(c.traces.left) > 0 {

@@ -29,9 +29,9 @@ type Config struct {
 	// three times ends the worker. It may be nil.
 	Obstructs func(pid int) bool
 	// MarkDead writes sessions down as dead, with the remote leases that are still open. It is called when the worker
-	// has died and all of its tasks are gone, and again until it succeeds or the lease has run out anyway. It must
-	// bear sessions that were never inserted and those that are dead already. It must not start processes. It may be
-	// nil.
+	// has died and all of its tasks are gone. It is called again until it succeeds or the lease has run out anyway. It
+	// must bear sessions that were never inserted and those that are dead already. It must not start processes. It may
+	// be nil.
 	MarkDead func(ctx context.Context, sessions []Session) error
 	// Log takes what the guard does. Lines are dropped when it does not keep up.
 	Log logr.Logger

@@ -16,8 +16,8 @@ type Deadlines struct {
 	Gone   protocol.Instant `json:"gone"`   // X, 0.9 T: nothing may be alive any more
 }
 
-// DeadlinesFrom gives the moments for a heartbeat sent at sent: D after renew (0.75 T at most), SIGKILL at 0.8 T, the
-// end at 0.9 T.
+// DeadlinesFrom gives the moments for a heartbeat sent at sent. D is after renew (0.75 T at most), SIGKILL at 0.8 T,
+// the end at 0.9 T.
 func DeadlinesFrom(sent protocol.Instant, lease, renew time.Duration) Deadlines {
 	return Deadlines{Cancel: sent.Add(renew), Kill: sent.Add(lease * 8 / 10), Gone: sent.Add(lease * 9 / 10)}
 }
@@ -52,8 +52,8 @@ func (d Deadlines) phaseAt(now protocol.Instant) phase {
 	}
 }
 
-// stopAt is when the guard sends stop signals itself: a little after D, so that a worker in good health comes first,
-// with the signal that the task asks for.
+// stopAt is when the guard sends stop signals itself. It is a little after D, so that a worker in good health comes
+// first, with the signal that the task asks for.
 func (d Deadlines) stopAt() protocol.Instant {
 	return protocol.Instant{
 		Mono: d.Cancel.Mono + (d.Kill.Mono-d.Cancel.Mono)/4,

@@ -1,6 +1,6 @@
 // Package guard is the parent process of a replica. `shardctl run` is two processes: a small guard, which in a
-// container is PID 1, and a worker, the same binary executed again, that does everything else. The guard starts and
-// ends the commands of tasks on the worker's orders, holds the deadlines of its sessions, and outlives it.
+// container is PID 1, and a worker. The worker is the same binary executed again, and does everything else. The guard
+// starts and ends the commands of tasks on the worker's orders, holds the deadlines of its sessions, and outlives it.
 //
 //	guard ──(socket pair)── worker
 //	  ├── task (a process group of its own)
@@ -8,24 +8,24 @@
 //
 // What the guard holds to:
 //   - It starts a command only while the session's renewal deadline has not passed.
-//   - A command that is stopped, or ended by itself, is gone only when nothing of it is left: its group, its
+//   - A command that is stopped, or ended by itself, is gone only when nothing of it is left. That is its group, its
 //     descendants, and orphans that carry SHARDCTL_KEY and SHARDCTL_SESSION in their environment.
 //   - At a session's deadline everything of it is killed, whether the worker can still say so or not.
-//   - When the worker dies, all tasks are killed at once, and once they are gone its sessions are marked dead, so that
-//     no other replica waits for the lease to run out.
+//   - When the worker dies, all tasks are killed at once. Once they are gone its sessions are marked dead, so that no
+//     other replica waits for the lease to run out.
 //   - When the guard dies, the worker kills what it can find and exits without marking anything.
 //
-// What it cannot hold: a process that hid its environment (env -i) and left its group and parent is found only at a
-// deadline or when the worker dies, when everything goes. Where there is no subreaper (everywhere but on Linux) a task
-// is its process group and nothing else. When guard and worker are killed together outside a container, direct
+// What it cannot hold is a process that hid its environment (env -i) and left its group and parent. It is found only at
+// a deadline or when the worker dies, when everything goes. Where there is no subreaper (everywhere but on Linux) a
+// task is its process group and nothing else. When guard and worker are killed together outside a container, direct
 // children die by a death signal (Linux), grandchildren may live.
 //
-// Three pure machines decide, each on its own state: leases (how far each session's lease has run out), table (what
-// runs, and what of it is left) and shutdown (signals, time limits, the worker's end). They take what happened and the
-// time, and return effects. The loop and its parts (inbox, children, marking) carry events to them and do the effects;
-// survey attributes processes to commands. The worker's side is Client, and Place is the memory of a container across
-// its restarts.
+// Three pure machines decide, each on its own state. leases knows how far each session's lease has run out. table knows
+// what runs, and what of it is left. shutdown knows signals, time limits, and the worker's end. They take what happened
+// and the time, and return effects. The loop and its parts (inbox, children, marking) carry events to them and do the
+// effects; survey attributes processes to commands. The worker's side is Client, and Place is the memory of a container
+// across its restarts.
 //
-// Nothing here blocks on the other process: what is to be sent is queued, deadlines in the queue are replaced by newer
-// ones, and a guard that is silent for a quarter of the lease counts as gone.
+// Nothing here blocks on the other process. What is to be sent is queued, and deadlines in the queue are replaced by
+// newer ones. A guard that is silent for a quarter of the lease counts as gone.
 package guard

@@ -293,7 +293,7 @@ func TestGuardFrozen(t *testing.T) {
 	}
 }
 
-// busyness measures how late the machine lets this process run: what a chain of some twenty steps of several processes
+// busyness measures how late the machine lets this process run. What a chain of some twenty steps of several processes
 // may be late by is a multiple of that.
 func busyness(t *testing.T) (worst func() time.Duration) {
 	t.Helper()

@@ -75,8 +75,8 @@ func (l *leases) mayStart(uuid string, now protocol.Instant) error {
 	return nil
 }
 
-// advance returns the sessions whose lease has run out further since the last time, from the phase on in which the
-// guard acts, in the order of their names.
+// advance returns the sessions whose lease has run out further since the last time, in the order of their names. It
+// begins with the phase in which the guard acts.
 func (l *leases) advance(now protocol.Instant) []lapse {
 	var out []lapse
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {

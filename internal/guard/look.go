@@ -12,9 +12,9 @@ import (
 )
 
 // How the table finds out that nothing of a command is left. The guard is the subreaper, so that whatever a reaped
-// command leaves is, or hangs below, a child of the guard. A sight (one read of the guard's own children, one signal 0
-// to the group) is therefore enough as long as it knows where every child comes from. Where it does not, and where
-// something is to be killed that may have left its group, a survey walks through all processes.
+// command leaves is, or hangs below, a child of the guard. A sight is one read of the guard's own children and one
+// signal 0 to the group. It is therefore enough as long as it knows where every child comes from. Where it does not,
+// and where something is to be killed that may have left its group, a survey walks through all processes.
 
 // sight is what the guard sees of its own children at a moment since which it reaped none.
 type sight struct {

@@ -73,7 +73,7 @@ func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration)
 	return k.cfg.MarkDead(ctx, dead)
 }
 
-// mark writes down as dead every session that the worker announced and did not close, again and again until it
+// mark writes down as dead every session that the worker announced and did not close. It tries again and again until it
 // succeeds or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
 func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.Signal) error {
 	k.ready()

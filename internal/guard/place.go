@@ -25,10 +25,10 @@ var (
 	ErrForgotten = errors.New("the record of this container was removed: once restarted it will wait for the lease")
 )
 
-// Place is the memory of a container across its restarts: a file on a volume of the pod, and a lock beside it that is
-// held for as long as the worker or its guard lives. A container that was killed whole, guard included, cannot mark
-// its sessions; the next process in the same place can, at once, since everything of the last one ended with its PID
-// 1.
+// Place is the memory of a container across its restarts. It is a file on a volume of the pod and a lock file next to
+// it. The lock is held for as long as the worker or its guard lives. A container that was killed whole, guard included,
+// cannot mark its sessions. The next process in the same place can, at once, since everything of the last one ended
+// with its PID 1.
 type Place struct {
 	file string
 	lock *os.File
@@ -38,9 +38,9 @@ type Place struct {
 	over   bool // it notes nothing any more
 }
 
-// InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead;
-// each of its keys under a remote lease stays held for a whole lease. It must be called before a session is opened.
-// The error wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the
+// InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead. Each
+// of its keys under a remote lease stays held for a whole lease. It must be called before a session is opened. The
+// error wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the
 // place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].

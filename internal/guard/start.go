@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left;
-// so when ctx ends first, it still waits until what was started is gone.
+// Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left. So
+// when ctx ends first, it still waits until what was started is gone.
 func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
 	files, passed := filesOf(cmd)
 	path, err := resolve(ctx, cmd)
@@ -63,8 +63,8 @@ func filesOf(cmd tasks.Command) ([]*os.File, int) {
 	return files, passed
 }
 
-// resolve finds the command's program, and waits until its file systems have answered: here, where that holds up this
-// command alone, and not in the guard.
+// resolve finds the command's program, and waits until its file systems have answered. It does so here, where that
+// holds up this command alone, and not in the guard.
 func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return "", fmt.Errorf("%w: no command", ErrRefused)

@@ -43,9 +43,9 @@ type survey struct {
 
 // look surveys all processes. Reading another process's memory can hang, so this must not hold up the guard's loop.
 //
-// It is sound for "nothing is left" when the guard reaped no child meanwhile: a child of the guard that was there at
-// the beginning is then there at the end, if only as a zombie, and a process that was forked meanwhile has such a
-// child above it, or had one that was reaped.
+// It is sound for "nothing is left" when the guard reaped no child meanwhile. A child of the guard that was there at
+// the beginning is then there at the end, if only as a zombie. A process that was forked meanwhile has such a child
+// above it, or had one that was reaped.
 func (s suspects) look() survey {
 	if !process.CanFind {
 		return s.lookAtGroups()
@@ -68,7 +68,7 @@ func (s suspects) lookAtGroups() survey {
 	return out
 }
 
-// sort attributes processes. Everything below a child of the guard belongs to whom the child belongs to; a child is
+// sort attributes processes. Everything below a child of the guard belongs to whom the child belongs to. A child is
 // known by being a command's own process, by an earlier survey, by its group, or by its environment, which marksOf
 // reads.
 func (s suspects) sort(all []process.Proc, marksOf func(pid int) (marks, bool)) survey {
@@ -92,7 +92,7 @@ func (s suspects) sort(all []process.Proc, marksOf func(pid int) (marks, bool)) 
 	return out
 }
 
-// ownerOf names the command that a child of the guard belongs to, zero when there is none; ours says that it carries
+// ownerOf names the command that a child of the guard belongs to, zero when there is none. ours says that it carries
 // one of our sessions. The environment comes last, since reading another's memory can take its time.
 func (s suspects) ownerOf(root process.Proc, marksOf func(pid int) (marks, bool)) (owner uint64, ours bool) {
 	if id := s.kinOf(root); id != 0 {

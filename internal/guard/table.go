@@ -78,7 +78,7 @@ func (t *table) stop(id uint64, sig unix.Signal, grace time.Duration, now protoc
 	return effects
 }
 
-// kill ends a command by force. Unless it is urgent, the group is spared until a survey has seen what is below it: a
+// kill ends a command by force. Unless it is urgent, the group is spared until a survey has seen what is below it. A
 // process that hides its environment can be recognised only while its parent lives.
 func (t *table) kill(c *command, urgent bool, now protocol.Instant) []effect {
 	if !c.end.killing {
@@ -179,8 +179,8 @@ func (t *table) advance(now protocol.Instant) []effect {
 	return effects
 }
 
-// probed takes which of a command's processes are alive. Each alarm is raised once, and so is it logged that nothing
-// is known yet: looking through the processes takes its time on a busy machine.
+// probed takes which of a command's processes are alive. Each alarm is raised once, and so is it logged once that
+// nothing is known yet. Looking through the processes takes its time on a busy machine.
 func (t *table) probed(id uint64, alive []int, pastX bool) []effect {
 	c := t.commands[id]
 	if c == nil || c.end.alarmed {

@@ -31,7 +31,7 @@ func BecomeSubreaper() error {
 }
 
 // Children are the numbers of this process's own children, zombies included. The list is exact when the caller is the
-// only one that reaps them and does not do so meanwhile: the kernel can omit children only while others are removed.
+// only one that reaps them and does not do so meanwhile. The kernel can omit children only while others are removed.
 // There is an error when a part could not be read, as where the kernel keeps no such list (CONFIG_PROC_CHILDREN).
 func Children() ([]int, error) {
 	const tasks = "/proc/self/task"

@@ -13,10 +13,9 @@ const maxProbes = 1024
 
 var probes = make(chan struct{}, maxProbes)
 
-// Resolve finds a command as a shell would, in the PATH of env, and returns the path to execute. A name with a slash
-// is taken as it is: relative to dir, in which the command is to run. It returns once the file systems have answered
-// for program and directory, so that a mount that hangs (a dead NFS server) holds up this call alone; or when ctx
-// ends.
+// Resolve finds a command as a shell would, in the PATH of env, and returns the path to execute. A name with a slash is
+// taken as it is: relative to dir, in which the command is to run. It returns once the file systems have answered for
+// program and directory, or when ctx ends. So a mount that hangs (a dead NFS server) holds up this call alone.
 //
 // Whether the program can be executed is left to the kernel: of what is wrong with it only its absence from PATH is an
 // error.
@@ -73,7 +72,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	return "", fmt.Errorf("program %q is not in PATH: %w", name, os.ErrNotExist)
 }
 
-// probe does what chdir and execve will do first: it enters the directory, opens the program and reads its beginning,
+// probe does what chdir and execve will do first. It enters the directory, opens the program and reads its beginning,
 // and the interpreter's of a script. Errors do not matter here, only that an answer comes.
 func probe(path, dir string) {
 	if dir != "" {

@@ -21,7 +21,7 @@ type Spec struct {
 // Spawner starts processes from one [Thread], so that they get their death signal when this process dies or Close is
 // called, and not before. Methods may be called concurrently.
 //
-// The fork itself suspends this thread, and with it Go's collector, until the child has executed its program: call
+// The fork itself suspends this thread, and with it Go's collector, until the child has executed its program. So call
 // [Resolve] first, which waits for file systems that hang where only the caller is held up.
 type Spawner struct{ thread *Thread }
 

@@ -11,7 +11,7 @@ import (
 var ErrClosed = errors.New("spawner is closed")
 
 // Thread is an operating-system thread that stays until Close. A child's death signal comes when the thread that forked
-// it ends, which need not be when the process does: Go ends threads as it likes. Methods may be called concurrently.
+// it ends, which need not be when the process does. Go ends threads as it likes. Methods may be called concurrently.
 type Thread struct {
 	begin sync.Once
 	work  chan func()

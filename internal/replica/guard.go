@@ -12,7 +12,7 @@ import (
 )
 
 // guardAdapter passes on to the guard what the elector says. Once the guard is gone the worker exits, so a failure is
-// only logged. Remote leases are the exception: a guard that merely stood still would later mark the sessions dead and
+// only logged. Remote leases are the exception. A guard that merely stood still would later mark the sessions dead and
 // free keys whose remote leases it does not know.
 type guardAdapter struct {
 	client *guard.Client
@@ -61,8 +61,8 @@ func (g guardAdapter) note(err error) {
 	}
 }
 
-// granted notes until when an HTTP endpoint may work on a key, for those who free the key should this process die:
-// the guard, and a successor in the same place.
+// granted notes until when an HTTP endpoint may work on a key, for those who free the key should this process die. They
+// are the guard, and a successor in the same place.
 func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
 	return func(key elect.Key, session string, until time.Time) error {
 		if until.IsZero() {

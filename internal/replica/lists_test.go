@@ -15,10 +15,11 @@ import (
 )
 
 // TestDeclarationsDoNotOvertake holds that lists read again while the first ones are being declared are declared after
-// them, and that those in between may be left out.
+// them. Those in between may be left out.
 func TestDeclarationsDoNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second, third := &config.Settings{Revision: 1}, &config.Settings{Revision: 2}, &config.Settings{Revision: 3}
+		first, second, third := &config.Settings{Revision: 1}, &config.Settings{Revision: 2},
+			&config.Settings{Revision: 3}
 		l := newLists(first)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()

@@ -191,7 +191,8 @@ func TestCountsSumUp(t *testing.T) {
 			key := s.Groups[0].Tasks[i].Key()
 			if rapid.Bool().Draw(t, "locked") {
 				l := lockOf(key, rapid.SampledFrom([]string{"", "A", "B", "C", "Z"}).Draw(t, "owner"),
-					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done", "failed", "paused", "?"}).Draw(t, "state"))
+					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done",
+						"failed", "paused", "?"}).Draw(t, "state"))
 				l.Suspended = rapid.Bool().Draw(t, "suspended")
 				if rapid.Bool().Draw(t, "ended") {
 					l.Status.Outcome = &elect.RunOutcome{Succeeded: rapid.Bool().Draw(t, "succeeded")}
@@ -214,7 +215,8 @@ func TestCountsSumUp(t *testing.T) {
 			shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
 		}
 		g := m.group(s.Groups[0], shown)
-		if sum := g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff + g.Unassigned + g.Paused + g.Done + g.Failed; sum != 6 || g.Tasks != 6 {
+		sum := g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff + g.Unassigned + g.Paused + g.Done + g.Failed
+		if sum != 6 || g.Tasks != 6 {
 			t.Fatalf("%d in all states of %d tasks: %+v", sum, g.Tasks, g)
 		}
 		for _, task := range shown {

@@ -26,11 +26,14 @@ func TestWaitForStore(t *testing.T) {
 		reports int
 		atMost  time.Duration
 	}{
-		"there":             {limit: time.Minute},
-		"there, no waiting": {},
-		"away, no waiting":  {errs: []error{away}, want: elect.ErrUnavailable},
-		"away for a while":  {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
-		"away for too long": {limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4, atMost: 2500 * time.Millisecond},
+		"there":                   {limit: time.Minute},
+		"there, no waiting":       {},
+		"unreachable, no waiting": {errs: []error{away}, want: elect.ErrUnavailable},
+		"unreachable for a while": {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
+		"unreachable for too long": {
+			limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4,
+			atMost: 2500 * time.Millisecond,
+		},
 		"no use in trying again": {
 			limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second,
 		},
@@ -88,7 +91,9 @@ func TestWaitForStoreIsToldToLeave(t *testing.T) {
 }
 
 func TestOpenStoreRefusesWithoutThePassword(t *testing.T) {
-	for _, uri := range []string{"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none"} {
+	for _, uri := range []string{
+		"sqlite:" + t.TempDir(), "mongodb://user:opensesame@127.0.0.1:1/x?authMechanism=none",
+	} {
 		s := *settings(t)
 		s.Store.URI, s.Store.Database = uri, "x"
 		db, err := store.Open(t.Context(), StoreConfig(&s, logr.Discard()))

@@ -19,8 +19,8 @@ func taskList(s *config.Settings) []*tasks.Task {
 	return list
 }
 
-// rerunAt is when an operator last asked for a new run of a task that has ended, by the store's clock in Unix ms; 0:
-// never.
+// rerunAt is when an operator last asked for a new run of a task that has ended. It is by the store's clock in Unix ms;
+// 0: never.
 func rerunAt(v *cluster.View, key elect.Key) (at int64) {
 	for _, o := range v.Overrides {
 		if o.Kind == record.OverrideRerun && elect.Key(o.Name) == key {

@@ -29,9 +29,9 @@ type Change[T any] struct {
 	Stale bool // snapshot: the store is unreachable
 }
 
-// WatchStatus calls handle with the status and then with each change of it, until ctx ends, the connection breaks or
-// handle returns an error, which it then returns. A break is an error too; a caller that wants to go on calls again,
-// and begins with a snapshot.
+// WatchStatus calls handle with the status and then with each change of it. It ends when ctx ends, the connection
+// breaks or handle returns an error, which it then returns. A break is an error too; a caller that wants to go on calls
+// again, and begins with a snapshot.
 func (c *Client) WatchStatus(ctx context.Context, handle func(*Status) error) error {
 	return c.watch(ctx, "/api/v1/status", Filter{}, "", func(_, _ string, data []byte) error {
 		var s Status
@@ -119,8 +119,8 @@ const maxMessage = 256 << 20
 // errStreamEnded says that the replica ended the stream, as it does when it stops.
 var errStreamEnded = errors.New("the replica ended the stream")
 
-// readStream reads server-sent events as our server writes them: JSON, with line breaks in data only between its
-// parts, so that lines are joined without them.
+// readStream reads server-sent events as our server writes them. They are JSON, with line breaks in data only between
+// its parts, so that lines are joined without them.
 func readStream(r io.Reader, handle func(kind, id string, data []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)

@@ -138,7 +138,7 @@ func sameInt(a, b *int) bool {
 	return *a == *b
 }
 
-// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds: that of a live instance goes up and down
+// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds. That of a live instance goes up and down
 // all the time and would be the only news of an idle cluster.
 const ageStep = 5
 

@@ -42,7 +42,9 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTasks, descInstances, descFree, descHeadroom, descImbalance, descProblems} {
+	for _, d := range []*prometheus.Desc{
+		descTasks, descInstances, descFree, descHeadroom, descImbalance, descProblems,
+	} {
 		ch <- d
 	}
 }

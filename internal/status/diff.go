@@ -28,7 +28,7 @@ func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool)
 	return changes
 }
 
-// differ remembers the last comparison: watchers that keep up all ask for the same one, and with ten thousand tasks it
+// differ remembers the last comparison. Watchers that keep up all ask for the same one, and with ten thousand tasks it
 // should not be made once for each.
 type differ[T any] struct {
 	collection[T]

@@ -15,7 +15,7 @@ const (
 	// make the feed look; not every event comes with one.
 	eventPace = 500 * time.Millisecond
 	eventIdle = 5 * time.Second
-	// lateEvents is how many of the newest events are known by id: replicas write events at the same time, and a later
+	// lateEvents is how many of the newest events are known by id. Replicas write events at the same time, and a later
 	// id may be seen first.
 	lateEvents = 100
 	// feedLimit is how many events a watcher may be behind before it is dropped. It comes again and goes on after the

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// FuzzRequest: whatever a request for a list asks, in its query or in the id of the event it goes on from, the answer
-// is a list, a stream or a problem that names what is wrong; and a list may be continued with the token it gave.
+// FuzzRequest: a request may ask anything for a list, in its query or in the id of the event it goes on from. The
+// answer is a list, a stream or a problem that names what is wrong. A list may be continued with the token it gave.
 func FuzzRequest(f *testing.F) {
 	for _, query := range []string{
 		"", "limit=2", "limit=0&state=x&oops=1", "selector=team%20in%20(core,edge),!zone", "selector=a%20b",
@@ -98,8 +98,8 @@ func continues(t *testing.T, h http.Handler, path, query string, w *httptest.Res
 	}
 }
 
-// FuzzSelector: a selector is refused with what is wrong with it, or means the same however it is written with blanks,
-// and each part of it narrows.
+// FuzzSelector: a selector is refused with what is wrong with it, or means the same however it is written with blanks.
+// Each part of it narrows.
 func FuzzSelector(f *testing.F) {
 	for _, text := range []string{
 		"", "team=core", "team = core , tier=1", "team!=edge", "team in (edge, core),tier=1", "zone notin (b)",

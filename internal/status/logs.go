@@ -16,7 +16,7 @@ const (
 	maxTail   = 1000      // lines that a replica keeps of a task
 	maxOutput = 512 << 10 // bytes taken from another replica, twice what one keeps
 
-	// forwarded marks a request from another replica: it is answered here or not at all, so that two replicas that
+	// forwarded marks a request from another replica. It is answered here or not at all, so that two replicas that
 	// disagree on the owner do not send it round in circles.
 	forwarded = "Shardctl-Forwarded"
 )
@@ -83,7 +83,8 @@ func (p peers) output(ctx context.Context, address string, t *Task, tail int) (s
 	}
 	u := fmt.Sprintf("%s/api/v1/tasks/%s/%s/logs?tail=%d", strings.TrimSuffix(address, "/"),
 		url.PathEscape(t.Group), url.PathEscape(t.Name), tail)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody) //nolint:gosec // the address is what a member of the cluster says of itself in the store
+	//nolint:gosec // the address is what a member of the cluster says of itself in the store
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
 	if err != nil {
 		return "", fmt.Errorf("ask %s: %w", address, err)
 	}

@@ -14,7 +14,7 @@ var pageHTML string
 //go:embed openapi.json
 var openAPI []byte
 
-// pagePolicy lets the page run exactly the one style and the one script that stand in it, and reach nothing but the
+// pagePolicy lets the page run exactly the one style and the one script that stand in it. It may reach nothing but the
 // server it came from.
 var pagePolicy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; style-src " + hashOf(pageHTML, "style") + "; script-src " + hashOf(pageHTML, "script")

@@ -44,7 +44,9 @@ func TestSelector(t *testing.T) {
 }
 
 func TestSelectorRefuses(t *testing.T) {
-	for _, text := range []string{"=a", "a=b=c", "a=b,,c=d", "a in b", "a in (b", "a b", "!", "a in (b c)", ",", "a>1 2"} {
+	for _, text := range []string{
+		"=a", "a=b=c", "a=b,,c=d", "a in b", "a in (b", "a b", "!", "a in (b c)", ",", "a>1 2",
+	} {
 		if _, err := ParseSelector(text); err == nil {
 			t.Errorf("%q was taken", text)
 		} else if !strings.Contains(err.Error(), text) {

@@ -55,8 +55,8 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return p.tape.Write(b)
 }
 
-// TestLongListsAreWrittenInChunks holds that neither a watch nor a page writes a list as a whole, and that each chunk
-// of a watch has a deadline of its own.
+// TestLongListsAreWrittenInChunks holds that neither a watch nor a page writes a list as a whole. Each chunk of a watch
+// has a deadline of its own.
 func TestLongListsAreWrittenInChunks(t *testing.T) {
 	const n, most = 20000, 64 << 10
 	s := sample(n)
@@ -89,7 +89,7 @@ func TestLongListsAreWrittenInChunks(t *testing.T) {
 	}
 }
 
-// TestListsAreNotMadeBeforeTheyAreWritten holds that an item is encoded when there is somewhere to write it: a reader
+// TestListsAreNotMadeBeforeTheyAreWritten holds that an item is encoded when there is somewhere to write it. A reader
 // that does not read costs a chunk, not the list.
 func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
 	tasks := sample(10000).Tasks
@@ -114,7 +114,7 @@ type failing struct{ err error }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestSlowWatchersAreDroppedForMemory holds that watchers that do not read keep old snapshots alive only within a
-// budget, that those that read are not dropped for it, and that a dropped one begins with a fresh snapshot.
+// budget. Those that read are not dropped for it, and a dropped one begins with a fresh snapshot.
 func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := boardWith(sample(1000))
@@ -183,8 +183,8 @@ func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 	})
 }
 
-// TestEventsArePolledOnceForAll holds that watchers of events share one poller, that a change of the cluster wakes it,
-// and that it asks nothing when there are none.
+// TestEventsArePolledOnceForAll holds that watchers of events share one poller, and that a change of the cluster wakes
+// it. It asks nothing when there are none.
 func TestEventsArePolledOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{changed: make(chan struct{})}
@@ -243,7 +243,7 @@ func TestEventsArePolledOnceForAll(t *testing.T) {
 }
 
 // TestEventsThatMayBeMissing holds that a watch that began while the store was unreachable is ended once it is
-// reachable again: what came in between is then read from the store.
+// reachable again. What came in between is then read from the store.
 func TestEventsThatMayBeMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{}

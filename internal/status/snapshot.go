@@ -71,9 +71,10 @@ type Group struct {
 	Paused     int    `json:"paused"`
 	Done       int    `json:"done"`
 	Failed     int    `json:"failed"`
-	Capacity   *int   `json:"capacity"`  // of all live instances; nil: no cap
-	Headroom   *int   `json:"headroom"`  // capacity left once the largest instance is lost, below zero when too few; nil: no cap
-	Imbalance  int    `json:"imbalance"` // most owned by a live instance less the fewest
+	Capacity   *int   `json:"capacity"` // of all live instances; nil: no cap
+	// capacity left once the largest instance is lost, below zero when too few; nil: no cap
+	Headroom  *int `json:"headroom"`
+	Imbalance int  `json:"imbalance"` // most owned by a live instance less the fewest
 }
 
 // TaskState is what a task does at the moment.
@@ -130,18 +131,19 @@ const (
 
 // Instance is one running replica, or one that ran lately. Two sessions of one name are two instances here.
 type Instance struct {
-	Name                string        `json:"name"`
-	Session             string        `json:"session"`
-	State               InstanceState `json:"state"`
-	Zone                string        `json:"zone"`
-	Labels              Labels        `json:"labels"`
-	Version             string        `json:"version"`
-	Revision            string        `json:"revision"`
-	Address             string        `json:"address"` // host:port of its server.listen, as others reach it
-	StartedAt           Time          `json:"startedAt"`
-	HeartbeatAgeSeconds float64       `json:"heartbeatAgeSeconds"` // since its newest heartbeat was seen, as measured by the replica that answers
-	Owned               Counts        `json:"owned"`               // by group
-	Caps                Counts        `json:"caps"`                // by group; a group without cap is left out
+	Name      string        `json:"name"`
+	Session   string        `json:"session"`
+	State     InstanceState `json:"state"`
+	Zone      string        `json:"zone"`
+	Labels    Labels        `json:"labels"`
+	Version   string        `json:"version"`
+	Revision  string        `json:"revision"`
+	Address   string        `json:"address"` // host:port of its server.listen, as others reach it
+	StartedAt Time          `json:"startedAt"`
+	// since its newest heartbeat was seen, as measured by the replica that answers
+	HeartbeatAgeSeconds float64 `json:"heartbeatAgeSeconds"`
+	Owned               Counts  `json:"owned"` // by group
+	Caps                Counts  `json:"caps"`  // by group; a group without cap is left out
 }
 
 func (i Instance) id() string { return i.Name + "\x00" + i.Session }

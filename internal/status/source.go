@@ -36,8 +36,8 @@ type EventQuery struct {
 
 // LogSource holds what tasks of this replica wrote lately.
 type LogSource interface {
-	// Tail returns the last n lines of the task, fewer when there are not so many; false: this replica does not run
-	// it and keeps nothing of it.
+	// Tail returns the last n lines of the task, fewer when there are not so many. false: this replica does not run it
+	// and keeps nothing of it.
 	Tail(key string, n int) ([]string, bool)
 }
 

@@ -50,8 +50,8 @@ func newStream(w http.ResponseWriter, r *http.Request) (out *stream, end func())
 	}
 }
 
-// limitedWriter gives each chunk a deadline of its own, so that what counts is whether the reader goes on, not how
-// much there is to read.
+// limitedWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much
+// there is to read.
 type limitedWriter struct {
 	ctx context.Context
 	w   io.Writer

@@ -23,15 +23,16 @@ func dockerRuns(ctx context.Context) bool {
 	return exec.CommandContext(ctx, "docker", "info").Run() == nil
 }
 
-// dockerMachine starts one container for all nodes of a set, so that they reach each other as HOST:PORT, just as
-// the tests do through the published ports. The container's first process waits for the end of its standard
-// input, which this process holds: when this process dies, the container ends. dir is for the data, inside.
+// dockerMachine starts one container for all nodes of a set. So they reach each other as HOST:PORT, just as the tests
+// do through the published ports. The container's first process waits for the end of its standard input, which this
+// process holds: when this process dies, the container ends. dir is for the data, inside.
 func dockerMachine(ctx context.Context, dir, host string, ports []int) (*machine, error) {
 	image := os.Getenv(EnvImage)
 	if image == "" {
 		image = "mongo:7"
 	}
-	if out, err := exec.CommandContext(ctx, "docker", "pull", "--quiet", image).CombinedOutput(); err != nil { //nolint:gosec // the developer's own choice
+	//nolint:gosec // the developer's own choice
+	if out, err := exec.CommandContext(ctx, "docker", "pull", "--quiet", image).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("docker pull %s: %w: %s", image, err, bytes.TrimSpace(out))
 	}
 	name := "shardctl-test-" + rand.Text()

@@ -16,7 +16,7 @@ var (
 )
 
 // Documented returns the commands in the code block of a page that follows the comment <!-- marker -->, for another
-// database and cluster: so that tests run what people are asked to.
+// database and cluster. So tests run what people are asked to.
 func Documented(page, marker, database, cluster string) ([]bson.D, error) {
 	_, after, found := strings.Cut(page, "<!-- "+marker+" -->\n```js\n")
 	block, _, closed := strings.Cut(after, "```")

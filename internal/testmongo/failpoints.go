@@ -20,8 +20,8 @@ func (rs *ReplicaSet) FailCommand(ctx context.Context, times int, data bson.M) e
 	return rs.FailPoint(ctx, "failCommand", Times(times), data)
 }
 
-// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written, so
-// that its answer is lost, times times; 0 ends it.
+// LoseAnswers makes the primary close the connection right after each of the next retryable writes has been written. So
+// its answer is lost, times times; 0 ends it.
 func (rs *ReplicaSet) LoseAnswers(ctx context.Context, times int) error {
 	return rs.FailPoint(ctx, "onPrimaryTransactionalWrite", Times(times), bson.M{"closeConnection": true})
 }

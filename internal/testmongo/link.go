@@ -29,13 +29,13 @@ const (
 )
 
 // A Link is one client's network: it can be cut and slowed without any other client's noticing. In front of each node
-// stands a proxy. A driver dials the addresses that the servers name, not those of its URI; so the proxies change the
+// stands a proxy. A driver dials the addresses that the servers name, not those of its URI. So the proxies change the
 // addresses in what the servers say into their own. Both are text of the same length, which keeps every message
 // well-formed.
 //
 // A cut link swallows: connections stay open, new ones are taken, and nothing goes through. What was sent meanwhile
-// arrives once it is healed, even when the sender has long closed the connection, as with TCP, which sends again what
-// got lost. Its methods may be called concurrently.
+// arrives once it is healed, even when the sender has long closed the connection. So it is with TCP, which sends again
+// what got lost. Its methods may be called concurrently.
 type Link struct {
 	uri   string
 	lanes [2]*lane

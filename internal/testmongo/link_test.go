@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 )
 
-// All that a driver sends to a replica set goes through the link: when it is cut nothing arrives, and what was sent
+// All that a driver sends to a replica set goes through the link. When it is cut nothing arrives. What was sent
 // meanwhile arrives when it is healed, also after its sender gave up.
 func TestLink(t *testing.T) {
 	rs := testmongo.SharedSet(t)
