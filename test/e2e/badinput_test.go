@@ -191,7 +191,10 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		r := o.start(ctx, "r1")
 		eventuallyState(ctx, r, "a/b", "done")
 		Expect(eventuallyProblem(ctx, r, "StoreStandalone").Message).NotTo(ContainSubstring(secret))
-		for _, path := range []string{"/", "/api/v1/status", "/api/v1/tasks", "/api/v1/instances", "/api/v1/locks", "/api/v1/events", "/metrics", "/openapi.json"} {
+		for _, path := range []string{
+			"/", "/api/v1/status", "/api/v1/tasks", "/api/v1/instances", "/api/v1/locks", "/api/v1/events", "/metrics",
+			"/openapi.json",
+		} {
 			body, err := r.Client.Read(ctx, path)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(body).NotTo(ContainSubstring(secret), path)

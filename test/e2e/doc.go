@@ -5,6 +5,6 @@
 //	go test -v ./test/e2e -ginkgo.label-filter=sqlite          those of one store
 //	go test -v ./test/e2e -ginkgo.focus='kill -9'              those whose words match
 //
-// The tasks of the scenarios record when they ran, and the scenarios judge by these records (package history) rather
-// than by what the program says of itself. With -short none runs.
+// The tasks of the scenarios record when they ran. The scenarios judge by these records (package history) rather than
+// by what the program says of itself. With -short none runs.
 package e2e

@@ -151,7 +151,8 @@ groups:
 			}).Should(Equal("oops\n"))
 		}
 		Eventually(a.Log).Should(And(
-			MatchRegexp(`"msg":"I am g/t on a, hello, t ","key":"g/t","stream":"stdout"`), MatchRegexp(`"msg":"oops","key":"g/t","stream":"stderr"`)))
+			MatchRegexp(`"msg":"I am g/t on a, hello, t ","key":"g/t","stream":"stdout"`),
+			MatchRegexp(`"msg":"oops","key":"g/t","stream":"stderr"`)))
 		for path, want := range map[string]int{
 			"/api/v1/tasks/g/none/logs": 404, "/api/v1/tasks/g/t/logs?tail=0": 400,
 			"/api/v1/tasks/g/t/logs?lines=3": 400,

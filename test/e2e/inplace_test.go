@@ -217,6 +217,7 @@ var _ = Describe("A container that is killed whole while an HTTP endpoint works 
 		ExpectOneRunEach(c)
 		Figure("sqlite", "in place, T %v: commands were without a run for %s; an HTTP endpoint's next start came %v "+
 			"after the end of its time",
-			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))), again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
+			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))),
+			again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
 	}, SpecTimeout(ScenarioTimeout))
 })

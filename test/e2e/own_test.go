@@ -20,7 +20,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// own is a cluster whose scenario writes the configuration itself: what follows below is joined with a header that
+// own is a cluster whose scenario writes the configuration itself. What follows below is joined with a header that
 // names the store, the instance and free ports. Commands find a directory of the scenario in $(DIR).
 type own struct {
 	*harness.Cluster

@@ -83,7 +83,8 @@ groups:
 		).Should(Equal(map[string]int{"a": 3, "b": 3}))
 		o.start(ctx, "c")
 		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(And(
-			HaveKeyWithValue("a", BeNumerically("<=", 3)), HaveKeyWithValue("b", BeNumerically("<=", 3)), HaveKeyWithValue("c", BeNumerically(">=", 2))))
+			HaveKeyWithValue("a", BeNumerically("<=", 3)), HaveKeyWithValue("b", BeNumerically("<=", 3)),
+			HaveKeyWithValue("c", BeNumerically(">=", 2))))
 		for _, group := range []string{"one", "two"} {
 			for _, name := range []string{"t1", "t2", "t3", "t4"} {
 				eventuallyState(ctx, a, group+"/"+name, "running")

@@ -121,8 +121,8 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// startSample starts a replica with the sample of that name; listeners and name are in a file beside it, or take the
-// place of the sample's.
+// startSample starts a replica with the sample of that name. Listeners and name are in a second file, or take the place
+// of the sample's.
 func startSample(ctx context.Context, c *harness.Cluster, name, sample string, args ...string) *harness.Replica {
 	GinkgoHelper()
 	path, err := filepath.Abs(filepath.Join(samples, sample+".yaml"))

@@ -63,7 +63,8 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			}
 			Expect(h.Started(before, after)).To(HaveLen(16), "every start is a move: nothing restarts in its place")
 			Figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
-				lastStart(h, before, after).Sub(before).Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(before, after))))
+				lastStart(h, before, after).Sub(before).Round(time.Millisecond),
+				history.Summary(history.Lengths(h.Gaps(before, after))))
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("hands all tasks over on SIGTERM", func(ctx SpecContext) {

@@ -24,7 +24,7 @@ const (
 )
 
 // access is one thing that one client did with one document, and what the answer was. A write that was repeated because
-// its outcome was unknown is one access, from the first try to the last: it happens once at most, for no revision comes
+// its outcome was unknown is one access, from the first try to the last. It happens once at most, for no revision comes
 // again. But where documents are deleted, a creation that arrives late brings all its revisions back: there each try is
 // an access.
 type access struct {
@@ -142,7 +142,7 @@ func documentSteps(history []access, freshLists bool) []porcupine.Operation {
 	return ops
 }
 
-// writing is when a put may have happened, and whether it matters: what was not applied for sure and was never seen by
+// writing is when a put may have happened, and whether it matters. What was not applied for sure and was never seen by
 // anybody has no consequence.
 func (a access) writing(seen map[store.WriterID]int64) (call, end int64, act act, happened bool) {
 	first, ever := seen[a.change.Doc.WriterID]

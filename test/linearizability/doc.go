@@ -11,20 +11,20 @@
 // used: once anybody has seen what it wrote, it happened before that reply came. One that no one ever saw cannot matter
 // and is left out; this keeps the search small and changes no verdict.
 //
-// What is judged beside the order of events: a document is shown only as somebody wrote it, field by field; a refusal
-// shows a document that does not meet the condition; an elector says that a key is held by another only when somebody
-// might hold it; in the end, every key can be locked.
+// More is judged than the order of events. A document is shown only as somebody wrote it, field by field; a refusal
+// shows a document that does not meet the condition. An elector says that a key is held by another only when somebody
+// might hold it. In the end, every key can be locked.
 //
-// Not judged: whether List is up to date on MongoDB (it may be stale by contract: it must show a version that was
-// written, and not before it was), notifications of Watch, and runs that share a lease (LockOptions.Reentrant).
+// Not judged are notifications of Watch, runs that share a lease (LockOptions.Reentrant), and whether List is up to
+// date on MongoDB. It may be stale by contract: it must show a version that was written, and not before it was.
 //
 // The faults: requests and answers lost, delayed, or late by chance; calls that end early; electors cut off, killed and
 // closed. On MongoDB (a set of three of its own) also connections closed, answers of writes lost, write concern errors,
-// NotPrimary, commands held up, step-downs, a primary that stands still, dies, or has to take back what only it had. On
-// SQLite also another process that holds the file, and is killed while it does. In memory, where time costs nothing,
-// more of the first sort.
+// NotPrimary, commands held up, and step-downs. A primary also stands still, dies, or has to take back what only it
+// had. On SQLite also another process that holds the file, and is killed while it does. In memory, where time costs
+// nothing, more of the first sort.
 //
-// What is done and when faults come is decided by a seed, which is printed; real time is not, so that a run never comes
+// What is done and when faults come is decided by a seed, which is printed. Real time is not, so that a run never comes
 // back quite the same. A wrong history is printed as a time line, and drawn to a file.
 //
 // All of it is tests: there is nothing to import. For longer runs:

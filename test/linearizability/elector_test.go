@@ -59,7 +59,7 @@ func newElector(n int, db *unreliable, clock elect.Clock) (*elector, error) {
 	return x, nil
 }
 
-// kill is kill -9, as far as it goes within one process: nothing more gets to the store, and what runs does not count
+// kill is kill -9, as far as it goes within one process. Nothing more gets to the store, and what runs does not count
 // any more.
 func (x *elector) kill() {
 	x.mu.Lock()

@@ -114,7 +114,7 @@ type lockKey struct {
 }
 
 // steps is what the history says happened, for porcupine. A run that lost its lease, or whose process was killed, ends
-// at an unknown time after its last moment, and before anybody else acquires the key.
+// at an unknown time after its last moment. It ends before anybody else acquires the key.
 func (k *lockKey) steps() []porcupine.Operation {
 	var ops []porcupine.Operation
 	for _, r := range k.runs {
@@ -166,8 +166,8 @@ func (k *lockKey) refusals() []string {
 
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
 // outcome no one was informed, and a holder that is gone, hold it until another acquires it. An elector whose own
-// release was not acknowledged takes the key for held until it hears of it, at the latest when it acquires the key
-// again.
+// release was not acknowledged takes the key for held until it hears of it. It does so at the latest when it acquires
+// the key again.
 func (k *lockKey) mayHold(t *try, who int) span {
 	s := t.span
 	switch {

@@ -131,8 +131,8 @@ func (f *mongoFaults) election(ctx context.Context) {
 	}
 }
 
-// rollback has the primary take writes that no other node has, and lose its office before it can pass them on: it has
-// to take them back.
+// rollback has the primary take writes that no other node has, and lose its role before it can pass them on. It has to
+// take them back.
 func (f *mongoFaults) rollback(ctx context.Context, primary *testmongo.Node) {
 	for _, n := range f.rs.Nodes() {
 		if n != primary {

@@ -42,8 +42,8 @@ func TestSQLite(t *testing.T) {
 	record(t, seed, documents, locks, faults)
 }
 
-// hogEnv makes the test binary a process that takes the write lock of the file that it names, for as many milliseconds
-// as each line of its input says.
+// hogEnv makes the test binary a process that takes the write lock of the file that it names. Each line of its input
+// says for how many milliseconds.
 const hogEnv = "LINEARIZABILITY_HOG"
 
 // hog is that process.

@@ -260,7 +260,7 @@ func (s *trial) finish() error {
 }
 
 // settled says whether, by the records alone, exactly the keys of the list run, once each, spread evenly over the
-// replicas that ought to live, and every http task has a grant.
+// replicas that ought to live. Every http task must have a remote lease.
 func (s *trial) settled() error {
 	h, err := s.cluster.History()
 	if err != nil {

@@ -7,12 +7,12 @@
 //	go test -v ./test/e2e/chaos -chaos.store=sqlite -chaos.seed=1,2,3 -chaos.secs=60
 //
 // Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call
-// an HTTP endpoint. A schedule, a pure function of the seed, kills, stops and thaws their processes, edits their
+// an HTTP endpoint. A schedule, a pure function of the seed, kills, stops and thaws their processes. It edits their
 // configuration and their documents, and takes the store away in every way. A supervisor starts again what has ended,
 // as Kubernetes or systemd would.
 //
-// What must hold all the time: never two runs of a key at once, never two valid grants of one; tokens strictly
-// increase; no replica ends but those that a fault has hit. Once the faults stop: every key runs exactly once, spread
+// What must hold all the time: never two runs of a key at once, never two valid remote leases of one. Tokens strictly
+// increase. No replica ends but those that a fault has hit. Once the faults stop: every key runs exactly once, spread
 // evenly; and after an orderly end no process is left. What no lease can promise is taken out as exactly as it can be
 // reported, counted, and printed:
 //
@@ -20,8 +20,8 @@
 //   - a lock deleted manually under its owner: up to T/2;
 //   - a replica that ends because the machine stood still (this process could not wake up in time): a guard silent for
 //     T/4 counts as gone;
-//   - guard and worker killed together outside a container: grandchildren live on, until the chaos test kills them, as
-//     systemd with KillMode=control-group or the end of a container's PID 1 would.
+//   - guard and worker killed together outside a container: grandchildren live on, until the chaos test kills them.
+//     systemd with KillMode=control-group or the end of a container's PID 1 would do the same.
 //
 // The schedule repeats exactly, real processes do not: a seed that failed once may pass at the next try, and is worth
 // several.

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// endpoint is the service that http tasks call. It works for a key as long as its last request allowed, and refuses a
+// endpoint is the service that http tasks call. It works for a key as long as its last request allowed. It refuses a
 // token smaller than the largest it has seen, as every good one does. What it would complain of are two owners at once.
 type endpoint struct {
 	*httptest.Server

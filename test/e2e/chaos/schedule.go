@@ -100,9 +100,9 @@ func (f Fault) String() string {
 	return s
 }
 
-// scope is what a fault has to itself while it lasts. Faults of different scopes meet as they like; two of one do not,
-// since only that way is it known what is promised: a worker killed while its guard is stopped, say, is a replica
-// killed whole.
+// scope is what a fault has to itself while it lasts. Faults of different scopes meet as they like; two of one do not.
+// Only that way is it known what is promised. A worker killed while its guard is stopped, say, is a replica killed
+// whole.
 type scope int
 
 const (
@@ -137,7 +137,8 @@ func deck(store string) []Kind {
 		DeleteFreeLock,
 	}
 	if store == MongoDB {
-		return append(cards, StepDown, StepDown, KillNode, KillPrimary, StopNode, StopPrimary, AllStopped, AllStopped, AllKilled,
+		return append(cards, StepDown, StepDown, KillNode, KillPrimary, StopNode, StopPrimary, AllStopped, AllStopped,
+			AllKilled,
 			Closed, Blocked, ConcernFails, NotPrimary, LostAnswers)
 	}
 	return append(cards, WriteLocked, LockedOften)
@@ -273,7 +274,8 @@ func (s *scheduler) lasts(kind Kind) time.Duration {
 	switch kind {
 	case StopWorker, StopGuard, Freeze:
 		return s.between(Lease/5, Lease*5/2)
-	case KillNode, KillPrimary, StopNode, StopPrimary, Closed, ConcernFails, NotPrimary, LostAnswers, Blocked, LockedOften:
+	case KillNode, KillPrimary, StopNode, StopPrimary, Closed, ConcernFails, NotPrimary, LostAnswers, Blocked,
+		LockedOften:
 		return s.between(Lease/4, Lease*3/2)
 	case AllStopped, AllKilled, WriteLocked:
 		if s.rng.IntN(2) == 0 {

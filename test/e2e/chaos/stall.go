@@ -11,8 +11,8 @@ import (
 )
 
 // A guard that is silent for T/4 counts as gone, and so a machine that stands still ends replicas. Five of its pings
-// fit into that time: where this process could not even sleep for as long as one of them, no one can say that a replica
-// ended without a reason.
+// fit into that time. Where this process could not even sleep for as long as one of them, it cannot be said that a
+// replica ended without a reason.
 const (
 	stall      = Lease / 20
 	stallCause = Lease // before an end

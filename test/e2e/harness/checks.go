@@ -12,8 +12,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// CheckSpread says whether, in the eyes of every live replica and by the records of the tasks themselves, `running`
-// tasks run, spread evenly over the live replicas.
+// CheckSpread says whether `running` tasks run, spread evenly over the live replicas. They must do so in the eyes of
+// every live replica and by the records of the tasks themselves.
 func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 	live := c.Live()
 	if len(live) == 0 {

@@ -108,7 +108,7 @@ func (c *Cluster) joined(r *Replica, name string, f files) *Replica {
 }
 
 // StartProgram starts another program as a member of the cluster: a service of somebody's own that embeds the packages.
-// It is one process (the guard, as far as signals go), finds the directory for its records in RECORD_DIR, and has no
+// It is one process (the guard, as far as signals go) and finds the directory for its records in RECORD_DIR. It has no
 // HTTP interface to ask.
 func (c *Cluster) StartProgram(name, program string, args ...string) (*Replica, error) {
 	log := filepath.Join(c.dir, fmt.Sprintf("%02d-%s.log", len(c.replicas)+1, name))

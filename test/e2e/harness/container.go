@@ -14,7 +14,7 @@ import (
 // asFirst becomes the first process of a container: it sees the container's processes alone, and then is the program.
 const asFirst = `mount --make-rprivate / && mount -t proc none /proc && exec "$0" "$@"`
 
-// StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container: when
+// StartContainer is Start for a replica whose guard is PID 1 of a PID namespace of its own, as in a container. When
 // that is killed, so is everything in it. fields are further ones of its configuration; args follow --config PATH.
 func (c *Cluster) StartContainer(
 	ctx context.Context, name string, fields map[string]any, args ...string,
@@ -29,7 +29,8 @@ func (c *Cluster) StartContainer(
 	}
 	// the process has its own
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...) //nolint:noctx // its life is the scenario's
+	//nolint:noctx // its life is the scenario's
+	cmd := exec.Command("sh", append([]string{"-c", asFirst, c.bins.Shardctl, "run", "--config", f.config}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), c.mark()...)
 	err = spawnWith(cmd, containerAttr())

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Ports come from below the range that the kernel gives to outgoing connections, so that none of those takes one
-// between the moment it is found free and the moment a replica listens on it.
+// Ports come from below the range that the kernel gives to outgoing connections. So none of those takes one between the
+// moment it is found free and the moment a replica listens on it.
 const (
 	firstPort = 20000
 	lastPort  = 30000

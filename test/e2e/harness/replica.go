@@ -54,8 +54,9 @@ func startProgram(program, logFile string, env []string, args ...string) (*Repli
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	defer func() { _ = log.Close() }()    // the process has its own
-	cmd := exec.Command(program, args...) //nolint:noctx // its life is the scenario's: spawn ties it to the test process
+	defer func() { _ = log.Close() }() // the process has its own
+	//nolint:noctx // its life is the scenario's: spawn ties it to the test process
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), env...)
 	if err := spawn(cmd); err != nil {

@@ -62,7 +62,7 @@ func (t *Terminal) read(log io.WriteCloser) {
 	}
 }
 
-// asJob is what a shell with job control does when somebody types a command: the command is a process group of its own
+// asJob is what a shell with job control does when somebody types a command. The command is a process group of its own
 // in the foreground of the terminal, and the shell goes on when it ends or stops.
 const asJob = `"$@"; exit $?`
 
@@ -86,7 +86,8 @@ func (c *Cluster) StartOnTerminal(ctx context.Context, name string) (*Replica, *
 	}
 	// the shell has its own
 	defer func() { _ = slave.Close() }()
-	cmd := exec.Command("sh", "-m", "-c", asJob, "sh", c.bins.Shardctl, "run", "--config", f.config) //nolint:noctx // its life is the scenario's
+	//nolint:noctx // its life is the scenario's
+	cmd := exec.Command("sh", "-m", "-c", asJob, "sh", c.bins.Shardctl, "run", "--config", f.config)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.Env = append(os.Environ(), c.mark()...)
 	if err := spawnWith(cmd, &syscall.SysProcAttr{Setsid: true, Setctty: true}); err != nil {

@@ -66,7 +66,7 @@ func Load(dir string) (*History, error) {
 	return New(processes), nil
 }
 
-// New makes runs of processes. A child belongs to the run whose command is its parent; one without (which a lost file
+// New makes runs of processes. A child belongs to the run whose command is its parent. One without (which a lost file
 // would cause) counts as a run of its own, so that it cannot hide.
 func New(processes []Process) *History {
 	type name struct {

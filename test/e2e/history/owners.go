@@ -2,7 +2,7 @@ package history
 
 import "time"
 
-// Slack is how long after its last stamp a run still counts as owning its key: a process on a busy machine stamps late,
+// Slack is how long after its last stamp a run still counts as owning its key. A process on a busy machine stamps late,
 // and an instant between two stamps has an owner.
 const Slack = 250 * time.Millisecond
 

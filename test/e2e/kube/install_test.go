@@ -37,7 +37,8 @@ func installScenarios() {
 		starts := h.Started(began, history.Now())
 		Figure("install", "all %d tasks run %v after helm install was called, spread 20 each after %v (%d starts); "+
 			"each key waited: %s", tasks,
-			slices.Max(first).Round(time.Millisecond), lastStart(starts).Sub(began).Round(time.Millisecond), len(starts), history.Summary(first))
+			slices.Max(first).Round(time.Millisecond), lastStart(starts).Sub(began).Round(time.Millisecond),
+			len(starts), history.Summary(first))
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("passes helm test", func(ctx SpecContext) {

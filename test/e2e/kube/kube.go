@@ -23,8 +23,8 @@ import (
 // requestTimeout bounds one request. The API server of a test cluster shares two cores with everything else.
 const requestTimeout = 10 * time.Second
 
-// Kube is the cluster: kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy` for what
-// scenarios look at again and again.
+// Kube is the cluster. It uses kubectl and helm for what people do with them, and plain HTTP through `kubectl proxy`
+// for what scenarios look at again and again.
 type Kube struct {
 	Environment
 	base string // of the API, through the proxy

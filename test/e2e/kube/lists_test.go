@@ -29,7 +29,8 @@ func listScenarios() {
 		r.Tasks = tasks + more
 		Expect(r.Upgrade(ctx)).To(Succeed())
 		upgraded := history.Now()
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(3 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(3 * Patience).
+			WithPolling(pollEvery).Should(Succeed())
 		h := recorded(r)
 		starts := h.Started(began, history.Now())
 		added := namesOf(tasks+1, tasks+more)
@@ -43,14 +44,16 @@ func listScenarios() {
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
 		Figure("list by helm upgrade", "%d more tasks run %v after the upgrade, when the first kubelet had brought "+
 			"the ConfigMap, and are spread after %v; no pod was restarted and no other task moved",
-			more, first[more-1].Sub(upgraded).Round(time.Millisecond), lastStart(starts).Sub(upgraded).Round(time.Millisecond))
+			more, first[more-1].Sub(upgraded).Round(time.Millisecond),
+			lastStart(starts).Sub(upgraded).Round(time.Millisecond))
 
 		By("editing the ConfigMap")
 		edited := history.Now()
 		editConfig(ctx, r, fmt.Sprintf("..%03d}", tasks+more), fmt.Sprintf("..%03d}", tasks))
 		r.Tasks = tasks
 		Expect(r.Nudge(ctx)).To(Succeed())
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).
+			WithPolling(pollEvery).Should(Succeed())
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
 		Figure(
 			"list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more,
@@ -67,7 +70,8 @@ func listScenarios() {
 		good := editConfig(ctx, r, "tasks:", "taskz:")
 		Expect(r.Nudge(ctx)).To(Succeed())
 		for _, p := range pods {
-			Eventually(func(ctx context.Context) error { return refused(ctx, r, p) }).WithContext(ctx).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+			Eventually(func(ctx context.Context) error { return refused(ctx, r, p) }).WithContext(ctx).
+				WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
 		}
 		reported := history.Now()
 		var events struct {
@@ -91,7 +95,8 @@ func listScenarios() {
 		Expect(r.SetConfig(ctx, good)).To(Succeed())
 		Expect(r.Nudge(ctx)).To(Succeed())
 		for _, p := range pods {
-			Eventually(func(ctx context.Context) error { return refused(ctx, r, p) }).WithContext(ctx).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(MatchError(errNotRefused))
+			Eventually(func(ctx context.Context) error { return refused(ctx, r, p) }).WithContext(ctx).
+				WithTimeout(2 * Patience).WithPolling(pollEvery).Should(MatchError(errNotRefused))
 		}
 		Expect(identities(readyPods(ctx, r))).To(Equal(before))
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "everything went on")

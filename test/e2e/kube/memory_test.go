@@ -20,8 +20,8 @@ import (
 )
 
 // A task that eats more than the container's limit: what the kernel and the kubelet then end is theirs to choose. With
-// cgroup v1 it is the largest process, and the next largest while there is still too little: the worker, and at times
-// the guard 20 ms after it. With cgroup v2 the kubelet has it be the whole container.
+// cgroup v1 it is the largest process, and the next largest while there is still too little. That is the worker, and at
+// times the guard 20 ms after it. With cgroup v2 the kubelet has it be the whole container.
 var _ = Describe("A release whose containers run out of memory", Ordered, ContinueOnFailure, func() {
 	const few = 12
 	var r *kube.Release
@@ -52,7 +52,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 	}, NodeTimeout(ScenarioTimeout))
 
 	DescribeTable("goes on when", func(ctx SpecContext, what, task string) {
-		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).
+			Should(Succeed())
 		eater := ownerOf(ctx, r, kube.Group+"/"+task)
 		keys := keysOf(r, eater)
 		at := history.Now()
@@ -67,7 +68,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 			}
 			return now.Restarts() > eater.Restarts() || taskEnded(ctx, r, task), err
 		}).WithTimeout(Patience).WithPolling(pollEvery).Should(BeTrue(), "somebody is out of memory")
-		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(few).WithTimeout(2 * Patience).WithPolling(pollEvery).
+			Should(Succeed())
 		h := recorded(r)
 		moved := h.Moves(at, history.Now())
 		var last time.Duration
@@ -76,7 +78,8 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 		}
 		Figure("out of memory", "%s: %s; %d of the pod's %d tasks started again, the last %v after it began to eat, "+
 			"%d moved; gaps %s", what,
-			howEnded(eater, now), len(kube.FirstStarts(h, keys, at)), len(keys), last.Round(time.Millisecond), len(moved), gapsSince(r, at))
+			howEnded(eater, now), len(kube.FirstStarts(h, keys, at)), len(keys), last.Round(time.Millisecond),
+			len(moved), gapsSince(r, at))
 	},
 		Entry(
 			"one task eats it all", "one task that is larger than everything else", "alone",

@@ -54,7 +54,7 @@ const (
 )
 
 // kill is run on the node, where the processes of its containers have other numbers than inside. $1 is the pod's UID,
-// which the chart puts into the environment; guard and worker run the same program, and the worker's parent is the
+// which the chart puts into the environment. Guard and worker run the same program, and the worker's parent is the
 // guard.
 const kill = `
 for dir in /proc/[0-9]*; do
@@ -120,8 +120,8 @@ func storeAddresses(uri string) ([]address, error) {
 	return all, nil
 }
 
-// Victims are the nodes whose power and cables scenarios may touch, those with most pods of the release first: those of
-// KUBE_FAULT_NODES, else all without the control plane.
+// Victims are the nodes whose power and cables scenarios may touch, those with most pods of the release first. They are
+// those of KUBE_FAULT_NODES, else all without the control plane.
 func (r *Release) Victims(ctx context.Context) ([]Victim, error) {
 	pods, err := r.ReadyPods(ctx)
 	if err != nil {

@@ -25,11 +25,13 @@ func nodeScenarios() {
 		DeferCleanup(func(ctx SpecContext) { powerOn(ctx, r, v.Node) }, NodeTimeout(ScenarioTimeout))
 		Expect(err).NotTo(HaveOccurred())
 		free := expectCapacityTaken(r, v, keys, at)
-		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).
+			WithPolling(pollEvery).Should(Succeed())
 		starts := kube.FirstStarts(recorded(r), keys, at)
 		Figure("node powered off", "%d pods with %d tasks lost: %s run again within %v (as many as the others' caps "+
 			"allow), all within %v, once Kubernetes had replaced the pods",
-			len(v.Pods), len(keys), free.count(keys), free.took.Round(time.Millisecond), slices.Max(starts).Sub(at).Round(time.Millisecond))
+			len(v.Pods), len(keys), free.count(keys), free.took.Round(time.Millisecond),
+			slices.Max(starts).Sub(at).Round(time.Millisecond))
 	}, SpecTimeout(2*ScenarioTimeout))
 
 	It("goes on when a node is cut off for 3 T, and when it comes back", func(ctx SpecContext) {

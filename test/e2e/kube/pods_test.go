@@ -50,7 +50,8 @@ func podScenarios() {
 		Eventually(func() (map[string]int, error) {
 			pods, err := r.ReadyPods(ctx)
 			return identities(pods), err
-		}).WithPolling(pollEvery).Should(HaveKeyWithValue(p.Metadata.UID, p.Restarts()+1), "the container is started again in its pod")
+		}).WithPolling(pollEvery).Should(HaveKeyWithValue(p.Metadata.UID, p.Restarts()+1),
+			"the container is started again in its pod")
 		settled(ctx)
 	}, SpecTimeout(ScenarioTimeout))
 

@@ -79,8 +79,8 @@ func (r *Release) values() object {
 
 const recordsInPod = "/records"
 
-// recorder is a task, or many by braces, that stamps: ten times less often than in scenarios on one machine, since a
-// hundred of them, five replicas, a database and a whole cluster may share two cores.
+// recorder is a task, or many by braces, that stamps. It does so ten times less often than in scenarios on one machine.
+// A hundred of them, five replicas, a database and a whole cluster may share two cores.
 func (r *Release) recorder(name string) object {
 	return object{
 		"name": name,
@@ -175,7 +175,8 @@ func (r *Release) ReadyPods(ctx context.Context) ([]Pod, error) {
 // Deployment is the release's.
 func (r *Release) Deployment(ctx context.Context) (Deployment, error) {
 	var list List[Deployment]
-	path := "/apis/apps/v1/namespaces/" + r.Namespace + "/deployments?labelSelector=app.kubernetes.io/instance=" + r.Name
+	path := "/apis/apps/v1/namespaces/" + r.Namespace + "/deployments?labelSelector=app.kubernetes.io/instance=" +
+		r.Name
 	if err := r.Get(ctx, path, &list); err != nil {
 		return Deployment{}, err
 	}
@@ -204,7 +205,7 @@ func (r *Release) SetConfig(ctx context.Context, text string) error {
 	return err
 }
 
-// Nudge has the kubelets look at the release's pods now: they bring a changed ConfigMap to a pod when its turn comes,
+// Nudge has the kubelets look at the release's pods now. They bring a changed ConfigMap to a pod when its turn comes,
 // about once a minute, or when the pod itself has changed.
 func (r *Release) Nudge(ctx context.Context) error {
 	for {

@@ -42,8 +42,8 @@ func rolloutScenarios() {
 		expectEachMovedOnce(ctx, r, "rollback", began)
 	}, SpecTimeout(2*ScenarioTimeout))
 
-	// Where pods take longer to get ready than membership takes to settle, balancing over old and new pods would move
-	// keys to where they cannot stay. That keys prefer the newer rollout keeps them from it.
+	// Pods may take longer to get ready than membership takes to settle. Balancing over old and new pods would then
+	// move keys to where they cannot stay. That keys prefer the newer rollout keeps them from it.
 	It("moves every key once, too, when pods get ready slowly", func(ctx SpecContext) {
 		r := settled(ctx)
 		spoilt = true // the next scenario wants other values

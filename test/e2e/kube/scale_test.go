@@ -63,18 +63,21 @@ func scaleScenarios() {
 
 		By("turning it on")
 		autoscale(replicas)
-		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).WithPolling(pollEvery).Should(Succeed())
+		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).
+			WithPolling(pollEvery).Should(Succeed())
 		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "nothing moved")
 
 		By("upgrading after it has scaled: kubectl stands in for it")
 		scale(ctx, r, 6)
 		autoscale(replicas)
-		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).WithPolling(pollEvery).Should(Succeed())
+		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).
+			WithPolling(pollEvery).Should(Succeed())
 
 		By("asking for more at least")
 		autoscale(7)
 		r.Replicas = 7
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).
+			WithPolling(pollEvery).Should(Succeed())
 		var list kube.List[kube.Autoscaler]
 		Expect(
 			r.Get(ctx, "/apis/autoscaling/v2/namespaces/"+r.Namespace+"/horizontalpodautoscalers", &list),
@@ -99,7 +102,8 @@ func scale(ctx SpecContext, r *kube.Release, n int) {
 	_, err := r.Kubectl(ctx, "scale", "deployment", r.Name, "--replicas="+strconv.Itoa(n))
 	Expect(err).NotTo(HaveOccurred())
 	r.Replicas = n
-	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).
+		Should(Succeed())
 }
 
 func gapsSince(r *kube.Release, began history.Instant) string {

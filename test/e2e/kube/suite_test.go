@@ -159,7 +159,8 @@ func settled(ctx SpecContext) *kube.Release {
 		Expect(r.Nudge(ctx)).To(Succeed())
 	}
 	spoilt = false
-	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).
+		Should(Succeed())
 	return r
 }
 

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Command recorder is the task of the end-to-end scenarios: it stamps the time every 20 ms into a file of its own in
-// RECORD_DIR, so that afterwards package history can say what ran where and when.
+// Command recorder is the task of the end-to-end scenarios. It stamps the time every 20 ms into a file of its own in
+// RECORD_DIR. So package history can say afterwards what ran where and when.
 //
 // It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a
-// child that stamps as well, and so shows whether a stopped task leaves processes behind; with --escape that child is a
+// child that stamps as well, and so shows whether a stopped task leaves processes behind. With --escape that child is a
 // session of its own, out of reach of signals to the task's process group. With --flood it writes so many bytes to its
-// standard output and says "flooded" when they are written, once the file of --flood-when is there; stamps go on
+// standard output, once the file of --flood-when is there. It says "flooded" when they are written; stamps go on
 // meanwhile. With --crash-after it ends by itself, with the status of --exit.
 package main
 
@@ -62,7 +62,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("recording %s with token %d\n", header.Key, header.Token) //nolint:forbidigo // a task's output goes to its standard output
+	//nolint:forbidigo // a task's output goes to its standard output
+	fmt.Printf("recording %s with token %d\n", header.Key, header.Token)
 	if header.Parent == 0 {
 		if err := startChildren(*fork, *escape); err != nil {
 			return err

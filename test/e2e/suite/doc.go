@@ -1,5 +1,6 @@
-// Package suite is what the packages of end-to-end scenarios have in common: the binaries under test, clusters that die
-// with their scenario, the checks that hold for every history, and the figures printed at the end.
+// Package suite is what the packages of end-to-end scenarios have in common. It has the binaries under test and
+// clusters that die with their scenario. It also has the checks that hold for every history, and the figures printed at
+// the end.
 //
 // A package of scenarios has
 //

@@ -130,8 +130,8 @@ func LogsOnFailure(c *harness.Cluster) {
 	}
 }
 
-// ExpectOneRunEach holds the whole history to what must be so at any time: never two runs of a key at once, and tokens
-// that strictly increase.
+// ExpectOneRunEach holds the whole history to what must be so at any time. There are never two runs of a key at once,
+// and tokens strictly increase.
 func ExpectOneRunEach(c *harness.Cluster) {
 	GinkgoHelper()
 	h := Load(c)

@@ -23,7 +23,8 @@ const (
 	tasks    = 12
 	// noticed is by when everything that is looked at now and then has been looked at.
 	noticed = Lease + Lease/4
-	// twice is how long two runs of a key may go on at once where they may at all: T/2, and what a busy machine adds.
+	// twice is how long two runs of a key may go on at once where they may at all. It is T/2, and what a busy machine
+	// adds.
 	twice = Lease/2 + time.Second
 )
 

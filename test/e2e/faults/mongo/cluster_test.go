@@ -55,8 +55,8 @@ func (c *cluster) grow(ctx context.Context, n int) {
 	Expect(len(c.Live())).To(BeNumerically(">=", n), "a replica ended")
 }
 
-// balanced waits until all replicas that live share all tasks evenly, by what each of them says and by the records, and
-// each lock is owned by the session that runs its key.
+// balanced waits until all replicas that live share all tasks evenly, by what each of them says and by the records.
+// Each lock must be owned by the session that runs its key.
 func (c *cluster) balanced(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks).Should(Succeed())

@@ -46,7 +46,8 @@ var _ = Describe("With a lease of 8 s", Ordered, ContinueOnFailure, func() {
 				c.expectSound(ctx)
 				return
 			}
-			Figure("mongodb", "%s: an outage was drawn out to %v by the machine (renewal deadline %v): once more", CurrentSpecReport().LeafNodeText,
+			Figure("mongodb", "%s: an outage was drawn out to %v by the machine (renewal deadline %v): once more",
+				CurrentSpecReport().LeafNodeText,
 				ms(away), lease*3/4)
 			c.grow(ctx, replicas)
 		}

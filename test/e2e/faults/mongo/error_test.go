@@ -8,8 +8,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Errors that a real server answers with: while it loses its role or shuts down, when a majority is late, when an
-// operator kills an operation, when a change stream is not to be resumed.
+// Errors that a real server answers with. They come while it loses its role or shuts down, or when a majority is late.
+// Others come when an operator kills an operation, or when a change stream is not to be resumed.
 var _ = Describe("Errors of the server", Ordered, ContinueOnFailure, func() {
 	commands := append([]string{"find"}, writes...)
 	events := []string{"aggregate", "getMore"}

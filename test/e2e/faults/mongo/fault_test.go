@@ -42,10 +42,10 @@ type fault struct {
 	lapses bool
 }
 
-// Fractions of the commands that fail. The driver tries again once, so that it takes two failures in a row for a
-// replica to notice, except where it is informed that there is no point. After an answer by which the primary is none
-// any more it sends nothing to it for half a second, an eighth of the lease here, so that a few of those in a row are
-// enough for a lease to run out.
+// Fractions of the commands that fail. The driver tries again once. So it takes two failures in a row for a replica to
+// notice, except where it is informed that there is no point. After an answer by which the primary is none any more it
+// sends nothing to it for half a second. That is an eighth of the lease here. So a few of those in a row are enough for
+// a lease to run out.
 const (
 	often  = 0.3
 	rather = 0.2 // setting up begins again after each failure
@@ -159,13 +159,13 @@ func end(ctx context.Context, rs *testmongo.ReplicaSet) int {
 const (
 	faultTasks    = 12
 	faultReplicas = 3
-	// faultMoves is what one replica's going and another's coming may cost at most: the keys of the one go to those
+	// faultMoves is what one replica's going and another's coming may cost at most. The keys of the one go to those
 	// that stay, and then the share of the other is taken from them.
 	faultMoves = 2 * faultTasks / faultReplicas
 )
 
-// underFaults is a cluster for a table of faults: each entry has one replica leave and another come while the fault
-// lasts, so that not only heartbeats are hit but also claims, releases, hand-overs, reads of everything and watches.
+// underFaults is a cluster for a table of faults. Each entry has one replica leave and another come while the fault
+// lasts. So not only heartbeats are hit but also claims, releases, hand-overs, reads of everything and watches.
 func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 	var c *cluster
 	BeforeAll(func(ctx SpecContext) {
@@ -189,7 +189,8 @@ func underFaults(name string) (entry func(ctx SpecContext, f fault)) {
 		c.balanced(ctx)
 		Figure("mongodb", "%s: %d times, while one replica came and one went; the last move %v after its end, %d of "+
 			"%d replicas lost a lease",
-			CurrentSpecReport().LeafNodeText, hits, ms(b.lastStartAfter(c, ended).Sub(ended)), len(b.lost(ctx, c)), faultReplicas-1)
+			CurrentSpecReport().LeafNodeText, hits, ms(b.lastStartAfter(c, ended).Sub(ended)), len(b.lost(ctx, c)),
+			faultReplicas-1)
 		Expect(hits).To(BeNumerically(">", 0), "the fault never happened")
 		if f.lapses {
 			lapsed := b.lapsed(c)

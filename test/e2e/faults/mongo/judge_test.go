@@ -54,7 +54,7 @@ func (b before) expectUndisturbed(ctx context.Context, c *cluster) {
 	}
 }
 
-// lost are the replicas that ran tasks then and lost their lease since: they live and have another session, or have
+// lost are the replicas that ran tasks then and lost their lease since. They live and have another session, or have
 // ended otherwise than in order.
 func (b before) lost(ctx context.Context, c *cluster) []string {
 	GinkgoHelper()
@@ -132,7 +132,7 @@ func (b before) expectLeasesKept(ctx context.Context, c *cluster) {
 // expectOnlyMoves wants every start since to be one of a key that was moved, and at most so many of them in all. Starts
 // on a replica whose lease ran out meanwhile do not count, and then there is no most. Those in lapsed have said so.
 //
-// A key may come back to where it was: a replica that drains waits only a moment for its word to be taken (P4), and one
+// A key may come back to where it was. A replica that drains waits only a moment for its word to be taken (P4). One
 // that does not know of it yet may hand a key to it, since it seems to have free capacity. That is a move and its
 // return, not a restart: the key was released in order.
 func (b before) expectOnlyMoves(ctx context.Context, c *cluster, most int, lapsed ...string) {

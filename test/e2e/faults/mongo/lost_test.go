@@ -49,8 +49,8 @@ var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 	DescribeTable("leave no key stuck, run none twice and restart no task", underFaults("lost"), entries)
 })
 
-// Some commands are sent only while a database is set up; delete only when what is an hour old is removed, which the
-// tests of the store do instead.
+// Some commands are sent only while a database is set up. delete is sent only when what is an hour old is removed,
+// which the tests of the store do instead.
 var _ = Describe("Answers that are lost while a database is set up", func() {
 	var c *cluster
 	AfterEach(func() { c.logsOnFailure() })

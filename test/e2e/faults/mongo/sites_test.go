@@ -157,7 +157,8 @@ var _ = Describe("Two sites that share a database", func() {
 		s.start(ctx, b)
 		s.start(ctx, b)
 		for _, r := range b.replicas {
-			Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).Should(Equal(200))
+			Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).
+				Should(Equal(200))
 		}
 		Consistently(
 			func() []history.Run { return Load(s.Cluster).Started(back, history.Now()) }, "3s",

@@ -19,8 +19,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// afterThaw is how long old runs may live once their guard is awake, with room for a busy machine: the figure is what
-// counts, and is to be below 250 ms.
+// afterThaw is how long old runs may live once their guard is awake, with a margin for a busy machine. The figure is
+// what counts, and is to be below 250 ms.
 const afterThaw = 2 * time.Second
 
 // freeze is one replica stopped for a while.
@@ -52,7 +52,7 @@ func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 		if writable(c.StoreURI) {
 			break
 		}
-		// Stopped with SQLite's write lock in hand: then no one can write, no one can take over, and all others lose
+		// Stopped with SQLite's write lock in hand. Then nothing can be written or taken over, and all others lose
 		// their leases, until it goes on or is killed. That is a limit of the file's locks and named as such; here it
 		// would hide what is looked at.
 		AddReportEntry("stopped while it held the write lock: again")
@@ -84,8 +84,8 @@ func writable(uri string) bool {
 // last waits until so much time has passed since the stop.
 func (f *freeze) last(ctx context.Context, d time.Duration) { WaitUntil(ctx, f.began.Add(d)) }
 
-// thaw continues what was stopped in the worst order: first the tasks, which go on under a lease that is another's by
-// now, and have stamped again before anybody could end them; then the worker, the guard last.
+// thaw continues what was stopped in the worst order. First come the tasks, which go on under a lease that is another's
+// by now, and have stamped again before anybody could end them. Then comes the worker, the guard last.
 func (f *freeze) thaw(part harness.Part) {
 	GinkgoHelper()
 	if len(f.tasks) > 0 {
@@ -126,8 +126,8 @@ func (f *freeze) expectUntouched(ctx context.Context, what string) {
 	Expect(f.replica.Running()).To(BeTrue(), what)
 }
 
-// expectOldRunsOver holds a thawed replica to what is promised of it: its old runs end when its guard acts, and
-// everybody who ran at the same time has the larger token.
+// expectOldRunsOver holds a thawed replica to what is promised of it. Its old runs end when its guard acts, and every
+// replica that ran at the same time has the larger token.
 func (f *freeze) expectOldRunsOver(store, what string) {
 	GinkgoHelper()
 	h := Load(f.c)

@@ -58,7 +58,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			gone := lastSign(oldRuns(h, dying.Name, at))
 			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; "+
 				"elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
-				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, hiccups(c))
+				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second,
+				hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "no one marked the session dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
@@ -112,7 +113,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			first, _ := startsOf(h, keys, at)
 			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
 				"%v); %d of their %d children live on, as documented%s",
-				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive, children*len(keys), hiccups(c))
+				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive,
+				children*len(keys), hiccups(c))
 			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")

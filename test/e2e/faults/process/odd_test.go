@@ -49,7 +49,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			leaving := ownerOf(c, oddKey)
 			keys := keysOf(c, leaving)
 			eventuallyChildren(c, leaving, 1)
-			Eventually(func() []history.Process { return Load(c).OwnersAt(history.Now())[oddKey].Children }).Should(HaveLen(2))
+			Eventually(func() []history.Process { return Load(c).OwnersAt(history.Now())[oddKey].Children }).
+				Should(HaveLen(2))
 			procs, err := leaving.TaskTree()
 			Expect(err).NotTo(HaveOccurred())
 
@@ -98,7 +99,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		info, err := os.Stat(flooded.LogFile)
 		Expect(err).NotTo(HaveOccurred())
 
-		Figure("sqlite", "1 GiB of output in %v (%d MiB/s), most memory meanwhile: guard %d MiB, worker %d MiB", ms(took),
+		Figure("sqlite", "1 GiB of output in %v (%d MiB/s), most memory meanwhile: guard %d MiB, worker %d MiB",
+			ms(took),
 			int(1024/took.Seconds()), guardMost>>20, workerMost>>20)
 		Expect(info.Size()).To(BeNumerically(">", size), "nothing is dropped")
 		Expect(guardMost).To(BeNumerically("<", 128<<20), "the guard never sees a byte of it")
@@ -150,7 +152,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			Eventually(func() ([]harness.Problem, error) {
 				status, err := r.Client.Status(ctx)
 				return status.ProblemsOf("TaskFailing"), err
-			}).Should(ContainElement(And(HaveField("Task", oddKey), HaveField("Message", ContainSubstring("exit status 7")))))
+			}).Should(ContainElement(And(HaveField("Task", oddKey),
+				HaveField("Message", ContainSubstring("exit status 7")))))
 		}
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))

@@ -52,7 +52,8 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 			}
 			last := eventuallyTaken(c, keys, at)
 			gone := lastSign(oldRuns(Load(c), broken.Name, at))
-			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)", way.what,
+			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
+				way.what,
 				ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "no one waits for the deadline")
 			Expect(last.Sub(at)).To(

@@ -105,11 +105,11 @@ func exit(ctx context.Context, r *harness.Replica) int {
 	return ended.ExitCode()
 }
 
-// atOnce is a limit for what a guard or worker does when it sees the other's end: sooner than the deadline of any lease
-// (0.8 T after a heartbeat that is no older than 0.1 T), which would end the tasks as well.
+// atOnce is a limit for what a guard or worker does when it sees the other's end. It is sooner than the deadline of any
+// lease, which would end the tasks as well. That is 0.8 T after a heartbeat that is no older than 0.1 T.
 const atOnce = Lease * 13 / 20
 
-// hiccups says, for a figure, how often living replicas saw the store fail for T/4: then all ages start again, and an
+// hiccups says, for a figure, how often living replicas saw the store fail for T/4. Then all ages start again, and an
 // expiry takes longer for a reason that is not the fault's. A busy machine is enough.
 func hiccups(c *harness.Cluster) string {
 	n := 0

@@ -15,8 +15,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Offsets of clocks never appear in the protocol. What does read the wall clock is SQLite's store (which has none but
-// its clients'; on one machine they share it, so that this is worse than what can be) and schedules.
+// Offsets of clocks never appear in the protocol. What does read the wall clock is schedules and SQLite's store, which
+// has none but its clients'. On one machine they share it, so that this is worse than what can be.
 var _ = Describe("The wall clock of one of three replicas", func() {
 	EachStore("It", func(store string, uri func() string) {
 		const tasks = 15

@@ -4,6 +4,6 @@
 //	go test -v ./test/e2e/faults/scale -ginkgo.focus='rolling'         those whose words match
 //	go test -v ./test/e2e/faults/scale -ginkgo.label-filter=sqlite     those of one store
 //
-// Clocks and later versions are those of a second program, built with the tag testhooks when a scenario first needs it;
-// everything else is reported by the program under test.
+// Clocks and later versions are those of a second program, built with the tag testhooks when a scenario first needs it.
+// Everything else is reported by the program under test.
 package scale

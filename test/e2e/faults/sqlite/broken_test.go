@@ -18,7 +18,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place
+// A file that is broken in place is not repaired by waiting. Somebody stops the replicas, puts a backup in its place
 // and starts them again.
 var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func() {
 	for what, hurt := range map[string]func(name string) error{
@@ -108,7 +108,7 @@ func unreachable(ctx context.Context, r *harness.Replica) (string, error) {
 }
 
 // runsWithoutStore are the tasks that run in replicas that cannot reach the store. A replica that has every page of a
-// file in memory may write on where others find the file cut off, and is as much in order as before.
+// file in memory may write on where others find the file cut off. It is as much in order as before.
 func (f file) runsWithoutStore(ctx context.Context) ([]string, error) {
 	lost := map[string]bool{}
 	for _, r := range f.c.Live() {

@@ -21,8 +21,8 @@ import (
 const (
 	replicas = 3
 	tasks    = 12
-	// lease is longer than elsewhere: all tasks of all replicas end at once here, and from D to X is what they have for
-	// it, on a machine that does other things as well. One that takes longer exits, as it must.
+	// lease is longer than elsewhere. All tasks of all replicas end at once here. From D to X is what they have for it,
+	// on a machine that does other things as well. One that takes longer exits, as it must.
 	lease        = 2 * Lease
 	hardDeadline = 2 * HardDeadline
 )

@@ -38,7 +38,7 @@ func lock(ctx context.Context, f file) func() {
 	}
 }
 
-// fill leaves the workers no space to write, as a full disk does, without the rights that a small file system takes: no
+// fill leaves the workers no space to write, as a full disk does, without the rights that a small file system takes. No
 // file of theirs may reach beyond its first byte. SIGXFSZ, which comes with it, must not end them either.
 func fill(_ context.Context, f file) func() {
 	GinkgoHelper()

@@ -1,4 +1,4 @@
-// Command dud is what an image runs that should never have been released: `dud exit …` ends at once, `dud hang …` never
+// Command dud is what an image runs that should never have been released. `dud exit …` ends at once; `dud hang …` never
 // serves anything and ends only when it is asked to. What comes after is ignored: the chart's arguments.
 package main
 

@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command glutton is a task that eats memory once a file is there: `glutton --when FILE --mebibytes 64` all by itself,
-// so that the kernel ends this task; with --children 40 by as many processes that are each smaller than shardctl's
-// worker, so that the kernel ends that one, or, with cgroup v2 as Kubernetes uses it, the whole container.
+// Command glutton is a task that eats memory once a file is there. `glutton --when FILE --mebibytes 64` does so all by
+// itself, so that the kernel ends this task. With --children 40 as many processes do, each smaller than shardctl's
+// worker, so that the kernel ends that one. With cgroup v2 as Kubernetes uses it the kernel then ends the whole
+// container.
 package main
 
 import (

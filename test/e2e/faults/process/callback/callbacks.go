@@ -28,7 +28,8 @@ const (
 // callbacks are the functions of the tasks, by name.
 func callbacks(s settings) (*tasks.Registry, error) {
 	bad, ok := map[string]tasks.Callback{
-		badBlock: func(_ context.Context, run tasks.Run) error { return stamp(context.Background(), s, run) }, //nolint:contextcheck // to take no notice of its context is what this one is for
+		//nolint:contextcheck // to take no notice of its context is what this one is for
+		badBlock: func(_ context.Context, run tasks.Run) error { return stamp(context.Background(), s, run) },
 		badPanic: func(ctx context.Context, run tasks.Run) error {
 			if err := stampFor(ctx, s, run, life); err != nil {
 				return err

@@ -110,7 +110,7 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	return both.Wait()
 }
 
-// open waits for a store that is not available: copies that start together set one file up, and SQLite lets some of
+// open waits for a store that is not available. Copies that start together set one file up, and SQLite lets some of
 // them wait in vain.
 func open(ctx context.Context, file string) (store.Store, error) {
 	for {
