@@ -56,7 +56,7 @@ func valuesSchema(t *testing.T) []byte {
 		delete(program, key) // what is required the chart fills in
 	}
 	definitions["config"] = program
-	// A pattern does not look at numbers, and Helm has none but numbers where the program sees text: of durations, 0 is
+	// A pattern does not look at numbers, and Helm has none but numbers where the program sees text. Of durations, 0 is
 	// the only one without a unit.
 	duration := definitions["config.duration"].(map[string]any)
 	duration["minimum"], duration["maximum"] = 0, 0

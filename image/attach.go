@@ -12,7 +12,7 @@ import (
 // sbomType is the media type of CycloneDX in JSON, by which scanners find it among the referrers.
 const sbomType types.MediaType = "application/vnd.cyclonedx+json"
 
-// attach makes the manifests that tie each SBOM to its image, both by the index, which people name, and by the
+// attach makes the manifests that tie each SBOM to its image. They do so by the index, which people name, and by the
 // platform's own manifest, which a node has pulled.
 func attach(index v1.ImageIndex, built []*made) ([]v1.Image, error) {
 	var all []v1.Image

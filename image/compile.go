@@ -20,7 +20,9 @@ func (s *source) compile(ctx context.Context, pkg string, p platform) ([]byte, e
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // best effort, in the directory for such things
 	binary := filepath.Join(dir, "binary")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", s.ldflags(), "-o", binary, pkg) //nolint:gosec // that is the task
+	//nolint:gosec // that is the task
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", s.ldflags(),
+		"-o", binary, pkg)
 	cmd.Dir = s.dir
 	cmd.Env = append(
 		withoutGo(os.Environ()), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -53,8 +55,8 @@ func withoutGo(environ []string) []string {
 // machines are the names that ELF has for the platforms.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// checkProgram refuses a program that cannot start in the image: of another machine, or in need of a dynamic linker,
-// which an image from scratch does not have. What is no ELF file is data, or somebody's script, and passes.
+// checkProgram refuses a program that cannot start in the image. It is of another machine, or in need of a dynamic
+// linker, which an image from scratch does not have. What is no ELF file is data, or somebody's script, and passes.
 func checkProgram(path string, p platform) error {
 	file, err := elf.Open(path)
 	if err != nil {

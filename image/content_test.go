@@ -216,10 +216,12 @@ func TestAdditions(t *testing.T) {
 	}
 	archive := filepath.Join(dir, "new", "other.tar")
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
-	image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--tag", "other:1", "--platform", "linux/amd64", "--archive", archive,
+	image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--tag", "other:1",
+		"--platform", "linux/amd64", "--archive", archive,
 		"--add", filepath.Join(dir, "data-{arch}.txt")+"=/opt/data/hello.txt", "--add-go",
 		"./test/e2e/recorder=/recorder",
-		"--entrypoint", "/shardctl", "--entrypoint", "version", "--label", "team=core", "--label", "org.opencontainers.image.title=other", "--env", "B=2", "--env", "A=1=1")
+		"--entrypoint", "/shardctl", "--entrypoint", "version", "--label", "team=core",
+		"--label", "org.opencontainers.image.title=other", "--env", "B=2", "--env", "A=1=1")
 	got, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func asJSON(t *testing.T, config any) map[string]any {
 }
 
 // The build stage's command, run on what .dockerignore leaves of the source, writes the files that this program's image
-// has, and the last stage copies them and nothing else.
+// has. The last stage copies them and nothing else.
 func TestDockerfileFiles(t *testing.T) {
 	b := whole(t)
 	build, last := stages(t)

@@ -93,7 +93,8 @@ func (b *built) make(t *testing.T) error {
 		return err
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", testEpoch)
-	b.out = image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision, "--tag", "registry.example/team/shardctl:"+testVersion,
+	b.out = image(t, "build", "--source", b.tree, "--version", testVersion, "--revision", testRevision,
+		"--tag", "registry.example/team/shardctl:"+testVersion,
 		"--out", filepath.Join(b.dir, "layout"), "--archive", filepath.Join(b.dir, "shardctl-{arch}.tar"), "--sbom",
 		filepath.Join(b.dir, "sbom-{arch}.cdx.json"),
 		"--push", b.pushed.String())

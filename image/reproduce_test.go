@@ -34,8 +34,10 @@ func TestReproducible(t *testing.T) {
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
-	image(t, "build", "--source", second, "--version", testVersion, "--revision", testRevision, "--tag", "registry.example/team/shardctl:"+testVersion,
-		"--platform", "linux/arm64,linux/amd64", "--out", filepath.Join(dir, "layout"), "--archive", filepath.Join(dir, "shardctl-{arch}.tar"), "--sbom", filepath.Join(dir, "sbom-{arch}.cdx.json"))
+	image(t, "build", "--source", second, "--version", testVersion, "--revision", testRevision,
+		"--tag", "registry.example/team/shardctl:"+testVersion,
+		"--platform", "linux/arm64,linux/amd64", "--out", filepath.Join(dir, "layout"),
+		"--archive", filepath.Join(dir, "shardctl-{arch}.tar"), "--sbom", filepath.Join(dir, "sbom-{arch}.cdx.json"))
 	again, err := layout.FromPath(filepath.Join(dir, "layout"))
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +55,9 @@ func TestReproducible(t *testing.T) {
 			)
 		}
 	}
-	for _, name := range []string{"layout/index.json", "shardctl-amd64.tar", "shardctl-arm64.tar", "sbom-amd64.cdx.json", "sbom-arm64.cdx.json"} {
+	for _, name := range []string{
+		"layout/index.json", "shardctl-amd64.tar", "shardctl-arm64.tar", "sbom-amd64.cdx.json", "sbom-arm64.cdx.json",
+	} {
 		if !sameFile(t, filepath.Join(b.dir, name), filepath.Join(dir, name)) {
 			t.Errorf("two builds differ in %s", name)
 		}

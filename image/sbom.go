@@ -18,9 +18,9 @@ import (
 
 const bundleModule = "golang.org/x/crypto/x509roots/fallback"
 
-// materials is the SBOM of one platform's image, in CycloneDX: the modules that the linker put into the binary, as it
-// says itself, the standard library, and the files round it. It has no serial number and no time but the source's: the
-// same image, the same SBOM.
+// materials is the SBOM of one platform's image, in CycloneDX. It has the modules that the linker put into the binary,
+// as it says itself, the standard library, and the files round it. It has no serial number and no time but the
+// source's: the same image, the same SBOM.
 func (o *options) materials(p platform, c contents) ([]byte, error) {
 	binary := c.program[0]
 	info, err := buildinfo.Read(bytes.NewReader(binary.data))

@@ -64,7 +64,10 @@ func cycloneDX(t *testing.T) *jsonschema.Schema {
 	))
 	const base = "http://cyclonedx.org/schema/"
 	compiler := jsonschema.NewCompiler()
-	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+	for name, file := range map[string]string{
+		"bom-1.6.schema.json": "bom-1.6.schema.json", "spdx.schema.json": "spdx.schema.json",
+		"jsf-0.82.schema.json": "jsf-0.82.schemax.json",
+	} {
 		resource, err := jsonschema.UnmarshalJSON(bytes.NewReader(readFile(t, filepath.Join(dir, "schema", file))))
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +125,8 @@ func TestSBOMNamesTheProgram(t *testing.T) {
 			)
 		}
 		main := bom.Metadata.Component
-		if want := "pkg:golang/github.com/shardctl/shardctl@" + testVersion + "?goarch=" + p.arch + "&goos=linux"; main.PackageURL != want {
+		want := "pkg:golang/github.com/shardctl/shardctl@" + testVersion + "?goarch=" + p.arch + "&goos=linux"
+		if main.PackageURL != want {
 			t.Errorf("%s: the program is %s, want %s", p, main.PackageURL, want)
 		}
 		all := files(t, platformImage(t, b.index, p))

@@ -66,7 +66,8 @@ func (s *source) date(ctx context.Context) (time.Time, error) {
 
 // git asks the commit. The error names what can be given instead, where the source is not a clone.
 func (s *source) git(ctx context.Context, instead string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.dir}, args...)...) //nolint:gosec // arguments of ours
+	//nolint:gosec // arguments of ours
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.dir}, args...)...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// rootfsCommand writes the files of one platform's image into a directory, which a Dockerfile then copies: what Docker
+// rootfsCommand writes the files of one platform's image into a directory, which a Dockerfile then copies. What Docker
 // builds holds the same files, byte for byte.
 func rootfsCommand(ctx context.Context, args []string, out, errs io.Writer) error {
 	var o options

@@ -141,7 +141,7 @@ func (c *fleet) grow(ctx context.Context, n int, limit time.Duration) error {
 }
 
 // wave is how many keys are declared at once where many members take up many keys, and waveGap the time before the
-// next: changes of the last seconds are read by all members with every change, which is more than one machine can do
+// next. Changes of the last seconds are read by all members with every change, which is more than one machine can do
 // for fifty of them.
 const (
 	wave    = 1_000

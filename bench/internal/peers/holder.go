@@ -29,9 +29,9 @@ type target struct {
 	lease            time.Duration
 }
 
-// Holder is the main function of a process that holds locks. It reads lines "acquire KEY" and "release KEY", and
-// answers "acquired KEY BEGIN END", "released KEY BEGIN END" or "failed KEY TEXT", with times of package history. It
-// ends with its input, and releases nothing then.
+// Holder is the main function of a process that holds locks. It reads lines "acquire KEY" and "release KEY". It answers
+// "acquired KEY BEGIN END", "released KEY BEGIN END" or "failed KEY TEXT", with times of package history. It ends with
+// its input, and releases nothing then.
 func Holder(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("holder", flag.ContinueOnError)
 	peer := flags.String("peer", "", "the system")

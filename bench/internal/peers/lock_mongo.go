@@ -18,8 +18,9 @@ import (
 // mongoPoll is how often a waiter looks. There is no custom: shardctl looks as often where its store cannot wake it.
 const mongoPoll = 250 * time.Millisecond
 
-// mongoLocks are documents {_id: key, owner, until}: taken by find-and-modify with upsert when they have run out by
-// the taker's clock (an upsert cannot ask the server's), written with majority, renewed every third of T.
+// mongoLocks are documents {_id: key, owner, until}. They are taken by find-and-modify with upsert when they have run
+// out by the taker's clock (an upsert cannot ask the server's). They are written with majority, and renewed every third
+// of T.
 type mongoLocks struct {
 	locks  *mongo.Collection
 	target target

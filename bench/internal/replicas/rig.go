@@ -108,7 +108,7 @@ type loss struct {
 	h    *history.History
 }
 
-// lose ends the oldest replica by a signal, at any moment between two heartbeats, waits until its keys run
+// lose ends the oldest replica by a signal, at any moment between two heartbeats. It waits until its keys run
 // elsewhere, and puts a new one in its place.
 func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (loss, error) {
 	leaving := r.Live()[0]

@@ -133,7 +133,7 @@ func (s *stages) all() []time.Duration {
 	return all
 }
 
-// handOver finds the writes between two runs. The write of a claim has its token as revision; the release is the last
+// handOver finds the writes between two runs. The write of a claim has its token as revision. The release is the last
 // write before it, of the run before, that leaves no owner.
 func (t *tap) handOver(key string, before, after int64) (released, claimed lockWrite) {
 	for _, w := range t.of(key) {

@@ -61,7 +61,9 @@ func TestTheKeptSchemasAreWhole(t *testing.T) {
 				t.Errorf("%s: no %s", source.version, name)
 			}
 		}
-		for _, file := range []string{"deployment-apps-v1", "service-v1", "poddisruptionbudget-policy-v1", "servicemonitor-monitoring-v1"} {
+		for _, file := range []string{
+			"deployment-apps-v1", "service-v1", "poddisruptionbudget-policy-v1", "servicemonitor-monitoring-v1",
+		} {
 			text, err := os.ReadFile(filepath.Join(dir, source.version, file+".json"))
 			if err != nil || !json.Valid(text) {
 				t.Errorf("%s: %s is not there for kubeconform: %v", source.version, file, err)

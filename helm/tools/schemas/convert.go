@@ -49,7 +49,7 @@ func convertKinds(all map[string]map[string]any, kinds []string) (definitions, e
 	return converted, nil
 }
 
-// convert makes a strict JSON schema of an OpenAPI one: what says nothing about validity goes, and an object that names
+// convert makes a strict JSON schema of an OpenAPI one. What says nothing about validity goes, and an object that names
 // its properties has no others.
 func convert(open schema) schema {
 	if open["format"] == "int-or-string" || open["x-kubernetes-int-or-string"] == true {

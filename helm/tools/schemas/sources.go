@@ -50,7 +50,8 @@ var operatorKinds = []string{"podmonitors", "prometheusrules", "servicemonitors"
 
 // download brings a module through the module proxy, verified like any other, and returns where it is.
 func download(ctx context.Context, module string) (string, error) {
-	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", module) //nolint:gosec // a module of the list above
+	//nolint:gosec // a module of the list above
+	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	// outside of any module, whose go.sum it must not change
 	command.Dir = os.TempDir()
 	output, runErr := command.Output()
