@@ -11,7 +11,8 @@ import (
 //	<!-- run until: TEXT -->     the last command runs until it prints TEXT; then it gets Ctrl-C and has to end well
 //	<!-- file: NAME -->          the block is the content of that file in the directory where the commands run
 //	<!-- same: PATH -->          the block is what stands in that file of the repository, or a part of it
-//	<!-- needs: WHAT -->         the commands need what a test does not have; they are parsed, and their files and flags checked
+//	<!-- needs: WHAT -->         the commands need what a test does not have; they are parsed, and their files and
+//	                             flags checked
 type fence struct {
 	page, language, directive, text string
 	line                            int

@@ -62,18 +62,22 @@ func (p program) wrong(args []string) string {
 	return ""
 }
 
-// others are programs that pages show and this project does not have; what they are given is checked as far as it names files here.
+// others are programs that pages show and this project does not have. What they are given is checked as far as it names
+// files here.
 var others = []string{
-	"git", "cd", "mkdir", "cp", "mv", "rm", "cat", "echo", "export", "sleep", "kill", "wait", "grep", "curl", "jq", "install", "useradd", "systemctl",
-	"journalctl", "kubectl", "helm", "kind", "docker", "ctr", "mongosh", "mongodump", "mongorestore", "sqlite3", "tail", "sed", "touch", "test", "timeout",
-	"until", "do", "done", "oras", "trivy", "grype", "gofmt", "golangci-lint", "promtool", "yq", "python3", "trap", "true", "source", "pip",
+	"git", "cd", "mkdir", "cp", "mv", "rm", "cat", "echo", "export", "sleep", "kill", "wait", "grep", "curl", "jq",
+	"install", "useradd", "systemctl", "journalctl", "kubectl", "helm", "kind", "docker", "ctr", "mongosh", "mongodump",
+	"mongorestore", "sqlite3", "tail", "sed", "touch", "test", "timeout", "until", "do", "done", "oras", "trivy",
+	"grype", "gofmt", "golangci-lint", "promtool", "yq", "python3", "trap", "true", "source", "pip",
 }
 
 var (
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*##`)
 	makeName   = regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]*)\s*[?:]?=`)
-	ours       = regexp.MustCompile(`^(\./)?(cmd|config|docs|examples|helm|image|internal|pkg|test|bench)(/[\w.*/-]*)?$`)
+	ours       = regexp.MustCompile(
+		`^(\./)?(cmd|config|docs|examples|helm|image|internal|pkg|test|bench)(/[\w.*/-]*)?$`,
+	)
 )
 
 // Every command that a page shows can be given: programs, commands, flags, targets and files are there.
@@ -128,7 +132,8 @@ func judge(p program, targets, names, line []string) []string {
 			word = value
 		}
 		if ours.MatchString(strings.TrimSuffix(word, "/...")) && (i == 0 || line[0] != "oras") {
-			if found, err := filepath.Glob(filepath.Join(root, strings.TrimSuffix(word, "/..."))); err != nil || len(found) == 0 {
+			found, err := filepath.Glob(filepath.Join(root, strings.TrimSuffix(word, "/...")))
+			if err != nil || len(found) == 0 {
 				add("there is no " + word)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package docs holds what is written for people, and tests that keep it true: that its links lead somewhere, that its
-// sums are right, and that the values it shows are values that are checked.
+// Package docs holds what is written for people, and tests that keep it true. They check that its links lead somewhere,
+// that its sums are right, and that the values it shows are values that are checked.
 package docs_test
 
 import (
@@ -26,7 +26,10 @@ func read(t *testing.T, path string) string {
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "helm/shardctl/README.md", "image/README.md", "bench/README.md", "test/e2e/kube/README.md"} {
+	for _, pattern := range []string{
+		"*.md", "docs/*.md", "docs/*/*.md", "helm/shardctl/README.md", "image/README.md", "bench/README.md",
+		"test/e2e/kube/README.md",
+	} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -97,8 +97,10 @@ func newSession(t *testing.T, bin string) *session {
 	shell.Stdin, shell.Stdout, shell.Stderr = read, s.out, s.out
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	shell.WaitDelay = 10 * time.Second
-	shell.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "LISTEN="+filepath.Join(s.dir, "listen.yaml"),
-		"SHARDCTL_STORE_URI=sqlite:"+filepath.Join(s.dir, "shardctl.db"), "SHARDCTL_SERVER=http://127.0.0.1:"+s.ports["8081"], "NO_COLOR=1", "TERM=dumb")
+	shell.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"),
+		"LISTEN="+filepath.Join(s.dir, "listen.yaml"),
+		"SHARDCTL_STORE_URI=sqlite:"+filepath.Join(s.dir, "shardctl.db"),
+		"SHARDCTL_SERVER=http://127.0.0.1:"+s.ports["8081"], "NO_COLOR=1", "TERM=dumb")
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func newSession(t *testing.T, bin string) *session {
 		}
 	})
 	// The clone is this tree. A shell that reads commands from a pipe keeps background jobs in its own group.
-	s.send("git() { :; }\ncd() { if [ \"$1\" = shardctl ]; then builtin cd '" + repository + "'; else builtin cd \"$@\"; fi; }\n")
+	s.send("git() { :; }\ncd() { if [ \"$1\" = shardctl ]; then builtin cd '" + repository +
+		"'; else builtin cd \"$@\"; fi; }\n")
 	return s
 }
 
@@ -197,7 +200,8 @@ func (s *session) runUntil(f fence, text, until string) {
 	s.t.Helper()
 	from := s.out.mark()
 	// setsid: a group of its own, so that the interrupt reaches it and not the shell.
-	s.send("export -f git cd 2>/dev/null; setsid bash -c '" + strings.ReplaceAll(text, "'", `'\''`) + "' & child=$!\necho \"--child-$child--\"\n")
+	s.send("export -f git cd 2>/dev/null; setsid bash -c '" + strings.ReplaceAll(text, "'", `'\''`) +
+		"' & child=$!\necho \"--child-$child--\"\n")
 	begun := regexp.MustCompile(`--child-(\d+)--\n`)
 	var found []int
 	printed := s.out.wait(

@@ -37,13 +37,15 @@ var (
 	sentence   = regexp.MustCompile(`[.!?](?:["”)*_]*)(?:\s+|$)`)
 )
 
-// written are the pages that this test is about: those that people read for themselves. Decisions are history, and the page of the
-// commands comes from the program.
+// written are the pages that this test is about: those that people read for themselves. Decisions are history, and the
+// page of the commands comes from the program.
 func written(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(pages(t), func(page string) bool {
-		own := strings.HasPrefix(page, root+"/docs/") || strings.HasPrefix(page, root+"/examples/") || filepath.Dir(page) == root
-		return !own || strings.Contains(page, "/adr/") || strings.HasSuffix(page, "/commands.md") && !strings.Contains(page, "getting-started") ||
+		own := strings.HasPrefix(page, root+"/docs/") || strings.HasPrefix(page, root+"/examples/") ||
+			filepath.Dir(page) == root
+		return !own || strings.Contains(page, "/adr/") ||
+			strings.HasSuffix(page, "/commands.md") && !strings.Contains(page, "getting-started") ||
 			strings.HasSuffix(page, "CHANGELOG.md")
 	})
 }
