@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// The naive balancer: it deals keys out one at a time, each time looking at everybody, and knows nothing of levels,
+// The naive balancer: it deals keys out one at a time, each time looking at all members, and knows nothing of levels,
 // quotas or classes. It is for equal weights, without zones, pins and MaxTasks.
 
 // naiveQuotas is the multiset of counts that water-filling has to reach: each key goes to a member that has fewest

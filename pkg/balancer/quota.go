@@ -65,7 +65,7 @@ func waterLevel(slots []slot, n int) (level, rest int) {
 		}
 		return sum
 	}
-	low, high := 0, top+1 // given(low) <= n; at high everybody is full or it is too much
+	low, high := 0, top+1 // given(low) <= n; at high every member is full or it is too much
 	for high-low > 1 {
 		if mid := low + (high-low)/2; given(mid) <= n {
 			low = mid

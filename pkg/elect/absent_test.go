@@ -49,7 +49,7 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 		phase.Store(reads)
 		time.Sleep(lease / 20)
 		phase.Store(healed)
-		eventually(t, lease, "b knows that it is no one's", func() bool {
+		eventually(t, lease, "b knows that it has no owner", func() bool {
 			l, ok := b.View().Locks["g/k"]
 			return ok && l.Session == "" && l.Rev > 0
 		})

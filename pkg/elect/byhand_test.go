@@ -37,7 +37,7 @@ func TestLockGivenToAnotherByHand(t *testing.T) {
 }
 
 // A function that ignores its context and whose key was taken away alone must not go on during the next owner's run.
-func TestRunThatOutlivesASingleKeyIsTold(t *testing.T) {
+func TestRunThatOutlivesASingleKeyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		a := startNode(t, db, "a")

@@ -11,7 +11,7 @@ import (
 
 // A replica that saw a key leave before it knows of the drain would believe that the giver has free capacity. It would
 // hand it keys.
-func TestDrainIsToldBeforeKeysAreGivenAway(t *testing.T) {
+func TestDrainIsAnnouncedBeforeKeysAreReleased(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		verdict memstore.Verdict

@@ -112,7 +112,7 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 				a.heal()
 				time.Sleep(lease)
 				if rec.started() != 0 {
-					t.Error("it ran although no one waits for it")
+					t.Error("it ran although it is not waited for")
 				}
 				if _, held, err := a.Holder(t.Context(), "g/k"); held || err != nil {
 					t.Errorf("still held: %v, %v", held, err)

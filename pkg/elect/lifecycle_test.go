@@ -89,7 +89,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 }
 
 // What is released last is informed as well, though the session ends a moment later.
-func TestOthersAreToldOfTheLastRelease(t *testing.T) {
+func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
 		a := startNode(t, db, "a")
@@ -101,22 +101,22 @@ func TestOthersAreToldOfTheLastRelease(t *testing.T) {
 		})
 		time.Sleep(lease)
 		var mu sync.Mutex
-		told := false
+		notified := false
 		a.store.Fault(func(c memstore.Call) memstore.Verdict {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, change := range c.Changes {
 				switch {
 				case change.Op == store.Increment && change.Doc.ID == "g":
-					told = true
+					notified = true
 				case change.Doc.Kind == store.KindLock:
-					told = false
+					notified = false
 				}
 			}
 			return memstore.Verdict{}
 		})
 		a.stop()
-		if !told {
+		if !notified {
 			t.Error("the last release was not reported")
 		}
 	})
@@ -224,7 +224,7 @@ func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 	})
 }
 
-// The dead are forgotten by everybody, not only by who removes them from the store.
+// Dead sessions are forgotten by all, not only by the process that removes them from the store.
 func TestTheDeadAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()

@@ -226,7 +226,7 @@ func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
 	return sortKeys(keys), nil
 }
 
-// Holder says who holds a key. ok is false when no one does.
+// Holder says who holds a key. ok is false when it is not held.
 func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
 	lock, err := e.readLock(ctx, key)
 	if err != nil || lock.Session == "" {

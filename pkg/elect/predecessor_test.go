@@ -43,13 +43,13 @@ func (c *container) die() {
 
 // startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
 func startContainer(
-	t *testing.T, db *memstore.Store, rec *recorder, told *ledger, left []elect.Predecessor,
+	t *testing.T, db *memstore.Store, rec *recorder, ended *ledger, left []elect.Predecessor,
 	change ...func(*elect.Config),
 ) *container {
 	t.Helper()
 	c := &container{rec: rec, dead: make(chan struct{})}
 	c.node = startNode(
-		t, db, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, told })...,
+		t, db, "a", append(change, func(cfg *elect.Config) { cfg.Predecessors, cfg.Guard = left, ended })...,
 	)
 	c.track(t)
 	return c
@@ -84,7 +84,7 @@ func sessionOf(v *cluster.View, id string) (cluster.Session, bool) {
 	return v.Sessions[i], true
 }
 
-// A container that is started again takes its keys back at once, and no one sees its predecessor dead without
+// A container that is started again takes its keys back at once, and no replica sees its predecessor dead without
 // seeing it.
 func TestPredecessorEndsOnceItsSuccessorIsSeen(t *testing.T) {
 	t.Run("watching", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testPredecessor(t, nil) }) })
@@ -104,13 +104,13 @@ func (blindStore) Watch(context.Context, store.Interest) (<-chan store.Notificat
 
 func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	t.Helper()
-	db, rec, told := memstore.New(), newRecorder(t), &ledger{}
+	db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
 	if change == nil {
 		change = func(*elect.Config) {}
 	}
 	other := startNode(t, db, "b", change)
 	other.track(t)
-	first := startContainer(t, db, rec, told, nil, change)
+	first := startContainer(t, db, rec, ended, nil, change)
 	first.claim(t, "g/k", first.run)
 	first.claim(t, "g/far", first.run)
 	eventually(t, time.Second, "both run", func() bool { return rec.owner("g/k") == "a" && rec.owner("g/far") == "a" })
@@ -118,7 +118,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	first.die()
 
 	died := time.Now()
-	second := startContainer(t, db, rec, told,
+	second := startContainer(t, db, rec, ended,
 		[]elect.Predecessor{{Session: old, Remote: map[elect.Key]time.Duration{"g/far": lease}}}, change)
 	eventually(t, lease/2, "the other sees the first one dead", func() bool {
 		v := other.View()
@@ -131,7 +131,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 		}
 		return true
 	})
-	eventually(t, time.Second, "it is reported to be over", func() bool { return told.has(old) })
+	eventually(t, time.Second, "it is reported to be over", func() bool { return ended.has(old) })
 	second.claim(t, "g/k", second.run)
 	eventually(t, time.Second, "its key runs again", func() bool { return rec.owner("g/k") == "a" })
 	if took := time.Since(died); took > lease/2 {
@@ -162,14 +162,14 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 // Whatever became of a predecessor's session by now: nothing is left to do for it, and nothing goes wrong.
 func TestPredecessorThatIsOverAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, told := memstore.New(), &ledger{}
+		db, ended := memstore.New(), &ledger{}
 		gone := startNode(t, db, "a")
 		gone.track(t)
 		dead := gone.View().Session
 		gone.stop() // in order: its session says dead
 		never := "00000000-0000-4000-8000-000000000000"
-		n := startContainer(t, db, newRecorder(t), told, []elect.Predecessor{{Session: dead}, {Session: never}})
-		eventually(t, lease, "both are reported to be over", func() bool { return told.has(dead) && told.has(never) })
+		n := startContainer(t, db, newRecorder(t), ended, []elect.Predecessor{{Session: dead}, {Session: never}})
+		eventually(t, lease, "both are reported to be over", func() bool { return ended.has(dead) && ended.has(never) })
 		n.stop()
 	})
 }
@@ -177,14 +177,14 @@ func TestPredecessorThatIsOverAlready(t *testing.T) {
 // While the store is unreachable everything else goes on, and the mark is made when it is back.
 func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec, told := memstore.New(), newRecorder(t), &ledger{}
-		first := startContainer(t, db, rec, told, nil)
+		db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, db, rec, ended, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
 		old := first.View().Session
 		first.die()
 
-		second := startContainer(t, db, rec, told, []elect.Predecessor{{Session: old}})
+		second := startContainer(t, db, rec, ended, []elect.Predecessor{{Session: old}})
 		marks := 0
 		second.store.Fault(func(c memstore.Call) memstore.Verdict {
 			for _, ch := range c.Changes {
@@ -195,7 +195,7 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 			}
 			return memstore.Verdict{}
 		})
-		eventually(t, lease, "the mark is made", func() bool { return told.has(old) })
+		eventually(t, lease, "the mark is made", func() bool { return ended.has(old) })
 		if marks == 0 {
 			t.Error("no mark was seen")
 		}
@@ -210,8 +210,8 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 // What does not fit in a document cannot be marked: it must not keep its keys for ever.
 func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec, told := memstore.New(), newRecorder(t), &ledger{}
-		first := startContainer(t, db, rec, told, nil)
+		db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
+		first := startContainer(t, db, rec, ended, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
 		left := elect.Predecessor{Session: first.View().Session, Remote: map[elect.Key]time.Duration{}}
@@ -220,7 +220,7 @@ func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 		}
 		first.die()
 		died := time.Now()
-		second := startContainer(t, db, rec, told, []elect.Predecessor{left})
+		second := startContainer(t, db, rec, ended, []elect.Predecessor{left})
 		for rec.owner("g/k") == "" {
 			second.claim(t, "g/k", second.run)
 			time.Sleep(10 * time.Millisecond)

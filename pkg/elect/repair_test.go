@@ -311,8 +311,8 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	})
 }
 
-// A lock deleted while no one owned it is no change that anybody is informed of. One replica may think that another
-// owns it, which thinks that it is for the first to claim.
+// A lock deleted while it had no owner is a change that is not reported. One replica may believe that another owns it,
+// which believes that the first is to claim it.
 func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
@@ -336,7 +336,7 @@ func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 		eventually(t, time.Second, "a has given it up", func() bool { return a.View().Lock("g/k").Session == "" })
 		deleteLock(t, db, "g/k")
 		b.store.Fault(nil)
-		eventually(t, 2*lease, "b knows that it is no one's", func() bool {
+		eventually(t, 2*lease, "b knows that it has no owner", func() bool {
 			l, ok := b.View().Locks["g/k"]
 			return ok && l.Session == ""
 		})

@@ -23,7 +23,7 @@ func sessionRev(t *testing.T, db *memstore.Store, id string) int64 {
 }
 
 // A session is written alive at even revisions, and dead at odd ones: by itself, by a guard, by another.
-func TestSessionRevisionsTellTheLivingFromTheDead(t *testing.T) {
+func TestSessionRevisionsSeparateLiveFromDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		a, b, c := startNode(t, db, "a"), startNode(t, db, "b"), startNode(t, db, "c")
@@ -83,16 +83,16 @@ func TestTokenRisesOverADeletedLockByTheHighWaterMark(t *testing.T) {
 }
 
 // A process whose wall clock is ahead must not write before the store has reported its time.
-func TestNothingIsWrittenBeforeTheStoreHasToldItsTime(t *testing.T) {
+func TestNothingIsWrittenBeforeTheStoreHasShownItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-2 * time.Hour) }))
 		var written atomic.Int64
-		var told atomic.Bool
+		var shown atomic.Bool
 		a := startNode(t, db, "a", func(cfg *elect.Config) {
 			cfg.Store.(*memstore.Store).Fault(func(c memstore.Call) memstore.Verdict {
 				if c.Op == memstore.OpApply {
 					written.Add(1)
-				} else if !told.Load() {
+				} else if !shown.Load() {
 					return memstore.Verdict{Fault: memstore.LoseRequest}
 				}
 				return memstore.Verdict{}
@@ -102,7 +102,7 @@ func TestNothingIsWrittenBeforeTheStoreHasToldItsTime(t *testing.T) {
 		if n := written.Load(); n > 0 {
 			t.Errorf("%d writes before the first reply", n)
 		}
-		told.Store(true)
+		shown.Store(true)
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		if rev := sessionRev(t, db, a.View().Session); rev > time.Now().Add(-time.Hour).UnixMilli() {
 			t.Errorf("opened at revision %d, ahead of the store", rev)
@@ -146,7 +146,7 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 }
 
 // An operator is informed when the store shows the own session below what it had acknowledged.
-func TestStoreThatForgotIsTold(t *testing.T) {
+func TestStoreThatForgotIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		a := startNode(t, db, "a")

@@ -113,7 +113,7 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 		return
 	}
 	l := r.lease
-	l.lost.Store(true) // no one who kept it may take it for valid when another has the key
+	l.lost.Store(true) // it must not be taken for valid when another has the key
 	rs.node.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
 }
 
@@ -233,7 +233,7 @@ func (r *run) answer(ok bool, err error) {
 	}
 }
 
-// abandon releases a claim that no one waits for any more. One that has been sent is still seen through: its answer
+// abandon releases a claim that is not waited for any more. One that has been sent is still seen through: its answer
 // decides whether there is something to release.
 func (rs *runs) abandon(key Key, started chan<- lockResult) {
 	r := rs.get(key)

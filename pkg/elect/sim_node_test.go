@@ -103,7 +103,7 @@ const thawLimit = 250 * time.Millisecond
 const slowest = lease / 10
 
 // die is the end of the process: nothing of it reaches the store any more, and its tasks are gone. What is left of
-// its goroutines has no one to speak to.
+// its goroutines has nothing to speak to.
 func (n *simNode) die() bool {
 	n.mu.Lock()
 	if n.gone {

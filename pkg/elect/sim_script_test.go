@@ -12,14 +12,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// script is what befalls a cluster, step by step. It is drawn by rapid, and printed when a run fails.
+// script is the faults of a cluster, step by step. It is drawn by rapid, and printed when a run fails.
 type script struct {
 	seed  uint64 // of latencies, losses and clocks' rates
 	first time.Duration
 	steps []simStep
 }
 
-// simStep is one thing that befalls a cluster, and the pause after it.
+// simStep is one event of a cluster, and the pause after it.
 type simStep struct {
 	what string
 	node int // of those there are, counted round

@@ -18,10 +18,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// The simulation runs several electors, each under a balancer's loop, on one store, and lets a script of faults befall
-// them. It asks: never two runs of one key at once; tokens that strictly rise; no cap exceeded. Once the faults have
-// ended, every key must run again within a bound. Scripts are drawn by rapid: one that fails is made as short as it can
-// be.
+// The simulation runs several electors, each under a balancer's loop, on one store, under a script of faults. It asks:
+// never two runs of one key at once; tokens that strictly rise; no cap exceeded. Once the faults have ended, every key
+// must run again within a bound. Scripts are drawn by rapid: one that fails is made as short as it can be.
 
 const (
 	simNodes = 4

@@ -177,7 +177,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 	_, done := runTask(t, s, task, newHold(task))
 	lineOf(t, s, "a line of output 0")
 	if _, err := os.Stat(flag); err == nil {
-		t.Error("the command wrote it all although no one read")
+		t.Error("the command wrote it all although it was not read")
 	}
 	close(sink.open)
 	ended(t, done, "the task")

@@ -11,7 +11,7 @@ import (
 // Op is a method of the store.
 type Op string
 
-// The methods that faults can befall.
+// The methods that can fail.
 const (
 	OpRead  Op = "read"
 	OpList  Op = "list"

@@ -156,7 +156,7 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// Notifications that no one needs would be N² of them: heartbeats and locks that are reserved for others are not
+// Notifications that are not needed would be N² of them: heartbeats and locks that are reserved for others are not
 // reported.
 func TestWatchIsQuiet(t *testing.T) {
 	s := memstore.New()

@@ -93,16 +93,16 @@ func BenchmarkStore(b *testing.B) {
 			b.Fatal(err)
 		}
 		<-notifications
-		var written, told time.Duration
+		var written, notified time.Duration
 		for b.Loop() {
 			began := time.Now()
 			apply(b, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
 			written += time.Since(began)
 			<-notifications
-			told += time.Since(began)
+			notified += time.Since(began)
 		}
 		b.ReportMetric(float64(written.Microseconds())/float64(b.N)/1000, "ms-write/op")
-		b.ReportMetric(float64(told.Microseconds())/float64(b.N)/1000, "ms-notification/op")
+		b.ReportMetric(float64(notified.Microseconds())/float64(b.N)/1000, "ms-notification/op")
 	})
 }
 

@@ -151,7 +151,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A write whose answer is lost and that somebody else has written over is told apart from one that may yet arrive.
+// A write whose answer is lost and that somebody else has written over is distinguished from one that may yet arrive.
 func TestOvertakenAfterLostAnswer(t *testing.T) {
 	rs, _, s := faulty(t)
 	var mine, theirs writer

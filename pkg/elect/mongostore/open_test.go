@@ -110,7 +110,7 @@ func TestCredentials(t *testing.T) {
 			{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: bson.A(roles)},
 		}).Err())
 	}
-	// Without users, whoever connects from the same host may make the first one, and no more.
+	// Without users, anyone who connects from the same host may make the first one, and no more.
 	user("admin", "root")
 	address := strings.TrimPrefix(rs.URI(), "mongodb://")
 	admin := rawDatabase(t, testmongo.WithDatabase("mongodb://admin:right@"+address+"&authSource=admin", "admin"))

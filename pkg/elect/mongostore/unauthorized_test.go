@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A password may be any word, also one that stands in every error: what went wrong must be told apart all the same.
+// A password may be any word, also one that stands in every error: what went wrong must be distinguished all the same.
 func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 	s := &access{secrets: []string{"locks"}}
 	for _, tc := range []struct {

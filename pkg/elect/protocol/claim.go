@@ -30,7 +30,7 @@ type LockFacts struct {
 	Seen time.Duration
 }
 
-// Claimable says whether the lock may be claimed: it names no one, a freed session, or this session.
+// Claimable says whether the lock may be claimed: it names no session, a freed session, or this session.
 //
 // A lock that names this session by another's write was edited manually. Its owner may still run the key and finds out
 // within T/2, so the lock is left alone for T. A reservation for a live session holds for [HoldOff], by the store's

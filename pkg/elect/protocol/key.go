@@ -22,7 +22,7 @@ const (
 	Claim         // session: me; the revision written is the token
 	Advance       // a new token for a new start, with the status
 	Report        // the status
-	Release       // session: no one
+	Release       // session: none
 )
 
 // Key is one key in this process as a state machine, with at most one write under way. The zero value is free.

@@ -266,7 +266,7 @@ func TestPropertyKey(t *testing.T) {
 					if runs {
 						t.Fatalf("free while its callback runs")
 					}
-					pending, reading, sent = false, false, nil // late answers are for no one
+					pending, reading, sent = false, false, nil // late answers are not waited for
 				}
 			}
 		}

@@ -140,7 +140,7 @@ func TestSessionUnacknowledgedHeartbeatsMoveNothing(t *testing.T) {
 	}
 }
 
-func TestSessionDeadlinesAreToldOnceEach(t *testing.T) {
+func TestSessionDeadlinesAreReportedOnceEach(t *testing.T) {
 	s := openSession(t)
 	s.tick(s.p.Heartbeat) // hangs
 	s.wants(s.tick(s.p.Renew - 1))
@@ -339,7 +339,7 @@ func TestSessionRevisions(t *testing.T) {
 	}
 }
 
-func TestSessionWritesNothingBeforeTheStoreHasToldItsTime(t *testing.T) {
+func TestSessionWritesNothingBeforeTheStoreHasShownItsTime(t *testing.T) {
 	p := params(t)
 	var s protocol.Session
 	s, acts := s.Step(p, protocol.SessionEvent{Kind: protocol.SessionTick}, instant(0))

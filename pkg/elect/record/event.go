@@ -18,7 +18,7 @@ type Event struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Doc is e as a document, stamped s.
+// Doc is e as a document, written by s.
 func (e Event) Doc(s store.WriterID) store.Doc {
 	return store.Doc{
 		Kind: store.KindEvent, ID: e.ID, Rev: 1, WriterID: s, Group: e.Key.Group(), Body: mustJSON(e),

@@ -61,28 +61,28 @@ func FuzzDocuments(f *testing.F) {
 // readAgain reads d as what it is, writes that and reads it again.
 func readAgain(t *testing.T, d store.Doc) {
 	t.Helper()
-	stamp := store.WriterID{Session: "me", Seq: 1}
+	writer := store.WriterID{Session: "me", Seq: 1}
 	switch d.Kind {
 	case store.KindSession:
 		s, err := SessionFrom(d)
 		named(t, d, err, "body", "leaseMs", "instance", "remote", "cause", "died", "clock")
-		s.Rev, s.WriterID, s.State = s.Rev+1, stamp, Dead
+		s.Rev, s.WriterID, s.State = s.Rev+1, writer, Dead
 		same(t, d, s, s.Doc(), SessionFrom)
 	case store.KindMember:
 		m, err := MemberFrom(d)
 		named(t, d, err, "body", "instance", "leaseMs", "opened", "maxTasks", "caps")
 		if err == nil && m.Validate() == nil {
-			same(t, d, m, m.Doc(stamp), MemberFrom)
+			same(t, d, m, m.Doc(writer), MemberFrom)
 		}
 	case store.KindLock:
 		l, err := LockFrom(d)
 		named(t, d, err, "body", "session", "next", "instance", "from", "reason", "message", "token", "since", "status")
-		l.Rev, l.WriterID = l.Rev+1, stamp
+		l.Rev, l.WriterID = l.Rev+1, writer
 		same(t, d, l, l.Doc(), LockFrom)
 	case store.KindOverride:
 		w, err := OverrideFrom(d)
 		named(t, d, err, "body", "id", "to", "by", "reason", "at")
-		same(t, d, w, w.Doc(stamp), OverrideFrom)
+		same(t, d, w, w.Doc(writer), OverrideFrom)
 	case store.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")

@@ -11,7 +11,7 @@ type Lock struct {
 	Key       Key
 	Rev       int64
 	WriterID  store.WriterID
-	Session   string // owner; empty: no one
+	Session   string // owner; empty: none
 	Next      string // reserved for this session
 	Suspended bool
 

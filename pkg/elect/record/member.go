@@ -33,7 +33,7 @@ type Member struct {
 // Client says whether the member declares no groups: it uses locks of its own and takes no part in running tasks.
 func (m Member) Client() bool { return len(m.ListHashes) == 0 }
 
-// Doc is m as a document, stamped s.
+// Doc is m as a document, written by s.
 func (m Member) Doc(s store.WriterID) store.Doc {
 	return store.Doc{Kind: store.KindMember, ID: m.Session, Rev: m.Rev, WriterID: s, Body: mustJSON(m)}
 }

@@ -56,7 +56,7 @@ func (s Session) Doc() store.Doc {
 	}
 }
 
-// expires is when a dead session may be removed; 0 while it lives, or no one has noted when it died.
+// expires is when a dead session may be removed; 0 while it lives, or when its death was not noted.
 func (s Session) expires() int64 {
 	if s.State != Dead || s.Died == 0 {
 		return 0

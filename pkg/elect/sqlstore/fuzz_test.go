@@ -32,7 +32,7 @@ func FuzzRow(f *testing.F) {
 	const insert = `INSERT OR REPLACE INTO "default_locks" (` + sqlstore.Columns +
 		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)`
 	f.Fuzz(func(
-		t *testing.T, id string, rev int64, stamp string, seq int64, group, session, next string, suspended int64,
+		t *testing.T, id string, rev int64, writer string, seq int64, group, session, next string, suspended int64,
 		state string, count int64, body []byte,
 	) {
 		if id == "beside" {
@@ -42,7 +42,7 @@ func FuzzRow(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := s.DB().ExecContext(
-			t.Context(), insert, id, rev, stamp, seq, group, session, next, suspended, state, count, string(body),
+			t.Context(), insert, id, rev, writer, seq, group, session, next, suspended, state, count, string(body),
 		); err != nil {
 			return // the table does not take it
 		}
@@ -69,7 +69,7 @@ func FuzzRow(f *testing.F) {
 			t.Context(), store.Change{Doc: store.Doc{Kind: store.KindLock, ID: id, Rev: 1, WriterID: mine}},
 		)
 		if err == nil && (outs[0].Status == store.Applied) == good &&
-			(store.WriterID{Session: stamp, Seq: seq}) != mine {
+			(store.WriterID{Session: writer, Seq: seq}) != mine {
 			t.Errorf("a creation ended with %+v, although a document is there: %v", outs[0], good)
 		}
 	})

@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-// Heartbeats and claims are reported to no one: an idle cluster costs a watcher nothing.
+// Heartbeats and claims are not reported: an idle cluster costs a watcher nothing.
 func TestNotable(t *testing.T) {
 	session := func(state string) *Doc { return &Doc{Kind: KindSession, ID: "a", State: state} }
 	lock := func(owner, next string) *Doc { return &Doc{Kind: KindLock, ID: "g/a", Session: owner, Next: next} }

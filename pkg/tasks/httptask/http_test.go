@@ -37,7 +37,7 @@ type fakeEndpoint struct {
 	answer  func(event string, at time.Duration) (status int, err error)
 	missing bool          // a start or renew came without a remote lease before it
 	deaf    error         // of what hears of leases
-	slow    time.Duration // that telling takes
+	slow    time.Duration // that a request takes
 }
 
 func (f *fakeEndpoint) RoundTrip(request *http.Request) (*http.Response, error) {

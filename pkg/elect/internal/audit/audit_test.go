@@ -136,7 +136,7 @@ func TestJudge(t *testing.T) {
 		"a write of it is under way":   {others, true, false, audit.Fine},
 		"mine and not held":            {mine, false, false, audit.Free},
 		"another's and not held":       {others, false, false, audit.Correct},
-		"deleted and held by no one":   {nil, false, false, audit.Restore},
+		"deleted and not held":         {nil, false, false, audit.Restore},
 		"unowned, at a lower revision": {&record.Lock{}, false, false, audit.Correct},
 	} {
 		if got := audit.Judge(c.found, "me", c.held, c.settled); got != c.want {

@@ -11,7 +11,7 @@ const (
 	Correct                // what was known is wrong: remember what was read, also at a lower revision
 	Lose                   // correct, and let go of the key: its lock names another or is absent
 	Free                   // the lock names the own session and is not held here: free it
-	Restore                // the lock was deleted: create it again, owned by no one
+	Restore                // the lock was deleted: create it again, without an owner
 )
 
 // Judge says what is to be done about a lock as a linearizable read found it; found is nil when it is absent.

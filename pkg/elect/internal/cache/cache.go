@@ -104,7 +104,7 @@ func (c *Cache) Groups() []string {
 // Loaded says whether members and the locks of all tracked groups have been read at least once.
 func (c *Cache) Loaded() bool { return c.known.locks }
 
-// Lock is a key's lock as known, which no one changes; nil when it is not known.
+// Lock is a key's lock as known, which is not changed; nil when it is not known.
 func (c *Cache) Lock(key record.Key) *record.Lock { return c.locks.all[key] }
 
 // Tracks says whether locks of the group are kept.
@@ -124,7 +124,7 @@ func (c *Cache) Size() int { return len(c.locks.all) }
 // Locks are all locks kept. No one changes them: what comes later is in another map.
 func (c *Cache) Locks() map[record.Key]*record.Lock { return c.locks.show() }
 
-// Each calls do for every lock kept, which no one changes.
+// Each calls do for every lock kept, which is not changed.
 func (c *Cache) Each(do func(*record.Lock)) {
 	for _, lock := range c.locks.all {
 		do(lock)
@@ -168,7 +168,7 @@ func (r Ready) Empty() bool {
 	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
 }
 
-// Put takes a lock as read or written, which no one changes any more. A lower revision than known is an older reply.
+// Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply.
 func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {

@@ -13,7 +13,7 @@ type locks struct {
 	shown bool // all is in a view, and stays as it is
 }
 
-// show is the map as it is now, which no one changes any more.
+// show is the map as it is now, which is not changed any more.
 func (l *locks) show() map[record.Key]*record.Lock {
 	l.shown = true
 	return l.all

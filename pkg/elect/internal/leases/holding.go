@@ -7,7 +7,7 @@ import (
 )
 
 // holding is one key. There may be very many that rest, so what only a claim or a write needs goes with it. Locks and
-// statuses are shared, and no one changes them.
+// statuses are shared, and are not changed.
 type holding struct {
 	key    record.Key
 	m      protocol.Key

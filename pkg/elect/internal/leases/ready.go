@@ -83,7 +83,7 @@ type Freed struct {
 // Acked is a write that is known to have happened.
 type Acked struct {
 	Op      protocol.KeyOp
-	Was, Is *record.Lock // no one changes them
+	Was, Is *record.Lock // not to be changed
 }
 
 // Moved says whether the key has another owner than before.

@@ -16,7 +16,7 @@ func (t *Table) Free(lock record.Lock, m protocol.Moment) (change store.Change, 
 	return t.self.unowned(lock, lock.Rev, 0, m), true
 }
 
-// Restore is the change that creates a deleted lock again, owned by no one. mark is the group's high-water mark. ok
+// Restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
 // is false when it may not be written yet, or need not.
 func (t *Table) Restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
 	if t.keys[lock.Key] != nil || !m.Valid {

@@ -98,7 +98,7 @@ func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
 		}
 		if r := w.round(nil, some); len(r.Kills) > 0 {
 			t.Fatalf(
-				"after %v: %d sessions are to be marked dead that no one has looked at, %s first", w.now, len(r.Kills),
+				"after %v: %d sessions are to be marked dead that were not looked at, %s first", w.now, len(r.Kills),
 				r.Kills[0].Session,
 			)
 		}

@@ -26,7 +26,7 @@ func newPredecessors(all []Predecessor) predecessors {
 }
 
 // shownFor is how many looks of the others the own session has been there for before those of predecessors end.
-// Those who share out the keys of the dead shall see who has come back for them. Else the keys go to all, and move
+// Those who share out the keys of dead sessions shall see who has come back for them. Else the keys go to all, and move
 // again later.
 const shownFor = 2
 

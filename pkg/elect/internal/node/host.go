@@ -21,8 +21,8 @@ type Clock interface {
 }
 
 // Store takes requests. Its methods return at once, and each answer is an event. The function given is called once,
-// where the node's other methods are, and never from inside one of them. The locks that it hands out are shared: no one
-// changes them.
+// where the node's other methods are, and never from inside one of them. The locks that it hands out are shared
+// and must not be changed.
 type Store interface {
 	// Heartbeat writes the session's document, the first time after the member's: anyone who sees the one is to
 	// find the other.

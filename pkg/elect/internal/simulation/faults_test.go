@@ -118,7 +118,7 @@ func (w *world) someReplicas(least, most int) []*replica {
 	return picked
 }
 
-// addList makes a list the newest, and tells it to every replica within some seconds.
+// addList makes a list the newest, and gives it to every replica within some seconds.
 func (w *world) addList(l *list) {
 	w.lists = append(w.lists, l)
 	for _, keys := range l.keys {

@@ -2,12 +2,12 @@ package simulation
 
 import "time"
 
-// network is what befalls requests of everybody.
+// network is the faults of all requests.
 type network struct {
 	slow time.Duration // each request takes up to so long
 }
 
-// link is what befalls one replica's requests.
+// link is the faults of one replica's requests.
 type link struct {
 	cut   bool // nothing arrives, in either direction
 	lossy int  // of a hundred requests, and of a hundred answers, so many are lost

@@ -17,7 +17,7 @@ type requests struct{ r *replica }
 
 var errLost = errors.New("no answer in time")
 
-// send sends a request, and hands its answer to the node. A reply tells the store's clock.
+// send sends a request, and hands its answer to the node. A reply shows the store's clock.
 func (q requests) send(arrive func(d *documents), then func(ok bool)) {
 	r, w := q.r, q.r.w
 	var at int64

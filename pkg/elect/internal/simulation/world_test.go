@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Config is one simulated cluster and what befalls it.
+// Config is one simulated cluster and its faults.
 type Config struct {
 	Seed     uint64
 	Replicas int

@@ -76,7 +76,7 @@ type broadcast struct {
 	ch chan struct{}
 }
 
-// NewBroadcast is a Broadcast that no one waits for.
+// NewBroadcast is a Broadcast without waiters.
 func NewBroadcast() Broadcast { return Broadcast{&broadcast{ch: make(chan struct{})}} }
 
 // Wait returns a channel that is closed by the next Wake.

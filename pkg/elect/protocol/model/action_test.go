@@ -355,7 +355,7 @@ func (w *world) handActions(visit func(action)) {
 	}
 }
 
-// storeActions are what befalls the database as a whole.
+// storeActions are the faults of the database as a whole.
 func (w *world) storeActions(visit func(action)) {
 	if w.left[backUp] > 0 {
 		visit(action{kind: takeBackup})

@@ -75,7 +75,7 @@ func (w *world) applyMessage(a action) {
 	}
 }
 
-// landTwice leaves a copy under way that no one waits for.
+// landTwice leaves a copy under way that is not waited for.
 func (w *world) landTwice(m *message) {
 	ghost := *m
 	ghost.expired = true

@@ -13,7 +13,7 @@ const (
 	lease     = 4 * fast
 )
 
-// scenario is a cluster and the faults that may befall it.
+// scenario is a cluster and the faults that it may have.
 type scenario struct {
 	name    string
 	setting setting

@@ -154,7 +154,7 @@ const (
 	stale                     // a list shows what was
 	cutOff                    // a replica cannot reach the store
 	deafen                    // a replica hears no answers
-	outage                    // no one can reach the store
+	outage                    // the store is unreachable for all
 	killWorker                // kill -9
 	killGuard                 //
 	killBoth                  //
@@ -167,7 +167,7 @@ const (
 	advance                   // a new token for a new start
 	dropSession               // out of band
 	bringBack                 // of a session dropped, out of band
-	dropLock                  // out of band, of a key that no one owns
+	dropLock                  // out of band, of a key without an owner
 	dropOwned                 // out of band, of a key that is owned
 	touchLock                 // out of band: written again as it is
 	nameOwner                 // out of band: a session is written into a lock

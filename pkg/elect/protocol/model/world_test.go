@@ -54,7 +54,7 @@ func sessionName(session int8) string { return sessionNames[session] }
 
 func keyName(k int) string { return keyNames[k] }
 
-// Names are made once: most are for a log that nobody keeps.
+// Names are made once: most are for a log that is not kept.
 var sessionNames, keyNames = names()
 
 func names() (sessions [maxSessions + 1]string, keys [maxKeys]string) {
@@ -323,7 +323,7 @@ func (w *world) stepPeerWith(p protocol.Params, r int, id int8, ev protocol.Peer
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
-			w.say("%s marks %s dead, if no one has written it since", name(r), sessionName(id))
+			w.say("%s marks %s dead, if it was not written since", name(r), sessionName(id))
 			if w.weak == deathsAtEven {
 				a.NewRev = protocol.AliveRev(a.IfRev, 0)
 				q.KillNew = a.NewRev

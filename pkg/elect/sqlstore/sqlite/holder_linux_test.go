@@ -23,7 +23,7 @@ func TestHoldsWriteLock(t *testing.T) {
 	}
 	open(t, path, sqlite.Options{})
 	if holds(os.Getpid()) {
-		t.Error("held by no one")
+		t.Error("not held")
 	}
 	unlock := lockFile(t, path)
 	if !holds(os.Getpid()) || holds(1) {
@@ -31,6 +31,6 @@ func TestHoldsWriteLock(t *testing.T) {
 	}
 	unlock()
 	if holds(os.Getpid()) {
-		t.Error("held by no one any more")
+		t.Error("not held any more")
 	}
 }

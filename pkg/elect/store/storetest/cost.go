@@ -44,8 +44,8 @@ func testCost(b *bench) {
 	}{
 		"of one session":      {store.KindLock, store.Query{Sessions: []string{"s001"}}, each},
 		"how many of one":     {store.KindLock, store.Query{Sessions: []string{"s001"}, CountOnly: true}, each},
-		"of no one":           {store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true}, 0},
-		"of the dead":         {store.KindLock, store.Query{Others: others, Unsuspended: true}, each},
+		"without an owner":    {store.KindLock, store.Query{Sessions: []string{""}, Unsuspended: true}, 0},
+		"of dead sessions":    {store.KindLock, store.Query{Others: others, Unsuspended: true}, each},
 		"changed since":       {store.KindLock, store.Query{Group: "g3", MinRev: n - 9}, 10},
 		"a page":              {store.KindLock, store.Query{Group: "g2", From: "g2/2500", Limit: 30}, 30},
 		"the last page":       {store.KindLock, store.Query{Reverse: true, Limit: 30}, 30},

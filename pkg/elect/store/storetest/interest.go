@@ -35,7 +35,7 @@ func testInterests(b *bench) {
 				d.ID += "/" + name
 				c := b.put(d, 0)
 				must(t, writer, c)
-				b.wantTold(t, notes, c.Doc)
+				b.wantNotified(t, notes, c.Doc)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func testInterests(b *bench) {
 			return
 		}
 		must(t, writer, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
-		b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
+		b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
 	})
 	if b.db.CannotWatch {
 		return
@@ -62,7 +62,7 @@ func testInterests(b *bench) {
 	}
 }
 
-// Who waits for a lock is notified when no one owns it any more, and when it is deleted.
+// Who waits for a lock is notified when it has no owner any more, and when it is deleted.
 func testKeysOfInterest(b *bench) {
 	t := b.t
 	writer := b.open(t)
@@ -79,8 +79,8 @@ func testKeysOfInterest(b *bench) {
 		d.Session = ""
 		c := b.put(d, 1)
 		must(t, writer, c)
-		b.wantTold(t, notes, c.Doc)
+		b.wantNotified(t, notes, c.Doc)
 	}
 	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: lock("g/b")})
-	b.wantTold(t, notes, store.Doc{Kind: store.KindLock, ID: "g/b"})
+	b.wantNotified(t, notes, store.Doc{Kind: store.KindLock, ID: "g/b"})
 }

@@ -127,7 +127,7 @@ func testRacingWriters(b *bench) {
 			winner = &changes[w].Doc
 		}
 		if winner == nil {
-			t.Fatalf("round %d: no one won; the first: %s", round, describe(outs[0]))
+			t.Fatalf("round %d: no write won; the first: %s", round, describe(outs[0]))
 		}
 		for _, out := range outs {
 			if out.Status != store.Applied {

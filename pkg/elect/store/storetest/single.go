@@ -69,7 +69,7 @@ func testDelete(b *bench) {
 	must(t, s, gone)
 	wantAbsent(t, s, store.KindLock, "g/a")
 	wantStored(t, s, beside.Doc)
-	// The document is gone, perhaps by this change: no one can tell any more.
+	// The document is gone, perhaps by this change: that cannot be known any more.
 	wantFound(t, apply(t, s, gone), store.Overtaken, nil)
 
 	again := b.put(lock("g/a"), 0)

@@ -14,7 +14,7 @@ import (
 // Database is one empty database of the adapter under test.
 type Database struct {
 	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines
-	// at once, also on the database that no one has set up yet. The suite closes the store.
+	// at once, also on a database that was not set up yet. The suite closes the store.
 	Open func(ctx context.Context) (store.Store, error)
 	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
 	// the store has no schema.

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A call whose context has ended is no failure of the change: no one knows.
+// A call whose context has ended is no failure of the change: its outcome is unknown.
 func testEndedContext(b *bench) {
 	t := b.t
 	s := b.open(t)

@@ -69,9 +69,9 @@ func wantSense(t *testing.T, h store.Notification) {
 	}
 }
 
-// wantTold waits for a notification of d or for a Resync; notes of other things may come before. If the notification
-// has a document it is as d at least.
-func (b *bench) wantTold(t *testing.T, notes <-chan store.Notification, d store.Doc) {
+// wantNotified waits for a notification of d or for a Resync; notes of other things may come before. If the
+// notification has a document it is as d at least.
+func (b *bench) wantNotified(t *testing.T, notes <-chan store.Notification, d store.Doc) {
 	t.Helper()
 	for {
 		h := b.next(t, notes)
@@ -96,10 +96,10 @@ func testWatch(b *bench) {
 	if !ok {
 		return
 	}
-	tell := func(c store.Change) {
+	expect := func(c store.Change) {
 		t.Helper()
 		must(t, writer, c)
-		b.wantTold(t, notes, c.Doc)
+		b.wantNotified(t, notes, c.Doc)
 	}
 	body := []byte(`{"a":1}`)
 	session := store.Doc{Kind: store.KindSession, ID: "other", State: "live", Count: 1, Body: body}
@@ -107,29 +107,29 @@ func testWatch(b *bench) {
 	mine := store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
 	must(t, writer, b.put(mine, 0))
 
-	tell(b.put(session, 0))
+	expect(b.put(session, 0))
 	session.State = "draining"
-	tell(b.put(session, 1))
+	expect(b.put(session, 1))
 	session.State = "dead"
-	tell(b.put(session, 2))
+	expect(b.put(session, 2))
 
-	tell(b.put(override, 0))
+	expect(b.put(override, 0))
 	override.Body = nil
-	tell(b.put(override, 1))
+	expect(b.put(override, 1))
 	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: override})
-	b.wantTold(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
+	b.wantNotified(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
 
 	mine.Session, mine.Next = "", "me"
-	tell(b.put(mine, 1))
+	expect(b.put(mine, 1))
 
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for count := range int64(3) {
 		must(t, writer, increment)
-		b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+		b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
 	}
 	// One's own writes are reported as well.
 	must(t, watcher, increment)
-	b.wantTold(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
+	b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
 }
 
 // Of many changes at once, each is reported to each watcher, in a notification or by a Resync. No watcher has to read
@@ -161,12 +161,12 @@ func testWatchMany(b *bench) {
 		must(t, writer, last)
 	}
 	for _, notes := range watches {
-		b.wantAllTold(t, notes, groups)
+		b.wantAllNotified(t, notes, groups)
 	}
 }
 
-// wantAllTold reads notes until a Resync after which nothing is unknown, or until every group was named.
-func (b *bench) wantAllTold(t *testing.T, notes <-chan store.Notification, groups int) {
+// wantAllNotified reads notes until a Resync after which nothing is unknown, or until every group was named.
+func (b *bench) wantAllNotified(t *testing.T, notes <-chan store.Notification, groups int) {
 	t.Helper()
 	missing := map[string]bool{"last2": true}
 	for i := range groups {
@@ -197,7 +197,7 @@ func testWatchEnds(b *bench) {
 
 	// The end of one watch leaves the others alone.
 	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "h"}})
-	b.wantTold(t, second, store.Doc{Kind: store.KindGroup, ID: "h", Rev: 1, Count: 1})
+	b.wantNotified(t, second, store.Doc{Kind: store.KindGroup, ID: "h", Rev: 1, Count: 1})
 
 	third := b.openForClose(t)
 	last, _ := b.watch(t.Context(), t, third)

@@ -14,13 +14,13 @@ import (
 )
 
 // Without a watch all works, only later. So somebody has to be informed, and not twice a second.
-func TestWatchThatCannotBeOpenedIsToldOnce(t *testing.T) {
+func TestWatchThatCannotBeOpenedIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told, tries atomic.Int64
+		var reports, tries atomic.Int64
 		a := startNode(t, memstore.New(), "a", func(c *elect.Config) {
 			c.Logger = funcr.New(func(_, args string) {
 				if strings.Contains(args, "Cannot watch the store") {
-					told.Add(1)
+					reports.Add(1)
 				}
 			}, funcr.Options{})
 		})
@@ -32,8 +32,8 @@ func TestWatchThatCannotBeOpenedIsToldOnce(t *testing.T) {
 			return memstore.Verdict{Fault: memstore.LoseRequest}
 		})
 		time.Sleep(2 * lease)
-		if told.Load() != 1 || tries.Load() < 3 {
-			t.Errorf("reported %d times of %d tries that failed, want once", told.Load(), tries.Load())
+		if reports.Load() != 1 || tries.Load() < 3 {
+			t.Errorf("reported %d times of %d tries that failed, want once", reports.Load(), tries.Load())
 		}
 		a.stop()
 	})

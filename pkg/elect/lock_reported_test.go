@@ -13,7 +13,7 @@ import (
 )
 
 // Lock says that another holds the key only when the store said so. What ends a claim on this side is an error.
-func TestLockTellsWhatEndedItsClaim(t *testing.T) {
+func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end  func(ctx context.Context, a *node) error
 		want error
@@ -38,14 +38,14 @@ func TestLockTellsWhatEndedItsClaim(t *testing.T) {
 					}
 					return memstore.Verdict{}
 				})
-				type told struct {
+				type answer struct {
 					ok  bool
 					err error
 				}
-				done := make(chan told)
+				done := make(chan answer)
 				go func() {
 					ok, err := a.Lock(context.WithoutCancel(t.Context()), "g/k", rec.hold("a"))
-					done <- told{ok, err}
+					done <- answer{ok, err}
 				}()
 				time.Sleep(lease / 100) // the claim is on its way
 				if err := tc.end(t.Context(), a); err != nil {
