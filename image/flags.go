@@ -205,5 +205,5 @@ func (o *options) validate() error {
 	return nil
 }
 
-// forArch puts the architecture where a name leaves room for it.
+// forArch puts the architecture where a name has a place for it.
 func forArch(name string, p platform) string { return strings.ReplaceAll(name, "{arch}", p.arch) }

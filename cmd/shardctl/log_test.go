@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A program that exits in a hurry does so while others log, and perhaps twice: no one panics, and what was written
+// A program that exits in a hurry does so while others log, and perhaps twice: nothing panics, and what was written
 // before is there.
 func TestLogEndsWhileOthersWrite(t *testing.T) {
 	var to strings.Builder
@@ -38,7 +38,7 @@ func TestLogEndsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A log that no one reads does not hold up who exits at the hard deadline.
+// A log that is not read does not hold up a program that exits at the hard deadline.
 func TestLogWithoutReader(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer func() { _ = reader.Close() }()

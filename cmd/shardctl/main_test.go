@@ -78,7 +78,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-func TestConfigurationErrorsAreToldOnceEach(t *testing.T) {
+func TestConfigurationErrorsAreReportedOnceEach(t *testing.T) {
 	path := writeConfig(t, "version: 1\nstore: {uri: \"sqlite:x.db\"}\ncolour: red\ngroups: [{name: a, cap: -1}]\n")
 	for _, args := range [][]string{{"validate", path}, {"run", "--config", path}, {"plan", path, "--replicas", "2"}} {
 		_, stderr, code := execute(t, args...)

@@ -151,14 +151,14 @@ func (l *listReader) taskNames(task *decode.Node, limit int) names {
 	}
 	for _, name := range made {
 		if !taskName.MatchString(name) {
-			l.tellName(n, name)
+			l.reportName(n, name)
 			return names{node: n}
 		}
 	}
 	return names{node: n, all: made, braces: hasBraces(n.Text)}
 }
 
-func (l *listReader) tellName(n *decode.Node, name string) {
+func (l *listReader) reportName(n *decode.Node, name string) {
 	const allowed = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 	switch {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:

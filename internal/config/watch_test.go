@@ -122,7 +122,7 @@ func TestWatchFileWrittenInPlace(t *testing.T) {
 	w.expect(t, "b")
 }
 
-func TestWatchTellsWhatNeedsARestart(t *testing.T) {
+func TestWatchReportsWhatNeedsARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)

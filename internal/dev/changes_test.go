@@ -57,7 +57,7 @@ func (s *scenario) state(name string, state State, why string) {
 	})
 }
 
-// owners says by numbers who owns each task, "-" for no one.
+// owners says by numbers who owns each task, "-" for none.
 func (s *scenario) owners(numbers string, state status.TaskState) {
 	s.v.Tasks = nil
 	for i, number := range numbers {

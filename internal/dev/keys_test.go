@@ -14,7 +14,7 @@ func TestKeys(t *testing.T) {
 		"k":              {{killReplica, 0}},
 		"3kk":            {{killReplica, 3}, {killReplica, 0}},
 		"12w":            {{killWorker, 12}},
-		"1234s":          {{stopReplica, 123}}, // a fourth digit names no one
+		"1234s":          {{stopReplica, 123}}, // a fourth digit names no replica
 		"aA":             {{addReplica, 0}, {addReplica, 0}},
 		"7xk":            {{killReplica, 0}}, // any other key takes the number back
 		"q":              {{quit, 0}},

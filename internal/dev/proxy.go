@@ -14,7 +14,7 @@ import (
 const headerLimit = 2 * time.Second
 
 // newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with
-// each request, and should be those of the living.
+// each request, and should be those of live replicas.
 func newProxy(addresses func() []string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

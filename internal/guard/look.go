@@ -97,7 +97,7 @@ func (t *table) suspects() suspects {
 	}
 	for id, c := range t.commands {
 		if old := t.commands[s.groups[c.pid]]; old == nil || old.reaped {
-			s.groups[c.pid] = id // a number that came round again is the living one's
+			s.groups[c.pid] = id // a number that was used again belongs to the live process
 		}
 		for p := range c.traces.seen {
 			s.seen[p] = id

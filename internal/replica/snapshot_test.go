@@ -97,24 +97,24 @@ func TestTaskStates(t *testing.T) {
 		change  func(*cluster.View)
 		reason  string // of the plan, why the key is unassigned
 		want    status.TaskState
-		told    string // reason shown; empty: any
+		shown   string // reason shown; empty: any
 		message string // part of it
 		owner   string
 	}{
-		"no lock yet": {want: status.Unassigned, told: "Created", message: "first time"},
+		"no lock yet": {want: status.Unassigned, shown: "Created", message: "first time"},
 		"no free capacity": {
-			reason: balancer.NoCapacity, want: status.Unassigned, told: "NoCapacity", message: "full",
+			reason: balancer.NoCapacity, want: status.Unassigned, shown: "NoCapacity", message: "full",
 		},
-		"no one may": {
-			reason: balancer.NoInstance, want: status.Unassigned, told: "NoInstance", message: "group g",
+		"no instance may": {
+			reason: balancer.NoInstance, want: status.Unassigned, shown: "NoInstance", message: "group g",
 		},
-		"released": {lock: given, want: status.Unassigned, told: "Drain", message: "released by b"},
+		"released": {lock: given, want: status.Unassigned, shown: "Drain", message: "released by b"},
 		"owner dead": {
-			lock: lockOf(key, "C", "running"), want: status.Unassigned, told: "Orphaned", message: "iC is gone",
+			lock: lockOf(key, "C", "running"), want: status.Unassigned, shown: "Orphaned", message: "iC is gone",
 		},
-		"owner unknown": {lock: lockOf(key, "Z", "running"), want: status.Unassigned, told: "Orphaned"},
+		"owner unknown": {lock: lockOf(key, "Z", "running"), want: status.Unassigned, shown: "Orphaned"},
 		"running": {
-			lock: lockOf(key, "B", "running"), want: status.Running, told: "Created", owner: "b",
+			lock: lockOf(key, "B", "running"), want: status.Running, shown: "Created", owner: "b",
 		},
 		"waiting":              {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
 		"backoff":              {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
@@ -142,9 +142,9 @@ func TestTaskStates(t *testing.T) {
 			lock: lockOf(key, "B", "running"), change: override(record.OverridePause, key, ""), want: status.Running,
 			owner: "b",
 		},
-		"pinned to no one": {
+		"pinned to no instance": {
 			change: override(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned,
-			told: "PinUnavailable", message: "to x,",
+			shown: "PinUnavailable", message: "to x,",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestTaskStates(t *testing.T) {
 			}
 			s := settings(t)
 			got := gather(s, view, report).task(&s.Groups[0].Tasks[0])
-			if got.State != test.want || got.Instance != test.owner || test.told != "" && got.Reason != test.told ||
+			if got.State != test.want || got.Instance != test.owner || test.shown != "" && got.Reason != test.shown ||
 				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)
 			}
@@ -299,7 +299,7 @@ func TestInstances(t *testing.T) {
 	}
 	m.ages["C"] = deadShown + time.Second
 	if list := m.instances(time.Now()); len(list) != 2 {
-		t.Errorf("the dead are shown for a while only: %+v", list)
+		t.Errorf("dead sessions are shown for a while only: %+v", list)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func TestWaitForStore(t *testing.T) {
-	away := fmt.Errorf("dial: %w", elect.ErrUnavailable)
+	failed := fmt.Errorf("dial: %w", elect.ErrUnavailable)
 	wrong := fmt.Errorf("log in: %w", store.ErrInvalid)
 	for name, test := range map[string]struct {
 		limit   time.Duration
@@ -28,14 +28,16 @@ func TestWaitForStore(t *testing.T) {
 	}{
 		"there":                   {limit: time.Minute},
 		"there, no waiting":       {},
-		"unreachable, no waiting": {errs: []error{away}, want: elect.ErrUnavailable},
-		"unreachable for a while": {limit: time.Minute, errs: []error{away, away, away}, reports: 3, atMost: 2 * time.Second},
+		"unreachable, no waiting": {errs: []error{failed}, want: elect.ErrUnavailable},
+		"unreachable for a while": {
+			limit: time.Minute, errs: []error{failed, failed, failed}, reports: 3, atMost: 2 * time.Second,
+		},
 		"unreachable for too long": {
-			limit: 2500 * time.Millisecond, errs: slowly(away, 100), want: elect.ErrUnavailable, reports: 4,
+			limit: 2500 * time.Millisecond, errs: slowly(failed, 100), want: elect.ErrUnavailable, reports: 4,
 			atMost: 2500 * time.Millisecond,
 		},
 		"no use in trying again": {
-			limit: time.Minute, errs: []error{away, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second,
+			limit: time.Minute, errs: []error{failed, wrong}, want: store.ErrInvalid, reports: 1, atMost: time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func slowly(err error, n int) []error {
 	return errs
 }
 
-func TestWaitForStoreIsToldToLeave(t *testing.T) {
+func TestWaitForStoreIsAskedToLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaving := errors.New("leaving")
 		ctx, leave := context.WithCancelCause(t.Context())

@@ -25,7 +25,7 @@ type budget struct {
 	kept map[content]*keeping
 }
 
-// content tells the large parts of snapshots apart: while nothing changes one snapshot shares them with the next.
+// content distinguishes the large parts of snapshots: while nothing changes one snapshot shares them with the next.
 type content struct {
 	task *Task
 	lock *Lock

@@ -61,7 +61,7 @@ func TestClientReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestClientTellsWhatTheServerSaid(t *testing.T) {
+func TestClientRepeatsWhatTheServerSaid(t *testing.T) {
 	c := clientOf(t, New(Config{Source: boardWith(sample(1))}))
 	_, err := c.Task(t.Context(), "topics", "none")
 	var e *Error

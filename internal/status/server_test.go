@@ -56,7 +56,7 @@ func TestErrorsAreProblems(t *testing.T) {
 	}
 }
 
-func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
+func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	w := get(t, New(Config{Source: boardWith(sample(1))}), "/api/v1/tasks?limit=0&state=x&oops=1")
 	var e Error
 	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || len(e.Errors) != 3 {
@@ -273,7 +273,7 @@ func TestLogsComeFromTheOwner(t *testing.T) {
 		"topic-0005/logs": 503, // of c, which keeps none of it
 		"topic-0001/logs": 503, // of b, which has no address
 		"topic-0006/logs": 404, // of a itself
-		"topic-0009/logs": 404, // of no one
+		"topic-0009/logs": 404, // no replica runs it
 		"none/logs":       404,
 	} {
 		if w := get(t, h, "/api/v1/tasks/topics/"+path); w.Code != want {

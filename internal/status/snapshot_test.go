@@ -120,10 +120,10 @@ func TestRoom(t *testing.T) {
 		"paused wait not": {
 			Group{Running: 1, Paused: 7, Done: 7, Failed: 7}, []Offer{{5, 1}, {5, 0}}, new(10), new(4), 1,
 		},
-		"no cap":           {Group{Running: 5}, []Offer{{-1, 5}, {20, 0}}, nil, nil, 5},
-		"no one, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
-		"no one, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
-		"full is not idle": {Group{Running: 12}, []Offer{{2, 2}, {20, 10}}, new(22), new(-10), 0},
+		"no cap":                {Group{Running: 5}, []Offer{{-1, 5}, {20, 0}}, nil, nil, 5},
+		"no instance, no cap":   {Group{Unassigned: 3}, nil, nil, nil, 0},
+		"no instance, with cap": {Group{Cap: new(20), Unassigned: 3}, nil, new(0), new(-3), 0},
+		"full is not idle":      {Group{Running: 12}, []Offer{{2, 2}, {20, 10}}, new(22), new(-10), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := c.group

@@ -264,7 +264,7 @@ func TestEventsOfAnUnreachableStore(t *testing.T) {
 	store.add("1", "2", "3")
 	h := New(Config{Source: boardWith(sample(1)), Events: store})
 	next := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2")).Continue
-	store.fail(errors.New("away"))
+	store.fail(errors.New("unreachable"))
 	list := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2"))
 	if !list.Stale || len(list.Items) != 2 || list.Items[0].ID != "3" {
 		t.Errorf("got %+v", list)
@@ -292,7 +292,7 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 			time.Sleep(eventIdle + eventPace)
 			synctest.Wait()
 			expect(t, out.take(), `upsert {"id":"25"`, `upsert {"id":"40"`)
-			store.fail(errors.New("away"))
+			store.fail(errors.New("unreachable"))
 			time.Sleep(10 * eventIdle)
 			store.add("50")
 			store.fail(nil)

@@ -48,7 +48,7 @@ func TestKilledTestLeavesNoMongod(t *testing.T) {
 	}
 }
 
-// alive does not count zombies: in a container no one may be there to reap them.
+// alive does not count zombies: in a container there may be no process that reaps them.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")

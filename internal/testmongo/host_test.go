@@ -10,7 +10,7 @@ import (
 )
 
 // All of 127.0.0.0/8 is this machine's, so a second address is at hand everywhere.
-func TestNodesListenWhereTheyAreTold(t *testing.T) {
+func TestNodesListenWhereTheyAreAsked(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Host: "127.0.0.9"})
 	for _, n := range rs.Nodes() {
 		if !strings.HasPrefix(n.Addr(), "127.0.0.9:") {

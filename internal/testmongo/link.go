@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// maxMessage is the largest message of MongoDB's protocol, with room to spare.
+// maxMessage is the largest message of MongoDB's protocol, and a margin.
 const maxMessage = 64 << 20
 
 // Direction is a way through a link.
@@ -118,7 +118,7 @@ func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.l
 func (l *Link) Close() {
 	l.end()
 	for _, g := range l.gates {
-		_ = g.listener.Close() // no one waits for an answer
+		_ = g.listener.Close() // an answer is not waited for
 	}
 	l.wait.Wait()
 }
@@ -166,7 +166,7 @@ func (l *Link) pump(to, from net.Conn, lane *lane, change func([]byte) []byte) {
 			return
 		}
 		if _, err := to.Write(change(message)); err != nil {
-			_ = from.Close() // no one reads what comes
+			_ = from.Close() // what comes is not read
 			return
 		}
 	}

@@ -14,7 +14,7 @@ type Options struct {
 	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
 	Own bool
 	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty:
-	// 127.0.0.1. Anyone who reaches it can read and write, so it is for networks that no one else is in.
+	// 127.0.0.1. Anyone who reaches it can read and write, so it is for networks of its own.
 	Host string
 	// ExtraParams are further server parameters (--setParameter).
 	ExtraParams map[string]string

@@ -27,7 +27,7 @@ type Traffic struct {
 // PerSecond is a count as a rate.
 func (t Traffic) PerSecond(n int) float64 { return float64(n) / t.Window.Seconds() }
 
-// ProfileBig makes room for what the profiler will note.
+// ProfileBig makes enough space for what the profiler will note.
 func ProfileBig(ctx context.Context, db *mongo.Database) error {
 	create := bson.D{
 		{Key: "create", Value: "system.profile"},
