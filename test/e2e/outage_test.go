@@ -26,7 +26,7 @@ type outage struct {
 	absent, freeze func(ctx context.Context) (back func(ctx context.Context))
 }
 
-var _ = Describe("A store that is away", func() {
+var _ = Describe("A store that is unreachable", func() {
 	Describe("MongoDB", Label("mongodb"), func() { outageScenarios("mongodb", mongoOutage) })
 	Describe("SQLite", Label("sqlite"), func() { outageScenarios("sqlite", sqliteOutage) })
 
@@ -73,7 +73,7 @@ func outageScenarios(store string, take func(SpecContext) outage) {
 			Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
 				Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
 		}
-		Expect(c.Live()).To(HaveLen(2), "no one gave up")
+		Expect(c.Live()).To(HaveLen(2), "no replica has ended")
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
 
@@ -115,7 +115,7 @@ func outageScenarios(store string, take func(SpecContext) outage) {
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 		Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
 			lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
-		Expect(c.Live()).To(HaveLen(3), "no one crashed")
+		Expect(c.Live()).To(HaveLen(3), "no replica crashed")
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
 }

@@ -125,7 +125,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			last := lastStartOf(h, keys, at).Sub(at)
 			Figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
 				last.Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
-			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: no one waits for T")
+			Expect(last).To(BeNumerically("<", 3*time.Second), "the guard marks the session dead: nothing waits for T")
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("stops everything in order at last", func(ctx SpecContext) {

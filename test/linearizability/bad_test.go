@@ -22,7 +22,7 @@ func read(call, end int64, found *store.Doc) access {
 	return access{verb: reads, call: call, last: call, end: end, found: found, shown: true}
 }
 
-// put writes revision rev of stamp seq at ifRev. found is shown unless it was applied or is unknown.
+// put writes revision rev of writer ID seq at ifRev. found is shown unless it was applied or is unknown.
 func put(call, end, ifRev, rev, seq int64, status store.Status, found *store.Doc) access {
 	a := access{
 		verb: puts, call: call, last: call, end: end, status: status,
@@ -232,7 +232,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 6)}),
 			bad:  keyOf([]*run{advance(held1(1, 5, 1, 2, 5, 6), 3, 4, 5)}),
 		},
-		"held by no one, and refused": {
+		"not held, and refused": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 6)}, refused(5, 8)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, refused(5, 8)),
 		},
@@ -250,7 +250,7 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 0, 0)}),
 		},
-		"a run that no one knew of": {
+		"a run without a record": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, &try{span: span{1, 2}, run: 1}),
 		},

@@ -95,7 +95,7 @@ func rejected(found []finding) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.draw != nil })
 }
 
-// wantFound wants porcupine to have rejected a history, or no one to have found anything.
+// wantFound wants porcupine to have rejected a history, or nothing to have been found.
 func wantFound(t *testing.T, seed uint64, found []finding, broken bool) {
 	t.Helper()
 	switch {
@@ -173,9 +173,9 @@ func TestBrokenLocks(t *testing.T) {
 		spoil  func(store.Store) store.Store
 		broken bool
 	}{
-		"sound":                    {func(s store.Store) store.Store { return s }, false},
-		"ignores the revision":     {func(s store.Store) store.Store { return careless{s} }, true},
-		"shows the living as dead": {func(s store.Store) store.Store { return &hasty{Store: s} }, true},
+		"sound":                       {func(s store.Store) store.Store { return s }, false},
+		"ignores the revision":        {func(s store.Store) store.Store { return careless{s} }, true},
+		"shows live sessions as dead": {func(s store.Store) store.Store { return &hasty{Store: s} }, true},
 		"says applied for what is unknown": {func(s store.Store) store.Store {
 			return hopeful{newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05}, &injected{})}
 		}, true},

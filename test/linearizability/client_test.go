@@ -79,7 +79,7 @@ func (l *ledger) check(d store.Doc) string {
 	l.mu.Unlock()
 	switch {
 	case !ok:
-		return fmt.Sprintf("%v was shown, and no one had sent it", versionOf(&d))
+		return fmt.Sprintf("%v was shown, and was never sent", versionOf(&d))
 	case sent.Rev != d.Rev || sent.ID != d.ID || sent.Group != d.Group || sent.Session != d.Session ||
 		sent.Next != d.Next ||
 		sent.Suspended != d.Suspended || sent.State != d.State || sent.Count != d.Count ||

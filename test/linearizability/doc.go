@@ -8,7 +8,7 @@
 //     lock with one holder whose tokens rise.
 //
 // A write of unknown outcome may have happened, or may yet happen, at any time until the end. What is known of it is
-// used: once anybody has seen what it wrote, it happened before that reply came. One that no one ever saw cannot matter
+// used: once anybody has seen what it wrote, it happened before that reply came. One that was never seen cannot matter
 // and is left out; this keeps the search small and changes no verdict.
 //
 // More is judged than the order of events. A document is shown only as somebody wrote it, field by field; a refusal

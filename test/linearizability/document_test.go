@@ -8,10 +8,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// version is one state of a document. The stamp names the write that made it; the zero version is an absent document.
+// version is one state of a document. The writer ID names the write that made it; the zero version is an absent
+// document.
 type version struct {
-	Rev   int64
-	Stamp store.WriterID
+	Rev    int64
+	Writer store.WriterID
 }
 
 var absent version
@@ -20,7 +21,7 @@ func (v version) String() string {
 	if v == absent {
 		return "nothing"
 	}
-	return fmt.Sprintf("rev %d of %s/%d", v.Rev, v.Stamp.Session, v.Stamp.Seq)
+	return fmt.Sprintf("rev %d of %s/%d", v.Rev, v.Writer.Session, v.Writer.Seq)
 }
 
 func versionOf(d *store.Doc) version {

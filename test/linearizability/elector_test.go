@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// clock is what the database's clients tell time by.
+// clock is what the database's clients take the time from.
 func (db database) clock() elect.Clock {
 	if db.virtual {
 		return elect.GoClock()
@@ -160,7 +160,7 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
 	end1, lives := w.x.alive(now())
 	if t.end = end1; !lives {
-		t.ok, t.err = false, errCut // no one was informed
+		t.ok, t.err = false, errCut // the caller was not informed
 	}
 	k.mu.Lock()
 	k.try = append(k.try, t)

@@ -14,7 +14,7 @@ import (
 
 // held is a lock as the model has it: who holds it, and the largest token that anybody was given.
 type held struct {
-	run   int // 0: no one
+	run   int // 0: none
 	token int64
 }
 
@@ -149,7 +149,7 @@ func (k *lockKey) judge(name string) []finding {
 	return append(found, judge(lockModel, name, k.steps(), k.lines())...)
 }
 
-// refusals are the calls of Lock that said that another holds the key when no one can have held it.
+// refusals are the calls of Lock that said that another holds the key when it cannot have been held.
 func (k *lockKey) refusals() []string {
 	var bad []string
 	for _, t := range k.try {
@@ -158,14 +158,14 @@ func (k *lockKey) refusals() []string {
 		}
 		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o, t.who).meets(t.span) }) {
 			t.wrong = true
-			bad = append(bad, fmt.Sprintf("e%d was informed that another holds it, and no one can have", t.who))
+			bad = append(bad, fmt.Sprintf("e%d was informed that another holds it, and it cannot be", t.who))
 		}
 	}
 	return bad
 }
 
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
-// outcome no one was informed, and a holder that is gone, hold it until another acquires it. An elector whose own
+// outcome was not reported, and a holder that is gone, hold it until another acquires it. An elector whose own
 // release was not acknowledged takes the key for held until it hears of it. It does so at the latest when it acquires
 // the key again.
 func (k *lockKey) mayHold(t *try, who int) span {
@@ -187,7 +187,7 @@ func (k *lockKey) mayHold(t *try, who int) span {
 	return s
 }
 
-// orphans are runs that never ended, and those that no one was informed of, or that are not there.
+// orphans are runs that never ended, and those that were never reported, or that are not there.
 func (k *lockKey) orphans() []string {
 	var bad []string
 	for _, t := range k.try {

@@ -147,7 +147,7 @@ func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
 	return false
 }
 
-// last locks every key once more: none is left locked by no one.
+// last locks every key once more: none is left locked without an owner.
 func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	t.Helper()
 	x := r.start(ctx, t)

@@ -15,7 +15,7 @@ import (
 // odds are how likely each fault of a call is.
 type odds struct {
 	loseRequest float64 // the call never reaches the store
-	loseAnswer  float64 // the call is performed, and no one hears of it
+	loseAnswer  float64 // the call is performed, and its answer is lost
 	late        float64 // the caller gives it up at once; a write arrives some time later
 	delay       float64 // the request, or the answer, is under way for a while
 	longest     time.Duration
@@ -111,8 +111,8 @@ func (u *unreliable) throw() (fault string, before, after time.Duration) {
 	return fault, before, after
 }
 
-// pause is a part of the way that takes d. On one that is cut no one answers, and the caller waits until its context
-// ends.
+// pause is a part of the way that takes d. On one that is cut there is no answer, and the caller waits until its
+// context ends.
 func pause(ctx context.Context, cut <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -144,7 +144,7 @@ func carry[T any](ctx context.Context, u *unreliable, write bool, act func(conte
 				late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 				defer cancel()
 				if way.Err() == nil {
-					_, _ = act(late) // no one hears of it
+					_, _ = act(late) // its answer is lost
 				}
 			})
 		}
@@ -215,7 +215,7 @@ func (u *unreliable) Watch(ctx context.Context, in store.Interest) (<-chan store
 	return notifications, err
 }
 
-// Close closes the store itself: no one else has it.
+// Close closes the store itself, which nothing else uses.
 func (u *unreliable) Close(ctx context.Context) error {
 	u.late.Wait()
 	return u.inner.Close(ctx)

@@ -60,7 +60,7 @@ type findings struct {
 	stalls      stalls
 	starved     int // replicas that ended because the machine stood still
 	freezes     []*freeze
-	unexplained []string // ends of replicas that no one had hit
+	unexplained []string // ends of replicas that no fault had hit
 	failures    []string // other things that must not be
 
 	mu        sync.Mutex
@@ -282,7 +282,7 @@ func (s *trial) settled() error {
 			return fmt.Errorf("%s does not run", key)
 		}
 		if _, lives := counts[run.Instance]; !lives {
-			return fmt.Errorf("%v runs where no one ought to live", run)
+			return fmt.Errorf("%v runs where no replica ought to live", run)
 		}
 		counts[run.Instance]++
 		delete(owners, key)
@@ -291,7 +291,7 @@ func (s *trial) settled() error {
 		return fmt.Errorf("these run and are on no list: %v", owners)
 	}
 	if missing := s.far.missing(callKeys()); len(missing) > 0 {
-		return fmt.Errorf("the HTTP endpoint works for no one: %v", missing)
+		return fmt.Errorf("the HTTP endpoint does not work for: %v", missing)
 	}
 	return even(counts)
 }

@@ -79,7 +79,7 @@ func (f *endpoint) take(key, event string, g grant) int {
 	return http.StatusNoContent
 }
 
-// missing are those of the keys that no one asks it to work for now.
+// missing are those of the keys that it is not asked to work for now.
 func (f *endpoint) missing(keys []string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -137,7 +137,7 @@ func (s *trial) async(f Fault, do func(context.Context, Fault) (string, error)) 
 
 // documentStore edits what is kept, as somebody with a shell would.
 type documentStore interface {
-	// Sessions are the IDs of the living, in order.
+	// Sessions are the IDs of live sessions, in order.
 	Sessions(ctx context.Context) ([]string, error)
 	// Owned are the keys of the commands' locks that have an owner, in order.
 	Owned(ctx context.Context) ([]string, error)

@@ -32,26 +32,26 @@ func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 	if err != nil {
 		return fmt.Errorf("tasks: %w", err)
 	}
-	told := map[string]string{}
+	reported := map[string]string{}
 	for _, t := range tasks {
 		if t.State == "running" {
-			told[t.Key] = t.Instance
+			reported[t.Key] = t.Instance
 		}
 	}
-	if err := even(count(maps.Values(told)), live); err != nil {
+	if err := even(count(maps.Values(reported)), live); err != nil {
 		return fmt.Errorf("the API says: %w", err)
 	}
-	return c.checkRecords(told)
+	return c.checkRecords(reported)
 }
 
 // checkRecords says whether exactly the keys that are reported to run do, where they are reported to.
-func (c *Cluster) checkRecords(told map[string]string) error {
+func (c *Cluster) checkRecords(reported map[string]string) error {
 	h, err := c.History()
 	if err != nil {
 		return err
 	}
 	owners := h.OwnersAt(history.Now())
-	for key, instance := range told {
+	for key, instance := range reported {
 		run, runs := owners[key]
 		switch {
 		case !runs:
@@ -61,7 +61,7 @@ func (c *Cluster) checkRecords(told map[string]string) error {
 		}
 	}
 	for key, run := range owners {
-		if _, ok := told[key]; !ok {
+		if _, ok := reported[key]; !ok {
 			return fmt.Errorf("%s stamps on %s and is not reported to run", key, run.Instance)
 		}
 	}

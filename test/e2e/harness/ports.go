@@ -23,7 +23,7 @@ var ports struct {
 	next int
 }
 
-// freeAddr returns a loopback address that no one listens on and that was not given out before.
+// freeAddr returns a loopback address that is not listened on and that was not given out before.
 func freeAddr(ctx context.Context) (string, error) {
 	ports.Lock()
 	defer ports.Unlock()

@@ -103,5 +103,5 @@ func (w *WallClock) Set(off time.Duration) error {
 	if err := os.WriteFile(next, fmt.Append(nil, off.Milliseconds()), 0o600); err != nil {
 		return fmt.Errorf("set the clock: %w", err)
 	}
-	return os.Rename(next, w.file) // at once: no one reads half of it
+	return os.Rename(next, w.file) // at once, so that half of it is never read
 }

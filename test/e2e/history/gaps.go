@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Gap is the time between two consecutive runs of a key in which no one ran it. It is negative when they overlapped.
+// Gap is the time between two consecutive runs of a key in which it did not run. It is negative when they overlapped.
 type Gap struct {
 	Old, New Run
 	Length   time.Duration

@@ -29,8 +29,8 @@ func ByInstance(owners map[string]Run) map[string]int {
 	return counts
 }
 
-// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when no one ran
-// it.
+// Move is a key that one instance ran at one instant and another at a later one. From or To is empty when it did
+// not run.
 type Move struct {
 	Key, From, To string
 }

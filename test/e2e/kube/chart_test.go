@@ -24,7 +24,7 @@ var _ = Describe("A release with a hundred tasks on five replicas with a cap of 
 	}, NodeTimeout(2*ScenarioTimeout))
 
 	AfterEach(func(ctx SpecContext) {
-		tellOnFailure(ctx, hundred)
+		reportOnFailure(ctx, hundred)
 		spoilt = spoilt || CurrentSpecReport().Failed()
 		if hundred != nil {
 			expectOneRunEach(hundred)

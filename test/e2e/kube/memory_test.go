@@ -45,7 +45,7 @@ var _ = Describe("A release whose containers run out of memory", Ordered, Contin
 	}, NodeTimeout(2*ScenarioTimeout))
 
 	AfterEach(func(ctx SpecContext) {
-		tellOnFailure(ctx, r)
+		reportOnFailure(ctx, r)
 		if r != nil {
 			expectOneRunEach(r)
 		}

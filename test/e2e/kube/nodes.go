@@ -27,7 +27,7 @@ func (k *Kube) On(ctx context.Context, node string) error {
 	return err
 }
 
-// Cut pulls a node's network cable: kubelet, pods and all reach no one, and go on.
+// Cut pulls a node's network cable: kubelet, pods and all reach nothing, and go on.
 func (k *Kube) Cut(ctx context.Context, node string) (history.Instant, error) {
 	return k.nodeCtl(ctx, "cut", node)
 }

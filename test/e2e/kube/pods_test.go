@@ -45,7 +45,7 @@ func podScenarios() {
 		took := expectTaken(r, "worker killed", keys, at)
 		Expect(took).To(
 			BeNumerically("<", kube.Lease/2),
-			"the guard marks the session dead: no one waits for T, which takes 0.9 T at least",
+			"the guard marks the session dead: nothing waits for T, which takes 0.9 T at least",
 		)
 		Eventually(func() (map[string]int, error) {
 			pods, err := r.ReadyPods(ctx)

@@ -41,7 +41,7 @@ type Release struct {
 	// Settle is how long membership rests before keys move for balance; empty: the program's default.
 	Settle string
 	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that
-	// no one reads.
+	// is not read.
 	Records string
 	// Odd are further tasks of the group.
 	Odd []object

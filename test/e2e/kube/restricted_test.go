@@ -25,7 +25,7 @@ var _ = Describe("A namespace with restricted Pod Security", func() {
 			StoreURI: testmongo.WithDatabase(stage.uri, "restricted"),
 			Replicas: 3, Cap: 5, Tasks: few,
 		}
-		DeferCleanup(func(ctx SpecContext) { tellOnFailure(ctx, r) }, NodeTimeout(ScenarioTimeout))
+		DeferCleanup(func(ctx SpecContext) { reportOnFailure(ctx, r) }, NodeTimeout(ScenarioTimeout))
 		Expect(r.Install(ctx)).To(Succeed())
 		Eventually(func(
 			ctx context.Context,

@@ -43,7 +43,7 @@ func storeScenarios() {
 				status, err := statusOf(ctx, r, p)
 				return status.ProblemsOf("StoreUnreachable"), err
 			}).WithPolling(pollEvery).ShouldNot(BeEmpty())
-			Expect(r.Replica(p).Health(ctx, "/livez")).To(Equal(http.StatusOK), "a store that is away restarts no one")
+			Expect(r.Replica(p).Health(ctx, "/livez")).To(Equal(http.StatusOK), "an unreachable store restarts nothing")
 		}
 		h := recorded(r)
 		last := lastEnd(h, keys, at)
@@ -64,7 +64,7 @@ func storeScenarios() {
 	}, SpecTimeout(2*ScenarioTimeout))
 }
 
-// gapRange is the shortest and the longest time in which no one ran one of these keys, since at.
+// gapRange is the shortest and the longest time in which one of these keys did not run, since at.
 func gapRange(h *history.History, keys []string, at history.Instant) string {
 	var lengths []time.Duration
 	for _, gap := range h.Gaps(at, history.Now()) {

@@ -164,8 +164,8 @@ func settled(ctx SpecContext) *kube.Release {
 	return r
 }
 
-// tellOnFailure shows how the release does when the scenario that ends now has failed.
-func tellOnFailure(ctx SpecContext, r *kube.Release) {
+// reportOnFailure shows how the release does when the scenario that ends now has failed.
+func reportOnFailure(ctx SpecContext, r *kube.Release) {
 	if r == nil || !CurrentSpecReport().Failed() {
 		return
 	}

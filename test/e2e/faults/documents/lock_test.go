@@ -61,7 +61,7 @@ func lockRounds(s *scene) {
 		}
 	})
 
-	round("locks that are deleted, or given to no one, are owned again", func(ctx context.Context) {
+	round("locks that are deleted, or lose their owner, are owned again", func(ctx context.Context) {
 		for i := range 4 {
 			s.remove(ctx, "lock", harness.Key(i+1))
 		}

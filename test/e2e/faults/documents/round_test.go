@@ -74,7 +74,7 @@ func (s *scene) healed(ctx context.Context, doubles bool) {
 	GinkgoHelper()
 	WaitUntil(ctx, s.began.Add(noticed))
 	Eventually(s.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-	Expect(s.c.Live()).To(HaveLen(replicas), "no one crashed")
+	Expect(s.c.Live()).To(HaveLen(replicas), "no replica crashed")
 	for _, r := range s.c.Live() {
 		Expect(r.WorkerProc()).To(Equal(s.workers[r.Name]), "%s has another worker: the one before crashed", r.Name)
 	}
@@ -127,7 +127,7 @@ func (s *scene) logs(texts ...string) {
 				}
 			}
 		}
-		return fmt.Errorf("no one has logged %q", texts)
+		return fmt.Errorf("no replica has logged %q", texts)
 	}).Should(Succeed())
 }
 

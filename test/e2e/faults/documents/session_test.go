@@ -13,7 +13,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// sessionRounds are about sessions of live replicas, and of no one.
+// sessionRounds are about sessions of live replicas, and sessions without a replica.
 func sessionRounds(s *scene) {
 	round("sessions whose revision stays are repaired by their next heartbeat", func(ctx context.Context) {
 		ids := s.sessions(ctx)
@@ -94,7 +94,7 @@ func sessionRounds(s *scene) {
 		s.healed(ctx, false) // some may have met the gap
 	})
 
-	round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context) {
+	round("sessions without a replica are dead soon, and hold nothing up", func(ctx context.Context) {
 		ids := s.sessions(ctx)
 		session, member := s.read(ctx, "session", ids[0]), s.read(ctx, "member", ids[0])
 		session["_id"], member["_id"] = "nobody-at-all", "nobody-at-all"

@@ -34,7 +34,7 @@ func newCluster(ctx context.Context, name string, o harness.Options) *cluster {
 	return c
 }
 
-// add starts a replica whose commands the server can tell by its name, over the network that uri leads to.
+// add starts a replica whose commands the server can distinguish by its name, over the network that uri leads to.
 func (c *cluster) add(ctx context.Context, uri string) *harness.Replica {
 	GinkgoHelper()
 	name := fmt.Sprintf("r%d", len(c.all)+1)

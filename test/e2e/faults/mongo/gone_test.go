@@ -33,7 +33,7 @@ var _ = Describe("All nodes killed for three leases", func() {
 		WaitUntil(ctx, gone.Add(3*Lease))
 
 		h := Load(c.Cluster)
-		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "no one can have taken a key")
+		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "no replica can have taken a key")
 		last := lastSign(h)
 		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v "+
 			"(0.9 T is %v)",
@@ -62,7 +62,7 @@ var _ = Describe("All nodes killed for three leases", func() {
 		Expect(took).To(BeNumerically("<", 5*time.Second), "on a quiet machine within two seconds")
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", tasks*95/100), "no reshuffle")
-		Expect(c.Live()).To(HaveLen(replicas), "no one crashed")
+		Expect(c.Live()).To(HaveLen(replicas), "no replica crashed")
 	}, SpecTimeout(ScenarioTimeout))
 })
 

@@ -237,7 +237,7 @@ func aliveAfter(h *history.History, t history.Instant) []history.Run {
 	return alive
 }
 
-// checkLocks says whether each key is locked by exactly the session that runs it, and reserved for no one.
+// checkLocks says whether each key is locked by exactly the session that runs it, and not reserved.
 func (c *cluster) checkLocks(ctx context.Context) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(c.rs.URI()))
 	if err != nil {

@@ -70,7 +70,7 @@ var _ = Describe("Answers that are lost while a database is set up", func() {
 			"run after %v", hits, faultTasks,
 			ms(before{at: began}.lastStart(c).Sub(began)))
 		c.expectSound(ctx)
-		Expect(c.Live()).To(HaveLen(faultReplicas), "no one gave up")
+		Expect(c.Live()).To(HaveLen(faultReplicas), "no replica has ended")
 	}, SpecTimeout(ScenarioTimeout))
 })
 

@@ -190,7 +190,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 				"mongodb", "%s taken for %v: all tasks run again %v after it was given back", fault.what,
 				ms(given.Sub(taken)), ms(history.Now().Sub(given)),
 			)
-			Expect(c.Live()).To(HaveLen(3), "no one has to be restarted")
+			Expect(c.Live()).To(HaveLen(3), "no replica has to be restarted")
 		}
 		ExpectOneRunEach(c)
 		for _, r := range c.Live() {

@@ -119,7 +119,7 @@ var _ = Describe("Two sites that share a database", func() {
 		a, b := s.at["a"], s.at["b"]
 		s.runAt(ctx, a)
 
-		By("telling only the passive site: what runs is not taken away")
+		By("configuring only the passive site: what runs is not taken away")
 		reported := history.Now()
 		s.choose(b, "b", 2)
 		Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(
@@ -129,7 +129,7 @@ var _ = Describe("Two sites that share a database", func() {
 			func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s",
 		).Should(BeEmpty())
 
-		By("telling the active one, too")
+		By("configuring the active one, too")
 		switched := history.Now()
 		s.choose(a, "b", 2)
 		s.runAt(ctx, b)

@@ -64,7 +64,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		Figure("mongodb", "every command of one replica takes T/2: its tasks elsewhere after %v; even again %v "+
 			"after its end", ms(taken.Sub(at)),
 			ms(b.lastStartAfter(c, ended).Sub(ended)))
-		Expect(c.Live()).To(HaveLen(faultReplicas), "no one crashed")
+		Expect(c.Live()).To(HaveLen(faultReplicas), "no replica crashed")
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("for all: every task stops before X, and all run again where they were", func(ctx SpecContext) {
@@ -73,7 +73,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		at := history.Now()
 		WaitUntil(ctx, at.Add(2*Lease))
 		h := Load(c.Cluster)
-		Expect(aliveAfter(h, at.Add(Lease*95/100))).To(BeEmpty(), "no one could renew")
+		Expect(aliveAfter(h, at.Add(Lease*95/100))).To(BeEmpty(), "no replica could renew")
 		ended := history.Now()
 		end(ctx, c.rs)
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())

@@ -56,7 +56,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 			)
 		}).Should(HaveLen(copies))
 	}
-	// runs says whether n keys run, none of them where no one lives.
+	// runs says whether n keys run, none of them where no replica lives.
 	runs := func(n int) {
 		GinkgoHelper()
 		Eventually(func() map[string]history.Run { return Load(c).OwnersAt(history.Now()) }).Should(HaveLen(n))
@@ -74,7 +74,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		stuck := ownerOfBad()
 		others := c.Live()
 
-		By("taking the write lock of the database, so that no one can renew")
+		By("taking the write lock of the database, so that no replica can renew")
 		began := history.Now()
 		back := holdWriteLock(ctx, path(uri))
 		WaitUntil(ctx, began.Add(2*Lease))
@@ -162,7 +162,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				Expect(run.Key).To(Equal(badKey), "no other restarts")
 				Expect(run.Instance).To(Equal(owner.Name), "it is not moved")
 			}
-			Expect(c.Live()).To(HaveLen(copies), "no one crashed")
+			Expect(c.Live()).To(HaveLen(copies), "no replica crashed")
 			if bad == "panic" {
 				Expect(owner.Log()).To(ContainSubstring("callback panicked: as --bad asks"))
 			}

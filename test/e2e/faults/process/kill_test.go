@@ -61,7 +61,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second,
 				hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
-			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "no one marked the session dead")
+			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "the session was not marked dead")
 			Expect(last.Sub(at)).To(BeNumerically("<", Lease+5*time.Second))
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			ExpectOneRunEach(c)

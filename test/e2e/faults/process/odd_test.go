@@ -105,7 +105,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(info.Size()).To(BeNumerically(">", size), "nothing is dropped")
 		Expect(guardMost).To(BeNumerically("<", 128<<20), "the guard never sees a byte of it")
 		Expect(workerMost).To(BeNumerically("<", 256<<20), "queues are bounded")
-		Expect(Load(c).Started(at, history.Now())).To(BeEmpty(), "no one lost a lease, no one moved")
+		Expect(Load(c).Started(at, history.Now())).To(BeEmpty(), "no replica lost a lease, no key moved")
 		Expect(c.CheckSpread(ctx, tasks+1)).To(Succeed())
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
@@ -163,7 +163,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 func ownerOf(c *harness.Cluster, key string) *harness.Replica {
 	GinkgoHelper()
 	run, ok := Load(c).OwnersAt(history.Now())[key]
-	Expect(ok).To(BeTrue(), "no one runs %s", key)
+	Expect(ok).To(BeTrue(), "no replica runs %s", key)
 	return replicaOf(c, run.Instance)
 }
 
@@ -188,7 +188,7 @@ func allRun(c *harness.Cluster, n int) error {
 	owners := h.OwnersAt(history.Now())
 	for i := range n {
 		if _, ok := owners[harness.Key(i+1)]; !ok {
-			return fmt.Errorf("no one runs %s", harness.Key(i+1))
+			return fmt.Errorf("no replica runs %s", harness.Key(i+1))
 		}
 	}
 	return nil

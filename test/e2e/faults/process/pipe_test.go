@@ -55,7 +55,7 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
 				way.what,
 				ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
-			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "no one waits for the deadline")
+			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "nothing waits for the deadline")
 			Expect(last.Sub(at)).To(
 				BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead",
 			)

@@ -73,7 +73,7 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 			}
 			WaitUntil(ctx, began.Add(2*Lease))
 			Eventually(f.runsWithoutStore).WithContext(ctx).Should(BeEmpty())
-			Expect(f.workers()).To(Equal(workers), "no one crashed")
+			Expect(f.workers()).To(Equal(workers), "no replica crashed")
 			Expect(problem).To(ContainSubstring(f.path), "the problem names the file")
 			Figure("sqlite", "a file %s: the problem says %q", what, strings.ReplaceAll(problem, f.path, "FILE"))
 			Expect(Load(f.c).Overlaps()).To(BeEmpty())

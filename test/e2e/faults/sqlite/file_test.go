@@ -152,7 +152,7 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	}
 	WaitUntil(ctx, began.Add(2*lease))
 	h = Load(f.c)
-	Expect(h.OwnersAt(history.Now())).To(BeEmpty(), "nothing runs while no one can keep a lease")
+	Expect(h.OwnersAt(history.Now())).To(BeEmpty(), "nothing runs while no replica can keep a lease")
 	undo()
 	done = true
 	back := history.Now()
@@ -183,7 +183,7 @@ func (f file) workers() map[string]harness.Proc {
 func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc, since history.Instant) {
 	GinkgoHelper()
 	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-	Expect(f.c.Live()).To(HaveLen(replicas), "no one crashed")
+	Expect(f.c.Live()).To(HaveLen(replicas), "no replica crashed")
 	Expect(f.workers()).To(Equal(workers), "no worker crashed")
 	for _, r := range f.c.Live() {
 		Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).

@@ -63,7 +63,7 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 			if other != r {
 				Expect(
 					h.AliveAfter(other.Name, at.Add(HardDeadline+time.Second)),
-				).To(BeEmpty(), "no one can keep a lease")
+				).To(BeEmpty(), "no replica can keep a lease")
 			}
 		}
 		thawed, err := r.Kill(harness.Guard, syscall.SIGCONT)

@@ -97,7 +97,7 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("make the loop: %w", err)
 	}
-	go tellGoroutines(ctx, log)
+	go logGoroutines(ctx, log)
 	both, ctx := errgroup.WithContext(ctx)
 	if err := elector.Start(ctx); err != nil {
 		return err
@@ -122,8 +122,8 @@ func open(ctx context.Context, file string) (store.Store, error) {
 	}
 }
 
-// tellGoroutines shows what leaks.
-func tellGoroutines(ctx context.Context, log logr.Logger) {
+// logGoroutines shows what leaks.
+func logGoroutines(ctx context.Context, log logr.Logger) {
 	for tick := time.NewTicker(time.Second); ctx.Err() == nil; <-tick.C {
 		log.Info("alive", "goroutines", runtime.NumGoroutine())
 	}
