@@ -1,4 +1,5 @@
-# The image for people with Docker. `make image` makes the same one without it, and reproducibly; image/README.md tells both.
+# The image for people with Docker. `make image` makes the same one without it, and reproducibly; image/README.md
+# describes both.
 #
 #   docker build -t shardctl:dev \
 #     --build-arg VERSION="$(git describe --tags --always --dirty)" --build-arg REVISION="$(git rev-parse HEAD)" \

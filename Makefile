@@ -21,8 +21,8 @@ E2E_LABELS ?=
 FUZZTIME   ?= 5000x
 DEV_FLAGS  ?=
 
-# Packages of scenarios with real processes. They mostly wait, so two run beside each other; more would keep a small machine from
-# ending tasks in time. So would those of a fleet, which come last, by themselves.
+# Packages of scenarios with real processes. They mostly wait, so two run beside each other; more would keep a small
+# machine from ending tasks in time. So would those of a fleet, which come last, by themselves.
 SCENARIOS = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
 # The unit tests that take longest; they begin first, so that the others run beside them.
@@ -200,7 +200,8 @@ CGO_ENABLED=0 go build -o "$$programs/" ./cmd/shardctl ./test/e2e/recorder; \
 export SHARDCTL_E2E_BINARY="$${SHARDCTL_E2E_BINARY:-$$programs/shardctl}" SHARDCTL_E2E_RECORDER="$$programs/recorder"
 endef
 
-# Sets $lint to golangci-lint at the version above: one that is installed, else one built into bin (three minutes, once).
+# Sets $lint to golangci-lint at the version above: one that is installed, else one built into bin (three minutes,
+# once).
 define find_lint
 lint=""; \
 for found in "$(CURDIR)/bin/golangci-lint" "$$(command -v golangci-lint || true)" "$$(go env GOPATH)/bin/golangci-lint"; do \

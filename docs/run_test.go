@@ -24,7 +24,7 @@ import (
 // longest is how long the commands of a page may take; a build with nothing cached is part of it.
 const longest = 10 * time.Minute
 
-// What pages tell people to run is run, on this machine and as it stands there, but for what session.adapt replaces.
+// What pages ask people to run is run, on this machine and as it stands there, but for what session.adapt replaces.
 func TestPagesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real replicas")

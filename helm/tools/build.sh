@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the tools that check the chart, at the versions that go.mod and kube-score/go.mod pin, and prints the directory that holds
-# them: helm, helm-unittest, kubeconform, kube-score, helm-docs. They are kept in the user's cache, in a directory for each state of
-# those files and version of Go: about two minutes once, nothing after that.
+# Builds the tools that check the chart, at the versions that go.mod and kube-score/go.mod pin, and prints the directory
+# that holds them: helm, helm-unittest, kubeconform, kube-score, helm-docs. They are kept in the user's cache, in a
+# directory for each state of those files and version of Go: about two minutes once, nothing after that.
 #
 #   PATH="$(helm/tools/build.sh):$PATH"
 set -euo pipefail
@@ -16,7 +16,8 @@ if [ ! -d "$dir" ]; then
     made=$(mktemp -d "$cache/making.XXXXXX")
     trap 'rm -rf "$made"' EXIT
     begin=$SECONDS
-    # As helm's own Makefile does it: its version, which charts and people ask for, and the Kubernetes that it renders for by default.
+    # As helm's own Makefile does it: its version, which charts and people ask for, and the Kubernetes that it renders
+    # for by default.
     helm=helm.sh/helm/v3
     kubernetes=$(go list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f2)
     flags="-s -w -X $helm/internal/version.version=$(go list -m -f '{{.Version}}' $helm)"

@@ -24,7 +24,8 @@ PATH="$("$tools/build.sh"):$PATH"
 # Nothing of the user's own settings, plugins or clusters.
 export PATH HELM_CACHE_HOME=$work/helm HELM_CONFIG_HOME=$work/helm HELM_DATA_HOME=$work/helm KUBECONFIG=/dev/null
 
-# Each of these is installed by somebody, so each is linted, rendered and judged. The file says in its first line what it is for.
+# Each of these is installed by somebody, so each is linted, rendered and judged. The file says in its first line what
+# it is for.
 values=("$chart"/ci/*.yaml)
 go -C "$tools" run ./schemas write "$work/schemas"
 mapfile -t versions < <(ls "$work/schemas" | sort -V)
@@ -97,8 +98,8 @@ refuses_mistakes() {
     done
 }
 
-# No critical finding of kube-score, but for what score.ignore names with the reason. A check with a second word there is asked of
-# those values files only that set the value of that name.
+# No critical finding of kube-score, but for what score.ignore names with the reason. A check with a second word there
+# is asked of those values files only that set the value of that name.
 score() {
     local file name value ignored asked=""
     for file in "${values[@]}"; do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Tests the alerts as the chart renders them: `promtool check rules`, then `promtool test rules` of every *.test.yaml beside this file.
+# Tests the alerts as the chart renders them: `promtool check rules`, then `promtool test rules` of every *.test.yaml
+# beside this file.
 #
 #     helm/shardctl/promtests/run.sh
 #

@@ -79,7 +79,7 @@ their instances are left out: pods of other releases may own them.
 {{- toJson $limits -}}
 {{- end -}}
 
-{{/* Limits that the tasks pass, each a sentence with the sum. No replicas at all is a wish, not a mistake. */}}
+{{/* Limits that the tasks pass, each a sentence with the sum. No replicas at all is intended, not a mistake. */}}
 {{- define "shardctl.overflow" -}}
 {{- $replicas := include "shardctl.replicas" . | int -}}
 {{- $field := .Values.autoscaling.enabled | ternary "autoscaling.minReplicas" "replicaCount" -}}

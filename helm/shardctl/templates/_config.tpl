@@ -1,6 +1,6 @@
 {{/*
 The configuration is `config`, `configFiles` and what the chart fills in. Definitions here give JSON, for `fromJson`.
-None of them fails: _problems.tpl tells what is wrong, all of it at once.
+None of them fails: _problems.tpl says what is wrong, all of it at once.
 */}}
 
 {{/* What is of another kind in a configuration, by field. */}}

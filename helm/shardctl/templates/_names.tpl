@@ -17,8 +17,8 @@
 
 {{/* A name with an ending that is kept when the whole is too long: dict "root" . "suffix" "admin". */}}
 {{- define "shardctl.named" -}}
-{{- $room := int (sub 62 (len .suffix)) -}}
-{{- printf "%s-%s" (include "shardctl.fullname" .root | trunc $room | trimSuffix "-") .suffix -}}
+{{- $limit := int (sub 62 (len .suffix)) -}}
+{{- printf "%s-%s" (include "shardctl.fullname" .root | trunc $limit | trimSuffix "-") .suffix -}}
 {{- end -}}
 
 {{/* What Services and Deployments select by. It never changes: a Deployment's selector cannot. */}}

@@ -102,7 +102,7 @@ podAntiAffinity:
 Who says how many pods there are: {by, replicas}. Without an autoscaler it is replicaCount. With one it is the autoscaler, and
 `replicas` is left out. But where the Deployment was made with `replicas`, leaving them out would have Kubernetes set the default, 1, and
 then so would every upgrade after it, since Helm removes what was in the last manifest: such a Deployment keeps getting what it
-has just now. Its annotation tells which of the two it is.
+has just now. Its annotation says which of the two it is.
 */}}
 {{- define "shardctl.scale" -}}
 {{- $live := dict -}}
