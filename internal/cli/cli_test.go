@@ -182,7 +182,7 @@ func TestNothingFoundIsNoError(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.out, `"items": []`) {
 		t.Errorf("got %+v", got)
 	}
-	// What was found is shown beside the error about what was not.
+	// What was found is shown with the error about what was not.
 	got = shardctl(t, globals(), "get", "tasks", "topics/topic-001", "topics/none", "-o", "name", "--server", server)
 	if got.code != 1 || got.out != "topics/topic-001\n" || !strings.Contains(got.err, "topics/none") {
 		t.Errorf("got %+v", got)

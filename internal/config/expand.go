@@ -8,8 +8,8 @@ import (
 )
 
 // expandAll replaces the variables of a file, once, before it is checked. Two things are left as they are written. They
-// are texts of what runs, which are replaced at each start, and values that depend on the task, since a task's own
-// variables occur in them.
+// are texts of what runs, which are replaced at each start, and values in which a task's own variables occur. Such
+// values depend on the task.
 func (l *loader) expandAll(root *decode.Node) {
 	for _, e := range root.Entries {
 		if e.Name != "groups" {

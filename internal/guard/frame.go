@@ -16,7 +16,7 @@ import (
 const (
 	headerSize = 8
 	maxFrame   = 16 << 20 // bytes of one envelope
-	maxFiles   = 3        // beside one envelope
+	maxFiles   = 3        // with one envelope
 )
 
 // wireVersion is in every envelope. Both processes run one binary: a difference means that another program holds the
@@ -36,7 +36,7 @@ type envelope struct {
 	Body    json.RawMessage `json:"body"`
 }
 
-// message is a body and the files sent beside it, which belong to its receiver.
+// message is a body and the files sent with it, which belong to its receiver.
 type message struct {
 	body  body
 	files []*os.File

@@ -54,7 +54,7 @@ type (
 		Lease time.Duration `json:"lease"`
 		Limit time.Duration `json:"limit"` // of a shutdown
 	}
-	// start has a command started. What it reads and writes is passed as files beside it.
+	// start has a command started. What it reads and writes is passed as files with it.
 	start struct {
 		ID      uint64    `json:"id"` // given by the worker
 		Key     elect.Key `json:"key"`

@@ -36,7 +36,7 @@ func newTable() *table {
 	}
 }
 
-// mayStart says why a command may not start beside what there is; nil: it may.
+// mayStart says why a command may not start with what there is; nil: it may.
 func (t *table) mayStart(id uint64, key elect.Key, session string) error {
 	_, run := t.runs[marks{string(key), session}]
 	if run || t.commands[id] != nil {

@@ -90,7 +90,7 @@ func TestSwapsExamineFewCandidates(t *testing.T) {
 					t.Errorf("%d candidates examined, want at most %d", pack.examined, limit)
 				}
 				for i, b := range pack.bins {
-					// A bin with the huge key is above even with the lightest ones beside it.
+					// A bin with the huge key is above even with the lightest ones next to it.
 					if b.free != 0 || b.load > pack.ceiling() && name != "one is huge" {
 						t.Errorf("bin %d: load %d above %d, %d free", i, b.load, pack.ceiling(), b.free)
 					}

@@ -18,7 +18,7 @@ type Clock interface {
 type goClock struct{ start time.Time }
 
 // GoClock is a Clock made of time.Now alone: it does not notice that the machine slept where CLOCK_MONOTONIC does not.
-// Its readings mean something only beside others of the same GoClock. It follows the clock of testing/synctest.
+// Its readings mean something only together with others of the same GoClock. It follows the clock of testing/synctest.
 func GoClock() Clock { return goClock{time.Now()} }
 
 func (c goClock) Now() Instant {

@@ -46,7 +46,7 @@ type Elect interface {
 	Close(ctx context.Context) error
 }
 
-// LockOptions are what [Elector.LockWith] can do beside Lock. The zero value is Lock.
+// LockOptions are what [Elector.LockWith] can do in addition to Lock. The zero value is Lock.
 type LockOptions struct {
 	// Wait is how long to wait for a key that another holds; 0: not at all. It must not be negative.
 	Wait time.Duration

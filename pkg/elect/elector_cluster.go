@@ -52,7 +52,7 @@ type Cluster interface {
 	Note(event record.Event)
 }
 
-// Cluster is the door to what a balancer and a status need beside the locks. It may be called before Start.
+// Cluster is the door to what a balancer and a status need in addition to the locks. It may be called before Start.
 func (e *Elector) Cluster() Cluster { return clusterOf{e} }
 
 // clusterOf implements [Cluster].

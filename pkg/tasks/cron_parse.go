@@ -23,7 +23,7 @@ var descriptors = map[string]string{
 const cronAllowed = "allowed are five fields (minute hour day-of-month month day-of-week) or " +
 	"@hourly @daily @weekly @monthly @yearly"
 
-// parser knows five fields and nothing else: what it would take beside them panics or means something else than here.
+// parser knows five fields and nothing else: what it would take in addition panics or means something else than here.
 var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 // starBit is how the parser marks a field that restricts nothing.

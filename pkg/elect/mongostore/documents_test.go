@@ -14,7 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// What people write into the database manually never hides the documents beside it.
+// What people write into the database manually never hides the other documents.
 func TestMalformedOutOfBand(t *testing.T) {
 	uri := testmongo.Shared(t)
 	var mu sync.Mutex

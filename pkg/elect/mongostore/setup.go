@@ -165,7 +165,7 @@ var fieldOf = map[store.Field]string{
 	store.FieldSuspended: fieldSuspended, store.FieldExpires: fieldExpires,
 }
 
-// indexes of a kind beside _id.
+// indexes of a kind in addition to _id.
 func indexes(info store.KindInfo) []mongo.IndexModel {
 	var all []mongo.IndexModel
 	for _, fields := range info.Indexes {

@@ -42,7 +42,7 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 		for n, c := range b.changes {
 			if first := b.changes[0]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind ||
 				(c.IfRev == 0) != (first.IfRev == 0) {
-				t.Fatalf("%+v beside %+v", c, first)
+				t.Fatalf("%+v and %+v", c, first)
 			}
 			if seen[b.places[n]] || changes[b.places[n]].IfRev != c.IfRev {
 				t.Fatalf("place %d is wrong", b.places[n])

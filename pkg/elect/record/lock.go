@@ -84,7 +84,7 @@ func (l Lock) Doc() store.Doc {
 	}
 }
 
-// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error beside the rest:
+// LockFrom reads a lock from its document. What makes no sense counts as missing and is an error with the rest:
 // who owns it still counts.
 func LockFrom(d store.Doc) (Lock, error) {
 	var b lockBody

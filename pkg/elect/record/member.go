@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Member is what a session says of itself. Its document is beside the session's, under the same ID, because it is
+// Member is what a session says of itself. Its document goes with the session's, under the same ID, because it is
 // larger and changes rarely.
 type Member struct {
 	Session  string         `json:"-"`

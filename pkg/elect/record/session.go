@@ -64,7 +64,7 @@ func (s Session) expires() int64 {
 	return s.Died + store.KindSession.Info().Retention.Milliseconds()
 }
 
-// SessionFrom reads a session from its document. A body that cannot be read is an error beside what could be: the
+// SessionFrom reads a session from its document. A body that cannot be read is an error with what could be: the
 // state and heartbeat still count.
 func SessionFrom(d store.Doc) (Session, error) {
 	var b sessionBody

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// What people write into the tables manually never hides the rows beside it, and gives way to what is created in its
+// What people write into the tables manually never hides the other rows, and gives way to what is created in its
 // place.
 func TestMalformedOutOfBand(t *testing.T) {
 	var log []string

@@ -41,7 +41,7 @@ func TestWants(t *testing.T) {
 		"counter of the group":    {Interest{Groups: []string{"f", "g"}}, counter, true},
 		"counter of another":      {Interest{Groups: []string{"f"}}, counter, false},
 		"no group at all":         {Interest{Groups: []string{}}, counter, false},
-		"session beside a group":  {Interest{Groups: []string{"f"}}, Doc{Kind: KindSession, ID: "s"}, true},
+		"session and a group":     {Interest{Groups: []string{"f"}}, Doc{Kind: KindSession, ID: "s"}, true},
 		"another kind":            {Interest{Kinds: []Kind{KindSession}}, counter, false},
 		"a kind of no interest":   {Interest{Kinds: []Kind{KindMember}}, Doc{Kind: KindMember, ID: "s"}, false},
 		"lock, asked for none":    {Interest{}, lock("g/a", ""), false},

@@ -52,7 +52,7 @@ type KindInfo struct {
 	// Retention is how long a document is kept after its end, when its writer sets Doc.Expires; 0: for ever. Only kinds
 	// with a retention are ever deleted by those who clean up.
 	Retention time.Duration
-	Indexes   [][]Field // beside the one on ID; each costs a write, so only for what List is asked
+	Indexes   [][]Field // in addition to the one on ID; each costs a write, so only for what List is asked
 	Notify    Notify
 }
 

@@ -33,7 +33,7 @@ type WriterID struct {
 	Seq     int64
 }
 
-// Doc is one small versioned document. The fields beside Body are those that stores index, filter and
+// Doc is one small versioned document. The fields other than Body are those that stores index, filter and
 // watch; Body is bytes that stores keep and return as they are.
 type Doc struct {
 	Kind Kind

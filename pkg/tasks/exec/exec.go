@@ -14,7 +14,7 @@ const Name = "exec"
 // Runner runs a command. Fields are as written: $(NAME) in them is replaced at each start.
 type Runner struct {
 	Command []string          // program and arguments; a program without a slash is looked for in the command's PATH
-	Env     map[string]string // beside the replica's environment
+	Env     map[string]string // in addition to the replica's environment
 	Dir     string            // empty: the replica's
 	Ready   Ready
 }

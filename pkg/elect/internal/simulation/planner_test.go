@@ -20,7 +20,7 @@ func newPlanner(s *snapshot) planner {
 	return planner{snap: s, plans: map[planKey]*plan{}, caps: map[int]map[string]int{}}
 }
 
-// planKey says what a plan depends on beside the snapshot.
+// planKey says what a plan depends on in addition to the snapshot.
 type planKey struct {
 	members uint64 // who is alive, as seen by who asks
 	list    int

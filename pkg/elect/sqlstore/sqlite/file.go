@@ -27,7 +27,7 @@ func prepareFile(path string, create bool) (string, fs.FileInfo, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("SQLite file %q: %w", path, err)
 	}
-	// One name for one file: SQLite finds the WAL beside the name it was opened by.
+	// One name for one file: SQLite finds the WAL next to the name it was opened by.
 	if target, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = target
 	}

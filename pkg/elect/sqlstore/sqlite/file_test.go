@@ -110,7 +110,7 @@ func TestLocked(t *testing.T) {
 		t.Fatalf("got %+v, want unknown, ErrUnavailable and the path", out)
 	}
 	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err != nil {
-		t.Fatalf("read beside a writer: %v", err)
+		t.Fatalf("read during a write: %v", err)
 	}
 	unlock()
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {

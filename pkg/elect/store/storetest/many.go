@@ -30,7 +30,7 @@ func testBatch(b *bench) {
 	}
 }
 
-// Changes of one batch each end on their own, whatever happens to those beside them.
+// Changes of one batch each end on their own, whatever happens to the others.
 func testBatchOutcomes(b *bench) {
 	t := b.t
 	s := b.open(t)

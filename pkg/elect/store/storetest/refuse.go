@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// wantNothing applies a batch that has to be refused as a whole: a good change beside the bad one is not written.
+// wantNothing applies a batch that has to be refused as a whole: a good change with the bad one is not written.
 func (b *bench) wantNothing(t *testing.T, s store.Store, bad store.Change, want error) {
 	t.Helper()
 	good := b.put(lock("g/good"), 0)
