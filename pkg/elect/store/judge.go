@@ -7,7 +7,7 @@ import (
 )
 
 // Judge says how a Put or Delete ends that was tested against the document as found (nil: absent), from what the
-// document alone can tell. Applied is true of found as it is: it is either the change's own write, or the condition
+// document alone shows. Applied is true of found as it is: it is either the change's own write, or the condition
 // holds. In the second case apply is true and the caller is to write now.
 //
 // A store keeps no history. So a change that was sent before, written, and written over is not distinguished from one

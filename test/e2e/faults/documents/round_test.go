@@ -116,7 +116,7 @@ func (s *scene) restarted() []history.Run {
 	return Load(s.c).Started(s.began, history.Now())
 }
 
-// told waits until some replica's log of this round holds all the texts in one line.
+// logs waits until some replica's log of this round holds all the texts in one line.
 func (s *scene) logs(texts ...string) {
 	GinkgoHelper()
 	Eventually(func() error {
