@@ -3,6 +3,8 @@
 package suite
 
 import (
+	"iter"
+
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
@@ -10,14 +12,28 @@ import (
 
 // EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
 // scenario.
-func EachStore(what string, body func(store string, uri func() string), args ...any) {
-	stores := map[string]func() string{
-		"mongodb": func() string { return testmongo.Shared(GinkgoTB()) },
-		"sqlite":  SQLiteURI,
-	}
-	for _, store := range []string{"mongodb", "sqlite"} {
+func EachStore(what string, tell func(store string, uri func() string), args ...any) {
+	for store, uri := range stores() {
 		args := append([]any{Label(store)}, args...)
-		args = append(args, func() { body(store, stores[store]) })
+		args = append(args, func() { tell(store, uri) })
 		Describe(what+", on "+store, args...)
+	}
+}
+
+// BothStores are the labels of a scenario that plays on all stores at once.
+var BothStores = Label("mongodb", "sqlite")
+
+// OnEachStore plays a scenario that mostly waits on all stores at once.
+func OnEachStore(play func(store string, uri func() string)) {
+	var parts []func()
+	for store, uri := range stores() {
+		parts = append(parts, func() { play(store, uri) })
+	}
+	AtOnce(parts...)
+}
+
+func stores() iter.Seq2[string, func() string] {
+	return func(yield func(string, func() string) bool) {
+		_ = yield("mongodb", func() string { return testmongo.Shared(GinkgoTB()) }) && yield("sqlite", SQLiteURI)
 	}
 }

@@ -123,6 +123,27 @@ func NewCluster(name string, o harness.Options) *harness.Cluster {
 	return c
 }
 
+// AtOnce plays parts of a scenario that mostly wait at the same time, and returns when all have ended. Where several
+// fail, the first failure is shown.
+func AtOnce(parts ...func()) {
+	var playing sync.WaitGroup
+	for _, part := range parts {
+		playing.Go(func() {
+			defer GinkgoRecover()
+			part()
+		})
+	}
+	playing.Wait()
+}
+
+// LogsOnPanic shows what the replicas wrote when the part of AtOnce that defers it fails, and which part that was.
+func LogsOnPanic(part string, c *harness.Cluster) {
+	if failure := recover(); failure != nil {
+		AddReportEntry("failed: "+part, c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
+		panic(failure)
+	}
+}
+
 // LogsOnFailure shows what the replicas wrote when the scenario that ends now has failed.
 func LogsOnFailure(c *harness.Cluster) {
 	if c != nil && CurrentSpecReport().Failed() {

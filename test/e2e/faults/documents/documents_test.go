@@ -7,34 +7,49 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
+	"github.com/shardctl/shardctl/internal/testmongo"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("Documents edited manually", func() {
-	EachStore("One cluster", func(store string, uri func() string) {
-		s := &scene{}
+var _ = Describe("Documents edited manually", Ordered, ContinueOnFailure, BothStores, func() {
+	on := &scenes{}
 
-		BeforeAll(func(ctx SpecContext) {
-			*s = *newScene(ctx, store, uri())
-		}, NodeTimeout(ScenarioTimeout))
-		BeforeEach(func() { s.begin() })
-		AfterEach(func() { LogsOnFailure(s.c) })
-		AfterAll(func() {
+	BeforeAll(func(ctx SpecContext) {
+		on.all = []*scene{
+			newScene(ctx, "mongodb", testmongo.Shared(GinkgoTB())),
+			newScene(ctx, "sqlite", SQLiteURI()),
+		}
+	}, NodeTimeout(ScenarioTimeout))
+	AfterAll(func() {
+		for _, s := range on.all {
 			Figure(
-				store, "two runs of a key at once, where that is allowed: %d, for at most %v", len(s.excused),
+				s.store, "two runs of a key at once, where that is allowed: %d, for at most %v", len(s.excused),
 				s.longest,
 			)
-		})
+		}
+	})
 
-		sideRounds(s)
-		memberRounds(s)
-		lockRounds(s)
-		sessionRounds(s)
-		wholeRounds(s)
-	}, Ordered, ContinueOnFailure)
+	sideRounds(on)
+	memberRounds(on)
+	lockRounds(on)
+	sessionRounds(on)
+	wholeRounds(on)
 })
 
-// round is a scenario about one thing done to the scene.
-func round(text string, body func(ctx context.Context)) {
-	It(text, func(ctx SpecContext) { body(ctx) }, SpecTimeout(ScenarioTimeout))
+// scenes are one cluster on each store.
+type scenes struct{ all []*scene }
+
+// round is a scenario about one thing done to each scene. Most of it is waiting, so all scenes play it at once.
+func (on *scenes) round(text string, body func(ctx context.Context, s *scene)) {
+	It(text, func(ctx SpecContext) {
+		var parts []func()
+		for _, s := range on.all {
+			parts = append(parts, func() {
+				defer LogsOnPanic(s.store, s.c)
+				s.begin()
+				body(ctx, s)
+			})
+		}
+		AtOnce(parts...)
+	}, SpecTimeout(ScenarioTimeout))
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // lockRounds are about locks under their running owners.
-func lockRounds(s *scene) {
-	round("locks that still name their owner cost nothing, whatever else they say", func(ctx context.Context) {
+func lockRounds(on *scenes) {
+	on.round("locks that still name their owner cost nothing, whatever else they say", func(ctx context.Context, s *scene) {
 		for i, fields := range []object{
 			{"body": "no JSON"},
 			{"body": "[]"},
@@ -46,11 +46,8 @@ func lockRounds(s *scene) {
 		s.logs("is malformed")
 	})
 
-	round("locks whose revision is none are created again, with a larger token", func(ctx context.Context) {
-		for i, number := range []any{
-			"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1),
-			int64(1) << 60, "9",
-		} {
+	on.round("locks whose revision is none are created again, with a larger token", func(ctx context.Context, s *scene) {
+		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
 			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
 		}
 		s.kill(s.c.Keys()...) // an owner that writes nothing notices nothing, and needs not
@@ -61,7 +58,7 @@ func lockRounds(s *scene) {
 		}
 	})
 
-	round("locks that are deleted, or lose their owner, are owned again", func(ctx context.Context) {
+	on.round("locks that are deleted, or given to no one, are owned again", func(ctx context.Context, s *scene) {
 		for i := range 4 {
 			s.remove(ctx, "lock", harness.Key(i+1))
 		}
@@ -77,7 +74,7 @@ func lockRounds(s *scene) {
 		s.healed(ctx, true)
 	})
 
-	round("locks that name another live session, or one that never was, are owned again", func(ctx context.Context) {
+	on.round("locks that name another live session, or one that never was, are owned again", func(ctx context.Context, s *scene) {
 		sessions := s.sessions(ctx)
 		owners := Load(s.c).OwnersAt(s.began)
 		for i := range 4 {

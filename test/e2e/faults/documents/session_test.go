@@ -13,9 +13,9 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// sessionRounds are about sessions of live replicas, and sessions without a replica.
-func sessionRounds(s *scene) {
-	round("sessions whose revision stays are repaired by their next heartbeat", func(ctx context.Context) {
+// sessionRounds are about sessions of live replicas, and of no one.
+func sessionRounds(on *scenes) {
+	on.round("sessions whose revision stays are repaired by their next heartbeat", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		for _, fields := range []object{
 			{"state": "zombie"},
@@ -39,7 +39,7 @@ func sessionRounds(s *scene) {
 		Expect(s.sessions(ctx)).To(Equal(ids))
 	})
 
-	round("sessions whose revision is another, or none, end, and new ones take their place", func(ctx context.Context) {
+	on.round("sessions whose revision is another, or none, end, and new ones take their place", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		s.raise(ctx, "session", ids[0], 5)
 		if !s.edit(ctx, "session", ids[1], object{"rev": "one"}) {
@@ -55,7 +55,7 @@ func sessionRounds(s *scene) {
 		}
 	})
 
-	round("live sessions that are written dead end", func(ctx context.Context) {
+	on.round("live sessions that are written dead end", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		s.mustEdit(ctx, "session", ids[0], object{"state": "dead"})
 		s.mustEdit(ctx, "session", ids[1], object{"state": "dead"})
@@ -64,7 +64,7 @@ func sessionRounds(s *scene) {
 		Expect(s.sessions(ctx)).NotTo(ContainElement(ids[1]))
 	})
 
-	round("sessions that are deleted end, also when they come back", func(ctx context.Context) {
+	on.round("sessions that are deleted end, also when they come back", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		var before []object
 		for _, id := range ids {
@@ -84,7 +84,7 @@ func sessionRounds(s *scene) {
 		}
 	})
 
-	round("a session that comes back before its next heartbeat goes on", func(ctx context.Context) {
+	on.round("a session that comes back before its next heartbeat goes on", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		for _, id := range ids {
 			doc := s.read(ctx, "session", id)
@@ -94,7 +94,7 @@ func sessionRounds(s *scene) {
 		s.healed(ctx, false) // some may have met the gap
 	})
 
-	round("sessions without a replica are dead soon, and hold nothing up", func(ctx context.Context) {
+	on.round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		session, member := s.read(ctx, "session", ids[0]), s.read(ctx, "member", ids[0])
 		session["_id"], member["_id"] = "nobody-at-all", "nobody-at-all"

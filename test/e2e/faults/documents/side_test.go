@@ -18,8 +18,8 @@ func numbers() []any {
 }
 
 // sideRounds are about documents that no lease hangs on: values, overrides, events, counters.
-func sideRounds(s *scene) {
-	round("values, overrides and events may say anything", func(ctx context.Context) {
+func sideRounds(on *scenes) {
+	on.round("values, overrides and events may say anything", func(ctx context.Context, s *scene) {
 		for i, body := range []any{"no JSON", "[]", `{"to":7}`, `{"to":{}}`, "", int64(12)} {
 			key := harness.Key(i + 1)
 			s.insert(ctx, "override", object{"_id": "pin/" + key, "rev": int64(1), "state": "pin", "body": body})
@@ -48,7 +48,7 @@ func sideRounds(s *scene) {
 		}
 	})
 
-	round("counters that are no numbers go on counting", func(ctx context.Context) {
+	on.round("counters that are no numbers go on counting", func(ctx context.Context, s *scene) {
 		for i, number := range numbers() {
 			s.edit(ctx, "group", harness.Group, object{"count": number})
 			s.edit(ctx, "group", harness.Group, object{"rev": number})
@@ -65,7 +65,7 @@ func sideRounds(s *scene) {
 		Eventually(func() any { return s.read(ctx, "group", "~members")["count"] }).Should(Satisfy(whole))
 	})
 
-	round("counters that are deleted, or set to 0, begin again", func(ctx context.Context) {
+	on.round("counters that are deleted, or set to 0, begin again", func(ctx context.Context, s *scene) {
 		ids := s.ids(ctx, "group")
 		for i, id := range ids {
 			if i%2 == 0 {

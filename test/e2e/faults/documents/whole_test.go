@@ -9,15 +9,15 @@ import (
 )
 
 // wholeRounds take a whole collection away, or all rows of a table, and at last everything.
-func wholeRounds(s *scene) {
+func wholeRounds(on *scenes) {
 	for _, kind := range kinds {
-		round("all of kind "+kind+" are gone", func(ctx context.Context) {
+		on.round("all of kind "+kind+" are gone", func(ctx context.Context, s *scene) {
 			s.clear(ctx, kind)
 			s.healed(ctx, kind == "lock")
 			s.indexed(ctx)
 		})
 	}
-	round("everything is gone", func(ctx context.Context) {
+	on.round("everything is gone", func(ctx context.Context, s *scene) {
 		for _, kind := range kinds {
 			s.clear(ctx, kind)
 		}

@@ -23,6 +23,9 @@ import (
 // what counts, and is to be below 250 ms.
 const afterThaw = 2 * time.Second
 
+// stoppedTasks are the tasks of a cluster of which parts are stopped.
+const stoppedTasks = 12
+
 // freeze is one replica stopped for a while.
 type freeze struct {
 	c       *harness.Cluster
@@ -154,61 +157,82 @@ func (f *freeze) expectOldRunsOver(store, what string) {
 	}
 }
 
-var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
-	EachStore("Stopped", func(store string, uri func() string) {
-		const tasks = 12
-		var c *harness.Cluster
+// stopped is a cluster of which parts are stopped.
+type stopped struct {
+	store string
+	c     *harness.Cluster
+	// For how long parts are stopped. What a freeze that is survived or ends in the middle of a take-over does, no
+	// store changes: SQLite is enough.
+	short time.Duration // 0: not at all
+	long  []time.Duration
+}
 
-		// For how long. What a freeze that is survived or ends in the middle of a take-over does, no store changes:
-		// SQLite is enough.
-		short, long := Lease/2, []time.Duration{Lease, Lease * 5 / 2}
+// onStopped plays a scenario on each store, with a balanced cluster whose tasks fork.
+func onStopped(ctx context.Context, name string, play func(s stopped)) {
+	OnEachStore(func(store string, uri func() string) {
+		s := stopped{
+			store: store,
+			c: NewCluster(name+"-"+store, harness.Options{
+				StoreURI: uri(), Tasks: stoppedTasks, Recorder: []string{"--fork"},
+			}),
+			short: Lease / 2, long: []time.Duration{Lease, Lease * 5 / 2},
+		}
 		if store != "sqlite" {
-			short, long = 0, long[1:]
+			s.short, s.long = 0, s.long[1:]
 		}
-		start := func(ctx context.Context, name string) {
-			c = NewCluster(name+"-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: []string{"--fork"}})
-			balanced(ctx, c)
-		}
-		// survives holds a freeze for half a lease to no consequences.
-		survives := func(ctx context.Context, part harness.Part, andTasks bool) {
-			GinkgoHelper()
-			if short == 0 {
-				return
-			}
-			By("for half a lease: nothing happens")
-			f := stop(c, part, andTasks)
-			f.last(ctx, short)
-			f.thaw(part)
-			f.expectUntouched(ctx, "stopped for T/2")
-		}
-		AfterEach(func() { LogsOnFailure(c) })
+		defer LogsOnPanic(store, s.c)
+		balanced(ctx, s.c)
+		play(s)
+	})
+}
 
-		It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", func(ctx SpecContext) {
-			start(ctx, "worker")
-			survives(ctx, harness.Worker, false)
-			for _, d := range long {
+// survives holds a freeze for half a lease to no consequences.
+func (s stopped) survives(ctx context.Context, part harness.Part, andTasks bool) {
+	GinkgoHelper()
+	if s.short == 0 {
+		return
+	}
+	By("for half a lease: nothing happens")
+	f := stop(s.c, part, andTasks)
+	f.last(ctx, s.short)
+	f.thaw(part)
+	f.expectUntouched(ctx, "stopped for T/2")
+}
+
+// spread waits until the tasks are spread evenly.
+func (s stopped) spread(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(s.c.CheckSpread).WithContext(ctx).WithArguments(stoppedTasks).Should(Succeed())
+}
+
+var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", BothStores, func() {
+	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", func(ctx SpecContext) {
+		onStopped(ctx, "worker", func(s stopped) {
+			s.survives(ctx, harness.Worker, false)
+			for _, d := range s.long {
 				By("for " + d.String())
-				balanced(ctx, c)
-				f := stop(c, harness.Worker, false)
+				balanced(ctx, s.c)
+				f := stop(s.c, harness.Worker, false)
 				f.last(ctx, d)
 				if d > Lease {
-					last := eventuallyTaken(c, f.keys, f.began)
-					Figure(store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
+					last := eventuallyTaken(s.c, f.keys, f.began)
+					Figure(s.store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
 						"after %v", d,
 						ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
 				}
 				f.thaw(harness.Worker)
-				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-				ExpectOneRunEach(c)
+				s.spread(ctx)
+				ExpectOneRunEach(s.c)
 			}
-		}, SpecTimeout(ScenarioTimeout))
+		})
+	}, SpecTimeout(ScenarioTimeout))
 
-		It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
-			start(ctx, "guard")
-			for _, d := range append([]time.Duration{Lease / 2}, long...) {
+	It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
+		onStopped(ctx, "guard", func(s stopped) {
+			for _, d := range append([]time.Duration{Lease / 2}, s.long...) {
 				By("for " + d.String())
-				balanced(ctx, c)
-				f := stop(c, harness.Guard, false)
+				balanced(ctx, s.c)
+				f := stop(s.c, harness.Guard, false)
 				worker, err := f.replica.WorkerProc()
 				Expect(err).NotTo(HaveOccurred())
 				Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
@@ -219,47 +243,49 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				f.last(ctx, d)
 				f.thaw(harness.Guard)
 				Expect(exit(ctx, f.replica)).NotTo(BeZero())
-				last := eventuallyTaken(c, f.keys, f.began)
-				Figure(store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
+				last := eventuallyTaken(s.c, f.keys, f.began)
+				Figure(s.store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
 					"after %v", d,
 					ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
-				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-				ExpectOneRunEach(c)
+				s.spread(ctx)
+				ExpectOneRunEach(s.c)
 			}
-		}, SpecTimeout(ScenarioTimeout))
+		})
+	}, SpecTimeout(ScenarioTimeout))
 
-		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
-		// What remains is the token, and that the guard acts the moment it wakes.
-		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
-			start(ctx, "both")
-			survives(ctx, harness.Both, false)
-			for _, d := range long {
+	// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
+	// What remains is the token, and that the guard acts the moment it wakes.
+	It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
+		onStopped(ctx, "both", func(s stopped) {
+			s.survives(ctx, harness.Both, false)
+			for _, d := range s.long {
 				By("for " + d.String())
-				balanced(ctx, c)
-				f := stop(c, harness.Both, false)
+				balanced(ctx, s.c)
+				f := stop(s.c, harness.Both, false)
 				f.last(ctx, d)
 				f.thaw(harness.Both)
-				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-				f.expectOldRunsOver(store, "guard and worker stopped for "+d.String())
+				s.spread(ctx)
+				f.expectOldRunsOver(s.store, "guard and worker stopped for "+d.String())
 			}
-		}, SpecTimeout(ScenarioTimeout))
+		})
+	}, SpecTimeout(ScenarioTimeout))
 
-		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
-			"smaller token", func(ctx SpecContext) {
-			start(ctx, "whole")
-			survives(ctx, harness.Both, true)
-			for _, d := range long {
+	It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
+		"smaller token", func(ctx SpecContext) {
+		onStopped(ctx, "whole", func(s stopped) {
+			s.survives(ctx, harness.Both, true)
+			for _, d := range s.long {
 				By("for " + d.String())
-				balanced(ctx, c)
-				f := stop(c, harness.Both, true)
+				balanced(ctx, s.c)
+				f := stop(s.c, harness.Both, true)
 				f.last(ctx, d)
 				if d > Lease {
-					eventuallyTaken(c, f.keys, f.began)
+					eventuallyTaken(s.c, f.keys, f.began)
 				}
 				f.thaw(harness.Both)
-				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-				f.expectOldRunsOver(store, "replica frozen for "+d.String())
+				s.spread(ctx)
+				f.expectOldRunsOver(s.store, "replica frozen for "+d.String())
 			}
-		}, SpecTimeout(ScenarioTimeout))
-	})
+		})
+	}, SpecTimeout(ScenarioTimeout))
 })

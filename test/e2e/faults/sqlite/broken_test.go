@@ -18,85 +18,98 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// A file that is broken in place is not repaired by waiting. Somebody stops the replicas, puts a backup in its place
+// breaks are ways to break a file in place, as a disk or a careless command does.
+var breaks = map[string]func(name string) error{
+	"overwritten with garbage": func(name string) error {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		return writeInPlace(name, []byte(strings.Repeat("\xa5", int(info.Size()))))
+	},
+	"cut off": func(name string) error {
+		if strings.HasSuffix(name, "-shm") {
+			// cut off it would end every program that has it mapped, whatever that is
+			return writeInPlace(name, make([]byte, 136))
+		}
+		return os.Truncate(name, 100)
+	},
+	"emptied": func(name string) error {
+		if strings.HasSuffix(name, "-shm") {
+			return writeInPlace(name, make([]byte, 136))
+		}
+		return os.Truncate(name, 0)
+	},
+}
+
+// A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place
 // and starts them again.
 var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func() {
-	for what, hurt := range map[string]func(name string) error{
-		"overwritten with garbage": func(name string) error {
-			info, err := os.Stat(name)
-			if err != nil {
-				return err
+	It("crashes no one, stops the tasks of all who cannot go on, and is as good as new with a backup in its place",
+		func(ctx SpecContext) {
+			var parts []func()
+			for what, hurt := range breaks {
+				parts = append(parts, func() {
+					uri := SQLiteURI()
+					f := file{
+						path: strings.TrimPrefix(uri, "sqlite:"),
+						c:    NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks}),
+					}
+					defer LogsOnPanic(what, f.c)
+					f.breaks(ctx, what, hurt)
+				})
 			}
-			return writeInPlace(name, []byte(strings.Repeat("\xa5", int(info.Size()))))
-		},
-		"cut off": func(name string) error {
-			if strings.HasSuffix(name, "-shm") {
-				// cut off it would end every program that has it mapped, whatever that is
-				return writeInPlace(name, make([]byte, 136))
-			}
-			return os.Truncate(name, 100)
-		},
-		"emptied": func(name string) error {
-			if strings.HasSuffix(name, "-shm") {
-				return writeInPlace(name, make([]byte, 136))
-			}
-			return os.Truncate(name, 0)
-		},
-	} {
-		It("and "+what+" crashes no one, stops the tasks of all who cannot go on, and is as good as new with a "+
-			"backup in its place", func(ctx SpecContext) {
-			uri := SQLiteURI()
-			f := file{
-				path: strings.TrimPrefix(uri, "sqlite:"),
-				c:    NewCluster("broken", harness.Options{StoreURI: uri, Tasks: tasks}),
-			}
-			defer func() { LogsOnFailure(f.c) }()
-			Expect(f.c.Add(ctx, 2)).To(Succeed())
-			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			backup := filepath.Join(filepath.Dir(f.path), "backup.db")
-			_, err := f.connect(ctx).ExecContext(ctx, "VACUUM INTO ?", backup)
-			Expect(err).NotTo(HaveOccurred())
-
-			By("breaking it")
-			workers := f.workers()
-			began := history.Now()
-			for _, name := range f.parts() {
-				Expect(hurt(name)).To(Succeed())
-			}
-			problem := ""
-			for _, r := range f.c.Live() {
-				Eventually(func() (string, error) {
-					var err error
-					problem, err = unreachable(ctx, r)
-					return problem, err
-				}).ShouldNot(BeEmpty())
-			}
-			WaitUntil(ctx, began.Add(2*Lease))
-			Eventually(f.runsWithoutStore).WithContext(ctx).Should(BeEmpty())
-			Expect(f.workers()).To(Equal(workers), "no replica crashed")
-			Expect(problem).To(ContainSubstring(f.path), "the problem names the file")
-			Figure("sqlite", "a file %s: the problem says %q", what, strings.ReplaceAll(problem, f.path, "FILE"))
-			Expect(Load(f.c).Overlaps()).To(BeEmpty())
-
-			By("putting the backup in its place")
-			for _, r := range f.c.Live() {
-				_, err := r.Kill(harness.Guard, syscall.SIGTERM)
-				Expect(err).NotTo(HaveOccurred())
-			}
-			for _, r := range f.c.Live() {
-				_, err := r.Wait(ctx)
-				Expect(err).NotTo(HaveOccurred())
-			}
-			for _, name := range f.parts() {
-				Expect(os.Remove(name)).To(Succeed())
-			}
-			Expect(os.Rename(backup, f.path)).To(Succeed())
-			Expect(f.c.Add(ctx, 2)).To(Succeed())
-			Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			ExpectOneRunEach(f.c)
+			AtOnce(parts...)
 		}, SpecTimeout(ScenarioTimeout))
-	}
 })
+
+// breaks hurts the file under two replicas, and puts a backup in its place.
+func (f file) breaks(ctx context.Context, what string, hurt func(name string) error) {
+	GinkgoHelper()
+	Expect(f.c.Add(ctx, 2)).To(Succeed())
+	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+	backup := filepath.Join(filepath.Dir(f.path), "backup.db")
+	_, err := f.connect(ctx).ExecContext(ctx, "VACUUM INTO ?", backup)
+	Expect(err).NotTo(HaveOccurred())
+
+	By("breaking it: " + what)
+	workers := f.workers()
+	began := history.Now()
+	for _, name := range f.parts() {
+		Expect(hurt(name)).To(Succeed())
+	}
+	problem := ""
+	for _, r := range f.c.Live() {
+		Eventually(func() (string, error) {
+			var err error
+			problem, err = unreachable(ctx, r)
+			return problem, err
+		}).ShouldNot(BeEmpty())
+	}
+	WaitUntil(ctx, began.Add(2*Lease))
+	Eventually(f.runsWithoutStore).WithContext(ctx).Should(BeEmpty())
+	Expect(f.workers()).To(Equal(workers), "no one crashed")
+	Expect(problem).To(ContainSubstring(f.path), "the problem names the file")
+	Figure("sqlite", "a file %s: the problem says %q", what, strings.ReplaceAll(problem, f.path, "FILE"))
+	Expect(Load(f.c).Overlaps()).To(BeEmpty())
+
+	By("putting a backup in the place of what was " + what)
+	for _, r := range f.c.Live() {
+		_, err := r.Kill(harness.Guard, syscall.SIGTERM)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for _, r := range f.c.Live() {
+		_, err := r.Wait(ctx)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for _, name := range f.parts() {
+		Expect(os.Remove(name)).To(Succeed())
+	}
+	Expect(os.Rename(backup, f.path)).To(Succeed())
+	Expect(f.c.Add(ctx, 2)).To(Succeed())
+	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+	ExpectOneRunEach(f.c)
+}
 
 // unreachable is what a replica says of its store when it cannot reach it, else nothing.
 func unreachable(ctx context.Context, r *harness.Replica) (string, error) {

@@ -67,62 +67,71 @@ func (f file) moved() (back func()) {
 	}
 }
 
-var _ = Describe("A SQLite file under running replicas", Label("sqlite"), Ordered, ContinueOnFailure, func() {
-	var f file
-
-	BeforeAll(func() {
-		uri := SQLiteURI()
-		f = file{
-			path: strings.TrimPrefix(uri, "sqlite:"),
-			c:    NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease}),
-		}
-	})
-	BeforeEach(func(ctx SpecContext) { // a scenario that failed may have cost a replica
-		Expect(f.c.Scale(ctx, replicas)).To(Succeed())
-		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-	}, NodeTimeout(ScenarioTimeout))
-	AfterEach(func() { LogsOnFailure(f.c) })
-
-	for _, m := range []misdeed{
-		{
-			text: "that is moved away stops all tasks, and they run again when it is back",
-			do:   func(_ context.Context, f file) func() { return f.moved() },
-			says: "removed or replaced",
-		},
-		{
-			text: "that is replaced by another one is not believed, and all run again when it is back",
-			do: func(_ context.Context, f file) func() {
-				back := f.moved()
-				Expect(os.WriteFile(f.path, nil, 0o600)).To(Succeed())
-				return back
+var _ = Describe("A SQLite file under running replicas", Label("sqlite"), func() {
+	It("that is moved away, replaced, full or locked stops all tasks, and they run again when it is back; one that "+
+		"becomes read-only goes on being written", func(ctx SpecContext) {
+		var parts []func()
+		for _, m := range []misdeed{
+			{
+				text: "that is moved away",
+				do:   func(_ context.Context, f file) func() { return f.moved() },
+				says: "removed or replaced",
 			},
-			says: "removed or replaced",
-		},
-		{
-			text: "that is full stops all tasks, and they run again when there is space",
-			do:   fill,
-		},
-		{
-			text: "that somebody keeps locked stops all tasks, and they run again when it is let go",
-			do:   lock,
-		},
-	} {
-		It(m.text, func(ctx SpecContext) { f.suffer(ctx, m) }, SpecTimeout(ScenarioTimeout))
-	}
-
-	It("that becomes read-only goes on being written by those who have it open, and is as it should be after all", func(ctx SpecContext) {
-		workers := f.workers()
-		began := history.Now()
-		for _, name := range f.parts() {
-			Expect(os.Chmod(name, 0o400)).To(Succeed())
+			{
+				text: "that is replaced by another one",
+				do: func(_ context.Context, f file) func() {
+					back := f.moved()
+					Expect(os.WriteFile(f.path, nil, 0o600)).To(Succeed())
+					return back
+				},
+				says: "removed or replaced",
+			},
+			{
+				text: "that is full",
+				do:   fill,
+			},
+			{
+				text: "that somebody keeps locked",
+				do:   lock,
+			},
+		} {
+			parts = append(parts, func() { runningFile(ctx, m.text, func(f file) { f.suffer(ctx, m) }) })
 		}
-		WaitUntil(ctx, began.Add(2*lease))
-		for _, name := range f.parts() {
-			Expect(os.Chmod(name, 0o600)).To(Succeed())
-		}
-		f.expectHealed(ctx, workers, began)
+		parts = append(parts, func() {
+			runningFile(ctx, "that becomes read-only", func(f file) { f.becomesReadOnly(ctx) })
+		})
+		AtOnce(parts...)
 	}, SpecTimeout(ScenarioTimeout))
 })
+
+// runningFile calls play with a file that replicas run on.
+func runningFile(ctx context.Context, text string, play func(f file)) {
+	GinkgoHelper()
+	uri := SQLiteURI()
+	f := file{
+		path: strings.TrimPrefix(uri, "sqlite:"),
+		c:    NewCluster("file", harness.Options{StoreURI: uri, Tasks: tasks, Lease: lease}),
+	}
+	defer LogsOnPanic(text, f.c)
+	Expect(f.c.Scale(ctx, replicas)).To(Succeed())
+	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+	play(f)
+}
+
+// becomesReadOnly takes the right to write: those who have the file open go on.
+func (f file) becomesReadOnly(ctx context.Context) {
+	GinkgoHelper()
+	workers := f.workers()
+	began := history.Now()
+	for _, name := range f.parts() {
+		Expect(os.Chmod(name, 0o400)).To(Succeed())
+	}
+	WaitUntil(ctx, began.Add(2*lease))
+	for _, name := range f.parts() {
+		Expect(os.Chmod(name, 0o600)).To(Succeed())
+	}
+	f.expectHealed(ctx, workers, began)
+}
 
 // suffer tests one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
 func (f file) suffer(ctx context.Context, m misdeed) {
