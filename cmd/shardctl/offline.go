@@ -18,7 +18,7 @@ func offline(ctx context.Context, paths []string) (*status.Snapshot, error) {
 	}
 	// An empty store looks as if no task had ever run: nothing is made.
 	c := replica.StoreConfig(s, logr.Discard())
-	c.ReadOnly = true
+	c.Existing = true
 	db, err := store.Open(ctx, c)
 	if err != nil {
 		return nil, err

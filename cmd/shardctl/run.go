@@ -98,8 +98,11 @@ func runGuard(ctx context.Context, o runOptions) error {
 		if db != nil {
 			return db, nil
 		}
+		// The worker has set the store up. There are as many guards as workers, and each writes once at most.
+		c := replica.StoreConfig(s, log)
+		c.Existing = true
 		var err error
-		db, err = store.Open(ctx, replica.StoreConfig(s, log))
+		db, err = store.Open(ctx, c)
 		return db, err
 	}
 	code, err := guard.Run(ctx, guard.Config{

@@ -21,8 +21,8 @@ type Config struct {
 	Env []string
 	// Stdin, Stdout and Stderr are the worker's; by default this process's.
 	Stdin, Stdout, Stderr *os.File
-	// Prepare opens whatever MarkDead needs, ahead of time. It is called once the worker has said hello, in the
-	// background, and again after a pause as long as it fails. It may be nil.
+	// Prepare opens whatever MarkDead needs, ahead of time. It is called once the worker opens its first session,
+	// in the background, and again after ever longer pauses as long as it fails. It may be nil.
 	Prepare func(ctx context.Context) error
 	// Obstructs says whether the worker, named by its PID, keeps all others from the store: one that was stopped
 	// within a transaction may. It is asked every T/20 once the lease has run out, must not block, and what it says

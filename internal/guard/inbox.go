@@ -14,6 +14,7 @@ type inbox struct {
 	spawner *process.Spawner
 	held    []*os.File // locks that are the worker's, and this process's once it has died
 	greeted func()     // called with each hello
+	opening func()     // called with each session that is about to be opened
 }
 
 // handle takes one message from the worker to the machine that it is for.
@@ -30,6 +31,7 @@ func (i *inbox) handle(m message) {
 		i.leases.renew(b.Session, b.Deadlines)
 	case *opening:
 		i.leases.open(b.Session)
+		i.opening()
 	case *closed:
 		i.leases.close(b.Session)
 	case *remote:

@@ -34,14 +34,13 @@ func newLoop(cfg Config) *loop {
 		machines: m, cfg: cfg, children: newChildren(m, cfg.listChildren), marking: newMarking(m, cfg),
 		incoming: make(chan message),
 	}
-	l.inbox = &inbox{machines: m, spawner: process.NewSpawner(), greeted: l.greeted}
+	l.inbox = &inbox{machines: m, spawner: process.NewSpawner(), greeted: l.greeted, opening: l.marking.opening}
 	return l
 }
 
 // greeted takes a hello: the worker counts silence by that lease from now on.
 func (l *loop) greeted() {
 	l.nextPing = Now()
-	l.marking.greeted()
 }
 
 func (l *loop) run(ctx context.Context) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"syscall"
@@ -13,27 +14,29 @@ import (
 const (
 	markPause    = 20 * time.Millisecond // before the second attempt; then doubled
 	markPauseMax = 500 * time.Millisecond
-	preparePause = time.Second // before another attempt to prepare
+	preparePause = time.Second // before the second attempt to prepare; then doubled
+	// preparePauseMax is long: many guards that cannot reach a busy store must not keep it busy.
+	preparePauseMax = time.Minute
 )
 
 // marking writes the worker's sessions down as dead, over a connection that is ready beforehand.
 type marking struct {
 	*machines
-	cfg      Config
-	greeting sync.Once
-	hello    chan struct{} // closed at the first hello
-	cancel   context.CancelFunc
-	group    sync.WaitGroup
+	cfg    Config
+	first  sync.Once
+	opened chan struct{} // closed when the first session is opened: the worker reaches the store
+	cancel context.CancelFunc
+	group  sync.WaitGroup
 }
 
 func newMarking(m *machines, cfg Config) *marking {
-	return &marking{machines: m, cfg: cfg, hello: make(chan struct{})}
+	return &marking{machines: m, cfg: cfg, opened: make(chan struct{})}
 }
 
-// greeted says that the worker has said hello.
-func (k *marking) greeted() { k.greeting.Do(func() { close(k.hello) }) }
+// opening says that the worker is about to open a session.
+func (k *marking) opening() { k.first.Do(func() { close(k.opened) }) }
 
-// prepare calls Prepare once the worker has said hello, until it succeeds or ready is called.
+// prepare calls Prepare once the worker opens its first session, until it succeeds or ready is called.
 func (k *marking) prepare(ctx context.Context) {
 	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if k.cfg.Prepare == nil {
@@ -41,11 +44,11 @@ func (k *marking) prepare(ctx context.Context) {
 	}
 	k.group.Go(func() {
 		select {
-		case <-k.hello:
+		case <-k.opened:
 		case <-ctx.Done():
 			return
 		}
-		for {
+		for pause := preparePause; ; pause = min(2*pause, preparePauseMax) {
 			err := k.cfg.Prepare(ctx)
 			if err == nil || ctx.Err() != nil {
 				return
@@ -53,7 +56,7 @@ func (k *marking) prepare(ctx context.Context) {
 			text := "Could not prepare for the worker's death"
 			k.journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
 			select {
-			case <-time.After(preparePause):
+			case <-time.After(pause/2 + rand.N(pause)): // others failed at the same moment
 			case <-ctx.Done():
 				return
 			}

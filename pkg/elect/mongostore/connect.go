@@ -22,6 +22,7 @@ import (
 const (
 	poolSize          = 16
 	heartbeatPoolSize = 4
+	fewPoolSize       = 2 // where there is one client, for few calls
 )
 
 // Connections are made in the background, so their limit is not the operations'. A TLS handshake may take longer than a
@@ -32,7 +33,7 @@ const (
 	maxHeartbeat      = 10 * time.Second       // the driver's default
 )
 
-// connect makes both clients. It reaches the database first when it is set up.
+// connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is set up.
 func (a *access) connect(ctx context.Context, opts Options) error {
 	parsed, err := a.parse(ctx, opts.URI)
 	if err != nil {
@@ -46,8 +47,16 @@ func (a *access) connect(ctx context.Context, opts Options) error {
 	default:
 		a.database = DefaultDatabase
 	}
-	if a.client, err = mongo.Connect(a.clientOptions(opts.URI, parsed, poolSize)); err != nil {
+	pool := uint64(poolSize)
+	if opts.Existing {
+		pool = fewPoolSize
+	}
+	if a.client, err = mongo.Connect(a.clientOptions(opts.URI, parsed, pool)); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	if opts.Existing {
+		a.heartbeats = a.client
+		return nil
 	}
 	if a.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, parsed, heartbeatPoolSize)); err != nil {
 		_ = a.client.Disconnect(ctx)

@@ -73,7 +73,7 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	s, err := Open(ctx, Options{
-		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, ReadOnly: c.ReadOnly,
+		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, Existing: c.Existing,
 		Logger: c.Logger,
 	})
 	if err != nil {

@@ -32,9 +32,10 @@ type Options struct {
 	// OperationTimeout bounds calls whose context has no deadline, and the search for a primary in any of them. Give it
 	// a sixth of the lease's duration. Default: DefaultOperationTimeout.
 	OperationTimeout time.Duration
-	// ReadOnly opens a store that was set up before, for reading: nothing is made, and the privilege find is enough.
+	// Existing opens a store that was set up before, for a few calls: nothing is made, the privilege find is enough to
+	// open it, and no more connections are kept than are used.
 	// Changes are left to the server to refuse.
-	ReadOnly bool
+	Existing bool
 	// Logger gets broken watches and unreadable documents. Default: none.
 	Logger logr.Logger
 }

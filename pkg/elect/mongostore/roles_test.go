@@ -313,7 +313,7 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 	)
 
 	opts := d.options()
-	opts.ReadOnly = true
+	opts.Existing = true
 	s := open(t, opts)
 	res, err := s.List(t.Context(), store.KindLock, store.Query{})
 	if err != nil || len(res.Docs) != 1 {
@@ -322,7 +322,7 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 
 	empty := g.tenant(t, reading)
 	opts = empty.options()
-	opts.ReadOnly = true
+	opts.Existing = true
 	if _, err := mongostore.Open(t.Context(), opts); err == nil ||
 		!strings.Contains(err.Error(), "no replica has set up cluster default in database "+empty.name) {
 		t.Errorf("an empty database: %v", err)

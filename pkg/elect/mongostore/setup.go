@@ -23,12 +23,12 @@ type setup struct {
 	problems []store.Problem
 }
 
-// setUp reaches the database, looks at what it is, and makes what is missing, unless it may only read.
-func (s *setup) setUp(ctx context.Context, readOnly bool) error {
+// setUp reaches the database, looks at what it is, and makes what is missing, unless all of it is to exist.
+func (s *setup) setUp(ctx context.Context, existing bool) error {
 	if err := s.inspect(ctx); err != nil {
 		return err
 	}
-	if readOnly {
+	if existing {
 		return s.lookAtSchema(ctx)
 	}
 	if err := s.checkRights(ctx); err != nil {

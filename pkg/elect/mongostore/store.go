@@ -40,7 +40,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 		s.life.end(errClosed)
 		return nil, s.translate(what, err)
 	}
-	if err := s.setup.setUp(ctx, opts.ReadOnly); err != nil {
+	if err := s.setup.setUp(ctx, opts.Existing); err != nil {
 		_ = s.Close(ctx)
 		return nil, s.translate(what, err)
 	}
@@ -64,6 +64,9 @@ func (s *Store) Close(ctx context.Context) error {
 	if !s.life.over() {
 		return nil
 	}
-	err := errors.Join(s.client.Disconnect(ctx), s.heartbeats.Disconnect(ctx))
+	err := s.client.Disconnect(ctx)
+	if s.heartbeats != s.client {
+		err = errors.Join(err, s.heartbeats.Disconnect(ctx))
+	}
 	return s.translate("close MongoDB store", err)
 }

@@ -26,8 +26,8 @@ type Options struct {
 	Cluster string
 	// PollInterval is how often a watch looks whether anything was written. Default: DefaultPollInterval.
 	PollInterval time.Duration
-	// ReadOnly opens a store that was set up before, for reading: no table is made.
-	ReadOnly bool
+	// Existing opens a store that was set up before: no table is made.
+	Existing bool
 	// Logger gets rows that were edited so that they cannot be read. The zero value logs nothing.
 	Logger logr.Logger
 }
@@ -74,7 +74,7 @@ func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error)
 	s.life.begin(ctx)
 	s.writer <- &writer{pool: s.pool}
 	setUp := s.setUp
-	if o.ReadOnly {
+	if o.Existing {
 		setUp = s.lookAtSchema
 	}
 	if _, err := await(ctx, s, setUp); err != nil {

@@ -23,8 +23,9 @@ type Config struct {
 	// Timeout bounds calls whose context has no deadline. Give it a sixth of the lease's duration. Default: the
 	// driver's own.
 	Timeout time.Duration
-	// ReadOnly opens what was set up before, and makes nothing; the right to read is enough.
-	ReadOnly bool
+	// Existing opens what was set up before, for a few calls: nothing is made, the right to read is enough to open it,
+	// and no more connections are kept than are used.
+	Existing bool
 	// Logger gets what no caller gets: broken watches, unreadable documents. The zero value logs nothing.
 	Logger logr.Logger
 }
@@ -40,7 +41,7 @@ type Driver interface {
 	Parse(c Config) (Config, error)
 	// Redact is a URI without its secrets. It takes wrong ones as well, and then rather hides too much.
 	Redact(uri string) string
-	// Open connects and, unless Config.ReadOnly, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when
+	// Open connects and, unless Config.Existing, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when
 	// it is no use to try again, [ErrSchema], or [ErrUnavailable]. They never hold a secret.
 	Open(ctx context.Context, c Config) (Store, error)
 	// Obstructs says whether a process of this machine keeps all others from writing, as one may that was stopped

@@ -40,7 +40,7 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(ctx, path, Options{Cluster: c.Cluster, ReadOnly: c.ReadOnly, Logger: c.Logger})
+	s, err := Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger})
 	if err != nil {
 		return nil, err // not the nil *Store: an interface that holds it is not nil
 	}

@@ -14,7 +14,7 @@ import (
 // Who only reads makes neither a file nor tables, and may read what others have made.
 func TestReadOnlyMakesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	c := store.Config{URI: "sqlite:" + path, ReadOnly: true}
+	c := store.Config{URI: "sqlite:" + path, Existing: true}
 	if _, err := store.Open(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("without a file: %v, want ErrInvalid", err)
 	}
