@@ -56,7 +56,7 @@ func (k *marking) prepare(ctx context.Context) {
 			text := "Could not prepare for the worker's death"
 			k.journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
 			select {
-			case <-time.After(pause/2 + rand.N(pause)): // others failed at the same moment
+			case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // it spreads load, nothing is to be kept secret
 			case <-ctx.Done():
 				return
 			}

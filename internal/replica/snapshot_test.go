@@ -191,8 +191,10 @@ func TestCountsSumUp(t *testing.T) {
 			key := s.Groups[0].Tasks[i].Key()
 			if rapid.Bool().Draw(t, "locked") {
 				l := lockOf(key, rapid.SampledFrom([]string{"", "A", "B", "C", "Z"}).Draw(t, "owner"),
-					rapid.SampledFrom([]string{"", "waiting", "running", "starting", "stopping", "backoff", "done",
-						"failed", "paused", "?"}).Draw(t, "state"))
+					rapid.SampledFrom([]string{
+						"", "waiting", "running", "starting", "stopping", "backoff", "done",
+						"failed", "paused", "?",
+					}).Draw(t, "state"))
 				l.Suspended = rapid.Bool().Draw(t, "suspended")
 				if rapid.Bool().Draw(t, "ended") {
 					l.Status.Outcome = &elect.RunOutcome{Succeeded: rapid.Bool().Draw(t, "succeeded")}

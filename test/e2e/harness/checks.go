@@ -25,7 +25,7 @@ func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 			return fmt.Errorf("status of %s: %w", r.Name, err)
 		}
 		if got := status.Group(Group).Running; got != running {
-			return fmt.Errorf("%s says %d of %d tasks run", r.Name, got, running)
+			return fmt.Errorf("%s says %d of %d tasks run%s", r.Name, got, running, waiting(ctx, r))
 		}
 	}
 	tasks, err := live[0].Client.Tasks(ctx)
@@ -42,6 +42,30 @@ func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 		return fmt.Errorf("the API says: %w", err)
 	}
 	return c.checkRecords(reported)
+}
+
+// waiting lists the tasks that a replica does not call running, for a failure's text.
+func waiting(ctx context.Context, r *Replica) string {
+	tasks, err := r.Client.Tasks(ctx)
+	if err != nil {
+		return fmt.Sprintf(", and its tasks cannot be read: %v", err)
+	}
+	const most = 5
+	text, left := "", 0
+	for _, t := range tasks {
+		switch {
+		case t.State == "running":
+		case left >= most:
+			left++
+		default:
+			left++
+			text += fmt.Sprintf("; %s is %s on %q", t.Key, t.State, t.Instance)
+		}
+	}
+	if left > most {
+		text += fmt.Sprintf("; and %d more", left-most)
+	}
+	return text
 }
 
 // checkRecords says whether exactly the keys that are reported to run do, where they are reported to.

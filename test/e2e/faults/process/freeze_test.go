@@ -37,7 +37,7 @@ type freeze struct {
 }
 
 // stop stops a part of a replica, and its tasks too if so asked.
-func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
+func stop(ctx context.Context, c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 	GinkgoHelper()
 	f := &freeze{c: c, replica: c.Live()[0]}
 	eventuallyChildren(c, f.replica, 1)
@@ -52,7 +52,7 @@ func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 		var err error
 		f.began, err = f.replica.Kill(part, syscall.SIGSTOP)
 		Expect(err).NotTo(HaveOccurred())
-		if writable(c.StoreURI) {
+		if writable(ctx, c.StoreURI) {
 			break
 		}
 		// Stopped with SQLite's write lock in hand. Then nothing can be written or taken over, and all others lose
@@ -67,7 +67,7 @@ func stop(c *harness.Cluster, part harness.Part, andTasks bool) *freeze {
 }
 
 // writable says whether a store's write lock is not held for long; stores that have none always are.
-func writable(uri string) bool {
+func writable(ctx context.Context, uri string) bool {
 	GinkgoHelper()
 	file, ok := strings.CutPrefix(uri, "sqlite:")
 	if !ok {
@@ -76,7 +76,7 @@ func writable(uri string) bool {
 	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(500)&_txlock=immediate")
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = db.Close() }() // nothing was written
-	tx, err := db.BeginTx(context.Background(), nil)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return false
 	}
@@ -193,7 +193,7 @@ func (s stopped) survives(ctx context.Context, part harness.Part, andTasks bool)
 		return
 	}
 	By("for half a lease: nothing happens")
-	f := stop(s.c, part, andTasks)
+	f := stop(ctx, s.c, part, andTasks)
 	f.last(ctx, s.short)
 	f.thaw(part)
 	f.expectUntouched(ctx, "stopped for T/2")
@@ -212,7 +212,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 			for _, d := range s.long {
 				By("for " + d.String())
 				balanced(ctx, s.c)
-				f := stop(s.c, harness.Worker, false)
+				f := stop(ctx, s.c, harness.Worker, false)
 				f.last(ctx, d)
 				if d > Lease {
 					last := eventuallyTaken(s.c, f.keys, f.began)
@@ -232,7 +232,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 			for _, d := range append([]time.Duration{Lease / 2}, s.long...) {
 				By("for " + d.String())
 				balanced(ctx, s.c)
-				f := stop(s.c, harness.Guard, false)
+				f := stop(ctx, s.c, harness.Guard, false)
 				worker, err := f.replica.WorkerProc()
 				Expect(err).NotTo(HaveOccurred())
 				Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
@@ -261,7 +261,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 			for _, d := range s.long {
 				By("for " + d.String())
 				balanced(ctx, s.c)
-				f := stop(s.c, harness.Both, false)
+				f := stop(ctx, s.c, harness.Both, false)
 				f.last(ctx, d)
 				f.thaw(harness.Both)
 				s.spread(ctx)
@@ -277,7 +277,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 			for _, d := range s.long {
 				By("for " + d.String())
 				balanced(ctx, s.c)
-				f := stop(s.c, harness.Both, true)
+				f := stop(ctx, s.c, harness.Both, true)
 				f.last(ctx, d)
 				if d > Lease {
 					eventuallyTaken(s.c, f.keys, f.began)
