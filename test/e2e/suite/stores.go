@@ -12,10 +12,10 @@ import (
 
 // EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
 // scenario.
-func EachStore(what string, tell func(store string, uri func() string), args ...any) {
+func EachStore(what string, scenarios func(store string, uri func() string), args ...any) {
 	for store, uri := range stores() {
 		args := append([]any{Label(store)}, args...)
-		args = append(args, func() { tell(store, uri) })
+		args = append(args, func() { scenarios(store, uri) })
 		Describe(what+", on "+store, args...)
 	}
 }

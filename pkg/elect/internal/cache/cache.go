@@ -191,12 +191,16 @@ func (c *Cache) Put(lock *record.Lock) {
 	}
 }
 
-// Correct takes what a linearizable read or a refused write found as the truth. That holds also for a lower revision (a
-// backup restored) and for nothing at all (deleted manually).
+// Correct takes what a linearizable read or a refused write found as the truth. It may be a lower revision, from a
+// backup restored, or nothing at all, where the lock was deleted manually. It may also be older than what was read
+// meanwhile: the next refresh reads that once more.
 func (c *Cache) Correct(key record.Key, found *record.Lock) {
-	if c.locks.all[key] != nil {
+	if known := c.locks.all[key]; known != nil {
 		delete(c.locks.own(), key)
 		c.changedLocks()
+		if found == nil || found.Rev < known.Rev {
+			c.readFrom(key.Group(), known.Rev)
+		}
 	}
 	if found != nil {
 		c.Put(found)

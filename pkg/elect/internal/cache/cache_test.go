@@ -124,6 +124,22 @@ func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
 	}
 }
 
+// A single read may be answered after a list that was read later.
+func TestACorrectionThatIsOutOfDateIsReadAgain(t *testing.T) {
+	for name, stale := range map[string]*record.Lock{"older": {Key: "g/1", Rev: 40_000, Session: "a"}, "absent": nil} {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t, "g")
+			newest := record.Lock{Key: "g/1", Rev: 50_000, Session: "b"}
+			refresh(t, c, 0, map[string]int64{"g": 3}, newest)
+			c.Correct("g/1", stale)
+			refresh(t, c, 10*time.Second, map[string]int64{"g": 3}, newest)
+			if lock := c.Lock("g/1"); lock == nil || lock.Rev != newest.Rev {
+				t.Errorf("lock: %+v", lock)
+			}
+		})
+	}
+}
+
 func TestAReservationIsAnnounced(t *testing.T) {
 	c := newCache(t, "g")
 	c.Put(&record.Lock{Key: "g/1", Rev: 1, Next: "me"})

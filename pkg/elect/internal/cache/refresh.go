@@ -24,6 +24,14 @@ func (c *Cache) Touch(name string) {
 	}
 }
 
+// readFrom makes the next refresh read the locks of the group from a revision on, or from below it.
+func (c *Cache) readFrom(name string, rev int64) {
+	if g := c.groups[name]; g != nil {
+		g.read = min(g.read, rev)
+		c.Touch(name)
+	}
+}
+
 // Plan returns what is to be read now; ok is false when it is not time, or a refresh is under way. It is followed by
 // Refreshed or Failed.
 func (c *Cache) Plan(now protocol.Instant) (plan Plan, ok bool) {

@@ -101,10 +101,10 @@ func TestWeakenings(t *testing.T) {
 }
 
 // compare holds a counterexample to the one kept for readers.
-func compare(t *testing.T, wk weak, story string) {
+func compare(t *testing.T, wk weak, trace string) {
 	t.Helper()
 	file := filepath.Join("testdata", wk.name+".txt")
-	text := "Without the rule: " + wk.rule + ".\n\n" + story
+	text := "Without the rule: " + wk.rule + ".\n\n" + trace
 	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
