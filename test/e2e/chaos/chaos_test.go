@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	secsFlag = flag.Int("chaos.secs", 60, "seconds of faults per seed")
+	secsFlag = flag.Int("chaos.secs", 40, "seconds of faults per seed")
 	seedFlag = flag.String(
 		"chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that was not tried yet",
 	)

@@ -76,7 +76,8 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		at, err := terminal.Type(harness.CtrlC)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(terminal.Screen).Should(ContainSubstring(`"msg":"Draining"`))
-		Expect(Load(c).AliveAfter(r.Name, at)).NotTo(BeEmpty(), "tasks have their time to stop")
+		Eventually(func() []history.Run { return Load(c).AliveAfter(r.Name, at) }).
+			WithPolling(5*time.Millisecond).ShouldNot(BeEmpty(), "tasks have their time to stop")
 		second, err := terminal.Type(harness.CtrlC)
 		Expect(err).NotTo(HaveOccurred())
 		// The worker's own 1, or that of the signal when it had to be killed.
