@@ -77,12 +77,12 @@ func (b before) lost(ctx context.Context, c *cluster) []string {
 }
 
 // lapsed are the replicas that could not renew their lease since and cancelled their tasks, whether or not they lost
-// their session after that.
+// their session after that. One that was to leave, and had no answers to leave in order within its time, is one too.
 func (b before) lapsed(c *cluster) []string {
 	var lapsed []string
 	for _, r := range c.all {
 		for line := range strings.Lines(r.Log()) {
-			if !strings.Contains(line, "Cannot renew the lease") {
+			if !strings.Contains(line, "Cannot renew the lease") && !strings.Contains(line, "The shutdown took too long") {
 				continue
 			}
 			var entry struct{ TS time.Time }
