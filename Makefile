@@ -26,12 +26,11 @@ DEV_FLAGS  ?=
 FIRST     = ./test/e2e/faults/mongo ./test/e2e ./test/e2e/faults/process
 SCENARIOS = $(FIRST) $$(go list ./test/e2e/faults/... | grep -E '/faults/[a-z]+$$' | grep -vxF "$$(go list $(FIRST))")
 FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
-# Packages of this module that compute for minutes, which have a target of their own, and those that wait for long.
-SEARCHES = ./pkg/elect/protocol/model ./pkg/elect/internal/simulation
-LONGEST  = ./pkg/elect/mongostore ./test/linearizability ./internal/testmongo
+# The unit tests that take longest; they begin first, so that the others run beside them.
+LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$' | \
-	grep -vxF "$$(go list $(SEARCHES) $(LONGEST))")
+	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod))
 
@@ -75,29 +74,17 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 	PATH="$$(helm/tools/build.sh):$$PATH" helm package helm/shardctl --destination dist/chart --version '$(CHART_VERSION)' --app-version '$(VERSION)'
 	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
 
-# Searches compute where the scenarios wait, and give way to them.
-GIVE_WAY = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0 || echo nice -n 19)
-
 .PHONY: test
-test: unit-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
-	@.ci/beside '$(GIVE_WAY) $(MAKE) --no-print-directory searches' '$(MAKE) --no-print-directory e2e'
-	@$(MAKE) --no-print-directory fleet chaos-short
+test: unit e2e fleet chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
 test-all: test model simulation chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
 
 .PHONY: unit
-unit: unit-short searches ## All tests but the end-to-end scenarios
-
-.PHONY: unit-short
-unit-short: ## Those of them that take seconds, or mostly wait
-	go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
-
-.PHONY: searches
-searches: ## Those that compute for minutes: the model, the simulation, the modules beside this one
-	go test -p 1 -timeout 60m $(TEST_FLAGS) $(SEARCHES)
+unit: ## All tests but the end-to-end scenarios
+	go test -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
-	$(foreach module,$(NESTED),go -C $(module) test -p 1 -count=1 -timeout 60m $(TEST_FLAGS) ./... &&) true
+	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
 .PHONY: e2e
 e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS=sqlite)

@@ -82,7 +82,7 @@ func (b before) lapsed(c *cluster) []string {
 	var lapsed []string
 	for _, r := range c.all {
 		for line := range strings.Lines(r.Log()) {
-			if !strings.Contains(line, "Cannot renew the lease") && !strings.Contains(line, "The shutdown took too long") {
+			if !slices.ContainsFunc(lapses, func(text string) bool { return strings.Contains(line, text) }) {
 				continue
 			}
 			var entry struct{ TS time.Time }
@@ -94,6 +94,9 @@ func (b before) lapsed(c *cluster) []string {
 	}
 	return lapsed
 }
+
+// lapses are what a replica or its guard says when a lease, or the time to leave in order, is over.
+var lapses = []string{"Cannot renew the lease", "The lease was not renewed", "The shutdown took too long"}
 
 // reasons are what a replica says when its lease has truly run out, or its guard has not heard of it for T/4.
 var reasons = []string{
