@@ -199,7 +199,9 @@ func (c *Cache) Correct(key record.Key, found *record.Lock) {
 		delete(c.locks.own(), key)
 		c.changedLocks()
 		if found == nil || found.Rev < known.Rev {
-			c.readFrom(key.Group(), known.Rev)
+			g := c.groups[key.Group()] // there, since its locks are kept
+			g.read = min(g.read, known.Rev)
+			c.Touch(key.Group())
 		}
 	}
 	if found != nil {

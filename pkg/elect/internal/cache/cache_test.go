@@ -140,6 +140,30 @@ func TestACorrectionThatIsOutOfDateIsReadAgain(t *testing.T) {
 	}
 }
 
+// A refresh that was under way has read newer locks only.
+func TestACorrectionOutlivesARefreshUnderWay(t *testing.T) {
+	c := newCache(t, "g")
+	hidden := record.Lock{Key: "g/1", Rev: 50_000, Session: "b"}
+	refresh(t, c, 0, map[string]int64{"g": 3}, hidden, record.Lock{Key: "g/2", Rev: 90_000})
+	c.Touch("g")
+	p, ok := c.Plan(clocktest.At(time.Second))
+	if !ok {
+		t.Fatal("nothing to read")
+	}
+	c.Correct("g/1", nil)
+	c.Refreshed(
+		p, cache.Reading{Counts: map[string]int64{"g": 3}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_000},
+		none, clocktest.At(time.Second),
+	)
+	p, ok = c.Plan(clocktest.At(10 * time.Second))
+	if !ok {
+		t.Fatal("nothing is read")
+	}
+	if from, ok := p.From("g", 3, 100_000); !ok || from > hidden.Rev {
+		t.Errorf("read from %d (%v), want %d or below", from, ok, hidden.Rev)
+	}
+}
+
 func TestAReservationIsAnnounced(t *testing.T) {
 	c := newCache(t, "g")
 	c.Put(&record.Lock{Key: "g/1", Rev: 1, Next: "me"})

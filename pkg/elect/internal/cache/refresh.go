@@ -24,14 +24,6 @@ func (c *Cache) Touch(name string) {
 	}
 }
 
-// readFrom makes the next refresh read the locks of the group from a revision on, or from below it.
-func (c *Cache) readFrom(name string, rev int64) {
-	if g := c.groups[name]; g != nil {
-		g.read = min(g.read, rev)
-		c.Touch(name)
-	}
-}
-
 // Plan returns what is to be read now; ok is false when it is not time, or a refresh is under way. It is followed by
 // Refreshed or Failed.
 func (c *Cache) Plan(now protocol.Instant) (plan Plan, ok bool) {
@@ -84,7 +76,10 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 	c.forgetUnlisted(p, r, held)
 	for name, locks := range r.Locks {
 		g := c.groups[name]
-		g.loaded, g.count, g.read = true, r.Counts[name], r.Clock
+		g.loaded, g.count = true, r.Counts[name]
+		if g.read >= p.groups[name].read { // else a correction wants older ones to be read again
+			g.read = r.Clock
+		}
 		for _, lock := range locks {
 			c.Put(lock)
 		}
