@@ -21,10 +21,9 @@ E2E_LABELS ?=
 FUZZTIME   ?= 5000x
 DEV_FLAGS  ?=
 
-# Packages of scenarios with real processes, the longest first. They mostly wait, so two run beside each other; more
-# would keep a small machine from ending tasks in time. So would those of a fleet, which come last, by themselves.
-FIRST     = ./test/e2e/faults/mongo ./test/e2e ./test/e2e/faults/process
-SCENARIOS = $(FIRST) $$(go list ./test/e2e/faults/... | grep -E '/faults/[a-z]+$$' | grep -vxF "$$(go list $(FIRST))")
+# Packages of scenarios with real processes. They mostly wait, so two run beside each other; more would keep a small
+# machine from ending tasks in time. So would those of a fleet, which come last, by themselves.
+SCENARIOS = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
 FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
@@ -75,7 +74,7 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
 
 .PHONY: test
-test: unit e2e fleet chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
+test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
 test-all: test model simulation chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
@@ -87,14 +86,10 @@ unit: ## All tests but the end-to-end scenarios
 	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
 .PHONY: e2e
-e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS=sqlite)
+e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
 	@$(build_programs); \
 	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) \
-		-ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
-
-.PHONY: fleet
-fleet: ## Scenarios with twenty replicas and more (E2E_LABELS=sqlite)
-	@$(build_programs); \
+		-ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'; \
 	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) \
 		-ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 

@@ -3,7 +3,7 @@
 //
 //	make chaos SECS=600 SEED=7         ten minutes of the chaos test of seed 7, on both stores
 //	make chaos                         ten minutes of a random seed
-//	go test -v ./test/e2e/chaos        what CI runs: a minute of a fixed seed, then a minute of a random one
+//	go test -v ./test/e2e/chaos        what CI runs: 40 seconds of a fixed seed, then of a random one
 //	go test -v ./test/e2e/chaos -chaos.store=sqlite -chaos.seed=1,2,3 -chaos.secs=60
 //
 // Five replicas (up to seven) share commands, some of which fork and some of which ignore SIGTERM, and tasks that call

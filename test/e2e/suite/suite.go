@@ -20,7 +20,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make fleet` runs them
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` runs them
 // when no others run: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
@@ -15,9 +14,8 @@ var _ = Describe("Documents edited manually", Ordered, ContinueOnFailure, BothSt
 	on := &scenes{}
 
 	BeforeAll(func(ctx SpecContext) {
-		on.all = []*scene{
-			newScene(ctx, "mongodb", testmongo.Shared(GinkgoTB())),
-			newScene(ctx, "sqlite", SQLiteURI()),
+		for store, uri := range Stores() {
+			on.all = append(on.all, newScene(ctx, store, uri()))
 		}
 	}, NodeTimeout(ScenarioTimeout))
 	AfterAll(func() {

@@ -18,8 +18,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// breaks are ways to break a file in place, as a disk or a careless command does.
-var breaks = map[string]func(name string) error{
+// damages are ways to break a file in place, as a disk or a careless command does.
+var damages = map[string]func(name string) error{
 	"overwritten with garbage": func(name string) error {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -48,7 +48,7 @@ var _ = Describe("A SQLite file that is broken in place", Label("sqlite"), func(
 	It("crashes no one, stops the tasks of all who cannot go on, and is as good as new with a backup in its place",
 		func(ctx SpecContext) {
 			var parts []func()
-			for what, hurt := range breaks {
+			for what, hurt := range damages {
 				parts = append(parts, func() {
 					uri := SQLiteURI()
 					f := file{
