@@ -77,7 +77,7 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test model simulation chaos kube ## All of it, whole: the tests, the long search, a long chaos test, the scenarios on a cluster
+test-all: test model simulation chaos kube ## All of it, whole: the tests, the whole search, a long chaos test, the scenarios on a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
@@ -94,10 +94,10 @@ e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E
 		-ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
 
 # States to visit at most in each of the model's scenarios.
-STATES ?= 20000000
+STATES ?= 40000000
 
 .PHONY: model
-model: ## A long search of the protocol's states, and every weakening caught (STATES=20000000 in each scenario)
+model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
 
 .PHONY: simulation

@@ -109,6 +109,20 @@ func (w *world) firstPrompt() int {
 	return first
 }
 
+// forced is the one action that may come next, if there is a message that goes next and nothing can happen to it.
+func (w *world) forced() (only action, ok bool) {
+	at := w.firstPrompt()
+	if at < 0 {
+		return only, false
+	}
+	n := 0
+	w.promptActions(at, func(a action) {
+		only = a
+		n++
+	})
+	return only, n == 1
+}
+
 // hears says whether the sender of a message can take an answer now.
 func (w *world) hears(m *message) bool {
 	if m.kind == markWrite {
@@ -405,7 +419,7 @@ func (w *world) owned(k int) bool {
 
 // what says an action in words.
 func (w *world) what(a action) string {
-	who := func() string { return name(int(a.a)) }
+	who := func() string { return name(int(a.a)).String() }
 	if a.kind <= vanish {
 		return fmt.Sprintf("%s: %s", w.message(a.a), [...]string{
 			"at once", "slow on its way", "lands, its answer is slow", "is lost", "lands, its answer is lost",
@@ -467,7 +481,7 @@ func (w *world) what(a action) string {
 
 func (w *world) message(i int8) string {
 	m := &w.messages[i]
-	from := name(int(m.from))
+	from := name(int(m.from)).String()
 	switch m.kind {
 	case heartbeatWrite:
 		return fmt.Sprintf("%s's heartbeat %d", sessionName(m.session), m.heartbeat)

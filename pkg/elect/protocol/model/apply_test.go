@@ -15,6 +15,25 @@ var costs = map[actionKind]fault{
 	forget:      removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
 }
 
+// follow lets one action happen, and then all that must come of it, as long as only one can be next and nothing is
+// broken. It returns how many states it passed through.
+func (w *world) follow(a action) (passed int) {
+	for ; ; passed++ {
+		w.apply(a)
+		if w.broken != "" || w.overflow {
+			return passed
+		}
+		w.sortMessages()
+		next, ok := w.forced()
+		if !ok {
+			return passed
+		}
+		if a = next; passed > 1000 {
+			panic("the messages of a moment never end")
+		}
+	}
+}
+
 // apply lets one action happen.
 func (w *world) apply(a action) {
 	if w.log != nil {

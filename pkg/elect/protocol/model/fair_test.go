@@ -9,7 +9,8 @@ const rounds = 60
 // replica has free capacity for must run. This is one schedule out of many, and so shows that a state is no dead end,
 // not that every schedule leaves it.
 func (c *checker) recovers(from *state) string {
-	w := world{setting: c.setting, state: *from, log: c.log}
+	w := &c.fair
+	w.state, w.log, w.broken, w.overflow = *from, c.log, "", false
 	w.heal()
 	var chain []digest
 	for range rounds {

@@ -103,9 +103,9 @@ func (w *world) landKill(m *message) {
 
 func by(m *message) string {
 	if m.kind == markWrite {
-		return name(int(m.from)) + "'s guard"
+		return name(int(m.from)).String() + "'s guard"
 	}
-	return name(int(m.from))
+	return name(int(m.from)).String()
 }
 
 func (w *world) writeSession(id int8, d sessionDoc) {

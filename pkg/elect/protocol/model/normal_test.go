@@ -2,7 +2,6 @@ package model_test
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -111,17 +110,23 @@ func (w *world) normalReplica(r int) {
 	}
 }
 
-// numbers are the fields where a state keeps numbers of one kind.
+// numbers are the fields where a state keeps numbers of one kind, in order.
 type numbers struct {
 	at [96]*int64
 	n  int
 }
 
+// add puts p in its place: there are few, and sorting them at the end takes longer.
 func (n *numbers) add(p *int64) {
-	if *p != 0 {
-		n.at[n.n] = p
-		n.n++
+	if *p == 0 {
+		return
 	}
+	i := n.n
+	for ; i > 0 && *n.at[i-1] > *p; i-- {
+		n.at[i] = n.at[i-1]
+	}
+	n.at[i] = p
+	n.n++
 }
 
 // farthest is how far apart two numbers may stand: more than any writer who knows the lower one can add before it reads
@@ -142,10 +147,8 @@ func (n *numbers) closeEven() {
 }
 
 func (n *numbers) shorten(short func(gap int64) int64) {
-	at := n.at[:n.n]
-	slices.SortFunc(at, func(a, b *int64) int { return cmp.Compare(*a, *b) })
 	before, after := int64(0), int64(0)
-	for _, p := range at {
+	for _, p := range n.at[:n.n] {
 		v := *p
 		after += short(v - before)
 		before = v
@@ -154,7 +157,8 @@ func (n *numbers) shorten(short func(gap int64) int64) {
 }
 
 func (w *world) normalSession(id int8) {
-	var revs, heartbeats numbers
+	revs, heartbeats := &w.revs, &w.heartbeats
+	revs.n, heartbeats.n = 0, 0
 	i := id - 1
 	doc := func(d *sessionDoc) {
 		revs.add(&d.rev)
@@ -198,7 +202,8 @@ func (w *world) normalSession(id int8) {
 }
 
 func (w *world) normalKey(k int) {
-	var revs numbers
+	revs := &w.revs
+	revs.n = 0
 	lock := func(l *lockDoc) {
 		revs.add(&l.rev)
 		revs.add(&l.token)
@@ -207,7 +212,7 @@ func (w *world) normalKey(k int) {
 	lock(&w.store.staleLocks[k])
 	lock(&w.store.backupLocks[k])
 	revs.add(&w.ghost.token[k])
-	w.addClocks(&revs)
+	w.addClocks(revs)
 	for r := range w.n {
 		m := &w.replicas[r].keys[k]
 		revs.add(&m.Rev)

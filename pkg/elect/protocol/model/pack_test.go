@@ -7,83 +7,51 @@ import (
 	"unsafe"
 )
 
-// A state is kept as the sequence of its fields that are not zero. The fields are found by reflection once. So a field
-// that a machine gains is part of the state at once, and padding never is.
+// A state is kept as the sequence of its words that are not zero. Where its fields are is found by reflection once. So a
+// field that a machine gains is part of the state at once, and padding never is.
 
-type field struct {
-	offset uintptr
-	size   uintptr
-}
+const word = 8 // bytes
 
-var layout = fieldsOf(reflect.TypeFor[state](), 0, nil)
+// words is how many words a state has.
+const words = unsafe.Sizeof(state{}) / word
 
-func fieldsOf(t reflect.Type, at uintptr, into []field) []field {
+// masks are the bits of each word that belong to fields.
+var masks = masksOf(reflect.TypeFor[state](), 0, new([words]uint64))
+
+func masksOf(t reflect.Type, at uintptr, into *[words]uint64) *[words]uint64 {
 	switch t.Kind() {
 	case reflect.Struct:
 		for f := range t.Fields() {
-			into = fieldsOf(f.Type, at+f.Offset, into)
+			masksOf(f.Type, at+f.Offset, into)
 		}
 	case reflect.Array:
 		for i := range t.Len() {
-			into = fieldsOf(t.Elem(), at+uintptr(i)*t.Elem().Size(), into)
+			masksOf(t.Elem(), at+uintptr(i)*t.Elem().Size(), into)
 		}
 	case reflect.Bool, reflect.Int8, reflect.Uint8, reflect.Int64:
-		return append(into, field{at, t.Size()})
+		bits := uint64(1)<<(8*t.Size()-1)<<1 - 1
+		into[at/word] |= bits << (8 * (at % word))
 	default:
 		panic("a state holds values of fixed size only, not " + t.String())
 	}
 	return into
 }
 
-// firstOf is which field is the first that begins at or after each word of a state, and how many there are.
-var firstOf = wordsOf(layout)
-
-const word = unsafe.Sizeof(uint64(0))
-
-func wordsOf(fields []field) [unsafe.Sizeof(state{})/word + 1]int {
-	var first [unsafe.Sizeof(state{})/word + 1]int
-	f := 0
-	for i := range first {
-		for f < len(fields) && fields[f].offset < uintptr(i)*word {
-			f++
-		}
-		first[i] = f
-	}
-	return first
-}
-
-func (f field) read(base unsafe.Pointer) int64 {
-	if f.size == 1 {
-		return int64(*(*uint8)(unsafe.Add(base, f.offset)))
-	}
-	return *(*int64)(unsafe.Add(base, f.offset))
-}
-
-func (f field) write(base unsafe.Pointer, v int64) {
-	if f.size == 1 {
-		*(*uint8)(unsafe.Add(base, f.offset)) = uint8(v)
-		return
-	}
-	*(*int64)(unsafe.Add(base, f.offset)) = v
-}
-
-// pack appends a state to buf: pairs of how many zeros to skip, and a value. Most words of a state are zero, and none
-// holds part of a field.
+// pack appends a state to buf: for each word that is not zero how many zeros come before it, in two bytes, and the word.
+// Most words are zero, so four at a time are looked at first.
 func pack(buf []byte, s *state) []byte {
-	base := unsafe.Pointer(s)
+	all := (*[words]uint64)(unsafe.Pointer(s))
 	next := 0
-	for i := range len(firstOf) - 1 {
-		if *(*uint64)(unsafe.Add(base, uintptr(i)*word)) == 0 {
+	for i := 0; i < len(all); i += 4 {
+		if i+4 <= len(all) && all[i]|all[i+1]|all[i+2]|all[i+3] == 0 {
 			continue
 		}
-		for f := firstOf[i]; f < firstOf[i+1]; f++ {
-			v := layout[f].read(base)
-			if v == 0 {
-				continue
+		for j := i; j < min(i+4, len(all)); j++ {
+			if v := all[j] & masks[j]; v != 0 {
+				buf = binary.NativeEndian.AppendUint16(buf, uint16(j-next))
+				buf = binary.NativeEndian.AppendUint64(buf, v)
+				next = j + 1
 			}
-			buf = binary.AppendUvarint(buf, uint64(f-next))
-			buf = binary.AppendVarint(buf, v)
-			next = f + 1
 		}
 	}
 	return buf
@@ -91,15 +59,13 @@ func pack(buf []byte, s *state) []byte {
 
 func unpack(buf []byte, s *state) {
 	*s = state{}
-	base := unsafe.Pointer(s)
-	at := uint64(0)
+	all := (*[words]uint64)(unsafe.Pointer(s))
+	at := 0
 	for len(buf) > 0 {
-		zeros, n := binary.Uvarint(buf)
-		v, more := binary.Varint(buf[n:])
-		buf = buf[n+more:]
-		at += zeros
-		layout[at].write(base, v)
+		at += int(binary.NativeEndian.Uint16(buf))
+		all[at] = binary.NativeEndian.Uint64(buf[2:])
 		at++
+		buf = buf[2+word:]
 	}
 }
 

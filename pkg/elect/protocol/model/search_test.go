@@ -21,10 +21,13 @@ type checker struct {
 	seen     map[digest]step
 	good     map[digest]bool // states that recover
 	buffer   []byte
-	to       world // where a step leads; made once, since it is large
+	at       world // what is looked beyond; made once, as the next two, since it is large
+	to       world // where a step leads
+	fair     world // what follows when all faults end
 	log      func(format string, args ...any)
 
 	steps    int // transitions
+	passed   int // states in which only one action could come next: they are not kept, and counted once for each way
 	depth    int
 	whole    bool // all that can be reached were visited
 	left     int  // else: states visited that were not looked beyond
@@ -38,9 +41,12 @@ type checker struct {
 func newChecker(s *setting, limit int) *checker {
 	return &checker{
 		setting: s, limit: limit, liveness: true, seen: map[digest]step{}, good: map[digest]bool{},
-		to: world{setting: s},
+		at: world{setting: s}, to: world{setting: s}, fair: world{setting: s},
 	}
 }
+
+// states is how many were visited.
+func (c *checker) states() int { return len(c.seen) + c.passed }
 
 // heap is a list of packed states.
 type heap struct {
@@ -59,15 +65,14 @@ func (c *checker) search(first state) {
 	start := c.pack(&first)
 	c.seen[start] = step{}
 	layer.add(c.buffer)
-	var s state
 	for len(layer.ends) > 0 {
 		begin := 0
 		for i, end := range layer.ends {
 			packed := layer.data[begin:end]
 			begin = end
 			from := digestOf(packed)
-			unpack(packed, &s)
-			if !c.expand(&s, from, &next) {
+			unpack(packed, &c.at.state)
+			if !c.expand(from, &next) {
 				c.left = len(layer.ends) - i + len(next.ends)
 				return
 			}
@@ -83,24 +88,24 @@ func (c *checker) pack(s *state) digest {
 	return digestOf(c.buffer)
 }
 
-// expand visits all successors of s. It returns false when the search is over.
-func (c *checker) expand(s *state, from digest, next *heap) bool {
-	w := world{setting: c.setting, state: *s}
-	if c.liveness && w.firstPrompt() < 0 {
-		if broken := c.recovers(s); broken != "" {
+// expand visits all successors of c.at, whose digest is from. It returns false when the search is over.
+func (c *checker) expand(from digest, next *heap) bool {
+	if c.liveness && c.at.firstPrompt() < 0 {
+		if broken := c.recovers(&c.at.state); broken != "" {
 			c.broken, c.badFrom, c.later = broken, from, true
 			return false
 		}
 	}
 	ok := true
 	to := &c.to
-	w.actions(func(a action) {
+	c.at.actions(func(a action) {
 		if !ok {
 			return
 		}
-		to.state, to.broken, to.overflow = *s, "", false
-		to.apply(a)
-		c.steps++
+		to.state, to.broken, to.overflow = c.at.state, "", false
+		passed := to.follow(a)
+		c.passed += passed
+		c.steps += 1 + passed
 		switch {
 		case to.overflow:
 			c.overflow++
@@ -117,7 +122,7 @@ func (c *checker) expand(s *state, from digest, next *heap) bool {
 		}
 		c.seen[d] = step{from, a}
 		next.add(c.buffer)
-		ok = len(c.seen) < c.limit
+		ok = c.states() < c.limit
 	})
 	return ok
 }
@@ -184,7 +189,7 @@ func (c *checker) trace(first state) string {
 		if a.kind == tickAll {
 			ticks++
 		}
-		w.apply(a)
+		w.follow(a)
 		if w.broken == "" {
 			w.normal()
 		}

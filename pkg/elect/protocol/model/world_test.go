@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -30,14 +31,17 @@ type world struct {
 	numbers  bool   // keep revisions and heartbeats as they are, for people
 	overflow bool   // more messages at once than the model can hold: not searched further
 	log      func(format string, args ...any)
+
+	revs, heartbeats numbers // what normal renumbers; kept, since making them takes time
 }
 
 // now is the moment of everything: a state keeps how long ago things were, so that it does not depend on the date.
 var now protocol.Instant
 
+// say adds a line to the log, if one is kept. The arguments are copied then, so that without a log they cost nothing.
 func (w *world) say(format string, args ...any) {
 	if w.log != nil {
-		w.log(format, args...)
+		w.log(format, slices.Clone(args)...)
 	}
 }
 
@@ -47,26 +51,25 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-func name(r int) string { return string(rune('A' + r)) }
+// The names that people read are made only where somebody reads them.
+type (
+	replicaName int8 // of a replica, by its index: A
+	sessionName int8 // of a session: A1 is A's first
+	keyName     int8 // of a key, by its index
+)
 
-// sessionName is a session for people: A1 is A's first.
-func sessionName(session int8) string { return sessionNames[session] }
+func name(r int) replicaName { return replicaName(r) }
 
-func keyName(k int) string { return keyNames[k] }
+func (r replicaName) String() string { return string(rune('A' + r)) }
 
-// Names are made once: most are for a log that is not kept.
-var sessionNames, keyNames = names()
-
-func names() (sessions [maxSessions + 1]string, keys [maxKeys]string) {
-	sessions[0] = "none"
-	for i := range maxSessions {
-		sessions[i+1] = fmt.Sprintf("%s%d", name(i/perReplica), i%perReplica+1)
+func (s sessionName) String() string {
+	if s == 0 {
+		return "none"
 	}
-	for k := range keys {
-		keys[k] = fmt.Sprintf("k%d", k+1)
-	}
-	return sessions, keys
+	return fmt.Sprintf("%s%d", replicaName(owner(int8(s))), (s-1)%perReplica+1)
 }
+
+func (k keyName) String() string { return fmt.Sprintf("k%d", k+1) }
 
 // ---- sessions
 
