@@ -81,7 +81,8 @@ test-all: test model simulation chaos kube ## All of it, whole: the tests, the w
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
-	go test -timeout 30m $(TEST_FLAGS) $(UNIT)
+	@# Some mostly wait for servers, so three packages go at a time.
+	go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
 	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 

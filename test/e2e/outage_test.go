@@ -27,9 +27,81 @@ type outage struct {
 }
 
 var _ = Describe("A store that is unreachable", func() {
-	Describe("MongoDB", Label("mongodb"), func() { outageScenarios("mongodb", mongoOutage) })
-	Describe("SQLite", Label("sqlite"), func() { outageScenarios("sqlite", sqliteOutage) })
+	const tasks = 12
+	onEach := func(play func(store string, s outage)) {
+		AtOnce(
+			func() { play("mongodb", mongoOutage()) },
+			func() { play("sqlite", sqliteOutage()) },
+		)
+	}
 
+	It("is waited for at the start, and everything runs once it is there", BothStores, func(ctx SpecContext) {
+		onEach(func(store string, s outage) {
+			back := s.absent(ctx)
+			c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+			defer LogsOnPanic(store, c)
+			Expect(c.Add(ctx, 2)).To(Succeed())
+			for _, r := range c.Live() {
+				Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
+				Eventually(func() ([]harness.Problem, error) {
+					status, err := r.Client.Status(ctx)
+					return status.ProblemsOf("StoreUnreachable"), err
+				}).ShouldNot(BeEmpty())
+				Expect(r.Client.Health(ctx, "/readyz")).NotTo(Equal(http.StatusOK), "it has not started")
+			}
+			back(ctx)
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			for _, r := range c.Live() {
+				Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
+					Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
+			}
+			Expect(c.Live()).To(HaveLen(2), "no replica has ended")
+			ExpectOneRunEach(c)
+		})
+	}, SpecTimeout(ScenarioTimeout))
+
+	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
+		"unreachable for longer", BothStores, func(ctx SpecContext) {
+		onEach(func(store string, s outage) {
+			c := NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+			defer LogsOnPanic(store, c)
+			Expect(c.Add(ctx, 3)).To(Succeed())
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+
+			By("freezing it for a quarter of the lease")
+			began := history.Now()
+			back := s.freeze(ctx)
+			WaitUntil(ctx, began.Add(Lease/4))
+			back(ctx)
+			WaitUntil(ctx, began.Add(2*Lease)) // had anybody lost a lease, it would show by now
+			h := Load(c)
+			Expect(h.Started(began, history.Now())).To(BeEmpty(), "no task restarted")
+			Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
+
+			By("freezing it for twice the lease")
+			began = history.Now()
+			back = s.freeze(ctx)
+			WaitUntil(ctx, began.Add(2*Lease))
+			h = Load(c)
+			for _, r := range c.Live() {
+				Expect(
+					h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
+				).To(BeEmpty(), "tasks stop before anyone else may take them")
+				status, err := r.Client.Status(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(status.Store.Reachable).To(BeFalse())
+				Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
+				Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
+			}
+			returned := history.Now()
+			back(ctx)
+			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
+				lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
+			Expect(c.Live()).To(HaveLen(3), "no replica crashed")
+			ExpectOneRunEach(c)
+		})
+	}, SpecTimeout(ScenarioTimeout))
 	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
 		c := NewCluster(
 			"nowait",
@@ -48,80 +120,8 @@ var _ = Describe("A store that is unreachable", func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-func outageScenarios(store string, take func(SpecContext) outage) {
-	const tasks = 12
-	var c *harness.Cluster
-
-	AfterEach(func() { LogsOnFailure(c) })
-
-	It("is waited for at the start, and everything runs once it is there", func(ctx SpecContext) {
-		s := take(ctx)
-		back := s.absent(ctx)
-		c = NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-		Expect(c.Add(ctx, 2)).To(Succeed())
-		for _, r := range c.Live() {
-			Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
-			Eventually(func() ([]harness.Problem, error) {
-				status, err := r.Client.Status(ctx)
-				return status.ProblemsOf("StoreUnreachable"), err
-			}).ShouldNot(BeEmpty())
-			Expect(r.Client.Health(ctx, "/readyz")).NotTo(Equal(http.StatusOK), "it has not started")
-		}
-		back(ctx)
-		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		for _, r := range c.Live() {
-			Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
-				Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
-		}
-		Expect(c.Live()).To(HaveLen(2), "no replica has ended")
-		ExpectOneRunEach(c)
-	}, SpecTimeout(ScenarioTimeout))
-
-	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
-		"unreachable for "+
-		"longer", func(ctx SpecContext) {
-		s := take(ctx)
-		c = NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-		Expect(c.Add(ctx, 3)).To(Succeed())
-		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-
-		By("freezing it for a quarter of the lease")
-		began := history.Now()
-		back := s.freeze(ctx)
-		WaitUntil(ctx, began.Add(Lease/4))
-		back(ctx)
-		WaitUntil(ctx, began.Add(2*Lease)) // had anybody lost a lease, it would show by now
-		h := Load(c)
-		Expect(h.Started(began, history.Now())).To(BeEmpty(), "no task restarted")
-		Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
-
-		By("freezing it for twice the lease")
-		began = history.Now()
-		back = s.freeze(ctx)
-		WaitUntil(ctx, began.Add(2*Lease))
-		h = Load(c)
-		for _, r := range c.Live() {
-			Expect(
-				h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
-			).To(BeEmpty(), "tasks stop before anyone else may take them")
-			status, err := r.Client.Status(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(status.Store.Reachable).To(BeFalse())
-			Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
-			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
-		}
-		returned := history.Now()
-		back(ctx)
-		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
-			lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
-		Expect(c.Live()).To(HaveLen(3), "no replica crashed")
-		ExpectOneRunEach(c)
-	}, SpecTimeout(ScenarioTimeout))
-}
-
 // mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other scenarios.
-func mongoOutage(SpecContext) outage {
+func mongoOutage() outage {
 	GinkgoHelper()
 	rs := testmongo.New(GinkgoTB(), testmongo.Options{Nodes: 1, Own: true})
 	node := rs.Nodes()[0]
@@ -139,7 +139,7 @@ func mongoOutage(SpecContext) outage {
 }
 
 // sqliteOutage is a database file whose write lock somebody else takes and does not give back.
-func sqliteOutage(SpecContext) outage {
+func sqliteOutage() outage {
 	GinkgoHelper()
 	uri := SQLiteURI()
 	hold := func(ctx context.Context) func(context.Context) {

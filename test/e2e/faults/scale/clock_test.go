@@ -17,89 +17,93 @@ import (
 
 // Offsets of clocks never appear in the protocol. What does read the wall clock is schedules and SQLite's store, which
 // has none but its clients'. On one machine they share it, so that this is worse than what can be.
-var _ = Describe("The wall clock of one of three replicas", func() {
-	EachStore("It", func(store string, uri func() string) {
-		const tasks = 15
-		var (
-			c     *harness.Cluster
-			clock *harness.WallClock
-			wrong *harness.Replica // whose clock is set
-			other int              // counts the others
-			prog  string
-		)
-		next := func(ctx context.Context) {
-			other++
-			start(ctx, c, "right-"+string(rune('a'+other)), harness.Variant{Program: prog})
-		}
-		BeforeAll(func(ctx SpecContext) {
-			prog = laterProgram(ctx)
-			c = NewCluster("clock-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
-			clock = harness.NewWallClock(filepath.Join(Work, "clock-"+store))
-			wrong = start(ctx, c, "wrong", harness.Variant{Program: prog, Env: []string{clock.Env()}})
-			next(ctx)
-			next(ctx)
-		}, NodeTimeout(ScenarioTimeout))
-		BeforeEach(func(ctx SpecContext) { eventuallySpread(ctx, c, tasks) }, NodeTimeout(ScenarioTimeout))
-		AfterEach(func() { LogsOnFailure(c) })
+var _ = Describe("The wall clock of one of three replicas", BothStores, func() {
+	It("may be two hours ahead or behind, or jump by two hours every second", func(ctx SpecContext) {
+		prog := laterProgram(ctx)
+		OnEachStore(func(store string, uri func() string) {
+			c := NewCluster("clock-"+store, harness.Options{StoreURI: uri(), Tasks: 15})
+			defer LogsOnPanic(store, c)
+			clock := harness.NewWallClock(filepath.Join(Work, "clock-"+store))
+			s := oneWrong{store: store, c: c, clock: clock, prog: prog}
+			s.wrong = start(ctx, c, "wrong", harness.Variant{Program: prog, Env: []string{clock.Env()}})
+			s.next(ctx)
+			s.next(ctx)
+			eventuallySpread(ctx, c, c.Tasks)
 
-		// settled holds that nothing restarts while the clock is as it is, for a lease and more.
-		settled := func(ctx context.Context, what string, set func(at history.Instant)) {
-			began := history.Now()
-			set(began)
-			WaitUntil(ctx, began.Add(Lease+Lease/2))
-			h := Load(c)
-			Expect(h.Started(began, history.Now())).To(BeEmpty(), "%s: nothing restarts", what)
-			Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks), what)
-		}
-		// replacedOne kills one of the others, has a new one take its place, and holds that all goes as it always does.
-		replacedOne := func(ctx context.Context, what string) {
-			dying := c.Live()[1]
-			Expect(dying).NotTo(Equal(wrong))
-			at, keys := killAll(c, []*harness.Replica{dying})
-			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
-			eventuallySpread(ctx, c, tasks)
-			fell := lastStartOf(Load(c), keys, at).Sub(at)
-			joined := history.Now()
-			next(ctx)
-			eventuallySpread(ctx, c, tasks)
-			moved := len(Load(c).Started(joined, history.Now()))
-			Figure(store, "one of three wall clocks %s: kill -9 of another replica: %d tasks elsewhere within %v (T "+
-				"+ 1 s is %v); a third joins: %d moves, all say the same after %v",
-				what, len(keys), ms(fell), Lease+time.Second, moved, ms(history.Now().Sub(joined)))
-			Expect(moved).To(Equal(tasks/3), "exactly the keys of the one that joined")
-			ExpectOneRunEach(c)
-		}
-
-		for _, scenario := range []struct {
-			what string
-			off  time.Duration
-		}{{"two hours ahead", 2 * time.Hour}, {"two hours behind", -2 * time.Hour}} {
-			It("is "+scenario.what, func(ctx SpecContext) {
-				settled(ctx, scenario.what, func(history.Instant) { Expect(clock.Set(scenario.off)).To(Succeed()) })
-				replacedOne(ctx, scenario.what)
-			}, SpecTimeout(ScenarioTimeout))
-		}
-
-		It("jumps by two hours every second", func(ctx SpecContext) {
-			jumping, stop := context.WithCancel(ctx)
-			ended := make(chan error, 1)
-			go func() {
-				for off := time.Hour; ; off = -off {
-					select {
-					case <-time.After(time.Second):
-					case <-jumping.Done():
-						ended <- nil
-						return
-					}
-					if err := clock.Set(off); err != nil {
-						ended <- err
-						return
-					}
-				}
-			}()
-			DeferCleanup(func() { stop(); Expect(<-ended).To(Succeed()) })
-			settled(ctx, "jumping", func(history.Instant) {})
-			replacedOne(ctx, "jumping by two hours every second")
-		}, SpecTimeout(ScenarioTimeout))
-	}, Ordered, ContinueOnFailure)
+			s.play(ctx, "two hours ahead", func() { Expect(clock.Set(2 * time.Hour)).To(Succeed()) })
+			s.play(ctx, "two hours behind", func() { Expect(clock.Set(-2 * time.Hour)).To(Succeed()) })
+			stop := jump(clock)
+			defer stop()
+			s.play(ctx, "jumping by two hours every second", func() {})
+		})
+	}, SpecTimeout(ScenarioTimeout))
 })
+
+// oneWrong is a cluster in which the clock of one replica is wrong.
+type oneWrong struct {
+	store string
+	c     *harness.Cluster
+	clock *harness.WallClock
+	wrong *harness.Replica // whose clock is set
+	other int              // counts the others
+	prog  string
+}
+
+// next starts another replica whose clock is right.
+func (s *oneWrong) next(ctx context.Context) {
+	s.other++
+	start(ctx, s.c, "right-"+string(rune('a'+s.other)), harness.Variant{Program: s.prog})
+}
+
+// play sets the clock, and holds that nothing restarts for a lease and more. Then it kills one of the others, has a new
+// one take its place, and holds that all goes as it always does.
+func (s *oneWrong) play(ctx context.Context, what string, set func()) {
+	GinkgoHelper()
+	began := history.Now()
+	set()
+	WaitUntil(ctx, began.Add(Lease+Lease/2))
+	h := Load(s.c)
+	Expect(h.Started(began, history.Now())).To(BeEmpty(), "%s: nothing restarts", what)
+	Expect(h.OwnersAt(history.Now())).To(HaveLen(s.c.Tasks), what)
+
+	dying := s.c.Live()[1]
+	Expect(dying).NotTo(Equal(s.wrong))
+	at, keys := killAll(s.c, []*harness.Replica{dying})
+	Eventually(s.c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+	eventuallySpread(ctx, s.c, s.c.Tasks)
+	fell := lastStartOf(Load(s.c), keys, at).Sub(at)
+	joined := history.Now()
+	s.next(ctx)
+	eventuallySpread(ctx, s.c, s.c.Tasks)
+	moved := len(Load(s.c).Started(joined, history.Now()))
+	Figure(s.store, "one of three wall clocks %s: kill -9 of another replica: %d tasks elsewhere within %v (T "+
+		"+ 1 s is %v); a third joins: %d moves, all say the same after %v",
+		what, len(keys), ms(fell), Lease+time.Second, moved, ms(history.Now().Sub(joined)))
+	Expect(moved).To(Equal(s.c.Tasks/3), "exactly the keys of the one that joined")
+	ExpectOneRunEach(s.c)
+}
+
+// jump sets a clock an hour ahead and an hour behind, in turn, every second until it is stopped.
+func jump(clock *harness.WallClock) (stop func()) {
+	done := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		for off := time.Hour; ; off = -off {
+			select {
+			case <-time.After(time.Second):
+			case <-done:
+				ended <- nil
+				return
+			}
+			if err := clock.Set(off); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	return func() {
+		GinkgoHelper()
+		close(done)
+		Expect(<-ended).To(Succeed())
+	}
+}

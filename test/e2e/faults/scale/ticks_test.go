@@ -45,12 +45,12 @@ groups:
       - name: tick-{1..6}
 `
 
-var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
-	EachStore("They", func(store string, uri func() string) {
-		It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
+var _ = Describe("Schedules where one of three wall clocks is wrong", BothStores, func() {
+	It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
+		OnEachStore(func(store string, uri func() string) {
 			at, file := uri(), filepath.Join(Work, "ticks-"+store)
 			c := NewCluster("ticks-"+store, harness.Options{})
-			DeferCleanup(func() { LogsOnFailure(c) })
+			defer LogsOnPanic(store, c)
 			clock := harness.NewWallClock(filepath.Join(Work, "ticks-clock-"+store))
 			Expect(clock.Set(2 * time.Hour)).To(Succeed())
 			for _, name := range []string{"wrong", "right-a", "right-b"} {
@@ -109,8 +109,8 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 				"until the right clock has passed what was fired",
 				before-jumped, len(all), late)
 			Expect(late).To(BeZero(), "a tick at or below the last one fired is never fired again")
-		}, SpecTimeout(ScenarioTimeout))
-	})
+		})
+	}, SpecTimeout(ScenarioTimeout))
 })
 
 // eventuallyTicked waits until n tasks have fired a tick of this kind.
