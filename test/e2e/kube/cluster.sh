@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# cluster.sh: finds a cluster for the scenarios and runs them in it; `make kube` runs it. Arguments go to the test program, such as
-# -ginkgo.focus=drained. In this order:
+# cluster.sh: finds a cluster for the scenarios and runs them in it; `make kube` runs it. Arguments go to the test
+# program, such as -ginkgo.focus=drained. In this order:
 #
 #   1. KUBECONFIG names one: README.md says which variables the scenarios want besides.
-#   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and we are root. At first
-#      it compiles Kubernetes, which takes a quarter of an hour; with CLUSTER_RIG_BUILD=no only a rig that has done so counts.
+#   2. A rig that makes one of this machine (CLUSTER_RIG, or ../shared/cluster beside the repository), where it is and
+#      we are root. At first it compiles Kubernetes, which takes a quarter of an hour; with CLUSTER_RIG_BUILD=no only a
+#      rig that has done so counts.
 #   3. kind, where it is installed and Docker runs.
 #
 # Otherwise it says so, and ends with status 3: nothing was tested.
@@ -57,7 +58,8 @@ in_given_cluster() {
 # The rig keeps itself and what it builds out of the repository.
 rig_home=${CLUSTER_RIG_HOME:-$HOME/.cache/cluster}
 
-# three_nodes brings the rig's cluster up, again when a node has not come: what is left of the cluster before may stand in its way.
+# three_nodes brings the rig's cluster up, again when a node has not come: what is left of the cluster before may stand
+# in its way.
 three_nodes() {
     local try
     for try in 1 2 3; do
@@ -81,7 +83,7 @@ in_rig() {
     images
     (cd "$root" && go test -c -o "$work/kube.test" ./test/e2e/kube)
     (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the scenarios build it again
-    [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreTold$' ./internal/testmongo)
+    [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreAsked$' ./internal/testmongo)
     [ -x "$rig_home/up.sh" ] || "$rig/install.sh" "$rig_home"
     "$rig_home/build-all.sh" >"$work/build.log" 2>&1 || { tail -20 "$work/build.log"; return 1; }
     if [ -f "$rig_home/c/ns.pid" ] && kill -0 "$(cat "$rig_home/c/ns.pid")" 2>/dev/null; then
