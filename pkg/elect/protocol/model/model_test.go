@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 4,000,000 in the large "+
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 5,000,000 in the large "+
 		"ones and all in the others, with -short 3,000")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
@@ -24,7 +24,7 @@ func limit(large bool) int {
 	case testing.Short():
 		return 3_000
 	case large:
-		return 4_000_000
+		return 5_000_000
 	}
 	return 10_000_000
 }
