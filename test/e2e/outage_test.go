@@ -102,7 +102,9 @@ var _ = Describe("A store that is unreachable", func() {
 			ExpectOneRunEach(c)
 		})
 	}, SpecTimeout(ScenarioTimeout))
-	It("ends the program at once with --wait-store 0, and the password is not shown", Label("mongodb"), func(ctx SpecContext) {
+
+	const refused = "ends the program at once with --wait-store 0, and the password is not shown"
+	It(refused, Label("mongodb"), func(ctx SpecContext) {
 		c := NewCluster(
 			"nowait",
 			harness.Options{StoreURI: "mongodb://somebody:opensesame@127.0.0.1:9/locks?connectTimeoutMS=500", Tasks: 1},

@@ -25,8 +25,7 @@ func (c *checker) recovers(from *state) string {
 			}
 		}
 		w.normal()
-		c.buffer = pack(c.buffer[:0], &w.state)
-		d := digestOf(c.buffer)
+		d := c.pack(&w.state)
 		if c.good[d] || w.allRun() {
 			for _, d := range append(chain, d) {
 				c.good[d] = true

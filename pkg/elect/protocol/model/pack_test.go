@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// A state is kept as the sequence of its words that are not zero. Where its fields are is found by reflection once. So a
-// field that a machine gains is part of the state at once, and padding never is.
+// A state is kept as the sequence of its words that are not zero. Where its fields are is found by reflection once. So
+// a field that a machine gains is part of the state at once, and padding never is.
 
 const word = 8 // bytes
 
@@ -16,29 +16,33 @@ const word = 8 // bytes
 const words = unsafe.Sizeof(state{}) / word
 
 // masks are the bits of each word that belong to fields.
-var masks = masksOf(reflect.TypeFor[state](), 0, new([words]uint64))
+var masks = func() (masks [words]uint64) {
+	mark(reflect.TypeFor[state](), (*[words * word]byte)(unsafe.Pointer(&masks))[:])
+	return masks
+}()
 
-func masksOf(t reflect.Type, at uintptr, into *[words]uint64) *[words]uint64 {
+// mark sets the bytes of a value that belong to its fields.
+func mark(t reflect.Type, bytes []byte) {
 	switch t.Kind() {
 	case reflect.Struct:
 		for f := range t.Fields() {
-			masksOf(f.Type, at+f.Offset, into)
+			mark(f.Type, bytes[f.Offset:])
 		}
 	case reflect.Array:
 		for i := range t.Len() {
-			masksOf(t.Elem(), at+uintptr(i)*t.Elem().Size(), into)
+			mark(t.Elem(), bytes[uintptr(i)*t.Elem().Size():])
 		}
 	case reflect.Bool, reflect.Int8, reflect.Uint8, reflect.Int64:
-		bits := uint64(1)<<(8*t.Size()-1)<<1 - 1
-		into[at/word] |= bits << (8 * (at % word))
+		for i := range t.Size() {
+			bytes[i] = 0xff
+		}
 	default:
 		panic("a state holds values of fixed size only, not " + t.String())
 	}
-	return into
 }
 
-// pack appends a state to buf: for each word that is not zero how many zeros come before it, in two bytes, and the word.
-// Most words are zero, so four at a time are looked at first.
+// pack appends a state to buf: for each word that is not zero how many zeros come before it, in two bytes, and the
+// word. Most words are zero, so four at a time are looked at first.
 func pack(buf []byte, s *state) []byte {
 	all := (*[words]uint64)(unsafe.Pointer(s))
 	next := 0

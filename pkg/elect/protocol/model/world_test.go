@@ -53,20 +53,18 @@ func (w *world) fail(format string, args ...any) {
 
 // The names that people read are made only where somebody reads them.
 type (
-	replicaName int8 // of a replica, by its index: A
+	name        int8 // of a replica, by its index: A
 	sessionName int8 // of a session: A1 is A's first
 	keyName     int8 // of a key, by its index
 )
 
-func name(r int) replicaName { return replicaName(r) }
-
-func (r replicaName) String() string { return string(rune('A' + r)) }
+func (r name) String() string { return string(rune('A' + r)) }
 
 func (s sessionName) String() string {
 	if s == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s%d", replicaName(owner(int8(s))), (s-1)%perReplica+1)
+	return fmt.Sprintf("%s%d", name(owner(int8(s))), (s-1)%perReplica+1)
 }
 
 func (k keyName) String() string { return fmt.Sprintf("k%d", k+1) }

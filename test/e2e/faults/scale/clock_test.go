@@ -24,7 +24,7 @@ var _ = Describe("The wall clock of one of three replicas", BothStores, func() {
 			c := NewCluster("clock-"+store, harness.Options{StoreURI: uri(), Tasks: 15})
 			defer LogsOnPanic(store, c)
 			clock := harness.NewWallClock(filepath.Join(Work, "clock-"+store))
-			s := oneWrong{store: store, c: c, clock: clock, prog: prog}
+			s := oneWrong{store: store, c: c, prog: prog}
 			s.wrong = start(ctx, c, "wrong", harness.Variant{Program: prog, Env: []string{clock.Env()}})
 			s.next(ctx)
 			s.next(ctx)
@@ -43,7 +43,6 @@ var _ = Describe("The wall clock of one of three replicas", BothStores, func() {
 type oneWrong struct {
 	store string
 	c     *harness.Cluster
-	clock *harness.WallClock
 	wrong *harness.Replica // whose clock is set
 	other int              // counts the others
 	prog  string
