@@ -33,7 +33,8 @@ const (
 	maxHeartbeat      = 10 * time.Second       // the driver's default
 )
 
-// connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is set up.
+// connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
+// set up.
 func (a *access) connect(ctx context.Context, opts Options) error {
 	parsed, err := a.parse(ctx, opts.URI)
 	if err != nil {
