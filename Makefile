@@ -31,7 +31,7 @@ LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizabili
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$' | \
 	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod))
 
 .DEFAULT_GOAL := help
 
@@ -77,22 +77,33 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test model simulation chaos kube ## All of it, whole: the tests, the whole search, a long chaos test, the scenarios on a cluster
+test-all: test api page model simulation chaos kube ## All of it, whole: the tests, the API, the page, the whole search, a long chaos test, a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
 	go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
-	$(foreach module,$(NESTED),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
+	@# The tests in a browser have a target of their own: page.
+	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
+
+# A machine that stands still makes replicas give up their leases: see test/e2e/suite/again.go.
+ATTEMPTS ?= -ginkgo.flake-attempts=2
 
 .PHONY: e2e
 e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
 	@$(build_programs); \
-	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) \
+	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) $(ATTEMPTS) \
 		-ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'; \
-	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) \
+	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) $(ATTEMPTS) \
 		-ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+
+# How long, and which requests: the same seed makes the same.
+API_FLAGS ?=
+
+.PHONY: api
+api: ## What both listeners answer to requests of schemathesis, against openapi.json (API_FLAGS="-whole -examples 100 -seed 7")
+	go run ./test/api $(API_FLAGS)
 
 # States to visit at most in each of the model's scenarios.
 STATES ?= 40000000
@@ -121,6 +132,13 @@ chaos-short: ## What CI has of it: 40 seconds under a fixed seed, 40 under a ran
 .PHONY: kube
 kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
 	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
+
+PAGE_FLAGS ?=
+
+.PHONY: page
+page: ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
+	@chromium="$$(test/browser/chromium.sh)"; $(build_programs); \
+	CHROMIUM="$$chromium" go -C test/browser test -v -count=1 -timeout 15m . $(PAGE_FLAGS)
 
 .PHONY: bench
 bench: ## Print the figures of this machine

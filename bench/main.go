@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/plan"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
+	"github.com/shardctl/shardctl/bench/internal/watching"
 )
 
 // measurement is one or a few figures that are taken together.
@@ -33,12 +34,15 @@ var measurements = []measurement{
 		"handover", "the gap when a replica stops in order, on MongoDB and on SQLite, and its three stages",
 		replicas.Handovers,
 	},
+	{"drain", "the gaps when one of five replicas is drained, beside the same without shardctl", replicas.Drains},
 	{"worker", "the gap when a replica's process is killed and its guard lives", replicas.WorkerKilled},
 	{"crash", "failover after kill -9 of guard and worker, at T = 2 s and T = 20 s", replicas.Crashes},
 	{"scaleout", "keys moved, and how fast, when a replica joins", fleet.ScaleOuts},
 	{"coldstart", "10 replicas take 10,000 keys", fleet.ColdStart},
 	{"idle", "what replicas ask of the database while nothing changes", fleet.Idle},
 	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
+	{"watchers", "what 1,000 watchers of 10,000 tasks cost a replica, idle and while owners change", watching.Watchers},
+	{"slow", "memory for 256 slow watchers of 100,000 tasks, and heartbeats beside them", watching.SlowWatchers},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 

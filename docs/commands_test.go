@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/pageblock"
 )
 
 // program is what the page of the commands says of each: the page is written from the program (cmd/shardctl).
@@ -93,15 +95,15 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 	checked := 0
 	for _, page := range pages(t) {
-		for _, f := range fences(page, read(t, page)) {
-			if !f.shell() || strings.HasPrefix(f.directive, "file: ") {
+		for _, f := range pageblock.Blocks(page, read(t, page)) {
+			if !f.Shell() || strings.HasPrefix(f.Directive, "file: ") {
 				continue
 			}
-			for _, c := range f.commands() {
-				for _, line := range simple(words(c.text)) {
+			for _, c := range f.Commands() {
+				for _, line := range simple(pageblock.Words(c.Text)) {
 					checked++
 					for _, what := range judge(p, targets, names, line) {
-						t.Errorf("%s:%d: %s: %s", f.page, f.line, c.text, what)
+						t.Errorf("%s:%d: %s: %s", f.Page, f.Line, c.Text, what)
 					}
 				}
 			}
@@ -184,11 +186,28 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		"go test ./examples/...":     0,
 	} {
 		var found []string
-		for _, line := range simple(words(text)) {
+		for _, line := range simple(pageblock.Words(text)) {
 			found = append(found, judge(p, []string{"image"}, nil, line)...)
 		}
 		if len(found) != want {
 			t.Errorf("%s: %v, want %d", text, found, want)
 		}
 	}
+}
+
+// simple splits the words of a line into simple commands: what stands between pipes, && and semicolons.
+func simple(all []string) [][]string {
+	var lines [][]string
+	var now []string
+	for _, w := range append(all, ";") {
+		if w == "|" || w == ";" || w == "&" {
+			if len(now) > 0 {
+				lines = append(lines, now)
+			}
+			now = nil
+			continue
+		}
+		now = append(now, w)
+	}
+	return lines
 }

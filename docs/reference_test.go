@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 var metricRow = regexp.MustCompile("(?m)^\\| `(shardctl_[a-z_]+)` \\| (\\w+) \\| (.*?) ?\\| ")
@@ -75,9 +76,13 @@ func metricsOf(t *testing.T) map[string][]string {
 	return all
 }
 
-var pathRow = regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\|")
+var (
+	pathRow   = regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\|")
+	changeRow = regexp.MustCompile("(?m)^\\| (?:`(/[^`]*/)VERB`[^|]*)?\\| ([^|]*)\\|")
+	verbSpan  = regexp.MustCompile("`([a-z]+)`")
+)
 
-// The page of the API has each path once, and no other.
+// The page of the API has each path once, and no other. Paths of changes stand as PATH/VERB, next to their verbs.
 func TestAPIPage(t *testing.T) {
 	var api struct {
 		Paths map[string]any `json:"paths"`
@@ -86,8 +91,22 @@ func TestAPIPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page []string
-	for _, m := range pathRow.FindAllStringSubmatch(read(t, "http-api.md"), -1) {
-		page = append(page, m[1])
+	text := read(t, "http-api.md")
+	for _, m := range pathRow.FindAllStringSubmatch(text, -1) {
+		if !strings.HasSuffix(m[1], "/VERB") {
+			page = append(page, m[1])
+		}
+	}
+	_, changes, _ := strings.Cut(text, "\n## Changes\n")
+	changes, _, _ = strings.Cut(changes, "\n| field ")
+	path := ""
+	for _, m := range changeRow.FindAllStringSubmatch(changes, -1) {
+		if m[1] != "" {
+			path = m[1]
+		}
+		for _, verb := range verbSpan.FindAllStringSubmatch(m[2], -1) {
+			page = append(page, path+verb[1])
+		}
 	}
 	slices.Sort(page)
 	if want := slices.Sorted(maps.Keys(api.Paths)); !slices.Equal(page, want) {
@@ -132,12 +151,18 @@ func collectFields(v any, fields map[string]bool) {
 	}
 }
 
-// Every problem that a replica can report has its section.
+// Every problem that a replica can report has its section, where the page and the commands say it is. The runbook leads
+// to each of them.
 func TestProblemsPage(t *testing.T) {
-	sections := anchors(read(t, "operations/problems.md"))
-	for _, reason := range status.ProblemReasons() {
-		if !sections[strings.ToLower(reason)] {
-			t.Errorf("problems.md has no section %s", reason)
+	const repository = "https://github.com/shardctl/shardctl/blob/main/"
+	runbook := read(t, "operations/runbook.md")
+	for _, reason := range api.ProblemReasons() {
+		page, anchor, _ := strings.Cut(strings.TrimPrefix(status.Runbook(reason), repository), "#")
+		if !anchors(read(t, root+"/"+page))[anchor] {
+			t.Errorf("%s: there is no such section", status.Runbook(reason))
+		}
+		if !strings.Contains(runbook, "problems.md#"+anchor+")") {
+			t.Errorf("the runbook does not lead to %s", reason)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/pageblock"
 )
 
 // longest is how long the commands of a page may take; a build with nothing cached is part of it.
@@ -37,9 +38,9 @@ func TestPagesRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, page := range pages(t) {
-		var steps []fence
-		for _, f := range fences(page, read(t, page)) {
-			if strings.HasPrefix(f.directive, "run") || strings.HasPrefix(f.directive, "file: ") {
+		var steps []pageblock.Block
+		for _, f := range pageblock.Blocks(page, read(t, page)) {
+			if strings.HasPrefix(f.Directive, "run") || strings.HasPrefix(f.Directive, "file: ") {
 				steps = append(steps, f)
 			}
 		}
@@ -151,20 +152,20 @@ func alone(text string) string {
 	return strings.ReplaceAll(text, "shardctl run --config ", "shardctl run --config $LISTEN --config ")
 }
 
-func (s *session) do(f fence) {
+func (s *session) do(f pageblock.Block) {
 	s.t.Helper()
-	if name, is := strings.CutPrefix(f.directive, "file: "); is {
+	if name, is := strings.CutPrefix(f.Directive, "file: "); is {
 		path := filepath.Join(s.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			s.t.Fatal(err)
 		}
-		writeFile(s.t, path, s.adapt(f.text))
+		writeFile(s.t, path, s.adapt(f.Text))
 		return
 	}
-	until, last := strings.CutPrefix(f.directive, "run until: ")
-	commands := f.commands()
+	until, last := strings.CutPrefix(f.Directive, "run until: ")
+	commands := f.Commands()
 	for i, c := range commands {
-		text := s.adapt(c.text)
+		text := s.adapt(c.Text)
 		if !strings.Contains(text, "INSTANCE=") {
 			text = alone(text)
 		}
@@ -173,10 +174,10 @@ func (s *session) do(f fence) {
 			return
 		}
 		got, status := s.run(text)
-		if status != "0" && !strings.Contains(c.text, "# exit code") {
-			s.t.Fatalf("%s:%d: %s: exit code %s, and it printed\n%s", f.page, f.line, c.text, status, got)
+		if status != "0" && !strings.Contains(c.Text, "# exit code") {
+			s.t.Fatalf("%s:%d: %s: exit code %s, and it printed\n%s", f.Page, f.Line, c.Text, status, got)
 		}
-		if c.output != "" {
+		if c.Output != "" {
 			s.compare(f, c, got)
 		}
 	}
@@ -196,7 +197,7 @@ func (s *session) run(text string) (printed, status string) {
 }
 
 // runUntil starts a command that goes on, waits for what it is to print, and interrupts it as Ctrl-C does.
-func (s *session) runUntil(f fence, text, until string) {
+func (s *session) runUntil(f pageblock.Block, text, until string) {
 	s.t.Helper()
 	from := s.out.mark()
 	// setsid: a group of its own, so that the interrupt reaches it and not the shell.
@@ -212,28 +213,15 @@ func (s *session) runUntil(f fence, text, until string) {
 	// go run itself ends with 1 when it is interrupted, whatever the program says.
 	if got, status := s.run("kill -INT -" + child + "; wait " + child); status != "0" &&
 		(status != "1" || !strings.HasPrefix(text, "go run ")) {
-		s.t.Fatalf("%s:%d: %s: exit code %s after Ctrl-C, and it printed\n%s", f.page, f.line, text, status, got)
+		s.t.Fatalf("%s:%d: %s: exit code %s after Ctrl-C, and it printed\n%s", f.Page, f.Line, text, status, got)
 	}
 }
 
-// compare holds what a command printed to what the page shows: … stands for anything, blanks are not counted.
-func (s *session) compare(f fence, c command, got string) {
+// compare holds what a command printed to what the page shows.
+func (s *session) compare(f pageblock.Block, c pageblock.Command, got string) {
 	s.t.Helper()
-	var pattern strings.Builder
-	pattern.WriteString(`(?s)^`)
-	for line := range strings.Lines(s.adapt(c.output)) {
-		line = strings.TrimRight(line, "\n")
-		if strings.TrimSpace(line) == "…" {
-			pattern.WriteString(`(?:[^\n]*\n)*?`)
-			continue
-		}
-		quoted := regexp.QuoteMeta(line)
-		quoted = regexp.MustCompile(`(\\ |\s)+`).ReplaceAllString(quoted, `\s+`)
-		pattern.WriteString(strings.ReplaceAll(quoted, "…", `[^\n]*?`) + `[ \t]*\n`)
-	}
-	pattern.WriteString(`\s*$`)
-	if !regexp.MustCompile(pattern.String()).MatchString(got) {
-		s.t.Errorf("%s:%d: %s printed\n%s\nand the page shows\n%s", f.page, f.line, c.text, got, c.output)
+	if !pageblock.Pattern(s.adapt(c.Output)).MatchString(got) {
+		s.t.Errorf("%s:%d: %s printed\n%s\nand the page shows\n%s", f.Page, f.Line, c.Text, got, c.Output)
 	}
 }
 

@@ -4,20 +4,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/pageblock"
 )
 
 // What a page shows of a file is what stands in it.
 func TestSame(t *testing.T) {
 	shown := 0
 	for _, page := range pages(t) {
-		for _, f := range fences(page, read(t, page)) {
-			path, is := strings.CutPrefix(f.directive, "same: ")
+		for _, f := range pageblock.Blocks(page, read(t, page)) {
+			path, is := strings.CutPrefix(f.Directive, "same: ")
 			if !is {
 				continue
 			}
 			shown++
-			if file := read(t, filepath.Join(root, path)); !strings.Contains(unindented(file), unindented(f.text)) {
-				t.Errorf("%s:%d: this is not in %s:\n%s", f.page, f.line, path, f.text)
+			if file := read(t, filepath.Join(root, path)); !strings.Contains(unindented(file), unindented(f.Text)) {
+				t.Errorf("%s:%d: this is not in %s:\n%s", f.Page, f.Line, path, f.Text)
 			}
 		}
 	}

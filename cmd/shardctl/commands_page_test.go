@@ -41,10 +41,9 @@ const commandsIntro = `# Commands
 
 <!-- Written from the program: go generate ./cmd/shardctl -->
 
-` + "`status`, `get` and `wait` ask a replica, by default on this machine: " +
-	"`--server` or `SHARDCTL_SERVER` names another one." + `
-Every replica answers for the whole cluster. Without a replica, ` +
-	"`status` and `get` read the store itself with `--config`" + `.
+` + "`status`, `get`, `describe`, `logs`, `wait` and the commands that change something ask a replica, by default here:" + `
+` + "`--server` or `SHARDCTL_SERVER`" + ` names the admin listener of another one. Every replica answers for the whole cluster, and
+takes changes for all of it. Without a replica, ` + "`--config`" + ` has them go to the store itself; ` + "`logs`" + ` and watches need a replica.
 Exit codes are in [install](operations/install.md#exit-codes).
 
 | command | what it does |

@@ -17,15 +17,15 @@ func devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster to play with: real replicas on this machine, a screen and the page",
-		Long: "Run a cluster to play with: real replica processes on this machine, on a SQLite file of their own " +
-			"with a lease of 2 s, and\n" +
-			"the page. On a terminal single keys act on the replica with the highest number, or on the one whose " +
-			"number was typed\n" +
-			"before (3k): k kill -9 it, w kill -9 its worker only, s stop it in order, a add one, q quit. Without a " +
-			"terminal every\n" +
-			"change is printed as a line. Everything it started ends with it.",
-		Example: "  shardctl dev\n  shardctl dev --replicas 3 --tasks 12 --cap 6",
-		Args:    arguments(cobra.NoArgs),
+		Long: `Run a cluster to play with: real replica processes on this machine, on a SQLite file of their own with a lease of 2 s,
+and the page, which takes changes as well. On a terminal single keys act on the replica with the highest number, or on
+the one whose number was typed before (3k): k kill -9 it, w kill -9 its worker only, s stop it in order, a add one,
+q quit. Without a terminal every change is printed as a line. Everything it started ends with it.`,
+		Example: `  shardctl dev
+  shardctl logs topics/topic-001 -f --server http://127.0.0.1:8080
+  shardctl drain r2 --server http://127.0.0.1:8080
+  shardctl dev --replicas 3 --tasks 12 --cap 6`,
+		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
 				return usage("%w", err)

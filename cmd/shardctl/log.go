@@ -32,8 +32,10 @@ func newLogs(s config.Log, to *os.File) *logs {
 	}
 	steady := zapcore.Lock(to)
 	lossy := newLossyWriter(steady)
+	own := zapr.NewLogger(zap.New(zapcore.NewCore(encoder(s.Format), lossy, level)))
+	lossy.report.Store(&own)
 	return &logs{
-		own:   zapr.NewLogger(zap.New(zapcore.NewCore(encoder(s.Format), lossy, level))),
+		own:   own,
 		tasks: zap.New(zapcore.NewCore(encoder(s.Format), steady, zapcore.InfoLevel)),
 		lossy: lossy,
 	}
@@ -62,6 +64,7 @@ func (l *logs) close() { l.lossy.close() }
 type lossyWriter struct {
 	lines   chan []byte // never closed: others may still write when it ends
 	dropped atomic.Int64
+	report  atomic.Pointer[logr.Logger] // where it says how many lines were dropped; nil: nowhere
 	end     func()
 	ending  chan struct{}
 	done    chan struct{}
@@ -88,6 +91,7 @@ func (w *lossyWriter) pass(to io.Writer) {
 		select {
 		case line := <-w.lines:
 			_, _ = to.Write(line) // there is nowhere to report that the log cannot be written
+			w.admit()
 			continue
 		case <-w.ending:
 		}
@@ -100,6 +104,15 @@ func (w *lossyWriter) pass(to io.Writer) {
 			}
 		}
 	}
+}
+
+// admit logs how many lines were dropped, once they can be taken again.
+func (w *lossyWriter) admit() {
+	log := w.report.Load()
+	if log == nil || w.dropped.Load() == 0 || len(w.lines) > ownLines/2 {
+		return
+	}
+	log.Info("Lines of this log were dropped: it was not read in time", "lines", w.dropped.Swap(0))
 }
 
 // Write implements zapcore.WriteSyncer and never blocks.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 )
 
 // A program that exits in a hurry does so while others log, and perhaps twice: nothing panics, and what was written
@@ -54,4 +57,54 @@ func TestLogWithoutReader(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the end waits for a reader", os.ErrDeadlineExceeded)
 	}
+}
+
+// What was dropped while the log was not read is counted in it once it is.
+func TestDroppedLinesAreCounted(t *testing.T) {
+	to := &heldUp{free: make(chan struct{})}
+	w := newLossyWriter(to)
+	log := funcr.New(func(_, args string) { _, _ = w.Write([]byte(args + "\n")) }, funcr.Options{})
+	w.report.Store(&log)
+	for range ownLines + 1000 {
+		_, _ = w.Write([]byte("line\n"))
+	}
+	close(to.free)
+	for began := time.Now(); !strings.Contains(to.String(), "dropped"); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("nothing is said of the lines that were dropped")
+		}
+	}
+	w.close()
+	text := to.String()
+	_, said, _ := strings.Cut(text, `"lines"=`)
+	var dropped int
+	if _, err := fmt.Sscanf(said, "%d", &dropped); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(text, "line\n"); got+dropped != ownLines+1000 || dropped < 900 {
+		t.Errorf("%d lines were written, %d said to be dropped, of %d", got, dropped, ownLines+1000)
+	}
+	if strings.Count(text, "dropped") != 1 {
+		t.Error("it is said more than once")
+	}
+}
+
+// heldUp is a log that takes nothing until it is free.
+type heldUp struct {
+	free chan struct{}
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (h *heldUp) Write(line []byte) (int, error) {
+	<-h.free
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(line)
+}
+
+func (h *heldUp) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
 }

@@ -25,15 +25,15 @@ func run(ctx context.Context, args []string) int {
 }
 
 // knownCommand refuses arguments that are no command.
-func knownCommand(root *cobra.Command, args []string) error {
+func knownCommand(parent *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	root.SuggestionsMinimumDistance = 2
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+	parent.SuggestionsMinimumDistance = 2
+	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
 		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 	}
-	return usage("there is no command %q; see %s --help", args[0], root.CommandPath())
+	return usage("there is no command %q; see %s --help", args[0], parent.CommandPath())
 }
 
 func rootCommand() *cobra.Command {
@@ -42,18 +42,62 @@ func rootCommand() *cobra.Command {
 		Short: "Run each of many named tasks on exactly one of several replicas",
 		Long: "shardctl spreads named tasks over the replicas of a service: each runs on exactly one of them, under " +
 			"a cap, and\n" +
-			"moves when replicas come, go or die. Start with: shardctl dev",
+			"moves when replicas come, go or die. Start with: shardctl dev\n\n" +
+			"Commands ask a replica: --server, SHARDCTL_SERVER, or http://127.0.0.1:8081. A token, where one is " +
+			"asked " +
+			"for, is in\n" +
+			"--token-file, SHARDCTL_ADMIN_TOKEN_FILE or SHARDCTL_ADMIN_TOKEN. Without a replica most of them take " +
+			"--config.\n" +
+			"NO_COLOR turns colours off.\n\n" +
+			"Exit codes: 0 done; 1 it failed, or the answer is no; 2 the command line or a configuration is wrong.",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: knownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  shardctl dev
+  shardctl run --config shardctl.yaml
+  shardctl status -w
+  shardctl describe task topics/topic-001`,
+		Version: build().String(),
+		Args:    knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(
-		cmd *cobra.Command, err error,
-	) error {
-		return usage("%w; see %s --help", err, cmd.CommandPath())
-	})
-	globals := &cli.Globals{Offline: offline}
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.SetVersionTemplate("{{.Version}}\n")
+	globals := &cli.Globals{Offline: offline, Past: past, Change: changeStore}
 	root.AddCommand(runCommand(), devCommand(), validateCommand(), planCommand(), versionCommand())
 	root.AddCommand(cli.Commands(globals)...)
+	checkShells(root)
+	arrange(root)
 	return root
+}
+
+// checkShells has completion refuse shells that it does not know.
+func checkShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = knownCommand
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
+// arrange puts the commands of the help under titles.
+func arrange(root *cobra.Command) {
+	for _, part := range []struct{ title, commands string }{
+		{"Run", "run dev"},
+		{"Check a configuration", "validate plan"},
+		{"Look", "status get describe logs wait"},
+		{
+			"Change a running cluster",
+			"drain undrain cordon uncordon pause resume restart rerun trigger pin unpin move rebalance",
+		},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title + ":"})
+		for name := range strings.FieldsSeq(part.commands) {
+			for _, cmd := range root.Commands() {
+				if cmd.Name() == name {
+					cmd.GroupID = part.title
+				}
+			}
+		}
+	}
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
 )
@@ -13,6 +16,17 @@ import (
 // execute runs a command line and returns what it printed and its exit code. Errors of a configuration go to the
 // process's standard error.
 func execute(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	got := executeRoot(t, rootCommand(), args...)
+	return got.stdout, got.stderr, got.code
+}
+
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+func executeRoot(t *testing.T, root *cobra.Command, args ...string) outcome {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -22,11 +36,10 @@ func execute(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	os.Stderr = write
 	defer func() { os.Stderr = before }()
 	var out, errs bytes.Buffer
-	root := rootCommand()
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of this process
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	code = cli.Report(&errs, root.ExecuteContext(t.Context()))
+	code := cli.Report(&errs, root.ExecuteContext(t.Context()))
 	if err := write.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +47,7 @@ func execute(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	if _, err := reported.ReadFrom(read); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), reported.String() + errs.String(), code
+	return outcome{out.String(), reported.String() + errs.String(), code}
 }
 
 func writeConfig(t *testing.T, text string) string {
@@ -54,19 +67,25 @@ func TestUsageErrors(t *testing.T) {
 		want string // on standard error, one line
 	}{
 		{"frob", `error: there is no command "frob"; see shardctl --help`},
+		{"completion bsh", `error: there is no command "bsh"; did you mean bash or zsh or fish?`},
 		{"validat", `error: there is no command "validat"; did you mean validate?`},
 		{"--nope", `error: unknown flag: --nope; see shardctl --help`},
 		{"run", `error: --config: required, a file or a directory`},
 		{"run --config x --wait-store -3s", `error: --wait-store -3s: must not be negative`},
 		{"run --config " + missing, missing + `: cannot be read: no such file or directory`},
-		{"validate", `error: requires at least 1 arg(s), only received 0; see shardctl validate --help`},
+		{"validate", `error: name a file or a directory, or - for standard input; see shardctl validate --help`},
 		{"validate " + missing, missing + `: cannot be read: no such file or directory`},
 		{"plan " + good, `error: --replicas 0: required, 1 to 10000`},
 		{"plan " + good + " --replicas 3 --lose 4", `error: --lose 4: want 0 to 3, the number of replicas`},
-		{"plan " + good + " --replicas 3 -o xml", `error: --output "xml": want table or json`},
+		{"plan " + good + " --replicas 3 -o xml", `error: -o "xml": want table, json, yaml or jsonpath=TEMPLATE`},
+		{"run --confg x", `error: unknown flag: --confg; did you mean --config?`},
+		{
+			"run --config x --wait-store 10",
+			`error: invalid argument "10" for "--wait-store" flag: add a unit: 10s; see shardctl run --help`,
+		},
 		{"version x", `error: unknown command "x" for "shardctl version"; see shardctl version --help`},
 		{"get tasks --config " + missing, missing + `: cannot be read: no such file or directory`},
-		{"get frobs", `error: say what: tasks, instances, groups, events or locks; see shardctl get --help`},
+		{"get frobs", `error: get frobs: there is no such thing; say what: tasks, instances, groups, events, locks or runs; see shardctl get --help`},
 		{"wait --for=rich", `error: --for "rich": want balanced, running or done`},
 	} {
 		stdout, stderr, code := execute(t, strings.Fields(test.args)...)
@@ -101,5 +120,42 @@ func TestVersion(t *testing.T) {
 	stdout, _, code := execute(t, "version")
 	if code != 0 || !strings.HasPrefix(stdout, "shardctl "+version+" (revision ") {
 		t.Errorf("code %d: %s", code, stdout)
+	}
+	if flag, _, code := execute(t, "--version"); code != 0 || flag != stdout {
+		t.Errorf("--version: code %d: %s", code, flag)
+	}
+	text, _, code := execute(t, "version", "-o", "json")
+	var got map[string]string
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got["version"] != version {
+		t.Errorf("-o json: code %d, %v: %s", code, err, text)
+	}
+	if text, _, code := execute(t, "version", "-o", "jsonpath=.version"); code != 0 || text != version+"\n" {
+		t.Errorf("-o jsonpath: code %d: %s", code, text)
+	}
+}
+
+// TestValidateReadsStandardInput holds that - is what comes in, and that errors say where in it they are.
+func TestValidateReadsStandardInput(t *testing.T) {
+	for text, want := range map[string]outcome{
+		"version: 1\nstore: {uri: \"sqlite:x.db\"}\n": {"ok: 0 tasks in 0 groups\n", "", 0},
+		"version: 1\nlease: {duration: 20}\nstore: {uri: \"sqlite:x.db\"}\n": {
+			"", "<stdin>:2:19: lease.duration: is \"20\", add a unit: 20s\n", cli.CodeUsage,
+		},
+	} {
+		root := rootCommand()
+		root.SetIn(strings.NewReader(text))
+		if got := executeRoot(t, root, "validate", "-"); got != want {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// TestEachCommandHasExamples holds that the help of a command shows how it is used.
+func TestEachCommandHasExamples(t *testing.T) {
+	root := rootCommand()
+	for _, cmd := range append(root.Commands(), root) {
+		if cmd.Example == "" && cmd.Name() != "help" && cmd.Name() != "completion" {
+			t.Errorf("%s has none", cmd.CommandPath())
+		}
 	}
 }

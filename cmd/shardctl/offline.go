@@ -5,24 +5,60 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // offline shows what the store says, without a replica.
-func offline(ctx context.Context, paths []string) (*status.Snapshot, error) {
+func offline(ctx context.Context, paths []string) (found *status.Snapshot, err error) {
+	err = reading(ctx, paths, func(s *config.Settings, db store.Store) error {
+		found, err = replica.Look(ctx, s, db, version)
+		return err
+	})
+	return found, err
+}
+
+// past shows what the store keeps of events and runs, without a replica.
+func past(ctx context.Context, paths []string, use func(status.EventSource, status.RunSource) error) error {
+	return reading(ctx, paths, func(s *config.Settings, db store.Store) error {
+		p := replica.NewPast(s, db)
+		return use(p, p)
+	})
+}
+
+// reading opens the store for as long as use goes on. An empty one looks as if no task had ever run: nothing is made.
+func reading(ctx context.Context, paths []string, use func(*config.Settings, store.Store) error) error {
 	s, err := load(paths)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	// An empty store looks as if no task had ever run: nothing is made.
 	c := replica.StoreConfig(s, logr.Discard())
 	c.Existing = true
 	db, err := store.Open(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	return replica.Look(ctx, s, db, version)
+	return use(s, db)
+}
+
+// changeStore carries a request out on the store, without a replica.
+func changeStore(
+	ctx context.Context, paths []string, r operate.Request, about func(*status.Snapshot) ([]string, error),
+	preview bool,
+) (api.ChangeResult, error) {
+	s, err := load(paths)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	db, err := store.Open(ctx, replica.StoreConfig(s, logr.Discard()))
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
+	return replica.ChangeStore(ctx, s, db, r, about, preview)
 }

@@ -29,7 +29,7 @@ func restartInPlace(
 	switch {
 	case errors.Is(err, guard.ErrNotInPlace):
 		log.Info(
-			"No restart in place: after a death of the whole container its tasks wait for the lease", "reason",
+			"No restart in place: after a death of the whole container its tasks wait for the lease", "error",
 			err.Error(),
 		)
 		return nil, nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +18,7 @@ type planOptions struct {
 	replicas, lose int
 	labels         []string
 	output         string
+	format         cli.Output
 }
 
 // maxReplicas bounds what plan computes: who owns what of each group is kept for each replica, before and after.
@@ -53,20 +53,20 @@ func planCommand() *cobra.Command {
 		&o.labels, "labels", nil, "K=V,...:N: N of the replicas have these labels; may be given several times",
 	)
 	cmd.Flags().IntVar(&o.lose, "lose", 0, "how many of them are lost")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", cli.OutputUsage)
+	cli.FixedWords(cmd, "output", "table", "json", "yaml", "jsonpath=")
 	return cmd
 }
 
-func (o planOptions) check() error {
+func (o *planOptions) check() (err error) {
+	o.format, err = cli.ParseOutput(o.output)
 	switch {
 	case o.replicas < 1 || o.replicas > maxReplicas:
 		return usage("--replicas %d: required, 1 to %d", o.replicas, maxReplicas)
 	case o.lose < 0 || o.lose > o.replicas:
 		return usage("--lose %d: want 0 to %d, the number of replicas", o.lose, o.replicas)
-	case o.output != "table" && o.output != "json":
-		return usage("--output %q: want table or json", o.output)
 	}
-	return nil
+	return err
 }
 
 func (o planOptions) plan(w io.Writer, s *config.Settings) error {
@@ -75,10 +75,8 @@ func (o planOptions) plan(w io.Writer, s *config.Settings) error {
 		return err
 	}
 	f := balancer.Simulate(planGroups(s), members, o.lose)
-	if o.output == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(f); err != nil {
+	if !o.format.Table() {
+		if err := o.format.Write(w, f); err != nil {
 			return err
 		}
 	} else if _, err := io.WriteString(w, o.table(f, s)); err != nil {

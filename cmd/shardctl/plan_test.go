@@ -74,6 +74,13 @@ func TestPlanJSON(t *testing.T) {
 	}
 }
 
+func TestPlanYAML(t *testing.T) {
+	stdout, stderr, code := execute(t, "plan", "../../config/topics.yaml", "--replicas", "10", "-o", "yaml")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "groups:\n") {
+		t.Errorf("code %d: %s\n%s", code, stderr, stdout)
+	}
+}
+
 // TestPlanRefuses holds what plan refuses before it computes anything.
 func TestPlanRefuses(t *testing.T) {
 	for args, want := range map[string]string{

@@ -35,6 +35,9 @@ func runCommand() *cobra.Command {
 		Long: "Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal " +
 			"stops hard, SIGHUP reads\n" +
 			"the configuration again.",
+		Example: `  shardctl run --config shardctl.yaml
+  shardctl run --config base.yaml --config tasks.d/
+  shardctl run --config jobs.yaml --until-done`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.paths) == 0 {
@@ -50,8 +53,9 @@ func runCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.paths, "config", nil, "configuration file or directory; may be given several times")
-	cmd.Flags().DurationVar(
-		&o.waitStore, "wait-store", 5*time.Minute, "how long to wait for the store at the start; 0: fail at once",
+	cli.DurationFlag(
+		cmd.Flags(), &o.waitStore, "wait-store", 5*time.Minute,
+		"how long to wait for the store at the start; 0: fail at once",
 	)
 	cmd.Flags().BoolVar(
 		&o.untilDone, "until-done", false, "exit once every restart: never task is done: 0, or 1 if one failed",
@@ -65,8 +69,10 @@ func configOptions() config.Options {
 }
 
 // load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is 2.
-func load(paths []string) (*config.Settings, error) {
-	s, err := config.Load(paths, configOptions())
+func load(paths []string) (*config.Settings, error) { return loadWith(paths, configOptions()) }
+
+func loadWith(paths []string, options config.Options) (*config.Settings, error) {
+	s, err := config.Load(paths, options)
 	if err == nil {
 		return s, nil
 	}

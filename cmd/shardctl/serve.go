@@ -10,6 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/access"
+	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
@@ -27,16 +29,24 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 		return usage("server.tls.caFile: %w", err)
 	}
 	board := w.replica.Board()
-	handler := status.New(status.Config{
-		Source: board, Events: w.replica, Logs: w.replica, Registry: status.NewRegistry(board, w.metrics), Logger: log,
-		Peers: peers, PeerScheme: scheme(server),
+	guard, err := w.guardListeners(log)
+	if err != nil {
+		return err
+	}
+	read := status.New(status.Config{
+		Source: board, Events: w.replica, Runs: w.replica, Logs: w.replica,
+		Registry: status.NewRegistry(board, w.metrics),
+		Logger:   log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
 	})
 	for _, l := range []struct {
 		field, address string
 		tls            config.TLS
+		handler        http.Handler
 	}{
-		{"server.listen", w.settings.Server.Listen, server},
-		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS},
+		{"server.listen", w.settings.Server.Listen, server, guard.Reads(guard.Output(read, w.settings.ShowsOutput()))},
+		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
+			Read: read, Source: board, Changer: w.replica, Guard: guard, Logger: log,
+		})},
 	} {
 		if l.address == "" {
 			continue
@@ -46,9 +56,22 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 			return usage("%s: %w", l.field, err)
 		}
 		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
-		group.Go(func() error { return status.Serve(ctx, listener, handler, time.Second, log) })
+		group.Go(func() error { return status.Serve(ctx, listener, l.handler, time.Second, log) })
 	}
 	return nil
+}
+
+// guardListeners decides who may ask for what on both listeners.
+func (w *worker) guardListeners(log logr.Logger) (*admin.Guard, error) {
+	guard := &admin.Guard{Hosts: w.settings.Server.Hosts, Instance: w.settings.Instance}
+	if path := w.settings.Admin.TokensFile; path != "" {
+		tokens, err := access.LoadTokens(path, log)
+		if err != nil {
+			return nil, usage("admin.tokensFile: %w", err)
+		}
+		guard.Tokens = tokens
+	}
+	return guard, nil
 }
 
 func scheme(t config.TLS) string {

@@ -14,22 +14,25 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // output is a replica that keeps the output of one task.
 type output struct{ key, line string }
 
-func (o output) Tail(key string, _ int) ([]string, bool) { return []string{o.line}, key == o.key }
+func (o output) Tail(key string, _ int) ([]string, uint64, bool) {
+	return []string{o.line}, 1, key == o.key
+}
 
 // TestPeerLogsByAnAuthorityOfOnesOwn holds that the output of a task on another replica is read over TLS by
 // server.tls.caFile, and is refused without it.
 func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 	snapshot := status.Snapshot{
-		Tasks: []status.Task{
-			{Key: "g/t", Group: "g", Name: "t", Instance: "b", Session: "s-b", State: status.Running},
+		Tasks: []api.Task{
+			{Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "s-b"}, State: api.Running},
 		},
-		Instances: []status.Instance{{Name: "b", Session: "s-b", State: status.Live}},
-		Status:    status.Status{Instance: "b"},
+		Instances: []api.Instance{{Name: "b", Session: "s-b", State: api.Live}},
+		Status:    api.Status{Instance: "b"},
 	}
 	var owner status.Board
 	owner.Publish(&snapshot)
@@ -45,7 +48,7 @@ func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 
 	seen := snapshot
 	seen.Status.Instance = "a"
-	seen.Instances = []status.Instance{snapshot.Instances[0]}
+	seen.Instances = []api.Instance{snapshot.Instances[0]}
 	seen.Instances[0].Address = strings.TrimPrefix(b.URL, "https://")
 	var board status.Board
 	board.Publish(&seen)

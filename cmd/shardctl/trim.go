@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // trimRest is how long nothing starts any more before memory is given back: the last statuses are written meanwhile.
@@ -38,7 +39,7 @@ func (w *worker) trim(ctx context.Context) {
 
 // settled says whether the replica takes part, and no task is about to start anywhere.
 func settled(s *status.Snapshot) bool {
-	return s.Status.Ready && !slices.ContainsFunc(s.Status.Groups, func(g status.Group) bool { return g.Starting > 0 })
+	return s.Status.Ready && !slices.ContainsFunc(s.Status.Groups, func(g api.Group) bool { return g.Starting > 0 })
 }
 
 // pause waits for an event; false: ctx has ended before.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,9 +12,23 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check a configuration and report everything that is wrong with it",
-		Args:  arguments(cobra.MinimumNArgs(1)),
+		Long: `Check files and directories of configuration, as run would read them, and report everything that is wrong at once:
+FILE:LINE:COL: field: what is wrong, what is allowed. The path - is standard input. No store is asked.
+
+Exit code 0: it is good; 2: it is not.`,
+		Example: `  shardctl validate shardctl.yaml
+  shardctl validate --print conf.d/
+  sed s/20s/10s/ shardctl.yaml | shardctl validate -`,
+		Args: arguments(func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a file or a directory, or - for standard input")
+			}
+			return nil
+		}),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			s, err := load(paths)
+			options := configOptions()
+			options.Stdin = cmd.InOrStdin()
+			s, err := loadWith(paths, options)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/cli"
 )
 
 // version and revision are set by the linker for releases.
@@ -54,15 +56,40 @@ func binaryRevision() string {
 	return version + "-" + hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
+// about is what is known of this program.
+type about struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision"`
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"` // OS/ARCHITECTURE
+}
+
+func build() about {
+	return about{version, commit(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// String is one line.
+func (a about) String() string {
+	return fmt.Sprintf("shardctl %s (revision %s, %s, %s)", a.Version, a.Revision, a.GoVersion, a.Platform)
+}
+
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
+		Example: "  shardctl version\n  shardctl version -o jsonpath=.version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(
-				cmd.OutOrStdout(), "shardctl %s (revision %s, %s, %s/%s)\n", version, commit(), runtime.Version(),
-				runtime.GOOS, runtime.GOARCH,
-			)
-			return err
+			o, err := cli.ParseOutput(output)
+			if err != nil {
+				return err
+			}
+			if o.Table() {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), build())
+				return err
+			}
+			return o.Write(cmd.OutOrStdout(), build())
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", cli.OutputUsage)
+	return cmd
 }

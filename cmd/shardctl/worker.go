@@ -38,6 +38,7 @@ type worker struct {
 	guard    *guard.Client
 	metrics  *status.Metrics
 	replica  *replica.Replica
+	traces   traces
 	watcher  *config.Watcher
 	applied  chan struct{} // has an element after a reload
 }
@@ -70,13 +71,15 @@ func runWorker(ctx context.Context, o runOptions) error {
 	w.metrics.SetBuild(version, commit())
 	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
+	w.traces.begin(ctx, s, w.log.WithName("tracing"))
 	w.replica = replica.New(replica.Config{
 		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
-		OnStuck: w.stuck,
+		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
 	frugal()
 	err = w.run(ctx)
+	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if byeErr := client.Close(bye); err == nil && byeErr != nil {
@@ -202,6 +205,7 @@ const afterKill = 2 * time.Second
 // drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
 func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	w.log.Info("Handing all tasks over")
+	w.traces.endBy(time.Now().Add(w.settings.Shutdown.Timeout))
 	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout+afterKill)
 	err := w.replica.Drain(limited)
 	cancel()
@@ -211,6 +215,9 @@ func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 		)
 		w.out.close()
 		os.Exit(cli.CodeNo)
+	}
+	if err == nil {
+		w.log.Info("All tasks are handed over")
 	}
 	leave(errDrained)
 }

@@ -56,9 +56,10 @@ func run(ctx context.Context, path, instance string, lease time.Duration, out io
 	g.Go(elector.Wait) // when ctx ends it releases the lock, in order
 	g.Go(func() error {
 		key := elect.NewKey("reports", "monthly")
-		_, err := elector.LockWith(ctx, key, elect.LockOptions{Wait: 24 * time.Hour}, func(ctx context.Context, lease *elect.Lease) error {
+		report := func(ctx context.Context, lease *elect.Lease) error {
 			return writeReport(ctx, instance, lease.Token(), out)
-		})
+		}
+		_, err := elector.LockWith(ctx, key, elect.LockOptions{Wait: 24 * time.Hour}, report)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // asked to stop while it waited
 		}

@@ -32,7 +32,10 @@ func main() {
 	for i := range topics {
 		topics[i] = fmt.Sprintf("topic-%03d", i+1)
 	}
-	s := service{instance: *instance, topics: topics, limit: 60, lease: 10 * time.Second, settle: 3 * time.Second, consume: consume}
+	s := service{
+		instance: *instance, topics: topics, limit: 60, lease: 10 * time.Second, settle: 3 * time.Second,
+		consume: consume,
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := s.run(ctx, *path)
 	stop()

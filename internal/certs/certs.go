@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
 // Server returns the settings of a listener that shows the certificate in certFile with the key in keyFile, both PEM.
@@ -20,17 +22,17 @@ func Server(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
 	return serving(pair), nil
 }
 
-func newPair(certFile, keyFile string, log logr.Logger) (*watched[*tls.Certificate], error) {
-	return newWatched(log, func() (*tls.Certificate, error) {
+func newPair(certFile, keyFile string, log logr.Logger) (*watchfile.Value[*tls.Certificate], error) {
+	return watchfile.New("certificate", log, func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 		return &pair, err
 	}, certFile, keyFile)
 }
 
-func serving(pair *watched[*tls.Certificate]) *tls.Config {
+func serving(pair *watchfile.Value[*tls.Certificate]) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Get(), nil },
 	}
 }
 
@@ -55,11 +57,13 @@ func Transport(caFile string, log logr.Logger) (http.RoundTripper, error) {
 }
 
 // trusting asks through a transport made for the present content of a file of authorities.
-type trusting struct{ transport *watched[*http.Transport] }
+type trusting struct {
+	transport *watchfile.Value[*http.Transport]
+}
 
 func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 	var last *http.Transport // parse is called by one goroutine at a time
-	transport, err := newWatched(log, func() (*http.Transport, error) {
+	transport, err := watchfile.New("certificate", log, func() (*http.Transport, error) {
 		pool, err := Pool(caFile)
 		if err != nil {
 			return nil, err
@@ -76,5 +80,5 @@ func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *trusting) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.transport.get().RoundTrip(r)
+	return t.transport.Get().RoundTrip(r)
 }

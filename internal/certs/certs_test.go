@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/watchfile"
 )
 
 // authority signs certificates for 127.0.0.1.
@@ -107,7 +109,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair.now = everLater()
+	pair.SetClock(everLater())
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
 	server.Listener = tls.NewListener(server.Listener, serving(pair))
@@ -118,11 +120,11 @@ func TestFilesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted.transport.now = everLater()
+	trusted.transport.SetClock(everLater())
 	client := &http.Client{Transport: trusted}
 	shown := func(what string, want int64) {
 		t.Helper()
-		trusted.transport.get().CloseIdleConnections() // each question makes a connection
+		trusted.transport.Get().CloseIdleConnections() // each question makes a connection
 		got, err := serial(client, "https://"+server.Listener.Addr().String())
 		if got != want || want == 0 && err == nil {
 			t.Errorf("%s: certificate %d, %v; want %d", what, got, err, want)
@@ -149,7 +151,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 // everLater is a clock by which every look is due.
 func everLater() func() time.Time {
 	now := time.Now()
-	return func() time.Time { now = now.Add(recheck); return now } // called under the lock of one value
+	return func() time.Time { now = now.Add(watchfile.Recheck); return now } // called under the lock of one value
 }
 
 // TestRefusedAtTheStart holds that files that cannot be used at first are an error.

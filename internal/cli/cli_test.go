@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -25,12 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func ago(d time.Duration) status.Time { return status.Time{Time: epoch.Add(-d)} }
+func ago(d time.Duration) api.Time { return api.Time{Time: epoch.Add(-d)} }
 
 // replica serves the board and returns its address.
 func replica(t *testing.T, board *status.Board) string {
 	t.Helper()
-	server := httptest.NewServer(status.New(status.Config{Source: board, Events: happened}))
+	server := httptest.NewServer(status.New(status.Config{Source: board, Events: happened, Runs: ran, Logs: wrote}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -93,6 +94,15 @@ func TestOutputs(t *testing.T) {
 	server := replica(t, board(sample()))
 	for file, line := range map[string]string{
 		"status.txt":         "status",
+		"status.json":        "status -o json",
+		"status-path.txt":    "status -o jsonpath={.problems[*].reason}",
+		"tasks-sorted.txt":   "get tasks --sort-by .restarts",
+		"tasks-by-time.txt":  "get tasks --sort-by {.stateSince}",
+		"tasks-path.txt":     "get tasks -o jsonpath={.items[*].key}",
+		"task-path.txt":      "get tasks topics/topic-001 -o jsonpath=fencingToken",
+		"runs-sorted.txt":    "get runs jobs/nightly --sort-by scheduledAt",
+		"logs.txt":           "logs topics/topic-001",
+		"logs-tail.txt":      "logs topic-001 -g topics --tail 1",
 		"tasks.txt":          "get tasks",
 		"tasks-wide.txt":     "get tasks -o wide",
 		"tasks-selected.txt": "get task -g topics -l team -o table --no-headers",
@@ -109,6 +119,25 @@ func TestOutputs(t *testing.T) {
 		"events-wide.txt":    "get events -o wide",
 		"locks.txt":          "get locks",
 		"locks-wide.txt":     "get locks -o wide",
+		"runs.txt":           "get runs jobs/nightly",
+		"runs-wide.txt":      "get runs nightly -g jobs -o wide",
+		"runs.json":          "get runs jobs/nightly -o json",
+
+		"describe-orphaned.txt":   "describe task topics/topic-002",
+		"describe-backoff.txt":    "describe task topic-003 -g topics",
+		"describe-unassigned.txt": "describe task topics/topic-005",
+		"describe-runs.txt":       "describe task jobs/nightly",
+		"describe-failing.txt":    "describe task",
+		"describe-removed.txt":    "describe task topics/gone",
+		"describe-instance.txt":   "describe instance a",
+		"describe-dead.txt":       "describe instance c",
+		"describe-group.txt":      "describe group topics",
+		"describe-pinned.txt":     "describe task topics/topic-004",
+		"describe-task.json":      "describe task jobs/nightly -o json",
+		"describe-removed.json":   "describe task topics/gone -o json",
+		"describe-instance.yaml":  "describe instance b -o yaml",
+		"describe-group.yaml":     "describe group jobs -o yaml",
+		"describe-path.txt":       "describe task topics/topic-005 -o jsonpath=.task.message",
 	} {
 		t.Run(file, func(t *testing.T) {
 			got := shardctl(t, globals(), append(strings.Fields(line), "--server", server)...)
@@ -129,6 +158,26 @@ func TestWrongUse(t *testing.T) {
 		"get":                                     {2, "tasks, instances"},
 		"get cats":                                {2, "tasks, instances"},
 		"get tasks -o xml":                        {2, "table, wide"},
+		"get taks":                                {2, "did you mean tasks?"},
+		"describe instnace a":                     {2, "did you mean instance?"},
+		"get tasks topics/topic-0001":             {1, "did you mean topics/topic-001?"},
+		"get tasks --selectr a=b":                 {2, "did you mean --selector?"},
+		"get tasks -o jsonpath":                   {2, "add a template"},
+		"get tasks -o jsonpath={.items":           {2, "as '{.items[*].key}'"},
+		"get tasks --sort-by .restart":            {2, "the fields are fencingToken, group"},
+		"get tasks --sort-by {.key":               {2, "--sort-by {.key"},
+		"get tasks --sort-by .key -w":             {2, "--sort-by does not go"},
+		"status -o wide":                          {2, "want table, json, yaml or jsonpath=TEMPLATE"},
+		"status -w -o yaml":                       {2, "-w goes"},
+		"wait --for=balance":                      {2, "did you mean balanced?"},
+		"wait --for=done --timeout 10":            {2, "add a unit: 10s"},
+		"get tasks --request-timeout 10":          {2, "add a unit: 10s"},
+		"get tasks --request-timeout soon":        {2, "a duration such as 500ms"},
+		"logs":                                    {2, "GROUP/NAME"},
+		"logs topics/topic-*":                     {2, "one task"},
+		"logs topics/none":                        {1, "none"},
+		"logs topics/topic-005":                   {1, "does not run now"},
+		"logs topics/topic-001 --tail 2000":       {2, "0 to 1000"},
 		"get tasks -w -o yaml":                    {2, "-w goes"},
 		"get tasks --frobnicate":                  {2, "frobnicate"},
 		"get tasks -l a=b=c":                      {2, "k in (a,b)"},
@@ -137,6 +186,15 @@ func TestWrongUse(t *testing.T) {
 		"get tasks [":                             {2, "pattern"},
 		"get tasks topics/none":                   {1, "topics/none"},
 		"get instances none":                      {1, "none"},
+		"get runs":                                {2, "GROUP/NAME"},
+		"get runs jobs/none":                      {1, "none"},
+		"get runs jobs/nightly -w":                {2, "events -w"},
+		"describe":                                {2, "say what"},
+		"describe events x":                       {2, "say what"},
+		"describe task topic-001":                 {2, "GROUP/topic-001"},
+		"describe task topics/none":               {1, "shardctl get tasks"},
+		"describe group none":                     {1, "none"},
+		"describe group topics -o wide":           {2, "want table, json, yaml or jsonpath=TEMPLATE"},
 		"status now":                              {2, "now"},
 		"wait":                                    {2, "--for"},
 		"wait --for=peace":                        {2, "peace"},
@@ -169,10 +227,10 @@ func TestWrongUse(t *testing.T) {
 func TestNothingFoundIsNoError(t *testing.T) {
 	server := replica(t, board(sample()))
 	for line, want := range map[string]outcome{
-		"get tasks -g none":              {"", "No tasks found.\n", 0},
+		"get tasks -g none":              {"", "No tasks found in group none.\n", 0},
 		"get tasks none*":                {"", "No tasks found.\n", 0},
 		"get tasks -g none -o name":      {"", "", 0},
-		"get events -g topics topic-005": {"", "No events found.\n", 0},
+		"get events -g topics topic-005": {"", "No events found in group topics.\n", 0},
 	} {
 		if got := shardctl(t, globals(), append(strings.Fields(line), "--server", server)...); got != want {
 			t.Errorf("%s: got %+v", line, got)

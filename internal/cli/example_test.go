@@ -9,11 +9,12 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 func ExampleCommands() {
 	g := &cli.Globals{Offline: func(context.Context, []string) (*status.Snapshot, error) {
-		return &status.Snapshot{Tasks: []status.Task{{Key: "topics/topic-001", State: status.Running}}}, nil
+		return &status.Snapshot{Tasks: []api.Task{{Key: "topics/topic-001", State: api.Running}}}, nil
 	}}
 	root := &cobra.Command{Use: "shardctl"}
 	root.AddCommand(cli.Commands(g)...)

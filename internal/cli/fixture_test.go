@@ -2,80 +2,105 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // sample is a cluster with a little of everything: two groups, three instances of which one is dead, and problems.
 func sample() *status.Snapshot {
 	s := &status.Snapshot{
-		Status: status.Status{
+		Status: api.Status{
 			Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: ago(time.Second), Ready: true,
-			Store:  status.Store{Kind: "mongodb", Reachable: true},
-			Groups: []status.Group{{Name: "topics", Cap: new(2)}, {Name: "jobs"}},
-			Problems: []status.Problem{
+			Store: api.Store{Kind: "mongodb", Reachable: true},
+			Groups: []api.Group{{Name: "topics", Cap: new(2)}, {Name: "jobs", Overrides: api.Overrides{
+				{Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute)},
+			}}},
+			Problems: []api.Problem{
 				{
-					Reason: "NoHeadroom", Severity: status.SeverityWarning,
+					Reason: "NoHeadroom", Severity: api.SeverityWarning,
 					Message: "losing b would leave 3 tasks over", Group: "topics", Since: ago(time.Hour),
 				},
 				{
-					Reason: "NoCapacity", Severity: status.SeverityError,
+					Reason: "NoCapacity", Severity: api.SeverityError,
 					Message: "no instance has free capacity:\n2 of 2 are full \x1b[31m", Group: "topics",
 					Task: "topics/topic-005", Since: ago(3 * time.Minute),
 				},
 			},
 		},
-		Tasks: []status.Task{
+		Tasks: []api.Task{
 			{
-				Key: "topics/topic-001", State: status.Running, Instance: "a", FencingToken: 1767323045000,
+				Key: "topics/topic-001", State: api.Running,
+				Owner:      api.Owner{Instance: "a", FencingToken: 1767323045000},
 				StateSince: ago(90 * time.Second), Reason: "Created", Kind: "exec",
-				Labels: status.Labels{"team": "core", "tier": "1"},
+				Labels: api.Labels{"team": "core", "tier": "1"},
 			},
 			{
-				Key: "topics/topic-002", State: status.Running, Instance: "a", FencingToken: 7,
+				Key: "topics/topic-002", State: api.Running, Owner: api.Owner{Instance: "a", FencingToken: 7},
 				StateSince: ago(5*time.Minute + 3*time.Second), Reason: "Orphaned",
 				Message: "c died: no heartbeat for 20 s", Kind: "exec",
 			},
 			{
-				Key: "topics/topic-003", State: status.Backoff, Instance: "b", FencingToken: 8,
+				Key: "topics/topic-003", State: api.Backoff, Owner: api.Owner{Instance: "b", FencingToken: 8},
 				StateSince: ago(2 * time.Hour), Reason: "Balance", Restarts: 12, LastError: "exit status 1",
-				Kind: "exec",
+				Kind: "exec", Message: "a owned 3 of 5 tasks, its share is 2", NextRunAt: ago(-40 * time.Second),
 			},
 			{
-				Key: "topics/topic-004", State: status.Starting, Instance: "b", FencingToken: 9, StateSince: ago(0),
-				Reason: "Orphaned", Kind: "http", PinnedTo: "b",
+				Key: "topics/topic-004", State: api.Starting, Owner: api.Owner{Instance: "b", FencingToken: 9},
+				StateSince: ago(0),
+				Reason:     "Orphaned", Kind: "http", PinnedTo: "b", Overrides: api.Overrides{{
+					Kind: "pin", Scope: "task", Name: "topics/topic-004", To: "b", Strict: true, By: "ann",
+					Reason: "near its data", At: ago(2 * time.Hour),
+				}},
 			},
 			{
-				Key: "topics/topic-005", State: status.Unassigned, Reason: "NoCapacity",
-				Labels: status.Labels{"team": "edge"}, Kind: "exec",
+				Key: "topics/topic-005", State: api.Unassigned, Reason: "NoCapacity",
+				Message: "no capacity: 2 replicas × cap 2 = 4, 5 tasks",
+				Labels:  api.Labels{"team": "edge"}, Kind: "exec",
 			},
 			{
-				Key: "jobs/nightly", State: status.Waiting, Instance: "b", StateSince: ago(50 * time.Hour),
-				NextRunAt: ago(-2 * time.Hour), Kind: "exec",
+				Key: "jobs/nightly", State: api.Waiting, Owner: api.Owner{Instance: "b"},
+				StateSince: ago(50 * time.Hour),
+				NextRunAt:  ago(-2 * time.Hour), Kind: "exec",
 			},
 		},
-		Instances: []status.Instance{
+		Instances: []api.Instance{
 			{
-				Name: "a", Session: "s-a", State: status.Live, Zone: "z1", Version: "1.0.0", Revision: "r1",
+				Name: "a", Session: "s-a", State: api.Live, Zone: "z1", Version: "1.0.0", Revision: "r1",
 				Address: "10.0.0.1:8080", StartedAt: ago(49 * time.Hour), HeartbeatAgeSeconds: .4,
-				Owned: status.Counts{"topics": 2}, Caps: status.Counts{"topics": 2},
-				Labels: status.Labels{"pool": "gpu"},
+				Owned: api.Counts{"topics": 2}, Caps: api.Counts{"topics": 2},
+				Labels: api.Labels{"pool": "gpu"}, Overrides: api.Overrides{
+					{Kind: "cordon", Scope: "instance", Name: "a", At: ago(time.Hour)},
+				},
 			},
 			{
-				Name: "b", Session: "s-b", State: status.Draining, Version: "1.0.0", StartedAt: ago(30 * time.Minute),
-				HeartbeatAgeSeconds: 1.25, Owned: status.Counts{"topics": 2, "jobs": 1},
-				Caps: status.Counts{"topics": 2},
+				Name: "b", Session: "s-b", State: api.Draining, Version: "1.0.0", StartedAt: ago(30 * time.Minute),
+				HeartbeatAgeSeconds: 1.25, Owned: api.Counts{"topics": 2, "jobs": 1},
+				Caps: api.Counts{"topics": 2}, Overrides: api.Overrides{{
+					Kind: "drain", Scope: "instance", Name: "b", By: "ann", Reason: "new kernel",
+					At: ago(5 * time.Minute),
+				}},
 			},
-			{Name: "c", Session: "s-c", State: status.Dead, HeartbeatAgeSeconds: 312},
+			{
+				Name: "c", Session: "s-c", State: api.Dead, HeartbeatAgeSeconds: 312, Message: "no heartbeat for 20 s",
+			},
+			{Name: "d", Session: "s-d", State: api.Left, HeartbeatAgeSeconds: 900, Message: "it left in order"},
 		},
-		Locks: []status.Lock{
+		Locks: []api.Lock{
 			{
-				Key: "locks/backup", Group: "locks", Name: "backup", Instance: "a", Session: "s-a", FencingToken: 5,
-				OwnedSince: ago(10 * time.Second),
+				Key: "locks/backup", Group: "locks", Name: "backup",
+				Owner: api.Owner{Instance: "a", Session: "s-a", FencingToken: 5, OwnedSince: ago(10 * time.Second)},
 			},
 			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true},
+			{
+				Key: "topics/gone", Group: "topics", Name: "gone", Suspended: true, Reason: "Removed",
+				Owner:   api.Owner{FencingToken: 4},
+				Message: "no longer in the task list (revision 7)",
+			},
 		},
 	}
 	for i := range s.Tasks {
@@ -87,15 +112,62 @@ func sample() *status.Snapshot {
 			s.Status.Groups[1].Count(t.State)
 		}
 	}
-	s.Status.Groups[0].Measure([]status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
+	status.Measure(&s.Status.Groups[0], []status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
 	s.Sort()
 	return s
 }
 
-type fakeEvents []status.Event
+type fakeRuns []api.Run
 
-func (f fakeEvents) Events(_ context.Context, q status.EventQuery) ([]status.Event, error) {
-	var found []status.Event
+func (f fakeRuns) Runs(_ context.Context, key string) ([]api.Run, error) {
+	if key != "jobs/nightly" {
+		return nil, nil
+	}
+	return f, nil
+}
+
+var ran = fakeRuns{
+	{
+		ScheduledAt: ago(time.Minute), StartedAt: ago(50 * time.Second), Result: "Running", Instance: "b",
+		FencingToken: 9,
+	},
+	{
+		ScheduledAt: ago(24 * time.Hour), StartedAt: ago(24 * time.Hour), EndedAt: ago(24*time.Hour - 3*time.Second),
+		Result: "Failed", ExitCode: 3, Error: "exit status 3", Attempt: 2, Instance: "a", FencingToken: 8,
+		Output: "reading\nno such table: sales",
+	},
+	{ScheduledAt: ago(36 * time.Hour), Result: "Skipped"},
+	{
+		ScheduledAt: ago(48 * time.Hour), StartedAt: ago(48 * time.Hour), EndedAt: ago(47 * time.Hour),
+		Result: "Succeeded", Attempt: 1, Instance: "a", FencingToken: 7,
+	},
+}
+
+// fakeLogs are what the tasks of one replica wrote.
+type fakeLogs struct {
+	mu    sync.Mutex
+	lines map[string][]string
+}
+
+func (f *fakeLogs) Tail(key string, n int) (tail []string, last uint64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lines, ok := f.lines[key]
+	return slices.Clone(lines[max(0, len(lines)-n):]), uint64(len(lines)), ok
+}
+
+func (f *fakeLogs) write(key string, lines ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines[key] = append(f.lines[key], lines...)
+}
+
+var wrote = &fakeLogs{lines: map[string][]string{"topics/topic-001": {"begun", "at offset 7"}}}
+
+type fakeEvents []api.Event
+
+func (f fakeEvents) Events(_ context.Context, q status.EventQuery) ([]api.Event, error) {
+	var found []api.Event
 	for _, e := range f { // newest first
 		if e.ID >= q.From && (q.To == "" || e.ID < q.To) {
 			found = append(found, e)

@@ -2,40 +2,52 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // getOptions are the flags of get.
 type getOptions struct {
 	group, selector, output string
+	sortBy                  string // JSONPath
+	state                   string // all but those that are hidden: empty
 	watch, noHeaders        bool
 }
 
 func getCommand(g *Globals) *cobra.Command {
 	var o getOptions
 	cmd := finish(&cobra.Command{
-		Use:   "get tasks|instances|groups|events|locks [NAME...]",
-		Short: "List tasks, instances, groups, events or locks",
+		Use:   "get tasks|instances|groups|events|locks|runs [NAME...]",
+		Short: "List tasks, instances, groups, events or locks, or the last runs of tasks",
+		Long: `List tasks, instances, groups, events or locks, or the last runs of tasks: all of them, or those ` +
+			`that are named, by
+name or by a pattern in quotes.
+
+With -w each change is a row with the time of day, until Ctrl-C. A replica that goes away is reported on standard error,
+and asked again until it is back. Columns that do not fit the terminal are left out; -o json has everything.
+
+  -o jsonpath=TEMPLATE  as kubectl takes it, over what -o json shows: '{.items[*].key}', or .state of one thing
+  --sort-by PATH        by a field of each: .restarts, .stateSince, .labels.team`,
 		Example: `  shardctl get tasks -g topics
   shardctl get tasks 'topics/topic-0*' -o wide
   shardctl get tasks -l team=core -w
-  shardctl get instances -o json`,
+  shardctl get tasks --sort-by .restarts
+  shardctl get tasks topics/topic-001 -o jsonpath=.instance
+  shardctl get instances -o json
+  shardctl get events -g topics -w
+  shardctl get runs jobs/nightly-report`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || kindOf(args[0]) == "" {
-				return errors.New("say what: tasks, instances, groups, events or locks")
-			}
-			return nil
+			return wantKind("get", args, kinds, "say what: tasks, instances, groups, events, locks or runs")
 		},
-		ValidArgs: []string{"tasks", "instances", "groups", "events", "locks"},
+		ValidArgsFunction: o.complete(g),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.get(g, cmd, kindOf(args[0]), args[1:])
 		},
@@ -45,10 +57,28 @@ func getCommand(g *Globals) *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
-	fs.StringVarP(&o.output, "output", "o", string(formatTable), "table, wide, json, yaml or name")
+	fs.StringVarP(&o.output, "output", "o", string(formatTable), outputUsage(getOutputs))
+	fs.StringVar(&o.sortBy, "sort-by", "", "order by the field at this JSONPath, as .restarts")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "go on with each change")
 	fs.BoolVar(&o.noHeaders, "no-headers", false, "leave out the first line")
+	g.completeGroup(cmd)
+	FixedWords(cmd, "output", "table", "wide", "json", "yaml", "name", jsonpathPrefix)
 	return cmd
+}
+
+var (
+	kinds      = []string{"tasks", "instances", "groups", "events", "locks", "runs"}
+	getOutputs = []format{formatTable, formatWide, formatJSON, formatYAML, formatName, formatPath}
+)
+
+// complete offers the lists there are, and then names of what is in one.
+func (o *getOptions) complete(g *Globals) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return kinds, cobra.ShellCompDirectiveNoFileComp
+		}
+		return g.complete(namesOfKind(kindOf(args[0]), &o.group))(cmd, args, typed)
+	}
 }
 
 // kindOf is the list that the word means, in the singular and short forms too; empty for none.
@@ -64,26 +94,28 @@ func kindOf(word string) string {
 		return "events"
 	case "locks", "lock":
 		return "locks"
+	case "runs", "run":
+		return "runs"
 	default:
 		return ""
 	}
 }
 
 func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []string) error {
-	f, err := parseFormat(o.output)
+	f, err := parseOutput(o.output, getOutputs)
 	if err != nil {
 		return err
 	}
-	if err := o.check(g, kind, f); err != nil {
+	if err := o.check(g, kind, f.format); err != nil {
 		return err
 	}
-	client, err := g.Client(cmd.Context())
+	replica, err := g.Client(cmd.Context())
 	if err != nil {
 		return err
 	}
 	r := request{
-		globals: g, client: client, options: o, format: f, names: names,
-		filter: status.Filter{Group: o.group, Selector: o.selector},
+		globals: g, client: replica, options: o, output: f, names: names,
+		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state},
 		out:    cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
 	}
 	switch kind {
@@ -95,10 +127,12 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 		err = run(cmd.Context(), &r, groups())
 	case "events":
 		err = run(cmd.Context(), &r, events())
+	case "runs":
+		err = r.runs(cmd.Context())
 	default:
 		err = run(cmd.Context(), &r, locks())
 	}
-	return g.explain(cmd, client, err)
+	return g.explain(cmd, replica, err)
 }
 
 func (o *getOptions) check(g *Globals, kind string, f format) error {
@@ -110,14 +144,23 @@ func (o *getOptions) check(g *Globals, kind string, f format) error {
 			return usage("-l: %w", err)
 		}
 	}
+	if kind == "runs" && o.watch {
+		return usage("-w does not go with runs; watch the events: `shardctl get events -w`")
+	}
 	if o.watch && g.isOffline() {
 		return usage("-w needs a replica to watch; leave out --config")
 	}
-	if kind == "events" && g.isOffline() {
+	if kind == "events" && g.isOffline() && g.Past == nil {
 		return usage("events are read from a replica; leave out --config")
 	}
+	if kind == "instances" && f == formatWide && o.state == "" {
+		o.state = strings.Join(allInstanceStates(), ",")
+	}
 	if o.watch && f == formatYAML {
-		return usage("-w goes with -o table, wide, json or name")
+		return usage("-w goes with -o table, wide, json, name or jsonpath")
+	}
+	if o.watch && o.sortBy != "" {
+		return usage("--sort-by does not go with -w, which shows changes in the order in which they come")
 	}
 	return nil
 }
@@ -125,83 +168,56 @@ func (o *getOptions) check(g *Globals, kind string, f format) error {
 // request is one get, under way.
 type request struct {
 	globals   *Globals
-	client    *status.Client
+	client    *client.Client
 	options   getOptions
-	format    format
+	output    Output
 	names     []string
-	filter    status.Filter
+	filter    client.Filter
 	out, note io.Writer
 }
 
-// resource is a list that can be got: how it is read, named and shown.
-type resource[T any] struct {
-	kind    string // plural
-	columns []column[T]
-	name    func(*T) string
-	wanted  func(args []string, group string) (*wanted, error)
-	list    func(*status.Client, context.Context, status.Filter) ([]T, error)
-	watch   func(
-		c *status.Client, ctx context.Context, f status.Filter, after string, handle func(status.Change[T]) error,
-	) error
-	gone func(*T) // marks one that is no more, for a table that is watched
+func allInstanceStates() []string {
+	var names []string
+	for _, state := range api.InstanceStates() {
+		names = append(names, string(state))
+	}
+	return names
 }
 
-func tasks() resource[status.Task] {
-	return resource[status.Task]{
-		kind: "tasks", columns: taskColumns(), wanted: wantTasks,
-		name: func(t *status.Task) string { return t.Key },
-		list: (*status.Client).Tasks, watch: withoutID((*status.Client).WatchTasks),
-		gone: func(t *status.Task) { t.State = "removed" },
+// runs lists the last runs of the tasks that are named.
+func (r *request) runs(ctx context.Context) error {
+	if len(r.names) == 0 {
+		return usage("runs are of a task: shardctl get runs GROUP/NAME")
 	}
-}
-
-func instances() resource[status.Instance] {
-	return resource[status.Instance]{
-		kind: "instances", columns: instanceColumns(), wanted: wantPlain,
-		name: func(i *status.Instance) string { return i.Name },
-		list: (*status.Client).Instances, watch: withoutID((*status.Client).WatchInstances),
-		gone: func(i *status.Instance) { i.State = "removed" },
+	w, err := wantTasks(r.names, r.options.group)
+	if err != nil {
+		return err
 	}
-}
-
-func groups() resource[status.Group] {
-	return resource[status.Group]{
-		kind: "groups", columns: groupColumns(), wanted: wantPlain,
-		name: func(g *status.Group) string { return g.Name },
-		list: (*status.Client).Groups, watch: withoutID((*status.Client).WatchGroups),
-		gone: func(*status.Group) {},
+	out := lister[api.Run]{
+		request: r, wanted: w, resource: resource[api.Run]{
+			kind: "runs", columns: runColumns(), name: func(run *api.Run) string { return run.ScheduledAt.String() },
+		},
+		printer: newPrinter(runColumns(), r.output.format == formatWide, !r.options.noHeaders),
 	}
-}
-
-func events() resource[status.Event] {
-	return resource[status.Event]{
-		kind: "events", columns: eventColumns(), wanted: wantTasks,
-		name: func(e *status.Event) string { return e.Key },
-		list: (*status.Client).Events, watch: (*status.Client).WatchEvents,
-		gone: func(*status.Event) {},
+	var all []api.Run
+	for _, key := range w.args {
+		group, name, _ := strings.Cut(key, "/")
+		runs, err := r.client.Tasks().Runs(ctx, group, name)
+		if err != nil {
+			return err
+		}
+		all = append(all, runs...)
+		w.match(key)
 	}
-}
-
-func locks() resource[status.Lock] {
-	return resource[status.Lock]{
-		kind: "locks", columns: lockColumns(), wanted: wantTasks,
-		name: func(l *status.Lock) string { return l.Key },
-		list: (*status.Client).Locks, watch: withoutID((*status.Client).WatchLocks),
-		gone: func(*status.Lock) {},
+	if r.options.sortBy != "" {
+		if err := sortBy(all, r.options.sortBy); err != nil {
+			return err
+		}
 	}
-}
-
-func wantPlain(args []string, _ string) (*wanted, error) { return wantNames(args) }
-
-// withoutID fits the watches that always begin with a snapshot.
-func withoutID[T any](
-	watch func(*status.Client, context.Context, status.Filter, func(status.Change[T]) error) error,
-) func(*status.Client, context.Context, status.Filter, string, func(status.Change[T]) error) error {
-	return func(
-		c *status.Client, ctx context.Context, f status.Filter, _ string, handle func(status.Change[T]) error,
-	) error {
-		return watch(c, ctx, f, handle)
+	if r.output.whole() {
+		return r.output.Write(r.out, api.List[api.Run]{Items: all})
 	}
+	return out.rows(all)
 }
 
 // run lists what is asked for, or watches it.
@@ -212,24 +228,40 @@ func run[T any](ctx context.Context, r *request, res resource[T]) error {
 	}
 	out := lister[T]{
 		request: r, resource: res, wanted: w,
-		printer: newPrinter(res.columns, r.format == formatWide, !r.options.noHeaders),
+		printer: newPrinter(res.columns, r.output.format == formatWide, !r.options.noHeaders),
 	}
 	if r.options.watch {
 		return out.follow(ctx)
 	}
-	items, err := res.list(r.client, ctx, r.filter)
+	items, err := res.of(r.client).List(ctx, r.filter)
 	if err != nil {
 		return err
 	}
+	all := items
 	items = out.keep(items)
+	if r.options.sortBy != "" {
+		if err := sortBy(items, r.options.sortBy); err != nil {
+			return err
+		}
+	}
 	if err := out.write(items); err != nil {
 		return err
 	}
-	if missing := w.missing(); len(missing) > 0 && res.kind != "events" {
-		return fmt.Errorf("no %s with the name %s; `shardctl get %s` lists those there are",
-			res.kind, strings.Join(missing, ", "), res.kind)
+	missing := w.missing()
+	switch {
+	case len(missing) == 0 || res.kind == "events":
+		return nil
+	case len(missing) == 1:
+		names := make([]string, len(all))
+		for i := range all {
+			names[i] = res.name(&all[i])
+		}
+		if near := nearest.Name(missing[0], names); near != "" {
+			return fmt.Errorf("no %s with the name %s; did you mean %s?", res.kind, missing[0], near)
+		}
 	}
-	return nil
+	return fmt.Errorf("no %s with the name %s; `shardctl get %s` lists those there are",
+		res.kind, strings.Join(missing, ", "), res.kind)
 }
 
 // lister shows one list.
@@ -251,23 +283,19 @@ func (l *lister[T]) keep(items []T) []T {
 }
 
 func (l *lister[T]) write(items []T) error {
-	var v any = status.List[T]{Items: items}
+	var v any = api.List[T]{Items: items}
 	if l.wanted.single() && len(items) == 1 && l.resource.kind != "events" {
 		v = items[0]
 	}
-	switch l.format {
-	case formatJSON:
-		return writeJSON(l.out, v, false)
-	case formatYAML:
-		return writeYAML(l.out, v)
-	default:
-		return l.rows(items)
+	if l.output.whole() {
+		return l.output.Write(l.out, v)
 	}
+	return l.rows(items)
 }
 
 // rows writes items for people, or by name alone.
 func (l *lister[T]) rows(items []T) error {
-	if l.format == formatName {
+	if l.output.format == formatName {
 		for i := range items {
 			if _, err := fmt.Fprintln(l.out, l.resource.name(&items[i])); err != nil {
 				return err
@@ -279,79 +307,12 @@ func (l *lister[T]) rows(items []T) error {
 		if len(l.wanted.missing()) > 0 && l.resource.kind != "events" {
 			return nil // said as an error
 		}
-		_, err := fmt.Fprintf(l.note, "No %s found.\n", l.resource.kind)
+		where := ""
+		if l.options.group != "" {
+			where = " in group " + plainText(l.options.group)
+		}
+		_, err := fmt.Fprintf(l.note, "No %s found%s.\n", l.resource.kind, where)
 		return err
 	}
-	return l.printer.print(l.out, &view{now: l.globals.now(), colour: l.globals.colour(l.out)}, items)
-}
-
-// rewatch is how long a watch waits after a break before it begins again.
-const rewatch = time.Second
-
-// follow shows the list and then each change, until ctx ends. A connection that breaks is made again, so that a watch
-// outlives a rolling update; the first one must succeed.
-func (l *lister[T]) follow(ctx context.Context) error {
-	begun, last := false, ""
-	for {
-		err := l.resource.watch(l.client, ctx, l.filter, last, func(c status.Change[T]) error {
-			defer func() { begun, last = true, c.ID }()
-			return l.change(c, begun)
-		})
-		if again, err := watchAgain(ctx, err, begun); !again {
-			return err
-		}
-		_ = pause(ctx, rewatch) // when ctx ends the next watch says so
-	}
-}
-
-// watchAgain says whether a watch that ended with err, and had begun or not, is to begin again, else what it ends with.
-func watchAgain(ctx context.Context, err error, begun bool) (again bool, _ error) {
-	var write writeError
-	switch {
-	case ctx.Err() != nil:
-		return false, nil //nolint:nilerr // ending a watch is how it is meant to end
-	case errors.As(err, &write), !begun:
-		return false, err
-	default:
-		return true, nil
-	}
-}
-
-// writeError is one of our own output: it is not read any more, and going on is useless.
-type writeError struct{ error }
-
-func (l *lister[T]) change(c status.Change[T], again bool) error {
-	items := l.keep(c.Items)
-	if len(items) == 0 && (again || c.Kind != status.ChangeSnapshot) {
-		return nil
-	}
-	if c.Kind == status.ChangeDelete {
-		for i := range items {
-			l.resource.gone(&items[i])
-		}
-	}
-	if l.resource.kind == "events" && c.Kind == status.ChangeSnapshot {
-		slices.Reverse(items) // as a log: the newest last
-	}
-	if err := l.writeChange(c.Kind, items); err != nil {
-		return writeError{err}
-	}
-	return nil
-}
-
-// writeChange writes a line for each item; JSON says what happened to it, as kubectl's --output-watch-events does.
-func (l *lister[T]) writeChange(kind status.ChangeKind, items []T) error {
-	if l.format != formatJSON {
-		return l.rows(items)
-	}
-	for i := range items {
-		line := struct {
-			Type   status.ChangeKind `json:"type"`
-			Object T                 `json:"object"`
-		}{kind, items[i]}
-		if err := writeJSON(l.out, line, true); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.printer.print(l.out, l.globals.view(l.out), items)
 }

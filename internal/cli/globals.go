@@ -17,7 +17,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/certs"
+	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // DefaultServer is the admin listener of a replica on this machine, which serves everything.
@@ -27,6 +30,13 @@ const DefaultServer = "http://127.0.0.1:8081"
 type Globals struct {
 	// Offline reads the store named in these configuration files and says what it shows. Nil: there is no --config.
 	Offline func(ctx context.Context, configPaths []string) (*status.Snapshot, error)
+	// Past reads what the store named in these configuration files keeps of events and runs. Nil: nothing.
+	Past func(ctx context.Context, configPaths []string, use func(status.EventSource, status.RunSource) error) error
+	// Change carries a request out on the store named in these configuration files. Nil: changes have no --config.
+	Change func(
+		ctx context.Context, configPaths []string, r operate.Request,
+		about func(*status.Snapshot) ([]string, error), preview bool,
+	) (api.ChangeResult, error)
 	// Getenv reads the environment. Nil: os.Getenv.
 	Getenv func(string) string
 	// Now is the clock that ages are counted by. Nil: time.Now.
@@ -40,9 +50,12 @@ type Globals struct {
 // defaultRequestTimeout is how long one request may take unless --request-timeout says otherwise.
 const defaultRequestTimeout = 10 * time.Second
 
-// Commands are those that only read, each with its own flags.
+// Commands are those that ask a replica or a store, each with its own flags.
 func Commands(g *Globals) []*cobra.Command {
-	return []*cobra.Command{statusCommand(g), getCommand(g), waitCommand(g), healthcheckCommand(g)}
+	read := []*cobra.Command{
+		statusCommand(g), getCommand(g), describeCommand(g), logsCommand(g), waitCommand(g), healthcheckCommand(g),
+	}
+	return append(read, changeCommands(g)...)
 }
 
 // AddFlags adds the flags that say which replica a command talks to. [Globals.Client] reads them.
@@ -53,8 +66,8 @@ func (g *Globals) AddFlags(cmd *cobra.Command) {
 		&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)",
 	)
 	fs.StringVar(&g.caFile, "ca-file", "", "certificates to trust for https, PEM")
-	fs.DurationVar(
-		&g.requestTimeout, "request-timeout", defaultRequestTimeout, "how long one request may take; 0: no limit",
+	DurationFlag(
+		fs, &g.requestTimeout, "request-timeout", defaultRequestTimeout, "how long one request may take; 0: no limit",
 	)
 }
 
@@ -68,7 +81,7 @@ func (g *Globals) addConfig(cmd *cobra.Command) {
 }
 
 // Client is how commands ask: a replica, or with --config the store itself.
-func (g *Globals) Client(ctx context.Context) (*status.Client, error) {
+func (g *Globals) Client(ctx context.Context) (*client.Client, error) {
 	if g.requestTimeout < 0 {
 		return nil, usage("--request-timeout %s: want 0 or more", g.requestTimeout)
 	}
@@ -83,11 +96,15 @@ func (g *Globals) Client(ctx context.Context) (*status.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := g.http()
+	transport, err := g.http()
 	if err != nil {
 		return nil, err
 	}
-	return &status.Client{BaseURL: base, Token: token, HTTP: client, Timeout: g.requestTimeout}, nil
+	c, err := client.New(base, token, client.WithHTTPClient(transport), client.WithTimeout(g.requestTimeout))
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return c, nil
 }
 
 func (g *Globals) address() (string, error) {
@@ -102,16 +119,16 @@ func (g *Globals) address() (string, error) {
 	return base, nil
 }
 
-func (g *Globals) token() (string, error) {
+// token is that of the environment, or of a file. The file has to be there now, and is read again when a watch goes on.
+func (g *Globals) token() (client.Option, error) {
 	file := first(g.tokenFile, g.getenv("SHARDCTL_ADMIN_TOKEN_FILE"))
 	if file == "" {
-		return g.getenv("SHARDCTL_ADMIN_TOKEN"), nil
+		return client.WithToken(g.getenv("SHARDCTL_ADMIN_TOKEN")), nil
 	}
-	b, err := os.ReadFile(file) //nolint:gosec // the file is the one that the caller names
-	if err != nil {
-		return "", usage("--token-file: %w", err)
+	if _, err := os.ReadFile(file); err != nil { //nolint:gosec // the file is the one that the caller names
+		return nil, usage("--token-file: %w", err)
 	}
-	return strings.TrimSpace(string(b)), nil
+	return client.WithTokenFile(file), nil
 }
 
 func (g *Globals) http() (*http.Client, error) {
@@ -129,26 +146,36 @@ func (g *Globals) http() (*http.Client, error) {
 }
 
 // explain says what to do about an error of asking.
-func (g *Globals) explain(cmd *cobra.Command, c *status.Client, err error) error {
-	var api *status.Error
+func (g *Globals) explain(cmd *cobra.Command, c *client.Client, err error) error {
+	var bad *api.Error
 	var exit Exit
 	var unreached *url.Error
 	switch {
 	case err == nil, errors.As(err, &exit):
 		return err
-	case errors.As(err, &api):
+	case errors.As(err, &bad) && bad.Status == http.StatusUnauthorized:
+		return fmt.Errorf("%s: %w; give a token with --token-file or SHARDCTL_ADMIN_TOKEN", c.BaseURL(), bad)
+	case errors.As(err, &bad) && bad.Status == http.StatusMethodNotAllowed:
+		return fmt.Errorf("%s: %w; name that address with --server", c.BaseURL(), bad)
+	case errors.As(err, &bad) && bad.Status == http.StatusBadRequest:
+		return Exit{CodeUsage, err}
+	case errors.As(err, &bad):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf(
 			"%s did not answer in time; try again, with a longer --request-timeout, or another replica with --server",
-			c.BaseURL,
+			c.BaseURL(),
 		)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &unreached):
 		advice := "start a replica, or name one with --server"
-		if cmd.Flags().Lookup("config") != nil {
-			advice += ", or read the store with --config PATH"
+		if flags := cmd.Flags(); flags.Lookup("config") != nil {
+			verb := "read"
+			if flags.Lookup("dry-run") != nil {
+				verb = "write to"
+			}
+			advice += ", or " + verb + " the store with --config PATH"
 		}
-		return fmt.Errorf("no replica answers at %s (%w): %s", c.BaseURL, root(err), advice)
+		return fmt.Errorf("no replica answers at %s (%w): %s", c.BaseURL(), root(err), advice)
 	default:
 		return err
 	}
@@ -182,6 +209,22 @@ func (g *Globals) now() time.Time {
 // colour says whether to colour what goes to w: only on a terminal, and not with NO_COLOR.
 func (g *Globals) colour(w io.Writer) bool {
 	return terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
+}
+
+// view is how things are shown on w.
+func (g *Globals) view(w io.Writer) *view {
+	width, _ := sizeOf(w)
+	return &view{now: g.now(), colour: g.colour(w), width: width}
+}
+
+// sizeOf is the size of a terminal in columns and rows; 0: w is none, and everything fits.
+func sizeOf(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			return width, height
+		}
+	}
+	return 0, 0
 }
 
 func terminal(w io.Writer) bool {

@@ -13,6 +13,9 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	cmd := finish(&cobra.Command{
 		Use:   "healthcheck",
 		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
+		Long: `Ask the replica on this machine whether its process answers: exit code 0 or 1. It is meant for the health check of a
+container. A replica whose store is unreachable is alive.`,
+		Example: "  shardctl healthcheck\n  shardctl healthcheck --server http://127.0.0.1:8080 --timeout 2s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := healthcheck(g, cmd, timeout); err != nil {
 				return Exit{CodeNo, fmt.Errorf("not healthy: %w", err)}
@@ -24,7 +27,7 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	// A container's health check knows 0 and 1 only; 2 is reserved there.
 	cmd.Args = cobra.NoArgs
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Exit{CodeNo, err} })
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long the replica may take to answer")
+	DurationFlag(cmd.Flags(), &timeout, "timeout", 5*time.Second, "how long the replica may take to answer")
 	return cmd
 }
 

@@ -1,9 +1,45 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"path"
 	"strings"
+
+	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/pkg/client"
 )
+
+// wantKind wants the name of a list as the first argument. say is what there is to say otherwise.
+func wantKind(verb string, args, words []string, say string) error {
+	if len(args) == 0 || kindOf(args[0]) == "" {
+		if len(args) > 0 {
+			if near := nearest.Name(args[0], words); near != "" {
+				return fmt.Errorf("%s %s: did you mean %s?", verb, args[0], near)
+			}
+			say = fmt.Sprintf("%s %s: there is no such thing; %s", verb, args[0], say)
+		}
+		return errors.New(say)
+	}
+	return nil
+}
+
+// suggest adds to an error that says that a name is not known the one that was probably meant. Names are listed for it;
+// where they cannot be, the error stays as it is.
+func suggest(ctx context.Context, c *client.Client, all names, name string, err error) error {
+	if !errors.Is(err, client.ErrNotFound) {
+		return err
+	}
+	known, failed := all(ctx, c)
+	if failed != nil {
+		return err
+	}
+	if near := nearest.Name(name, known); near != "" {
+		return fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return err
+}
 
 // wanted are the names on the command line: a name, or a pattern with * ? [ ].
 type wanted struct {

@@ -8,11 +8,13 @@ import (
 	"net/http"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // offline answers from the store itself, through the very handler that a replica would answer with. So what is selected
 // and how it is paged cannot differ.
-func (g *Globals) offline(ctx context.Context) (*status.Client, error) {
+func (g *Globals) offline(ctx context.Context) (*client.Client, error) {
 	if g.requestTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, g.requestTimeout)
@@ -25,11 +27,41 @@ func (g *Globals) offline(ctx context.Context) (*status.Client, error) {
 	snapshot.Sort()
 	var board status.Board
 	board.Publish(snapshot)
-	handler := status.New(status.Config{Source: &board})
-	return &status.Client{BaseURL: "http://store", HTTP: &http.Client{Transport: direct{handler}}}, nil
+	c := status.Config{Source: &board}
+	if g.Past != nil {
+		c.Events, c.Runs = past{g}, past{g}
+	}
+	handler := status.New(c)
+	return client.New(
+		"http://store", client.WithHTTPClient(&http.Client{Transport: direct{handler}}), client.WithTimeout(0),
+	)
 }
 
 func (g *Globals) isOffline() bool { return len(g.config) > 0 }
+
+// past reads events and runs from the store, each time that it is asked.
+type past struct{ globals *Globals }
+
+// Events implements [status.EventSource].
+func (p past) Events(ctx context.Context, q status.EventQuery) (found []api.Event, err error) {
+	err = p.globals.Past(ctx, p.globals.config, func(events status.EventSource, _ status.RunSource) error {
+		found, err = events.Events(ctx, q)
+		return err
+	})
+	return found, err
+}
+
+// EventsChanged implements [status.EventSource].
+func (p past) EventsChanged() <-chan struct{} { return nil }
+
+// Runs implements [status.RunSource].
+func (p past) Runs(ctx context.Context, key string) (found []api.Run, err error) {
+	err = p.globals.Past(ctx, p.globals.config, func(_ status.EventSource, runs status.RunSource) error {
+		found, err = runs.Runs(ctx, key)
+		return err
+	})
+	return found, err
+}
 
 // direct hands requests to a handler without a network. Answers are whole: it cannot stream.
 type direct struct{ handler http.Handler }

@@ -5,11 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// format is what -o says.
+// Output is how a command shows what it found: what -o says.
+type Output struct {
+	format   format
+	template string // of jsonpath
+}
+
 type format string
 
 const (
@@ -18,14 +25,64 @@ const (
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
 	formatName  format = "name"
+	formatPath  format = "jsonpath"
 )
 
-func parseFormat(text string) (format, error) {
-	switch f := format(text); f {
-	case formatTable, formatWide, formatJSON, formatYAML, formatName:
-		return f, nil
+// jsonpathPrefix is what a template follows.
+const jsonpathPrefix = string(formatPath) + "="
+
+// outputs are what commands take that show one thing; those that show lists take more.
+var outputs = []format{formatTable, formatJSON, formatYAML, formatPath}
+
+// ParseOutput reads what -o says: table, json, yaml, or jsonpath=TEMPLATE.
+func ParseOutput(text string) (Output, error) { return parseOutput(text, outputs) }
+
+// OutputUsage is the help of -o for commands that use [ParseOutput].
+var OutputUsage = outputUsage(outputs)
+
+func outputUsage(allowed []format) string {
+	words := make([]string, len(allowed))
+	for i, f := range allowed {
+		if words[i] = string(f); f == formatPath {
+			words[i] = jsonpathPrefix + "TEMPLATE"
+		}
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+func parseOutput(text string, allowed []format) (Output, error) {
+	o := Output{format: format(text)}
+	if template, ok := strings.CutPrefix(text, jsonpathPrefix); ok {
+		o = Output{formatPath, template}
+		if _, err := parsePath(template); err != nil {
+			return Output{}, usage("-o %s: %w; a template is as '{.items[*].key}'", text, err)
+		}
+	} else if o.format == formatPath {
+		return Output{}, usage("-o jsonpath: add a template, as jsonpath='{.items[*].key}'")
+	}
+	if !slices.Contains(allowed, o.format) {
+		return Output{}, usage("-o %q: want %s", text, outputUsage(allowed))
+	}
+	return o, nil
+}
+
+// Table says that it is for people: nothing but [Output.Write] is left otherwise.
+func (o Output) Table() bool { return o.format == formatTable || o.format == formatWide }
+
+// whole says that all is written as one object.
+func (o Output) whole() bool {
+	return o.format == formatJSON || o.format == formatYAML || o.format == formatPath
+}
+
+// Write writes v as JSON, as YAML, or what the template finds in it.
+func (o Output) Write(w io.Writer, v any) error {
+	switch o.format {
+	case formatYAML:
+		return writeYAML(w, v)
+	case formatPath:
+		return writePath(w, v, o.template)
 	default:
-		return "", usage("-o %q: want table, wide, json, yaml or name", text)
+		return writeJSON(w, v, false)
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,86 +10,78 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 func statusCommand(g *Globals) *cobra.Command {
 	var watch bool
+	var output string
 	cmd := finish(&cobra.Command{
 		Use:   "status",
 		Short: "Show groups, instances, and what is wrong and why, on one screen",
-		Args:  cobra.NoArgs,
+		Long: `Show groups, instances, and what is wrong and why, on one screen.
+
+With -w a terminal shows the cluster live until Ctrl-C: what each group and instance has, problems, and moves as they
+happen. Elsewhere the screen is printed once, and then a line with the time of day for each change.`,
+		Example: "  shardctl status\n  shardctl status -w\n  shardctl status -o jsonpath='{.problems[*].reason}'",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := ParseOutput(output)
+			if err != nil {
+				return err
+			}
 			if watch && g.isOffline() {
 				return usage("-w needs a replica to watch; leave out --config")
+			}
+			if watch && o.format != formatTable && o.format != formatJSON {
+				return usage("-w goes with -o table or json")
 			}
 			client, err := g.Client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			show := g.showStatus
-			if watch {
-				show = g.followStatus
+			out := cmd.OutOrStdout()
+			switch {
+			case watch && o.format == formatJSON:
+				err = g.streamStatus(cmd.Context(), client, out, cmd.ErrOrStderr())
+			case watch:
+				err = g.followStatus(cmd.Context(), client, out, cmd.ErrOrStderr())
+			default:
+				err = g.showStatus(cmd.Context(), client, out, o)
 			}
-			return g.explain(cmd, client, show(cmd.Context(), client, cmd.OutOrStdout()))
+			return g.explain(cmd, client, err)
 		},
 	})
 	g.AddFlags(cmd)
 	g.addConfig(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with each change")
+	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
+	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
 	return cmd
 }
 
-func (g *Globals) showStatus(ctx context.Context, c *status.Client, w io.Writer) error {
-	return g.frame(ctx, c, w, w)
-}
-
-// statusPace bounds how often a watched screen is drawn again; changes come in bursts.
-const statusPace = 500 * time.Millisecond
-
-// followStatus draws the screen again at each change: over the old one on a terminal, below it elsewhere.
-func (g *Globals) followStatus(ctx context.Context, c *status.Client, w io.Writer) error {
-	begun := false
-	for {
-		err := c.WatchStatus(ctx, func(*status.Status) error {
-			var screen bytes.Buffer
-			if terminal(w) {
-				screen.WriteString("\x1b[H\x1b[2J")
-			}
-			if err := g.frame(ctx, c, w, &screen); err != nil {
-				return err
-			}
-			if begun && !terminal(w) {
-				screen.WriteByte('\n')
-			}
-			begun = true
-			if _, err := w.Write(screen.Bytes()); err != nil {
-				return writeError{err}
-			}
-			return pause(ctx, statusPace)
-		})
-		if again, err := watchAgain(ctx, err, begun); !again {
-			return err
-		}
-		if terminal(w) {
-			if _, err := fmt.Fprintf(w, "\nNot connected to %s; trying again.\n", c.BaseURL); err != nil {
-				return err
-			}
-		}
-		_ = pause(ctx, rewatch) // when ctx ends the next watch says so
-	}
-}
-
-// frame writes one screen, with colours where w takes them.
-func (g *Globals) frame(ctx context.Context, c *status.Client, w, screen io.Writer) error {
+func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer, o Output) error {
 	s, err := c.Status(ctx)
 	if err != nil {
 		return err
 	}
-	instances, err := c.Instances(ctx, status.Filter{})
+	if !o.Table() {
+		return o.Write(w, s)
+	}
+	instances, err := c.Instances().List(ctx, client.Filter{})
 	if err != nil {
 		return err
 	}
-	return writeStatus(screen, &view{now: g.now(), colour: g.colour(w)}, s, instances)
+	return writeStatus(w, g.view(w), s, instances)
+}
+
+// streamStatus writes the status as a line of JSON, and again at each change.
+func (g *Globals) streamStatus(ctx context.Context, c *client.Client, w, note io.Writer) error {
+	link := &link{globals: g, url: c.BaseURL(), note: note}
+	return ended(ctx, c.WatchStatus(ctx, link.options(client.Filter{}), func(s *api.Status) error {
+		return writeJSON(w, s, true)
+	}))
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -107,23 +98,35 @@ func pause(ctx context.Context, d time.Duration) error {
 // maxProblems is how many problems fit on one screen.
 const maxProblems = 20
 
-func writeStatus(w io.Writer, v *view, s *status.Status, instances []status.Instance) error {
+func writeStatus(w io.Writer, v *view, s *api.Status, instances []api.Instance) error {
 	out := &sections{w: w}
 	out.line(v.summary(s))
 	out.title("groups")
 	section(out, v, groupColumns(), s.Groups, "no groups are declared")
 	out.title("instances")
 	section(out, v, instanceColumns(), instances, "no instances are known")
-	shown := s.Problems[:min(len(s.Problems), maxProblems)]
 	out.title("problems")
-	section(out, v, problemColumns(), shown, "none")
-	if more := len(s.Problems) - len(shown); more > 0 {
-		out.line(fmt.Sprintf("and %d more", more))
-	}
+	out.problems(v, s.Problems)
 	return out.err
 }
 
-func (v *view) summary(s *status.Status) string {
+// problems lists what is wrong, and where it is said what to do about it.
+func (s *sections) problems(v *view, all []api.Problem) {
+	shown := all[:min(len(all), maxProblems)]
+	section(s, v, problemColumns(), shown, "none")
+	if more := len(all) - len(shown); more > 0 {
+		s.line(fmt.Sprintf("and %d more", more))
+	}
+	said := map[string]bool{}
+	for i := range shown {
+		if reason := shown[i].Reason; !said[reason] {
+			said[reason] = true
+			s.line("What to do: " + plainText(status.Runbook(reason)))
+		}
+	}
+}
+
+func (v *view) summary(s *api.Status) string {
 	store := "store " + plainText(first(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
 		store = v.paint(

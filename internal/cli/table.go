@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // column is one column of a table: how it is headed and what stands in it.
@@ -18,22 +20,40 @@ type column[T any] struct {
 	title string
 	wide  bool // only with -o wide
 	right bool // numbers
+	prose bool // sentences, which may go on in the next line at the end of a word
+	keep  int  // where a terminal is narrow, columns with less are left out before those with more
 	cell  func(v *view, item *T) string
 }
+
+// How much columns are worth where not all of them fit. The first one always stays.
+const (
+	keepExtra = iota
+	keepUseful
+	keepReason
+	keepState
+)
 
 // view is what cells depend on besides their item.
 type view struct {
 	now    time.Time
 	colour bool
+	width  int // of the terminal; 0: no limit
 }
 
-// printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps the widths from one table
-// to the next, so that what a watch adds stands under what was there.
+// printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps columns and widths from
+// one table to the next, so that what a watch adds stands under what was there.
 type printer[T any] struct {
 	columns []column[T]
 	header  bool
 	widths  []int
+	fitted  bool
 }
+
+// Space between columns, and the least that a column of sentences gets.
+const (
+	gap      = 3
+	minProse = 24
+)
 
 func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
 	p := &printer[T]{header: header}
@@ -48,6 +68,13 @@ func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
 
 // print writes the items, and the header before the first ones.
 func (p *printer[T]) print(w io.Writer, v *view, items []T) error {
+	p.measure(func(c column[T]) string { return c.title }, p.header)
+	for i := range items {
+		p.measure(func(c column[T]) string { return c.cell(v, &items[i]) }, true)
+	}
+	if v.width > 0 && !p.fitted {
+		p.fit(v.width)
+	}
 	t := table.NewWriter()
 	t.SetStyle(bare())
 	t.SuppressTrailingSpaces()
@@ -58,24 +85,84 @@ func (p *printer[T]) print(w io.Writer, v *view, items []T) error {
 	for i := range items {
 		t.AppendRow(p.row(func(c column[T]) string { return c.cell(v, &items[i]) }))
 	}
+	t.SetColumnConfigs(p.configs(v.width))
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
+func (p *printer[T]) measure(cell func(column[T]) string, shown bool) {
+	for i, c := range p.columns {
+		if shown {
+			p.widths[i] = max(p.widths[i], text.StringWidthWithoutEscSequences(cell(c)))
+		}
+	}
+}
+
+// fit leaves out columns until the rest fits, the least useful and of those the last ones first.
+func (p *printer[T]) fit(width int) {
+	p.fitted = true
+	for len(p.columns) > 1 && p.needs() > width {
+		least := len(p.columns) - 1
+		for i := least; i > 0; i-- {
+			if p.columns[i].keep < p.columns[least].keep {
+				least = i
+			}
+		}
+		p.columns = slices.Delete(p.columns, least, least+1)
+		p.widths = slices.Delete(p.widths, least, least+1)
+	}
+}
+
+// needs is how wide the table is at least.
+func (p *printer[T]) needs() int {
+	sum := gap * (len(p.columns) - 1)
+	for i, c := range p.columns {
+		if c.prose {
+			sum += min(p.widths[i], minProse)
+			continue
+		}
+		sum += p.widths[i]
+	}
+	return sum
+}
+
+func (p *printer[T]) configs(width int) []table.ColumnConfig {
 	configs := make([]table.ColumnConfig, len(p.columns))
+	free := width - p.needs()
 	for i, c := range p.columns {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMin: p.widths[i]}
 		if c.right {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
+		if least := min(p.widths[i], minProse); width > 0 && c.prose && p.widths[i] > least+free {
+			most := least + max(free, 0)
+			configs[i].WidthMin, configs[i].WidthMax, configs[i].WidthMaxEnforcer = most, most, wrap
+		}
 	}
-	t.SetColumnConfigs(configs)
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
+	return configs
+}
+
+// wrap breaks sentences between words. A word that is longer than a line stays whole.
+func wrap(sentence string, width int) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(sentence) {
+		switch {
+		case line == "":
+			line = word
+		case text.StringWidthWithoutEscSequences(line+" "+word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 func (p *printer[T]) row(cell func(column[T]) string) table.Row {
 	row := make(table.Row, len(p.columns))
 	for i, c := range p.columns {
-		s := cell(c)
-		p.widths[i] = max(p.widths[i], text.StringWidthWithoutEscSequences(s))
-		row[i] = s
+		row[i] = cell(c)
 	}
 	return row
 }
@@ -104,13 +191,13 @@ func (v *view) state(word string) string {
 	word = plainText(word)
 	code := ""
 	switch word {
-	case string(status.Running), string(status.Live), string(status.Done):
+	case string(api.Running), string(api.Live), string(api.Done):
 		code = "32"
-	case string(status.Unassigned), string(status.Failed), string(status.Backoff), string(status.Dead), string(
-		status.SeverityError,
+	case string(api.Unassigned), string(api.Failed), string(api.Backoff), string(api.Dead), string(
+		api.SeverityError,
 	):
 		code = "31"
-	case string(status.Starting), string(status.Stopping), string(status.Draining), string(status.SeverityWarning):
+	case string(api.Starting), string(api.Stopping), string(api.Draining), string(api.SeverityWarning):
 		code = "33"
 	}
 	return v.paint(code, word)
@@ -124,7 +211,7 @@ func (v *view) paint(code, word string) string {
 }
 
 // age is how long ago, as kubectl says it: 12s, 5m30s, 3h, 2d.
-func (v *view) age(t status.Time) string {
+func (v *view) age(t api.Time) string {
 	if t.IsZero() {
 		return "-"
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // TestRequestsEnd holds that no command waits for ever. That is so for a replica that takes a request and does not
@@ -54,13 +56,17 @@ func TestRequestsEnd(t *testing.T) {
 // goes on.
 func TestWatchesOutliveTheTimeout(t *testing.T) {
 	b := board(sample())
-	c := &status.Client{BaseURL: replica(t, b), Timeout: 100 * time.Millisecond}
+	const timeout = 100 * time.Millisecond
+	c, err := client.New(replica(t, b), client.WithTimeout(timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0
-	err := c.WatchTasks(ctx, status.Filter{}, func(status.Change[status.Task]) error {
+	err = c.Tasks().Watch(ctx, client.WatchOptions{}, func(client.Change[api.Task]) error {
 		if seen++; seen == 1 {
-			time.AfterFunc(3*c.Timeout, func() {
+			time.AfterFunc(3*timeout, func() {
 				next := sample()
 				next.Tasks[0].Restarts++
 				b.Publish(next)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // waitOptions are the flags of wait.
@@ -32,6 +34,10 @@ func waitCommand(g *Globals) *cobra.Command {
   done      every task has ended well
 
 Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed.`,
+		Example: `  shardctl wait --for=balanced -g topics --timeout 2m
+  shardctl wait --for=running topics/topic-007
+  shardctl wait --for=done jobs/import-2026 --timeout 1h
+  shardctl wait --for=done jobs/import-2026 --config shardctl.yaml`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {
@@ -41,16 +47,23 @@ Exit code 0: it is so; 1: not within the time, or it cannot become so because a 
 		},
 	})
 	g.AddFlags(cmd)
+	g.addConfig(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&o.aim, "for", "", "balanced, running or done")
 	fs.StringVarP(&o.group, "group", "g", "", "only this group")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long at most; 0: look once")
+	DurationFlag(fs, &o.timeout, "timeout", time.Minute, "how long at most; 0: look once")
+	cmd.ValidArgsFunction = g.completeTask(&o.group)
+	g.completeGroup(cmd)
+	FixedWords(cmd, "for", "balanced", "running", "done")
 	return cmd
 }
 
 func (o *waitOptions) check(args []string) error {
 	switch {
 	case o.aim != "balanced" && o.aim != "running" && o.aim != "done":
+		if near := nearest.Name(o.aim, []string{"balanced", "running", "done"}); near != "" {
+			return usage("--for %q: did you mean %s?", o.aim, near)
+		}
 		return usage("--for %q: want balanced, running or done", o.aim)
 	case o.aim == "balanced" && len(args) > 0:
 		return usage("--for=balanced is of groups: leave out %s, or name a group with -g", args[0])
@@ -60,8 +73,11 @@ func (o *waitOptions) check(args []string) error {
 	return nil
 }
 
-// waitPace is how long wait waits between two looks.
-const waitPace = 250 * time.Millisecond
+// How long wait waits between two looks: at a replica, and at a store, of which each look reads everything.
+const (
+	waitPace  = 250 * time.Millisecond
+	storePace = time.Second
+)
 
 func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 	client, err := g.Client(cmd.Context())
@@ -78,22 +94,29 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 	defer stop()
 	progress := progress{w: cmd.ErrOrStderr()}
 	defer progress.end()
+	pace := waitPace
 	for {
+		if g.isOffline() {
+			pace = storePace
+			if client, err = g.Client(looking); err != nil {
+				return err
+			}
+		}
 		missing, err := o.look(looking, client, args)
 		var never neverError
-		var api *status.Error
+		var bad *api.Error
 		switch {
 		case err == nil && missing == "":
 			return nil
 		case errors.As(err, &never):
 			return never
-		case errors.As(err, &api) && api.Status < 500:
+		case errors.As(err, &bad) && bad.Status < 500:
 			return err
 		case err != nil: // a replica that is unreachable now may be back in time
 			missing = g.explain(cmd, client, err).Error()
 		}
 		progress.show(missing)
-		if pause(ctx, waitPace) != nil {
+		if pause(ctx, pace) != nil {
 			progress.end()
 			return fmt.Errorf("not %s after %s: %s", o.aim, o.timeout, missing)
 		}
@@ -104,7 +127,7 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 const lookTimeout = 5 * time.Second
 
 // look says what is still missing, empty when nothing is.
-func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string) (string, error) {
+func (o *waitOptions) look(ctx context.Context, c *client.Client, args []string) (string, error) {
 	if len(args) > 0 {
 		return o.lookAtTasks(ctx, c, args)
 	}
@@ -139,16 +162,16 @@ func (o *waitOptions) look(ctx context.Context, c *status.Client, args []string)
 	return strings.Join(missing, "; "), nil
 }
 
-func (o *waitOptions) lookAtTasks(ctx context.Context, c *status.Client, args []string) (string, error) {
+func (o *waitOptions) lookAtTasks(ctx context.Context, c *client.Client, args []string) (string, error) {
 	w, err := wantTasks(args, o.group)
 	if err != nil {
 		return "", err
 	}
-	tasks, err := c.Tasks(ctx, status.Filter{Group: o.group})
+	tasks, err := c.Tasks().List(ctx, client.Filter{Group: o.group})
 	if err != nil {
 		return "", err
 	}
-	counts := status.Group{Name: args[0]}
+	counts := api.Group{Name: args[0]}
 	for i := range tasks {
 		if w.match(tasks[i].Key) {
 			counts.Count(tasks[i].State)
@@ -165,7 +188,7 @@ type neverError struct{ error }
 
 // lacks says what the group lacks of what is aimed at, empty when nothing; a [neverError] when it will not come by
 // itself.
-func lacks(aim string, g *status.Group) (string, error) {
+func lacks(aim string, g *api.Group) (string, error) {
 	if aim == "balanced" {
 		return lacksBalance(g), nil
 	}
@@ -173,13 +196,13 @@ func lacks(aim string, g *status.Group) (string, error) {
 		return "", neverError{fmt.Errorf("%s: %d failed; `shardctl get tasks` shows which, and why", g.Name, g.Failed)}
 	}
 	if aim == "running" {
-		return others(g, status.Running, status.Waiting, status.Done), nil
+		return others(g, api.Running, api.Waiting, api.Done), nil
 	}
-	return others(g, status.Done), nil
+	return others(g, api.Done), nil
 }
 
-func lacksBalance(g *status.Group) string {
-	text := others(g, status.Running, status.Waiting, status.Done, status.Paused, status.Failed, status.Backoff)
+func lacksBalance(g *api.Group) string {
+	text := others(g, api.Running, api.Waiting, api.Done, api.Paused, api.Failed, api.Backoff)
 	if g.Imbalance > 1 {
 		text = strings.TrimPrefix(text+", ", ", ") + fmt.Sprintf("imbalance %d", g.Imbalance)
 	}
@@ -187,9 +210,9 @@ func lacksBalance(g *status.Group) string {
 }
 
 // others counts the tasks in all states but these: "3 unassigned, 1 starting".
-func others(g *status.Group, but ...status.TaskState) string {
+func others(g *api.Group, but ...api.TaskState) string {
 	var parts []string
-	for _, state := range status.TaskStates() {
+	for _, state := range api.TaskStates() {
 		if n := g.InState(state); n > 0 && !slices.Contains(but, state) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
@@ -206,7 +229,9 @@ type progress struct {
 func (p *progress) show(text string) {
 	if terminal(p.w) {
 		p.shown = true
-		_, _ = fmt.Fprintf(p.w, "\r\x1b[Kwaiting: %s", plainText(text)) // decoration: nothing hangs on it
+		width, _ := sizeOf(p.w)
+		line := (&view{width: width - 1}).cut("waiting: " + plainText(text)) // a line that wraps could not be erased
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                              // decoration: nothing hangs on it
 	}
 }
 

@@ -1,28 +1,53 @@
 package cli
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
+
+// TestWaitReadsTheStore holds that with --config each look is a new one.
+func TestWaitReadsTheStore(t *testing.T) {
+	looks, g := 0, globals()
+	g.Offline = func(context.Context, []string) (*status.Snapshot, error) {
+		s := sample()
+		if looks++; looks > 2 {
+			for i := range s.Tasks {
+				s.Tasks[i].State = api.Running
+			}
+		}
+		return s, nil
+	}
+	got := shardctl(t, g, "wait", "--for=running", "topics/topic-004", "--config", "a.yaml")
+	if got != (outcome{}) || looks != 3 {
+		t.Errorf("%+v after %d looks", got, looks)
+	}
+}
 
 func TestWait(t *testing.T) {
 	done := sample()
 	for i := range done.Tasks {
-		done.Tasks[i].State = status.Done
+		done.Tasks[i].State = api.Done
 	}
-	done.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Done: 5}, {Name: "jobs", Tasks: 1, Done: 1}}
+	done.Status.Groups = []api.Group{
+		{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Done: 5}},
+		{Name: "jobs", TaskCounts: api.TaskCounts{Tasks: 1, Done: 1}},
+	}
 	failed := sample()
-	failed.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Done: 4, Failed: 1}}
+	failed.Status.Groups = []api.Group{{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Done: 4, Failed: 1}}}
 	stale := sample()
 	stale.Status.Stale = true
 	even := sample()
-	even.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 3, Backoff: 1, Paused: 1, Imbalance: 1}}
+	even.Status.Groups = []api.Group{
+		{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Running: 3, Backoff: 1, Paused: 1}, Imbalance: 1},
+	}
 	uneven := sample()
-	uneven.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 5, Imbalance: 4}}
+	uneven.Status.Groups = []api.Group{{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Running: 5}, Imbalance: 4}}
 
 	for name, c := range map[string]struct {
 		snapshot *status.Snapshot
@@ -69,7 +94,7 @@ func TestWaitSeesItCome(t *testing.T) {
 		}
 		h.ServeHTTP(w, r)
 		next := sample()
-		next.Status.Groups = []status.Group{{Name: "topics", Tasks: 5, Running: 5}}
+		next.Status.Groups = []api.Group{{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Running: 5}}}
 		b.Publish(next)
 	}))
 	defer server.Close()

@@ -48,7 +48,8 @@ func TestGetWatches(t *testing.T) {
 	cmd.SetArgs([]string{"get", "tasks", "topics/topic-00[15]", "-w", "--server", replica(t, b)})
 	cmd.SetOut(out)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
-	for _, want := range []string{"TASK", "topics/topic-001   running", "topics/topic-005   unassigned"} {
+	const now = "03:04:05   "
+	for _, want := range []string{"TIME       TASK", now + "topics/topic-001   running", now + "topics/topic-005   unassigned"} {
 		if got := out.next(t); !strings.HasPrefix(got, want) {
 			t.Errorf("got %q", got)
 		}
@@ -58,10 +59,10 @@ func TestGetWatches(t *testing.T) {
 	next.Tasks[2].Restarts = 3 // not asked for
 	next.Tasks = next.Tasks[:5]
 	b.Publish(next)
-	if got := out.next(t); !strings.HasPrefix(got, "topics/topic-001   running") || !strings.Contains(got, " 3 ") {
+	if got := out.next(t); !strings.HasPrefix(got, now+"topics/topic-001   running") || !strings.Contains(got, " 3 ") {
 		t.Errorf("got %q", got)
 	}
-	if got := out.next(t); !strings.HasPrefix(got, "topics/topic-005   removed") {
+	if got := out.next(t); !strings.HasPrefix(got, now+"topics/topic-005   removed") {
 		t.Errorf("got %q", got)
 	}
 	cancel()

@@ -109,6 +109,8 @@ func (l settingsReader) rebalance(n *decode.Node) Rebalance {
 func (l settingsReader) server(n *decode.Node) Server {
 	s := Server{Listen: l.listen(n.Get("listen"), ":8080"), TLS: l.tls(n.Get("tls"))}
 	s.Advertise = l.advertise(n.Get("advertise"), s.Listen)
+	s.Hosts = l.hosts(n.Get("hosts"))
+	s.Logs = ServeLogs(l.Text(n.Get("logs"), string(ServeLogsAuto)))
 	ca := n.Get("tls").Get("caFile")
 	s.TLS.CAFile = l.Text(ca, "")
 	if s.TLS.CAFile != "" && !s.TLS.Enabled() {
@@ -130,7 +132,8 @@ func (l settingsReader) admin(n *decode.Node) Admin {
 	}
 	if a.TokensFile == "" && !onLoopback(a.Listen) {
 		l.AddAt(listen.Place, "admin.tokensFile",
-			"is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN\"",
+			"is required, since admin.listen is %s and not on loopback: name a file with lines \"NAME TOKEN "+
+				"[read|operate|admin]\"",
 			listen.Quoted())
 	}
 	return a
@@ -217,6 +220,23 @@ func isAddress(text string) bool {
 		return err == nil
 	}
 	return hostOrIP.MatchString(host)
+}
+
+// hosts are names without a port, in lower case.
+func (l settingsReader) hosts(n *decode.Node) []string {
+	var hosts []string
+	for _, item := range n.List() {
+		host := strings.ToLower(l.Text(item, ""))
+		if item.IsBad() {
+			continue
+		}
+		if _, err := netip.ParseAddr(host); err != nil && (host == "" || !hostOrIP.MatchString(host)) {
+			l.Refuse(item, "a name or an address, without a port")
+			continue
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
 }
 
 // advertise is where others reach the server. It is what is written, with the port of listen when it has none; else the

@@ -43,6 +43,8 @@ func (s *Settings) fixed() decode.Fields {
 		{Name: "shutdown.timeout", Value: s.Shutdown.Timeout},
 		{Name: "server.listen", Value: s.Server.Listen},
 		{Name: "server.advertise", Value: s.Server.Advertise},
+		{Name: "server.hosts", Value: s.Server.Hosts},
+		{Name: "server.logs", Value: s.Server.Logs},
 		{Name: "server.tls", Value: s.Server.TLS},
 		{Name: "admin.listen", Value: s.Admin.Listen},
 		{Name: "admin.tokensFile", Value: s.Admin.TokensFile},

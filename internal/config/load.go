@@ -1,6 +1,8 @@
 package config
 
 import (
+	"io"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -15,6 +17,8 @@ type Options struct {
 	Kinds *tasks.Kinds
 	// Callbacks are those that tasks may name; nil: it is not checked.
 	Callbacks *tasks.Registry
+	// Stdin is what the path - stands for; nil: a file of that name.
+	Stdin io.Reader
 }
 
 // Load reads a configuration from files and directories, in that order. The error is of type [decode.Errors] and has
@@ -23,7 +27,7 @@ type Options struct {
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
 	l := &loader{fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds), sum: newSum()}
-	files, errs := findFiles(paths)
+	files, errs := findFiles(paths, opts.Stdin != nil)
 	l.Errs, l.partial = errs, len(errs) > 0
 	var roots []*decode.Node
 	for _, file := range files {
@@ -56,7 +60,7 @@ type loader struct {
 }
 
 func (l *loader) read(file string) *decode.Node {
-	content, err := readFile(file)
+	content, err := l.content(file)
 	l.sum.add(file, content, err)
 	if err != nil {
 		l.Errs, l.partial = append(l.Errs, decode.Error{File: file, Message: err.Error()}), true
@@ -71,6 +75,13 @@ func (l *loader) read(file string) *decode.Node {
 	l.expandAll(root)
 	l.check(root)
 	return root
+}
+
+func (l *loader) content(file string) ([]byte, error) {
+	if file == stdinName && l.opts.Stdin != nil {
+		return readAll(l.opts.Stdin)
+	}
+	return readFile(file)
 }
 
 // join makes one mapping of several files, less their groups. Everything in it stands once, but version, which is of

@@ -64,8 +64,9 @@ func TestDefaults(t *testing.T) {
 	if s.Shutdown.Timeout != 25*time.Second || s.Metrics.PerTask {
 		t.Errorf("got %+v", s)
 	}
-	if want := (Server{Listen: ":8080", Advertise: "10.1.2.3:8080"}); s.Server != want {
-		t.Errorf("server %+v, want %+v, by $(POD_IP)", s.Server, want)
+	server := Server{Listen: ":8080", Advertise: "10.1.2.3:8080", Logs: ServeLogsAuto}
+	if !reflect.DeepEqual(s.Server, server) {
+		t.Errorf("server %+v, want %+v, by $(POD_IP)", s.Server, server)
 	}
 	if want := (Admin{Listen: "127.0.0.1:8081"}); s.Admin != want {
 		t.Errorf("admin %+v, want %+v", s.Admin, want)
@@ -332,7 +333,7 @@ func TestEmptyFieldsAreLeftOut(t *testing.T) {
 }
 
 func TestPod(t *testing.T) {
-	if s := load(t, minimal); s.Pod != (Pod{}) || s.Pod.InPlace() || s.Rollout != "" {
+	if s := load(t, minimal); s.Pod != (Pod{}) || s.Rollout != "" {
 		t.Errorf("got %+v, rollout %q", s.Pod, s.Rollout)
 	}
 	env := "" // what POD_UID holds
@@ -352,7 +353,7 @@ func TestPod(t *testing.T) {
 			t.Errorf("%s: %v", c.pod, err)
 			continue
 		}
-		if want := (Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want || s.Pod.InPlace() != (c.uid != "") {
+		if want := (Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want {
 			t.Errorf("POD_UID=%s, pod: %s: got %+v, want %+v", c.env, c.pod, s.Pod, want)
 		}
 	}
@@ -473,5 +474,28 @@ func TestCallbacksMustBeRegistered(t *testing.T) {
 	opts.Callbacks = &some
 	if _, err := Load([]string{path}, opts); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOutputIsShown(t *testing.T) {
+	for _, test := range []struct {
+		logs           ServeLogs
+		listen, tokens string
+		want           bool
+	}{
+		{ServeLogsAuto, ":8080", "", false},
+		{ServeLogsAuto, "127.0.0.1:8080", "", true},
+		{ServeLogsAuto, "localhost:8080", "", true},
+		{ServeLogsAuto, "[::1]:8080", "", true},
+		{ServeLogsAuto, "10.0.0.1:8080", "", false},
+		{ServeLogsAuto, ":8080", "tokens", true},
+		{ServeLogsYes, ":8080", "", true},
+		{ServeLogsNo, "127.0.0.1:8080", "", false},
+		{ServeLogsNo, ":8080", "tokens", false},
+	} {
+		s := &Settings{Server: Server{Listen: test.listen, Logs: test.logs}, Admin: Admin{TokensFile: test.tokens}}
+		if got := s.ShowsOutput(); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
 	}
 }

@@ -10,9 +10,6 @@ type Pod struct {
 	Dir       string // on a volume of the pod that outlives the container and no more, such as an emptyDir
 }
 
-// InPlace says whether all is known that a restart in place needs.
-func (p Pod) InPlace() bool { return p.UID != "" && p.Container != "" && p.Dir != "" }
-
 // pod reads both container and dir or neither; the UID is $(POD_UID) where none is written.
 func (l settingsReader) pod(n *decode.Node) Pod {
 	uid, container, dir := n.Get("uid"), n.Get("container"), n.Get("dir")

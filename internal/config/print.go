@@ -87,7 +87,8 @@ func (s *Settings) fields() decode.Fields {
 		),
 		"shutdown", decode.Pairs("timeout", s.Shutdown.Timeout),
 		"server", decode.Pairs(
-			"listen", s.Server.Listen, "advertise", s.Server.Advertise,
+			"listen", s.Server.Listen, "advertise", s.Server.Advertise, "hosts", append([]string{}, s.Server.Hosts...),
+			"logs", string(s.Server.Logs),
 			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
 		),
 		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", s.Admin.TLS.fields()),

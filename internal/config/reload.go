@@ -32,7 +32,7 @@ func (r *reloader) load() {
 
 // fingerprint says whether the files hold what they held before.
 func fingerprint(paths []string) [sha256.Size]byte {
-	files, errs := findFiles(paths)
+	files, errs := findFiles(paths, false)
 	sum := newSum()
 	for _, err := range errs {
 		sum.add(err.File, nil, err)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/shardctl/shardctl/internal/nearest"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -100,9 +102,17 @@ func reportRefused(n *decode.Node, p *decode.Problems) {
 		p.Add(n, "is text, must be %s", allowed(schemaOf(n)))
 	case !n.Plain && !wants(schemaOf(n), "string") && !n.VariableOnly():
 		p.Add(n, "is the text %s, must be %s, without quotes", n.Quoted(), allowed(schemaOf(n)))
+	case unitless(n):
+		p.Add(n, "is %s, add a unit: %ss", n.Quoted(), n.Text)
 	default:
 		p.Refuse(n, allowed(schemaOf(n)))
 	}
+}
+
+// unitless says that a duration stands there as a bare number.
+func unitless(n *decode.Node) bool {
+	_, err := strconv.ParseUint(n.Text, 10, 32)
+	return err == nil && n.Text == n.Raw && strings.HasPrefix(allowed(schemaOf(n)), "a duration")
 }
 
 // allowed says what a schema takes.
@@ -127,7 +137,7 @@ func fieldNames(s *jsonschema.Schema) string {
 
 func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
 	meant := ""
-	if near := nearest(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
+	if near := nearest.Name(name, slices.Sorted(maps.Keys(schemaOf(n).Properties))); near != "" {
 		meant = fmt.Sprintf("did you mean %s? ", near)
 	}
 	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", meant,

@@ -89,13 +89,40 @@ type Shutdown struct {
 type Server struct {
 	Listen    string // host:port; empty host: all addresses
 	Advertise string // host:port where other replicas reach it; never empty
-	TLS       TLS
+	// Hosts are further names that a request over a loopback address may carry as Host, of both listeners.
+	Hosts []string
+	// Logs says whether it shows what tasks write.
+	Logs ServeLogs
+	TLS  TLS
+}
+
+// ServeLogs says whether server.listen shows what tasks write: their output, and the errors they end with.
+type ServeLogs string
+
+// What it may say.
+const (
+	ServeLogsAuto ServeLogs = "auto" // to those with a token, and on loopback where no token is asked for
+	ServeLogsYes  ServeLogs = "true" // to all where no token is asked for, else to those with one
+	ServeLogsNo   ServeLogs = "false"
+)
+
+// ShowsOutput says whether server.listen shows what tasks write. With admin.tokensFile that is to those with a token,
+// without it to all.
+func (s *Settings) ShowsOutput() bool {
+	switch s.Server.Logs {
+	case ServeLogsYes:
+		return true
+	case ServeLogsNo:
+		return false
+	default:
+		return s.Admin.TokensFile != "" || onLoopback(s.Server.Listen)
+	}
 }
 
 // Admin is the listener that changes things as well.
 type Admin struct {
 	Listen     string
-	TokensFile string // lines "NAME TOKEN"; empty only on loopback
+	TokensFile string // lines "NAME TOKEN [read|operate|admin]"; empty only on loopback
 	TLS        TLS
 }
 

@@ -15,18 +15,27 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
+// stdinName stands for standard input in errors.
+const stdinName = "<stdin>"
+
 // maxFile bounds a configuration file.
 const maxFile = 16 << 20
 
 // findFiles lists the files that paths mean: files as they are, of directories the *.yaml and *.yml in them. Those
 // whose names begin with a dot are left out. They are in order of names. A file that is meant twice is listed once.
-func findFiles(paths []string) ([]string, decode.Errors) {
+func findFiles(paths []string, stdin bool) ([]string, decode.Errors) {
 	if len(paths) == 0 {
 		return nil, decode.Errors{{Message: "no configuration is given, name a file or directory with --config"}}
 	}
 	var files []string
 	var errs decode.Errors
 	for _, path := range paths {
+		if path == "-" && stdin {
+			if !slices.Contains(files, stdinName) {
+				files = append(files, stdinName)
+			}
+			continue
+		}
 		found, err := filesAt(path)
 		if err != nil {
 			errs = append(errs, decode.Error{File: path, Message: err.Error()})
@@ -87,7 +96,11 @@ func readFile(path string) ([]byte, error) {
 		return nil, unreadable(err)
 	}
 	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	return readAll(f)
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
 		return nil, unreadable(err)
 	}

@@ -59,7 +59,7 @@ func (w *Watcher) Trigger() {
 func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.Logger.Error(err, "cannot watch the configuration, it is read every 10 s instead")
+		w.Logger.Error(err, "Cannot watch the configuration: it is read every 10 s instead")
 		notify = &fsnotify.Watcher{} // its channels are nil: they never have anything
 	} else {
 		defer func() { _ = notify.Close() }()
@@ -85,7 +85,7 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 				quiet.Reset(p.event(time.Now()))
 			}
 		case err := <-notify.Errors:
-			w.Logger.V(1).Info("events about the configuration were lost", "error", err.Error())
+			w.Logger.V(1).Info("Events about the configuration were lost", "error", err.Error())
 			quiet.Reset(p.event(time.Now()))
 		case <-quiet.C:
 			look()
@@ -107,7 +107,7 @@ func (w *Watcher) watch(notify *fsnotify.Watcher, before watched) watched {
 		// A directory put in the place of another is another one under the same name: adding it again is the way to
 		// follow.
 		if err := notify.Add(dir); err != nil {
-			w.Logger.V(1).Info("cannot watch a directory of the configuration", "directory", dir, "error", err.Error())
+			w.Logger.V(1).Info("Cannot watch a directory of the configuration", "dir", dir, "error", err.Error())
 		}
 	}
 	for _, dir := range before.dirs {

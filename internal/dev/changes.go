@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // changes says in lines what is new in each view. It reads no clock and starts nothing; it belongs to one goroutine.
@@ -160,7 +160,7 @@ func (c *changes) settledLosses(v *View) []string {
 		for _, t := range v.Tasks {
 			switch {
 			case !l.keys[t.Key]:
-			case t.State == status.Running && t.Owner != l.name && !gone[t.Owner]:
+			case t.State == api.Running && t.Owner != l.name && !gone[t.Owner]:
 				run++
 			case t.Full:
 				full++
@@ -193,7 +193,7 @@ func (c *changes) settled(v *View) []string {
 		return nil
 	}
 	for _, t := range v.Tasks {
-		if t.State != status.Running && t.State != status.Unassigned && t.State != status.Paused {
+		if t.State != api.Running && t.State != api.Unassigned && t.State != api.Paused {
 			return nil
 		}
 	}

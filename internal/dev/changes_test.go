@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -30,9 +30,9 @@ func begin(t *testing.T) *scenario {
 	s.expect()
 	s.v.Seen = true
 	s.each(func(r *Replica) { r.State = Live })
-	s.owners("112233", status.Starting)
+	s.owners("112233", api.Starting)
 	s.expect("r1 started: guard 10, worker 11", "r2 started: guard 20, worker 21", "r3 started: guard 30, worker 31")
-	s.owners("112233", status.Running)
+	s.owners("112233", api.Running)
 	s.expect()
 	s.expect("6 of 6 tasks run: r1 2, r2 2, r3 2 (0.8 s after the start)")
 	s.expect()
@@ -58,12 +58,12 @@ func (s *scenario) state(name string, state State, why string) {
 }
 
 // owners says by numbers who owns each task, "-" for none.
-func (s *scenario) owners(numbers string, state status.TaskState) {
+func (s *scenario) owners(numbers string, state api.TaskState) {
 	s.v.Tasks = nil
 	for i, number := range numbers {
 		t := Task{Key: string(rune('a' + i)), Owner: "r" + string(number), State: state}
 		if number == '-' {
-			t.Owner, t.State, t.Full = "", status.Unassigned, true
+			t.Owner, t.State, t.Full = "", api.Unassigned, true
 		}
 		s.v.Tasks = append(s.v.Tasks, t)
 	}
@@ -84,9 +84,9 @@ func TestChangesOfADeath(t *testing.T) {
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
 	s.expect() // the store does not know it yet: no spread to report
-	s.owners("112212", status.Starting)
+	s.owners("112212", api.Starting)
 	s.expect()
-	s.owners("112212", status.Running)
+	s.owners("112212", api.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.8 s")
 	s.expect("6 of 6 tasks run: r1 3, r2 3")
 	s.expect()
@@ -96,7 +96,7 @@ func TestChangesOfADeathWithoutFreeCapacity(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Dead, "signal: killed")
 	s.expect("r3 died: signal: killed")
-	s.owners("11221-", status.Running)
+	s.owners("11221-", api.Running)
 	s.v.Problems = []Problem{{Reason: "NoCapacity", Text: "no capacity", Count: 2}}
 	s.expect()
 	s.expect("1 of 2 tasks of r3 run elsewhere, there is no free capacity for 1", "5 of 6 tasks run: r1 3, r2 2")
@@ -112,7 +112,7 @@ func TestChangesOfTasksThatDoNotCome(t *testing.T) {
 	s := begin(t)
 	s.state("r2", Dead, "it failed")
 	s.expect("r2 died: it failed")
-	s.owners("111233", status.Running)
+	s.owners("111233", api.Running)
 	for s.at < 11*time.Second {
 		s.expect()
 	}
@@ -124,7 +124,7 @@ func TestChangesOfALeaving(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Leaving, "")
 	s.expect("r3 hands its tasks over")
-	s.owners("112212", status.Running)
+	s.owners("112212", api.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
 	s.state("r3", Left, "")
 	s.expect("r3 left", "6 of 6 tasks run: r1 3, r2 3")
@@ -134,11 +134,11 @@ func TestChangesOfAFrozenReplica(t *testing.T) {
 	s := begin(t)
 	s.state("r3", Silent, "")
 	s.expect("r3 sends no heartbeat and is abandoned (guard 30, worker 31)")
-	s.owners("112212", status.Running)
+	s.owners("112212", api.Running)
 	s.expect("2 tasks of r3 run elsewhere after 0.2 s")
 	s.state("r3", Live, "")
 	s.expect("r3 is back", "6 of 6 tasks run: r1 3, r2 3, r3 0")
-	s.owners("112233", status.Running)
+	s.owners("112233", api.Running)
 	s.expect()
 	s.expect("2 tasks moved: r1 -1, r2 -1, r3 +2", "6 of 6 tasks run: r1 2, r2 2, r3 2")
 }
@@ -147,12 +147,12 @@ func TestChangesOfOneMore(t *testing.T) {
 	s := begin(t)
 	s.v.Replicas = append(slices.Clone(s.v.Replicas), Replica{Name: "r4", State: Live, Guard: 40})
 	s.expect("r4 started: guard 40", "6 of 6 tasks run: r1 2, r2 2, r3 2, r4 0")
-	s.owners("11223-", status.Running) // between two owners
+	s.owners("11223-", api.Running) // between two owners
 	s.expect()
-	s.owners("112234", status.Starting)
+	s.owners("112234", api.Starting)
 	s.expect()
 	s.expect() // nothing runs yet
-	s.owners("112234", status.Running)
+	s.owners("112234", api.Running)
 	s.expect()
 	s.expect("1 task moved: r3 -1, r4 +1", "6 of 6 tasks run: r1 2, r2 2, r3 1, r4 1")
 }

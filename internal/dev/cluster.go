@@ -32,7 +32,8 @@ type cluster struct {
 
 type replica struct {
 	name    string
-	address string
+	address string // of server.listen
+	admin   string // of admin.listen
 	cmd     *exec.Cmd
 	log     string
 	done    chan struct{} // closed once the process has been waited for
@@ -96,7 +97,8 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	// The terminal's signals are for dev alone, and replicas die with it.
 	cmd.SysProcAttr = process.OwnGroup()
 	return &replica{
-		name: name, address: addrs[0], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
+		name: name, address: addrs[0], admin: addrs[1], cmd: cmd, log: filepath.Join(c.dir, name+".log"),
+		done: make(chan struct{}),
 	}, nil
 }
 
@@ -175,13 +177,18 @@ func firstChildren() map[int]process.Proc {
 }
 
 // addresses are where living replicas answer, in order of their numbers.
-func (c *cluster) addresses() []string {
+func (c *cluster) addresses() []string { return c.living(func(r *replica) string { return r.address }) }
+
+// admins are where they take changes as well.
+func (c *cluster) admins() []string { return c.living(func(r *replica) string { return r.admin }) }
+
+func (c *cluster) living(of func(*replica) string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []string
 	for _, r := range c.replicas {
 		if r.state == nil {
-			all = append(all, r.address)
+			all = append(all, of(r))
 		}
 	}
 	return all

@@ -37,8 +37,7 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 			"cap":  o.Cap,
 			"tasks": []m{{
 				"name": taskNames(o.Tasks),
-				// The sleep of macOS knows no infinity.
-				"exec": m{"command": []string{"sleep", "1000000"}},
+				"exec": m{"command": []string{"sh", "-c", literal(script(o.Tasks))}},
 				"stop": m{"signal": "SIGTERM", "timeout": "2s"},
 			}},
 		}},
@@ -50,6 +49,19 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 		return nil, fmt.Errorf("write the configuration of %s: %w", name, err)
 	}
 	return b.Bytes(), nil
+}
+
+// What tasks write together, at most, and how long each of them is quiet at least.
+const (
+	linesPerSecond = 20
+	quiet          = 5 // seconds
+)
+
+// script is what each task does: it writes a line now and then, so that there are logs to look at.
+func script(tasks int) string {
+	return fmt.Sprintf(`n=0; while :; do n=$((n+1)); `+
+		`echo "$SHARDCTL_TASK on $SHARDCTL_INSTANCE with token $SHARDCTL_FENCING_TOKEN: line $n"; sleep %d; done`,
+		max(quiet, tasks/linesPerSecond))
 }
 
 // taskNames are braces for n names of equal width.

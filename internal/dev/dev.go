@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err
 			err = errors.Join(err, fmt.Errorf("%d replicas did not stop within %v and were killed", killed, stopGrace))
 		}
 	}()
-	server := &http.Server{Handler: newProxy(c.addresses), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: newProxy(c.admins), ReadHeaderTimeout: 5 * time.Second}
 	defer func() { _ = server.Close() }() // the page shows that it has ended
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -143,6 +143,7 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 		to.show(s, reported)
 	}
 	report(fmt.Sprintf("the page is on %s, logs are in %s", d.url, d.cluster.dir))
+	report("in another terminal: shardctl status --server " + d.url)
 	for {
 		select {
 		case s.view = <-views:

@@ -7,7 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 const (
@@ -29,9 +30,9 @@ type observer struct {
 
 // picture is what one replica said.
 type picture struct {
-	status    *status.Status
-	instances []status.Instance
-	tasks     []status.Task
+	status    *api.Status
+	instances []api.Instance
+	tasks     []api.Task
 }
 
 func newObserver(c *cluster, url string) *observer {
@@ -116,28 +117,30 @@ func (o *observer) ask(ctx context.Context) (*picture, error) {
 func (o *observer) askOne(ctx context.Context, address string) (*picture, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollLimit)
 	defer cancel()
-	c := &status.Client{BaseURL: "http://" + address, HTTP: o.http}
+	c, err := client.New("http://"+address, client.WithHTTPClient(o.http))
+	if err != nil {
+		return nil, err
+	}
 	var p picture
-	var err error
 	if p.status, err = c.Status(ctx); err != nil {
 		return nil, err
 	}
-	if p.instances, err = c.Instances(ctx, status.Filter{}); err != nil {
+	if p.instances, err = c.Instances().List(ctx, client.Filter{}); err != nil {
 		return nil, err
 	}
-	p.tasks, err = c.Tasks(ctx, status.Filter{Group: group})
+	p.tasks, err = c.Tasks().List(ctx, client.Filter{Group: group})
 	return &p, err
 }
 
 // merge keeps what was known where this replica knows less: another one that answered before may have been ahead of it,
 // and tokens only rise.
-func (o *observer) merge(tasks []status.Task) []Task {
+func (o *observer) merge(tasks []api.Task) []Task {
 	all := make([]Task, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]
 		now := Task{
 			Key: t.Key, Owner: t.Instance, State: t.State, Token: t.FencingToken,
-			Full: t.State == status.Unassigned && t.Reason == status.ProblemNoCapacity,
+			Full: t.State == api.Unassigned && t.Reason == api.ProblemNoCapacity,
 		}
 		if before := o.tokens[t.Key]; now.Token != 0 && now.Token < before.Token {
 			now = before
@@ -148,7 +151,7 @@ func (o *observer) merge(tasks []status.Task) []Task {
 }
 
 // seen is the state of a replica whose process may run, by what the cluster says of it.
-func seen(r Replica, instances []status.Instance) State {
+func seen(r Replica, instances []api.Instance) State {
 	if r.State.Gone() {
 		return r.State
 	}
@@ -158,14 +161,15 @@ func seen(r Replica, instances []status.Instance) State {
 			continue
 		}
 		switch instances[i].State {
-		case status.Live:
+		case api.Live:
 			if r.State == Leaving { // it was asked to, and has not said so yet
 				return Leaving
 			}
 			return Live
-		case status.Draining:
+		case api.Draining:
 			best = Leaving
-		case status.Dead:
+		case api.Left: // its process ends in a moment
+		case api.Dead:
 			if best == Starting {
 				best = Silent
 			}
@@ -175,7 +179,7 @@ func seen(r Replica, instances []status.Instance) State {
 }
 
 // problems counts those of each reason.
-func problems(all []status.Problem) []Problem {
+func problems(all []api.Problem) []Problem {
 	var list []Problem
 	at := map[string]int{}
 	for i := range all {

@@ -14,12 +14,12 @@ import (
 const headerLimit = 2 * time.Second
 
 // newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with
-// each request, and should be those of live replicas.
+// each request, and should be those of live replicas. Host and Origin are the client's: by them a replica refuses what
+// other websites ask for.
 func newProxy(addresses func() []string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme = "http"
-			r.Out.Host = "" // the replica's own
 		},
 		Transport: &failover{
 			addresses: addresses,

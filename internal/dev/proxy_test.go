@@ -94,6 +94,29 @@ func TestProxyKeepsRefusalsAndBodies(t *testing.T) {
 	}
 }
 
+// A replica sees under which name it was asked, and from which page.
+func TestProxyKeepsHostAndOrigin(t *testing.T) {
+	one, _ := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Host+" "+r.Header.Get("Origin"))
+	})
+	proxy := httptest.NewServer(newProxy(func() []string { return []string{one} }))
+	defer proxy.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example"
+	req.Header.Set("Origin", "http://evil.example")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "evil.example http://evil.example" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestProxyPassesEventsOnAtOnce(t *testing.T) {
 	more := make(chan struct{})
 	one, _ := backend(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -128,11 +128,14 @@ func (r *devProcess) left() []string {
 	return left
 }
 
-// sleeps are the processes of tasks.
-func (r *devProcess) sleeps() int {
+// running are the processes of tasks, without their children.
+func (r *devProcess) running() int {
 	n := 0
 	for _, process := range r.left() {
-		if strings.Contains(process, "sleep 1000000") {
+		pid, name, _ := strings.Cut(process, " ")
+		id := number(r.t, pid)
+		if group, err := syscall.Getpgid(id); err == nil && group == id &&
+			strings.Contains(name, "$SHARDCTL_FENCING_TOKEN") {
 			n++
 		}
 	}
@@ -164,12 +167,17 @@ func TestRealCluster(t *testing.T) {
 	url := r.until(`the page is on (http://\S+), logs`)[0]
 	pids := r.until(`r3 started: guard (\d+), worker (\d+)`)
 	r.until(`12 of 12 tasks run: r1 4, r2 4, r3 4`)
-	if n := r.sleeps(); n != 12 {
+	if n := r.running(); n != 12 {
 		t.Errorf("%d tasks run", n)
 	}
 	code, page, _ := ask(t, "GET", url, "")
 	if code != 200 || !strings.Contains(page, "<html") {
 		t.Errorf("the page: %d %q", code, page)
+	}
+	for host, want := range map[string]int{"": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+		if code := askToDrain(t, url, host); code != want {
+			t.Errorf("a change asked for under the name %q: %d, want %d", host, code, want)
+		}
 	}
 
 	for _, pid := range pids {
@@ -180,7 +188,7 @@ func TestRealCluster(t *testing.T) {
 	r.until(`r3 died: signal: killed`)
 	r.until(`4 tasks of r3 run elsewhere after`)
 	r.until(`12 of 12 tasks run: r1 6, r2 6`)
-	r.eventually("twelve processes of tasks", func() bool { return r.sleeps() == 12 })
+	r.eventually("twelve processes of tasks", func() bool { return r.running() == 12 })
 
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -189,7 +197,27 @@ func TestRealCluster(t *testing.T) {
 	if err := r.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v: %q", err, rest)
 	}
-	r.nothingLeft()
+	// Where the guard is killed as well, the sleep of a task's shell ends by itself.
+	r.eventually("an end of all processes", func() bool { return len(r.left()) == 0 })
+}
+
+// askToDrain asks for a dry run of a change.
+func askToDrain(t *testing.T, url, host string) (code int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(
+		t.Context(), http.MethodPost, url+"/api/v1/instances/r1/drain", strings.NewReader(`{"dryRun": true}`),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }
 
 // drain reads to the end.

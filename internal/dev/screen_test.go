@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 var update = flag.Bool("update", false, "write what the screen shows to testdata")
@@ -27,7 +27,7 @@ func sample(n int) *screen {
 		v.Replicas = append(v.Replicas, Replica{Name: name, State: Live, Guard: 1000 + 10*i, Worker: 1001 + 10*i})
 		for j := range 20 {
 			v.Tasks = append(
-				v.Tasks, Task{Key: fmt.Sprintf("topics/topic-%03d", 20*i+j), Owner: name, State: status.Running},
+				v.Tasks, Task{Key: fmt.Sprintf("topics/topic-%03d", 20*i+j), Owner: name, State: api.Running},
 			)
 		}
 	}
@@ -48,9 +48,9 @@ func troubled() *screen {
 	for i := range v.Tasks {
 		switch {
 		case v.Tasks[i].Owner == "r3":
-			v.Tasks[i] = Task{Key: v.Tasks[i].Key, State: status.Unassigned, Full: true}
+			v.Tasks[i] = Task{Key: v.Tasks[i].Key, State: api.Unassigned, Full: true}
 		case i >= 90:
-			v.Tasks[i].State = status.Starting
+			v.Tasks[i].State = api.Starting
 		}
 	}
 	v.Problems = []Problem{

@@ -3,7 +3,7 @@ package dev
 import (
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // State is how a replica is, by its process and by what the others see of it.
@@ -57,7 +57,7 @@ type Problem struct {
 type Task struct {
 	Key   string
 	Owner string // name of a replica, or ""
-	State status.TaskState
+	State api.TaskState
 	Token int64
 	Full  bool // it does not run because no replica has free capacity
 }
@@ -69,7 +69,7 @@ func (v *View) Owned(name string) (owned, running int) {
 			continue
 		}
 		owned++
-		if t.State == status.Running {
+		if t.State == api.Running {
 			running++
 		}
 	}
@@ -81,7 +81,7 @@ func (v *View) Running() int {
 	gone := v.gone()
 	n := 0
 	for _, t := range v.Tasks {
-		if t.State == status.Running && !gone[t.Owner] {
+		if t.State == api.Running && !gone[t.Owner] {
 			n++
 		}
 	}

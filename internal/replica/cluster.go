@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -21,49 +22,76 @@ func (m material) age(v cluster.Session) time.Duration {
 	return v.Age
 }
 
-// deadShown is how long a dead session is still shown.
+// deadShown is how long a dead session is still shown. One that left is shown to those who ask, as long as it is known.
 const deadShown = 5 * time.Minute
 
-func (m material) instances(start time.Time) []status.Instance {
+func (m material) instances(start time.Time) []api.Instance {
 	if m.view == nil {
 		return nil
 	}
-	var list []status.Instance
+	var list []api.Instance
 	for _, v := range m.view.Sessions {
-		if v.State == record.Dead && m.age(v) > deadShown || isClient(v) {
+		if v.State == record.Dead && !v.Left && m.age(v) > deadShown || isClient(v) {
 			continue
 		}
-		started := status.Millis(v.Member.Opened)
+		started := api.Millis(v.Member.Opened)
 		if v.ID == m.view.Session && v.Member.Opened == 0 {
-			started = status.Millis(start.UnixMilli())
+			started = api.Millis(start.UnixMilli())
 		}
 		held := m.owned[v.ID]
 		if v.State == record.Dead {
 			held = nil // its orphans have no owner
 		}
-		list = append(list, status.Instance{
-			Name: v.Member.Instance, Session: v.ID, State: status.InstanceState(v.State), Zone: v.Member.Zone,
+		list = append(list, api.Instance{
+			Name: v.Member.Instance, Session: v.ID, State: m.instanceState(v), Message: m.instanceWords(v),
+			Zone:    v.Member.Zone,
 			Labels:  v.Member.Labels,
 			Version: v.Member.Version, Revision: v.Member.Revision, Address: v.Member.Address, StartedAt: started,
 			HeartbeatAgeSeconds: m.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
+			Overrides: m.asked.instances[v.Member.Instance],
 		})
 	}
 	return list
 }
 
-func (m material) locks() []status.Lock {
+// instanceState shows one that an operator drains as draining, whatever its session says.
+func (m material) instanceState(v cluster.Session) api.InstanceState {
+	drained := m.asked.has(v.Member.Instance, record.OverrideDrain)
+	switch {
+	case v.State == record.Dead && v.Left:
+		return api.Left
+	case v.State == record.Live && drained:
+		return api.Draining
+	default:
+		return api.InstanceState(v.State)
+	}
+}
+
+// instanceWords says why an instance is in its state, where that is not the usual one.
+func (m material) instanceWords(v cluster.Session) string {
+	switch v.State {
+	case record.Dead:
+		return v.Cause
+	case record.Draining:
+		return "it is stopping"
+	default:
+		return m.asked.ofInstance(v.Member.Instance)
+	}
+}
+
+func (m material) locks() []api.Lock {
 	if m.view == nil {
 		return nil
 	}
-	list := make([]status.Lock, 0, len(m.view.Locks))
+	list := make([]api.Lock, 0, len(m.view.Locks))
 	for key, l := range m.view.Locks {
-		shown := status.Lock{
-			Key: string(key), Group: key.Group(), Name: key.Name(), Instance: l.Instance, Session: l.Session,
-			FencingToken: l.Token,
-			Reason:       string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
+		shown := api.Lock{
+			Key: string(key), Group: key.Group(), Name: key.Name(),
+			Owner:  api.Owner{Instance: l.Instance, Session: l.Session, FencingToken: l.Token},
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
 		}
 		if l.Session != "" {
-			shown.OwnedSince = status.Millis(l.Since)
+			shown.OwnedSince = api.Millis(l.Since)
 		}
 		list = append(list, shown)
 	}
@@ -71,14 +99,14 @@ func (m material) locks() []status.Lock {
 }
 
 // group counts a group's tasks, and its capacity on the live instances that may own them.
-func (m material) group(g config.Group, shown []status.Task) status.Group {
-	group := status.Group{Name: g.Name, Cap: g.Cap}
+func (m material) group(g config.Group, shown []api.Task) api.Group {
+	group := api.Group{Name: g.Name, Cap: g.Cap, Overrides: m.asked.groups[g.Name]}
 	owned := map[string]int{}
 	for i := range shown {
 		group.Count(shown[i].State)
 		owned[shown[i].Session]++
 	}
-	group.Measure(m.offers(g, owned))
+	status.Measure(&group, m.offers(g, owned))
 	return group
 }
 
@@ -89,6 +117,7 @@ func (m material) offers(g config.Group, owned map[string]int) []status.Offer {
 	var offers []status.Offer
 	for _, member := range m.view.Sessions {
 		if member.State != record.Live || !member.Known || isClient(member) ||
+			m.asked.has(member.Member.Instance, record.OverrideDrain) ||
 			!balancer.Selects(g.Selector, member.Member.Labels) {
 			continue
 		}
@@ -101,6 +130,9 @@ func (m material) offers(g config.Group, owned map[string]int) []status.Offer {
 			if offer.Cap < 0 || free < offer.Cap {
 				offer.Cap = free
 			}
+		}
+		if m.asked.has(member.Member.Instance, record.OverrideCordon) {
+			offer.Cap = offer.Owned // it keeps what it has
 		}
 		offers = append(offers, offer)
 	}

@@ -4,42 +4,45 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-func storeUnreachable(why string) status.Problem {
-	return status.Problem{Reason: status.ProblemStoreUnreachable, Severity: status.SeverityError, Message: why}
+func storeUnreachable(why string) api.Problem {
+	return api.Problem{Reason: api.ProblemStoreUnreachable, Severity: api.SeverityError, Message: why}
 }
 
 func storeForgot(instance string) finding {
-	return finding{Problem: status.Problem{
-		Reason: status.ProblemStoreForgot, Severity: status.SeverityError, Instance: instance,
+	return finding{Problem: api.Problem{
+		Reason: api.ProblemStoreForgot, Severity: api.SeverityError, Instance: instance,
 		Message: "the session of this replica was read below a revision that the store had acknowledged: " +
 			"a backup was restored, or its document deleted, while replicas run",
 	}}
 }
 
-func restartRequired(instance string, fields []string) status.Problem {
-	return status.Problem{
-		Reason: status.ProblemRestartRequired, Severity: status.SeverityWarning, Instance: instance,
+func restartRequired(instance string, fields []string) api.Problem {
+	return api.Problem{
+		Reason: api.ProblemRestartRequired, Severity: api.SeverityWarning, Instance: instance,
 		Message: "changed and in force only after a restart: " + strings.Join(fields, ", "),
 	}
 }
 
-func configInvalid(instance string, err error) status.Problem {
+func configInvalid(instance string, err error) api.Problem {
 	message := err.Error()
 	var all decode.Errors
 	if errors.As(err, &all) && len(all) > 1 {
 		message = fmt.Sprintf("%v (and %d more)", all[0], len(all)-1)
 	}
-	return status.Problem{
-		Reason: status.ProblemConfigInvalid, Severity: status.SeverityError, Instance: instance,
+	return api.Problem{
+		Reason: api.ProblemConfigInvalid, Severity: api.SeverityError, Instance: instance,
 		Message: "the changed configuration is refused, the last good one stays: " + message,
 	}
 }
@@ -56,16 +59,37 @@ func (m material) find(s *status.Snapshot) []finding {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		if message := failing(t); message != "" {
-			found = append(found, finding{Problem: status.Problem{
-				Reason: status.ProblemTaskFailing, Severity: status.SeverityWarning,
+			found = append(found, finding{Problem: api.Problem{
+				Reason: api.ProblemTaskFailing, Severity: api.SeverityWarning,
 				Group: t.Group, Task: t.Key, Instance: t.Instance, Message: message,
 			}})
 		}
 	}
+	found = append(found, m.findClock(s.Status.Instance)...)
 	return append(found, m.findMembers()...)
 }
 
-func (m material) findStore(head *status.Status) []finding {
+// clockSkew is from which difference on clocks are a problem.
+const clockSkew = 2 * time.Second
+
+// findClock compares the clock of this replica with that of the store. No lease depends on either.
+func (m material) findClock(instance string) []finding {
+	if m.view == nil || m.view.Stale || m.view.Ahead.Abs() < clockSkew {
+		return nil
+	}
+	which := "ahead of"
+	if m.view.Ahead < 0 {
+		which = "behind"
+	}
+	return []finding{{lasting: m.settings.Lease.Duration / 2, Problem: api.Problem{
+		Reason: api.ProblemClockSkew, Severity: api.SeverityWarning, Instance: instance,
+		Message: fmt.Sprintf("the clock of this replica is %v %s the store's: schedules fire by it, leases do not "+
+			"hang on it",
+			m.view.Ahead.Abs().Round(time.Second), which),
+	}}}
+}
+
+func (m material) findStore(head *api.Status) []finding {
 	lease, last := m.settings.Lease.Duration, m.heartbeat
 	switch {
 	case !head.Store.Reachable && m.view != nil && m.view.Loaded:
@@ -76,8 +100,8 @@ func (m material) findStore(head *status.Status) []finding {
 		p.Instance = head.Instance
 		return []finding{{Problem: p}}
 	case last.took > lease/20:
-		return []finding{{lasting: lease / 2, Problem: status.Problem{
-			Reason: status.ProblemStoreSlow, Severity: status.SeverityWarning, Instance: head.Instance,
+		return []finding{{lasting: lease / 2, Problem: api.Problem{
+			Reason: api.ProblemStoreSlow, Severity: api.SeverityWarning, Instance: head.Instance,
 			Message: fmt.Sprintf(
 				"a heartbeat takes %v; more than %v, a twentieth of the lease, is slow",
 				last.took.Round(time.Millisecond), lease/20,
@@ -89,27 +113,31 @@ func (m material) findStore(head *status.Status) []finding {
 }
 
 // findCapacity finds at most one problem of a group: the one that explains the others.
-func (m material) findCapacity(g *status.Group) []finding {
-	f := finding{Problem: status.Problem{Severity: status.SeverityError, Group: g.Name}}
+func (m material) findCapacity(g *api.Group) []finding {
+	f := finding{Problem: api.Problem{Severity: api.SeverityError, Group: g.Name}}
 	without := m.reasons.count(g.Name, balancer.NoInstance)
 	left := m.reasons.count(g.Name, balancer.NoCapacity)
 	switch {
 	case without > 0:
-		f.Reason, f.Message = status.ProblemNoInstance, m.noInstance(g, without)
+		f.Reason, f.Message = api.ProblemNoInstance, m.noInstance(g, without)
 	case left > 0:
-		f.Reason, f.Message = status.ProblemNoCapacity, noCapacity(g, left)
+		f.Reason, f.Message = api.ProblemNoCapacity, noCapacity(g, left)
+		if words := m.reasons.words(g.Name, balancer.NoCapacity); words != "" {
+			f.Message += " (" + words + ")"
+		}
 	case g.Headroom != nil && *g.Headroom < 0 && m.view != nil && m.view.Loaded:
-		f.Reason, f.Severity, f.lasting = status.ProblemNoHeadroom, status.SeverityWarning, m.settings.Lease.Duration/2
-		f.Message = fmt.Sprintf("%d tasks would have no owner if the largest instance were lost: capacity %d for %d "+
-			"tasks",
-			-*g.Headroom, *g.Capacity, g.Demand())
+		f.Reason, f.Severity, f.lasting = api.ProblemNoHeadroom, api.SeverityWarning, m.settings.Lease.Duration/2
+		f.Message = fmt.Sprintf(
+			"%s would have no owner if the largest instance were lost: capacity %d for %s",
+			countTasks(-*g.Headroom), *g.Capacity, countTasks(g.Demand()),
+		)
 	default:
 		return nil
 	}
 	return []finding{f}
 }
 
-func noCapacity(g *status.Group, left int) string {
+func noCapacity(g *api.Group, left int) string {
 	capacity := "there is no capacity"
 	if g.Capacity != nil {
 		capacity = fmt.Sprintf("the capacity is %d", *g.Capacity)
@@ -119,7 +147,7 @@ func noCapacity(g *status.Group, left int) string {
 	)
 }
 
-func (m material) noInstance(g *status.Group, left int) string {
+func (m material) noInstance(g *api.Group, left int) string {
 	why := "no live instance takes part"
 	for _, declared := range m.settings.Groups {
 		if declared.Name == g.Name && len(declared.Selector) > 0 {
@@ -147,8 +175,8 @@ func (m material) findMembers() []finding {
 	lease := m.settings.Lease.Duration
 	if m.report != nil {
 		for group, others := range m.report.Differs {
-			found = append(found, finding{lasting: lease / 2, Problem: status.Problem{
-				Reason: status.ProblemConfigDiffers, Severity: status.SeverityError, Group: group,
+			found = append(found, finding{lasting: lease / 2, Problem: api.Problem{
+				Reason: api.ProblemConfigDiffers, Severity: api.SeverityError, Group: group,
 				Instance: m.settings.Instance,
 				Message: fmt.Sprintf("the task list differs from that of %s at the same revision %d: nothing is "+
 					"removed or balanced until they agree",
@@ -156,21 +184,101 @@ func (m material) findMembers() []finding {
 			}})
 		}
 	}
+	found = append(found, m.findSilent(lease)...)
 	for name, sessions := range m.doubles(lease) {
-		found = append(found, finding{lasting: lease / 2, Problem: status.Problem{
-			Reason: status.ProblemDuplicateInstance, Severity: status.SeverityError, Instance: name,
+		found = append(found, finding{lasting: lease / 2, Problem: api.Problem{
+			Reason: api.ProblemDuplicateInstance, Severity: api.SeverityError, Instance: name,
 			Message: fmt.Sprintf("%d live replicas are called %s: give each a name of its own", sessions, name),
 		}})
 	}
 	return found
 }
 
-// failing says in what way a task fails, nothing when it does not.
-func failing(t *status.Task) string {
+// findSilent finds replicas that have not been heard of for three quarters of a lease, and are not known to be dead. In
+// large clusters half a lease may pass between two looks at all.
+func (m material) findSilent(lease time.Duration) []finding {
+	if m.view == nil || m.view.Stale {
+		return nil // this replica hears of no one
+	}
+	silent := func(v cluster.Session) bool { return v.ID != m.view.Session && m.age(v) >= 3*lease/4 }
+	others := false // one at least is up, which may take tasks over
+	var found []finding
+	for _, v := range m.view.Sessions {
+		if v.State == record.Live && !isClient(v) && !silent(v) {
+			others = true
+		}
+	}
+	for _, v := range m.view.Sessions {
+		if v.State == record.Dead || isClient(v) || !silent(v) {
+			continue
+		}
+		owned := 0
+		for _, n := range m.owned[v.ID] {
+			owned += n
+		}
+		found = append(found, finding{Problem: api.Problem{
+			Reason: api.ProblemInstanceSilent, Severity: api.SeverityWarning, Instance: v.Member.Instance,
+			Message: silentWords(owned, others),
+		}})
+	}
+	return found
+}
+
+// sharedBy are what other replicas say is wrong with them.
+func sharedBy(view *cluster.View) []api.Problem {
+	if view == nil {
+		return nil
+	}
+	var all []api.Problem
+	for _, v := range view.Sessions {
+		if v.State == record.Dead || v.ID == view.Session {
+			continue
+		}
+		for _, p := range v.Member.Problems {
+			if status.OfOneReplica(p.Reason) {
+				all = append(all, api.Problem{
+					Reason: p.Reason, Severity: api.Severity(p.Severity), Message: p.Message,
+					Group: p.Group, Task: p.Task, Instance: v.Member.Instance, Since: api.Millis(p.Since),
+				})
+			}
+		}
+	}
+	return all
+}
+
+// silentWords say what becomes of the tasks of a silent replica.
+func silentWords(owned int, others bool) string {
+	const silent = "no heartbeat for three quarters of a lease"
+	tasks := "its task"
+	if owned != 1 {
+		tasks = "its " + countTasks(owned)
+	}
 	switch {
-	case t.State == status.Failed, t.State == status.Backoff && t.Restarts >= failingAfter:
-		return fmt.Sprintf("%s after %d restarts: %s", t.State, t.Restarts, t.LastError)
-	case t.State == status.Waiting && t.LastError != "":
+	case owned == 0:
+		return silent + "; it owns no tasks"
+	case others:
+		return silent + ": when its lease ends, others take over " + tasks
+	default:
+		return silent + ", and no other replica is up to take over " + tasks + ": start one"
+	}
+}
+
+// countTasks is "1 task", or "2 tasks".
+func countTasks(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return strconv.Itoa(n) + " tasks"
+}
+
+// failing says in what way a task fails, nothing when it does not.
+func failing(t *api.Task) string {
+	switch {
+	case t.State == api.Failed:
+		return fmt.Sprintf("failed after %d restarts: %s", t.Restarts, t.LastError)
+	case t.State == api.Backoff && t.Restarts >= failingAfter:
+		return fmt.Sprintf("crash-looping, in backoff after %d restarts: %s", t.Restarts, t.LastError)
+	case t.State == api.Waiting && t.LastError != "":
 		return "its last run failed: " + t.LastError
 	default:
 		return ""

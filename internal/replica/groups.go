@@ -16,6 +16,7 @@ var (
 		string(record.ReasonShutdown), string(record.ReasonPin), string(record.ReasonMove),
 		string(record.ReasonUpgrade),
 		string(record.ReasonRestarted), string(record.ReasonRemoved), string(record.ReasonPaused),
+		string(record.ReasonResumed), string(record.ReasonRerun),
 	}
 	results = []string{
 		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout),

@@ -21,8 +21,14 @@ func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Durat
 	t.m.TaskRun(key.Group(), key.Name(), string(result), took)
 }
 
-// hooks counts what the elector does, and remembers how its last heartbeat went.
-func hooks(m *status.Metrics, h *heartbeats) elect.Hooks {
+// Tracer makes spans of what happens to keys, and of the runs of tasks.
+type Tracer interface {
+	tasks.Tracer
+	Key(change elect.KeyChange)
+}
+
+// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events.
+func hooks(m *status.Metrics, h *heartbeats, w *writtenEvents) elect.Hooks {
 	return elect.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
@@ -34,6 +40,7 @@ func hooks(m *status.Metrics, h *heartbeats) elect.Hooks {
 		Move:     func(group string, reason elect.Reason) { m.Move(group, string(reason)) },
 		Failover: m.ObserveFailover,
 		Handover: m.ObserveHandover,
+		Events:   w.wake,
 	}
 }
 

@@ -7,17 +7,44 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Look reads the store once and shows what it says, without taking part. Ages of heartbeats are not known, and a
-// session that died without being marked dead is shown as live.
+// Look reads the store once and shows what it says, without taking part. A session that died without being marked dead
+// is shown as live, with the problem InstanceSilent. Ages of heartbeats are by the store's clock, as their writers had
+// it. Problems that only a replica knows of are missing, and those that have to last count at once.
 func Look(ctx context.Context, s *config.Settings, db store.Store, version string) (*status.Snapshot, error) {
+	view, err := lookAt(ctx, s, db, record.Live, record.Draining)
+	if err != nil {
+		return nil, err
+	}
+	m := gather(s, view, balancer.Explain(view, declared(s)))
+	snapshot := m.lists()
+	snapshot.Instances = m.instances(time.Time{})
+	snapshot.Status = api.Status{
+		Cluster: s.Cluster, Version: version, ObservedAt: api.Millis(time.Now().UnixMilli()),
+		Store:  api.Store{Kind: StoreKind(s.Store.URI), Reachable: true},
+		Groups: snapshot.Status.Groups,
+	}
+	for _, f := range m.find(snapshot) {
+		f.Since = snapshot.Status.ObservedAt
+		snapshot.Status.Problems = append(snapshot.Status.Problems, f.Problem)
+	}
+	snapshot.Sort()
+	return snapshot, nil
+}
+
+// lookAt reads the store once, with the sessions in these states.
+func lookAt(
+	ctx context.Context, s *config.Settings, db store.Store, states ...record.SessionState,
+) (*cluster.View, error) {
 	view := &cluster.View{Loaded: true, Locks: map[elect.Key]*record.Lock{}}
-	if err := lookAtSessions(ctx, db, view); err != nil {
+	if err := lookAtSessions(ctx, db, view, states); err != nil {
 		return nil, err
 	}
 	for _, g := range s.Groups {
@@ -31,22 +58,25 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 			}
 		}
 	}
-	m := gather(s, view, nil)
-	snapshot := m.lists()
-	snapshot.Instances = m.instances(time.Time{})
-	snapshot.Status = status.Status{
-		Cluster: s.Cluster, Version: version, ObservedAt: status.Millis(time.Now().UnixMilli()),
-		Store:  status.Store{Kind: StoreKind(s.Store.URI), Reachable: true},
-		Groups: snapshot.Status.Groups,
+	overrides, err := db.List(ctx, store.KindOverride, store.Query{})
+	if err != nil {
+		return nil, fmt.Errorf("list what operators asked for: %w", err)
 	}
-	snapshot.Sort()
-	return snapshot, nil
+	for _, d := range overrides.Docs {
+		if o, err := record.OverrideFrom(d); err == nil {
+			view.Overrides = append(view.Overrides, o)
+		}
+	}
+	view.Now = overrides.Now
+	return view, nil
 }
 
-func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View) error {
-	sessions, err := db.List(
-		ctx, store.KindSession, store.Query{States: []string{string(record.Live), string(record.Draining)}},
-	)
+func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View, states []record.SessionState) error {
+	var q store.Query
+	for _, state := range states {
+		q.States = append(q.States, string(state))
+	}
+	sessions, err := db.List(ctx, store.KindSession, q)
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
@@ -66,7 +96,43 @@ func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View) err
 			continue // malformed, by a change out of band
 		}
 		m, ok := known[d.ID]
-		view.Sessions = append(view.Sessions, cluster.Session{ID: d.ID, State: s.State, Member: m, Known: ok})
+		view.Sessions = append(view.Sessions, cluster.Session{
+			ID: d.ID, State: s.State, Member: m, Known: ok, Age: ageOf(s, sessions.Now),
+		})
 	}
 	return nil
+}
+
+// ageOf is how long ago the session was written to, by the store's clock; 0 where that is not known.
+func ageOf(s record.Session, now int64) time.Duration {
+	if s.Clock == 0 {
+		return 0
+	}
+	return max(0, time.Duration(now-s.Clock)*time.Millisecond)
+}
+
+// Past reads events and runs from a store, without taking part.
+type Past struct {
+	settings *config.Settings
+	db       store.Store
+}
+
+// NewPast reads from the store that the settings are of.
+func NewPast(s *config.Settings, db store.Store) *Past { return &Past{s, db} }
+
+// Events implements [status.EventSource].
+func (p *Past) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
+	return listEvents(ctx, p.db, q)
+}
+
+// EventsChanged implements [status.EventSource].
+func (p *Past) EventsChanged() <-chan struct{} { return nil }
+
+// Runs implements [status.RunSource].
+func (p *Past) Runs(ctx context.Context, key string) ([]api.Run, error) {
+	view, err := lookAt(ctx, p.settings, p.db, record.Live, record.Draining)
+	if err != nil {
+		return nil, err
+	}
+	return listRuns(ctx, p.db, gather(p.settings, view, nil), elect.Key(key))
 }

@@ -1,11 +1,13 @@
 package replica
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -20,37 +22,46 @@ type material struct {
 	report   *balancer.Report
 	reasons  leftOver
 	live     map[string]string        // session → instance, of those not dead
-	owned    map[string]status.Counts // session → group → keys whose lock names it
-	paused   map[elect.Key]bool
-	pins     map[elect.Key]string
+	owned    map[string]api.Counts    // session → group → keys whose lock names it
+	asked    standing                 // what operators asked for
 	ages     map[string]time.Duration // of sessions' newest heartbeats, as of now
 
 	heartbeat heartbeat // this replica's last
 }
 
 // leftOver says why keys are unassigned.
-type leftOver map[elect.Key]string
+type leftOver map[elect.Key]balancer.Refusal
 
 // count counts a group's keys that are unassigned for this reason.
 func (l leftOver) count(group, reason string) int {
 	n := 0
 	for key, why := range l {
-		if key.Group() == group && why == reason {
+		if key.Group() == group && why.Reason == reason {
 			n++
 		}
 	}
 	return n
 }
 
+// words is what one of a group's keys that are unassigned for this reason is said.
+func (l leftOver) words(group, reason string) string {
+	first := balancer.Refusal{}
+	for key, why := range l {
+		if key.Group() == group && why.Reason == reason && (first.Key == "" || key < first.Key) {
+			first = why
+		}
+	}
+	return first.Message
+}
+
 func gather(s *config.Settings, view *cluster.View, report *balancer.Report) material {
 	m := material{
 		settings: s, view: view, report: report, reasons: leftOver{},
-		live: map[string]string{}, owned: map[string]status.Counts{}, paused: map[elect.Key]bool{},
-		pins: map[elect.Key]string{},
+		live: map[string]string{}, owned: map[string]api.Counts{},
 	}
 	if report != nil {
 		for _, u := range report.Unassigned {
-			m.reasons[u.Key] = u.Reason
+			m.reasons[u.Key] = u
 		}
 	}
 	if view == nil {
@@ -66,19 +77,11 @@ func gather(s *config.Settings, view *cluster.View, report *balancer.Report) mat
 			continue
 		}
 		if m.owned[lock.Session] == nil {
-			m.owned[lock.Session] = status.Counts{}
+			m.owned[lock.Session] = api.Counts{}
 		}
 		m.owned[lock.Session][key.Group()]++
 	}
-	for _, w := range view.Overrides {
-		switch w.Kind {
-		case record.OverridePause:
-			m.paused[elect.Key(w.Name)] = true
-		case record.OverridePin:
-			m.pins[elect.Key(w.Name)] = w.To
-		case record.OverrideDrain, record.OverrideRerun:
-		}
-	}
+	m.asked = standingOf(view)
 	return m
 }
 
@@ -92,7 +95,7 @@ func (m material) lock(key elect.Key) record.Lock {
 
 // lists are the tasks, locks and groups of a snapshot, not yet in order.
 func (m material) lists() *status.Snapshot {
-	s := &status.Snapshot{Locks: m.locks(), Tasks: make([]status.Task, 0, m.settings.Tasks())}
+	s := &status.Snapshot{Locks: m.locks(), Tasks: make([]api.Task, 0, m.settings.Tasks())}
 	for _, g := range m.settings.Groups {
 		first := len(s.Tasks)
 		for i := range g.Tasks {
@@ -104,74 +107,90 @@ func (m material) lists() *status.Snapshot {
 }
 
 // task shows one task.
-func (m material) task(t *tasks.Task) status.Task {
+func (m material) task(t *tasks.Task) api.Task {
 	key := t.Key()
 	lock := m.lock(key)
 	owner, owned := m.live[lock.Session]
 	owned = owned && lock.Session != ""
-	shown := status.Task{
+	shown := api.Task{
 		Key: string(key), Group: t.Group, Name: t.Name, Kind: t.Kind(), Labels: t.Labels,
-		FencingToken: lock.Token, Reason: string(lock.Reason), Message: lock.Message,
-		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: m.pins[key],
-		StateSince: status.Millis(max(lock.Status.Since, lock.Since)),
+		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
+		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: m.asked.pinnedTo(key),
+		Overrides:  m.asked.ofTask(key),
+		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
 	}
 	if owned {
-		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, status.Millis(lock.Since)
+		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, api.Millis(lock.Since)
 		shown.State = m.ownedState(key, lock)
-		shown.NextRunAt = status.Millis(lock.Status.NextRunAt)
+		shown.NextRunAt = api.Millis(lock.Status.NextRunAt)
 		return shown
 	}
 	shown.State = m.freeState(key, lock)
-	if shown.State == status.Unassigned {
+	switch shown.State {
+	case api.Unassigned:
 		shown.Reason, shown.Message = m.whyUnassigned(t, lock)
+	case api.Paused:
+		shown.Reason, shown.Message = string(record.ReasonPaused), whyPaused(m.asked.pause(key))
+	default:
 	}
 	return shown
 }
 
-func (m material) ownedState(key elect.Key, lock record.Lock) status.TaskState {
+func (m material) ownedState(key elect.Key, lock record.Lock) api.TaskState {
 	if h, held := m.view.Held[key]; held && (h.Phase == cluster.PhaseStopping || h.Phase == cluster.PhaseReleasing) {
-		return status.Stopping
+		return api.Stopping
 	}
-	state := status.TaskState(lock.Status.State)
-	if state == status.Done || state == status.Failed {
-		return status.Stopping // its outcome is written, its key not released yet
+	state := api.TaskState(lock.Status.State)
+	if state == api.Done || state == api.Failed {
+		return api.Stopping // its outcome is written, its key not released yet
 	}
-	if !slices.Contains(status.TaskStates(), state) || state == status.Unassigned || state == status.Paused {
-		return status.Starting
+	if !slices.Contains(api.TaskStates(), state) || state == api.Unassigned || state == api.Paused {
+		return api.Starting
 	}
 	return state
 }
 
-func (m material) freeState(key elect.Key, lock record.Lock) status.TaskState {
+func (m material) freeState(key elect.Key, lock record.Lock) api.TaskState {
 	switch {
-	case m.paused[key]:
-		return status.Paused
+	case m.asked.pause(key) != nil:
+		return api.Paused
 	case lock.Suspended && lock.Status.Outcome != nil && lock.Status.Outcome.Succeeded:
-		return status.Done
+		return api.Done
 	case lock.Suspended && lock.Status.Outcome != nil:
-		return status.Failed
+		return api.Failed
 	}
-	return status.Unassigned
+	return api.Unassigned
 }
 
 // whyUnassigned says in one word and one sentence why the task has no owner now.
 func (m material) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, message string) {
 	if m.view == nil || !m.view.Loaded {
-		return status.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
+		return api.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
 	}
-	switch reason := m.reasons[t.Key()]; reason {
-	case balancer.NoCapacity:
-		return reason, "every instance that may own it is full"
-	case balancer.NoInstance:
-		return reason, "no live instance may own tasks of group " + t.Group
-	case balancer.PinUnavailable:
-		return reason, "it is pinned strictly to " + m.pins[t.Key()] + ", which is not there or is full"
+	if why, refused := m.reasons[t.Key()]; refused {
+		return why.Reason, why.Message
 	}
 	switch {
 	case lock.Session != "":
-		return string(record.ReasonOrphaned), lock.Instance + " is gone: about to be taken over"
+		return string(record.ReasonOrphaned), m.orphaned(&lock)
 	case lock.Token != 0:
 		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
 	}
 	return string(record.ReasonCreated), "about to be claimed for the first time"
+}
+
+// orphaned says what a key whose owner is dead waits for.
+func (m material) orphaned(lock *record.Lock) string {
+	for i := range m.view.Sessions {
+		v := &m.view.Sessions[i]
+		switch {
+		case v.ID != lock.Session:
+		case v.Remote[lock.Key] > 0:
+			return fmt.Sprintf("%s died: %s. It waits for the remote lease that an HTTP endpoint has of it",
+				lock.Instance, v.Cause)
+		case v.Cause != "":
+			return fmt.Sprintf("%s died: %s. It is about to be taken over", lock.Instance, v.Cause)
+		}
+	}
+	return lock.Instance + " is gone: about to be taken over"
 }

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/runs"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -21,13 +23,20 @@ type node struct {
 	cluster elect.Cluster // of the elector
 	loop    *balancer.Loop
 	tasks   *tasks.Supervisor
+	changes *operate.Writer
+	runs    *runs.Keeper
+
+	announcement announcement
 }
 
 func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats),
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written),
+	}
+	if r.cfg.Tracer != nil {
+		cfg.Hooks.Key = r.cfg.Tracer.Key
 	}
 	if r.cfg.Guard != nil {
 		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, r.log}
@@ -35,13 +44,15 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	for _, left := range r.cfg.Left {
 		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Remote: left.Remote})
 	}
-	n := &node{store: db}
+	n := &node{store: db, changes: operate.NewWriter(db)}
 	var err error
 	if n.elector, err = elect.New(cfg); err != nil {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
 	n.cluster = n.elector.Cluster()
-	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n.cluster.View)); err != nil {
+	n.announcement.set = n.cluster.SetMember
+	n.runs = runs.NewKeeper(db, n.output, r.log.WithName("runs"))
+	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
@@ -65,12 +76,16 @@ func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
 	return p
 }
 
-func (r *Replica) supervisorConfig(s *config.Settings, view func() *cluster.View) tasks.Config {
+func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
-		Rerun:  func(key elect.Key) int64 { return rerunAt(view(), key) },
+		Asked: (&asked{view: n.cluster.View}).get,
+		Journal: &journal{
+			instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add,
+		},
 		Alarms: r.taskAlarms(s.Instance),
+		Tracer: r.cfg.Tracer,
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
@@ -83,8 +98,8 @@ func (r *Replica) supervisorConfig(s *config.Settings, view func() *cluster.View
 func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 	return tasks.Alarms{
 		OnStuck: func(t tasks.Task, since time.Time) {
-			r.problems.set(status.Problem{
-				Reason: status.ProblemStopStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
+			r.problems.set(api.Problem{
+				Reason: api.ProblemStopStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
 				Instance: instance,
 				Message: fmt.Sprintf(
 					"does not stop since %s; its key is not handed over while it runs",
@@ -92,17 +107,17 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 				),
 			})
 		},
-		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStopStuck, string(t.Key())) },
+		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(api.ProblemStopStuck, string(t.Key())) },
 		OnStartStuck: func(t tasks.Task, since time.Time) {
-			r.problems.set(status.Problem{
-				Reason: status.ProblemStartStuck, Severity: status.SeverityError, Group: t.Group, Task: string(t.Key()),
+			r.problems.set(api.Problem{
+				Reason: api.ProblemStartStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
 				Instance: instance,
 				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not "+
 					"answer",
 					since.UTC().Format(time.RFC3339)),
 			})
 		},
-		OnStartUnstuck: func(t tasks.Task) { r.problems.clearTask(status.ProblemStartStuck, string(t.Key())) },
+		OnStartUnstuck: func(t tasks.Task) { r.problems.clearTask(api.ProblemStartStuck, string(t.Key())) },
 	}
 }
 
@@ -140,13 +155,17 @@ func (n *node) declare(ctx context.Context, m elect.Member, s *config.Settings, 
 	for _, key := range n.tasks.Declare(taskList(s)) {
 		gone(key)
 	}
-	if err := n.cluster.SetMember(ctx, m); err != nil {
+	if err := n.announcement.declare(ctx, m); err != nil {
 		return err
 	}
 	return n.loop.Declare(ctx, declared(s))
 }
 
 func (n *node) drain(ctx context.Context) error {
+	n.cluster.Note(record.Event{
+		Type: eventDraining, Reason: record.ReasonShutdown, From: n.cluster.View().Instance,
+		Message: "it is stopping, and hands its tasks over",
+	})
 	if err := n.cluster.Drain(ctx); err != nil {
 		return err
 	}
@@ -166,12 +185,12 @@ func (n *node) drain(ctx context.Context) error {
 }
 
 // tail is what the task wrote here lately; false: it does not run here, and nothing of it is kept.
-func (n *node) tail(key elect.Key, most int) ([]string, bool) {
+func (n *node) tail(key elect.Key, most int) (texts []string, last uint64, ok bool) {
 	lines := n.tasks.Tail(key, most)
-	texts := make([]string, len(lines))
+	texts = make([]string, len(lines))
 	for i, line := range lines {
-		texts[i] = line.Text
+		texts[i], last = line.Text, line.Seq
 	}
 	_, held := n.cluster.View().Held[key]
-	return texts, len(lines) > 0 || held
+	return texts, last, len(lines) > 0 || held
 }

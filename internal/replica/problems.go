@@ -4,29 +4,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // problemRegistry keeps what is wrong and since when. Some problems are set and cleared by events; the rest are found
 // with each snapshot. Use newProblemRegistry.
 type problemRegistry struct {
 	mu     sync.Mutex
-	marked map[problemID]status.Problem
+	marked map[problemID]api.Problem
 	since  map[problemID]time.Time // of those found with the last snapshots
 }
 
 type problemID struct{ reason, group, task, instance string }
 
 func newProblemRegistry() problemRegistry {
-	return problemRegistry{marked: map[problemID]status.Problem{}, since: map[problemID]time.Time{}}
+	return problemRegistry{marked: map[problemID]api.Problem{}, since: map[problemID]time.Time{}}
 }
 
-func idOf(p status.Problem) problemID { return problemID{p.Reason, p.Group, p.Task, p.Instance} }
+func idOf(p api.Problem) problemID { return problemID{p.Reason, p.Group, p.Task, p.Instance} }
 
-func (r *problemRegistry) set(p status.Problem) {
+func (r *problemRegistry) set(p api.Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.Since = status.Millis(time.Now().UnixMilli())
+	p.Since = api.Millis(time.Now().UnixMilli())
 	if known, ok := r.marked[idOf(p)]; ok {
 		p.Since = known.Since
 	}
@@ -56,10 +56,10 @@ func (r *problemRegistry) clearTask(reason, task string) {
 
 // with returns those that are set and those found just now, each since it was first seen. A problem found that has not
 // lasted as long as it must is left out.
-func (r *problemRegistry) with(found []finding, now time.Time) []status.Problem {
+func (r *problemRegistry) with(found []finding, now time.Time) []api.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []status.Problem
+	var all []api.Problem
 	for _, p := range r.marked {
 		all = append(all, p)
 	}
@@ -72,7 +72,7 @@ func (r *problemRegistry) with(found []finding, now time.Time) []status.Problem 
 		if now.Sub(since[id]) < f.lasting {
 			continue
 		}
-		f.Since = status.Millis(since[id].UnixMilli())
+		f.Since = api.Millis(since[id].UnixMilli())
 		all = append(all, f.Problem)
 	}
 	r.since = since
@@ -81,6 +81,6 @@ func (r *problemRegistry) with(found []finding, now time.Time) []status.Problem 
 
 // finding is a problem found with a snapshot; it counts once it has lasted so long.
 type finding struct {
-	status.Problem
+	api.Problem
 	lasting time.Duration
 }

@@ -2,11 +2,15 @@ package replica
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
@@ -20,11 +24,13 @@ type publisher struct {
 
 	mu    sync.Mutex // held while a snapshot is made, so that an older one is never shown after a newer
 	shown *bulk
-	fresh time.Time // when the store last answered, as far as snapshots show
+	found []api.Problem // by this replica, with the last snapshot
+	fresh time.Time     // when the store last answered, as far as snapshots show
+	log   problemLog
 }
 
-func newPublisher(m *status.Metrics, version string) publisher {
-	return publisher{metrics: m, version: version, start: time.Now()}
+func newPublisher(m *status.Metrics, version string, log logr.Logger) publisher {
+	return publisher{metrics: m, version: version, start: time.Now(), log: problemLog{log: log}}
 }
 
 // bulk is the large part of a snapshot, in order. While nothing has changed it is shared from one to the next.
@@ -33,9 +39,9 @@ type bulk struct {
 	view     *cluster.View
 	report   *balancer.Report
 
-	tasks  []status.Task
-	locks  []status.Lock
-	groups []status.Group
+	tasks  []api.Task
+	locks  []api.Lock
+	groups []api.Group
 }
 
 // publish makes a snapshot and shows it.
@@ -43,7 +49,16 @@ func (p *publisher) publish(known func() material, problems *problemRegistry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := known()
-	p.board.Publish(p.snapshot(m, problems, time.Now()))
+	s := p.snapshot(m, problems, time.Now())
+	p.log.note(s.Status.Problems, s.Status.Instance)
+	p.board.Publish(s)
+}
+
+// problems are those that this replica itself has found, the worst first, and its name.
+func (p *publisher) problems() ([]api.Problem, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.found, p.board.Snapshot().Status.Instance
 }
 
 func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Time) *status.Snapshot {
@@ -52,16 +67,24 @@ func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Tim
 	s.Sort()
 	b := p.bulkOf(m)
 	s.Tasks, s.Locks, s.Status.Groups = b.tasks, b.locks, b.groups
-	s.Status.Problems = problems.with(m.find(s), now)
+	p.found = problems.with(m.find(s), now)
+	status.SortProblems(p.found)
+	s.Status.Problems = slices.Clone(p.found)
+	for _, read := range sharedBy(m.view) {
+		// A replica of the same name may say the same.
+		if !slices.ContainsFunc(p.found, func(own api.Problem) bool { return idOf(own) == idOf(read) }) {
+			s.Status.Problems = append(s.Status.Problems, read)
+		}
+	}
 	status.SortProblems(s.Status.Problems)
 	return s
 }
 
 // status is the head of a snapshot. While the store is unreachable it is of when the store last answered.
-func (p *publisher) status(m material, now time.Time) status.Status {
-	head := status.Status{
+func (p *publisher) status(m material, now time.Time) api.Status {
+	head := api.Status{
 		Cluster: m.settings.Cluster, Instance: m.settings.Instance, Version: p.version,
-		Store: status.Store{Kind: StoreKind(m.settings.Store.URI)},
+		Store: api.Store{Kind: StoreKind(m.settings.Store.URI)},
 	}
 	if m.view != nil {
 		head.Stale = m.view.Stale
@@ -75,7 +98,7 @@ func (p *publisher) status(m material, now time.Time) status.Status {
 	if !head.Stale || p.fresh.IsZero() {
 		p.fresh = now
 	}
-	head.ObservedAt = status.Millis(p.fresh.UnixMilli())
+	head.ObservedAt = api.Millis(p.fresh.UnixMilli())
 	return head
 }
 
@@ -113,9 +136,16 @@ func (p *publisher) showOwned(m material, g config.Group) {
 }
 
 const (
-	publishGap  = 50 * time.Millisecond // least time between two snapshots; more where making one takes long
-	publishIdle = time.Second           // how often ages are shown again although nothing has changed
+	publishGap  = 50 * time.Millisecond  // least time between two snapshots; more where making one takes long
+	publishMost = 300 * time.Millisecond // that time, unless making one takes longer still
+	publishIdle = time.Second            // how often ages are shown again although nothing has changed
 )
+
+// pauseAfter is how long to rest after a snapshot that took so long to make. Ten times as long costs little of a
+// processor. With many tasks a change would then be shown only seconds later, so there is a limit, up to half of one.
+func pauseAfter(took time.Duration) time.Duration {
+	return max(publishGap, min(10*took, max(publishMost, took)))
+}
 
 // keepPublishing publishes whenever something has changed, until ctx ends.
 func keepPublishing(ctx context.Context, changes func() <-chan struct{}, publish func()) {
@@ -125,7 +155,7 @@ func keepPublishing(ctx context.Context, changes func() <-chan struct{}, publish
 		changed := changes()
 		begin := time.Now()
 		publish()
-		pause := time.NewTimer(max(publishGap, 10*time.Since(begin)))
+		pause := time.NewTimer(pauseAfter(time.Since(begin)))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():

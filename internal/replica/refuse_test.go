@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 )
@@ -37,7 +38,7 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range events {
-			if e.Type == "Refused" && e.Reason == status.ProblemConfigInvalid && e.From == s.Instance {
+			if e.Type == "Refused" && e.Reason == api.ProblemConfigInvalid && e.From == s.Instance {
 				messages = append(messages, e.Message)
 			}
 		}

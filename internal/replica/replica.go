@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -33,6 +35,8 @@ type Config struct {
 	// Output gets what commands write.
 	Output tasks.Sink
 	Logger logr.Logger
+	// Tracer makes spans of claims, hand-overs and runs; nil: none are made.
+	Tracer Tracer
 	// OnStuck is called when runs outlived the lease: the process must go.
 	OnStuck func(keys []elect.Key)
 
@@ -48,6 +52,7 @@ type Replica struct {
 	lists      *lists
 	problems   problemRegistry
 	heartbeats heartbeats
+	written    writtenEvents
 	publisher  publisher
 	node       atomic.Pointer[node] // nil before there is a store
 }
@@ -56,7 +61,7 @@ type Replica struct {
 func New(cfg Config) *Replica {
 	r := &Replica{
 		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
-		publisher: newPublisher(cfg.Metrics, cfg.Version),
+		publisher: newPublisher(cfg.Metrics, cfg.Version, cfg.Logger),
 	}
 	r.problems.set(storeUnreachable("the store has not been reached yet"))
 	r.publish()
@@ -85,7 +90,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	}
 	defer n.tasks.Close()
 	r.node.Store(n)
-	r.problems.clear(status.ProblemStoreUnreachable)
+	r.problems.clear(api.ProblemStoreUnreachable)
 	for _, p := range storeProblems(db) {
 		r.problems.set(p)
 	}
@@ -97,10 +102,33 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	}
 	group.Go(func() error {
 		defer stopPublishing()
-		return n.elector.Wait()
+		err := n.elector.Wait()
+		if err == nil {
+			if failed := n.noteLeft(r.Settings().Instance); failed != nil {
+				r.log.V(1).Info("That this replica left could not be noted", "error", failed.Error())
+			}
+		}
+		return err
 	})
+	n.noteJoined(r.member(r.Settings()))
+	group.Go(func() error { n.runs.Run(publishing); return nil })
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
-	group.Go(func() error { keepPublishing(publishing, n.cluster.Changed, r.publish); return nil })
+	drains := drainLog{log: r.log, instance: r.Settings().Instance}
+	group.Go(func() error {
+		keepAsking(publishing, n.cluster, func() {
+			n.tasks.Asked()
+			drains.note(n.cluster.View().Overrides)
+		})
+		return nil
+	})
+	group.Go(func() error { keepTending(publishing, n.cluster.View, n.changes.Tend, r.log); return nil })
+	group.Go(func() error {
+		keepPublishing(publishing, n.cluster.Changed, func() {
+			r.publish()
+			r.share(publishing, n)
+		})
+		return nil
+	})
 	group.Go(func() error {
 		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings) error {
 			return n.declare(
@@ -128,11 +156,18 @@ func (r *Replica) material() material {
 	return m
 }
 
+// share has the other replicas read what only this one can find.
+func (r *Replica) share(ctx context.Context, n *node) {
+	if err := n.announcement.share(ctx, shared(r.publisher.problems())); err != nil && ctx.Err() == nil {
+		r.log.V(1).Info("Problems were not shared with the other replicas", "error", err.Error())
+	}
+}
+
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
 func (r *Replica) Apply(s *config.Settings, restart []string) {
 	r.lists.set(s)
-	r.problems.clear(status.ProblemConfigInvalid)
-	r.problems.clear(status.ProblemRestartRequired)
+	r.problems.clear(api.ProblemConfigInvalid)
+	r.problems.clear(api.ProblemRestartRequired)
 	if len(restart) > 0 {
 		r.problems.set(restartRequired(s.Instance, restart))
 	}
@@ -145,19 +180,24 @@ func (r *Replica) Refuse(err error) {
 	p := configInvalid(r.Settings().Instance, err)
 	if n := r.node.Load(); r.lists.refuse(p.Message) && n != nil {
 		n.cluster.Note(
-			record.Event{Type: "Refused", Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message)},
+			record.Event{
+				Type: eventRefused, Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message),
+			},
 		)
 	}
 	r.problems.set(p)
 	r.publish()
 }
 
-// clip cuts a text to what the store takes, between two letters.
-func clip(text string) string {
-	if len(text) <= elect.MaxText {
+// clip cuts a text to what the store takes.
+func clip(text string) string { return cut(text, elect.MaxText) }
+
+// cut cuts a text to so many bytes, between two letters.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:elect.MaxText], "")
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 // Drain hands everything over and waits until nothing is held, or ctx ends. Run goes on: end its context afterwards.
@@ -180,28 +220,30 @@ func (r *Replica) Ended(keys []elect.Key) (all bool, failed int) {
 }
 
 // Events implements [status.EventSource]: it asks the store.
-func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]status.Event, error) {
+func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
 	n := r.node.Load()
 	if n == nil {
 		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)
 	}
-	return listEvents(ctx, n.store, q)
+	begin := time.Now()
+	events, err := listEvents(ctx, n.store, q)
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	r.cfg.Metrics.StoreOp("events", result, time.Since(begin))
+	return events, err
 }
 
-// EventsChanged implements [status.EventSource]: most events come with a new view of the cluster.
-func (r *Replica) EventsChanged() <-chan struct{} {
-	n := r.node.Load()
-	if n == nil {
-		return nil
-	}
-	return n.cluster.Changed()
-}
+// EventsChanged implements [status.EventSource]. Replicas count in the store that they have written events, so no one
+// has to look for them.
+func (r *Replica) EventsChanged() <-chan struct{} { return r.written.wait() }
 
 // Tail implements [status.LogSource].
-func (r *Replica) Tail(key string, lines int) ([]string, bool) {
+func (r *Replica) Tail(key string, lines int) (texts []string, last uint64, ok bool) {
 	n := r.node.Load()
 	if n == nil {
-		return nil, false
+		return nil, 0, false
 	}
 	return n.tail(elect.Key(key), lines)
 }

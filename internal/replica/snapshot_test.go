@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -39,8 +40,13 @@ groups:
 
 func settings(t *testing.T) *config.Settings {
 	t.Helper()
+	return settingsOf(t, sample)
+}
+
+func settingsOf(t *testing.T, text string) *config.Settings {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.yaml")
-	if err := os.WriteFile(path, []byte(sample), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All()})
@@ -96,55 +102,73 @@ func TestTaskStates(t *testing.T) {
 		lock    *record.Lock
 		change  func(*cluster.View)
 		reason  string // of the plan, why the key is unassigned
-		want    status.TaskState
+		want    api.TaskState
 		shown   string // reason shown; empty: any
 		message string // part of it
 		owner   string
 	}{
-		"no lock yet": {want: status.Unassigned, shown: "Created", message: "first time"},
+		"no lock yet": {want: api.Unassigned, shown: "Created", message: "first time"},
 		"no free capacity": {
-			reason: balancer.NoCapacity, want: status.Unassigned, shown: "NoCapacity", message: "full",
+			reason: balancer.NoCapacity, want: api.Unassigned, shown: "NoCapacity", message: "as the plan says",
 		},
 		"no instance may": {
-			reason: balancer.NoInstance, want: status.Unassigned, shown: "NoInstance", message: "group g",
+			reason: balancer.NoInstance, want: api.Unassigned, shown: "NoInstance", message: "as the plan says",
 		},
-		"released": {lock: given, want: status.Unassigned, shown: "Drain", message: "released by b"},
+		"released": {lock: given, want: api.Unassigned, shown: "Drain", message: "released by b"},
 		"owner dead": {
-			lock: lockOf(key, "C", "running"), want: status.Unassigned, shown: "Orphaned", message: "iC is gone",
+			lock: lockOf(key, "C", "running"), want: api.Unassigned, shown: "Orphaned", message: "iC is gone",
 		},
-		"owner unknown": {lock: lockOf(key, "Z", "running"), want: status.Unassigned, shown: "Orphaned"},
+		"owner unknown": {lock: lockOf(key, "Z", "running"), want: api.Unassigned, shown: "Orphaned"},
 		"running": {
-			lock: lockOf(key, "B", "running"), want: status.Running, shown: "Created", owner: "b",
+			lock: lockOf(key, "B", "running"), want: api.Running, shown: "Created", owner: "b",
 		},
-		"waiting":              {lock: lockOf(key, "B", "waiting"), want: status.Waiting, owner: "b"},
-		"backoff":              {lock: lockOf(key, "B", "backoff"), want: status.Backoff, owner: "b"},
-		"claimed, no word yet": {lock: lockOf(key, "B", ""), want: status.Starting, owner: "b"},
-		"malformed":            {lock: lockOf(key, "B", "unassigned"), want: status.Starting, owner: "b"},
+		"waiting":              {lock: lockOf(key, "B", "waiting"), want: api.Waiting, owner: "b"},
+		"backoff":              {lock: lockOf(key, "B", "backoff"), want: api.Backoff, owner: "b"},
+		"claimed, no word yet": {lock: lockOf(key, "B", ""), want: api.Starting, owner: "b"},
+		"malformed":            {lock: lockOf(key, "B", "unassigned"), want: api.Starting, owner: "b"},
 		"stopping here": {
-			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseStopping), want: status.Stopping,
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseStopping), want: api.Stopping,
 			owner: "a",
 		},
 		"releasing here": {
-			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseReleasing), want: status.Stopping,
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseReleasing), want: api.Stopping,
 			owner: "a",
 		},
 		"running here": {
-			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: status.Running,
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: api.Running,
 			owner: "a",
 		},
-		"done":                      {lock: suspended(done), want: status.Done},
-		"failed":                    {lock: suspended(failed), want: status.Failed},
-		"suspended without outcome": {lock: suspended(nil), want: status.Unassigned},
+		"done":                      {lock: suspended(done), want: api.Done},
+		"failed":                    {lock: suspended(failed), want: api.Failed},
+		"suspended without outcome": {lock: suspended(nil), want: api.Unassigned},
 		"paused": {
-			lock: given, change: override(record.OverridePause, key, ""), want: status.Paused,
+			lock: given, change: override(record.OverridePause, key, ""), want: api.Paused, shown: "Paused",
+			message: "paused by ann (test)",
+		},
+		"in a paused group": {
+			change: func(v *cluster.View) {
+				v.Overrides = []record.Override{
+					{Kind: record.OverridePause, Scope: record.ScopeGroup, Name: "g", By: "bob"},
+				}
+			}, want: api.Paused, shown: "Paused", message: "its group is paused by bob",
+		},
+		"owner dead, its cause is known": {
+			lock: lockOf(key, "C", "running"), change: func(v *cluster.View) {
+				v.Sessions[2].Cause = "no heartbeat for 20 s"
+			}, want: api.Unassigned, shown: "Orphaned", message: "iC died: no heartbeat for 20 s",
+		},
+		"owner dead, an endpoint may go on": {
+			lock: lockOf(key, "C", "running"), change: func(v *cluster.View) {
+				v.Sessions[2].Remote = map[elect.Key]int64{key: 1000}
+			}, want: api.Unassigned, shown: "Orphaned", message: "waits for the remote lease",
 		},
 		"to be paused, still runs": {
-			lock: lockOf(key, "B", "running"), change: override(record.OverridePause, key, ""), want: status.Running,
+			lock: lockOf(key, "B", "running"), change: override(record.OverridePause, key, ""), want: api.Running,
 			owner: "b",
 		},
 		"pinned to no instance": {
-			change: override(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: status.Unassigned,
-			shown: "PinUnavailable", message: "to x,",
+			change: override(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: api.Unassigned,
+			shown: "PinUnavailable", message: "as the plan says",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +181,7 @@ func TestTaskStates(t *testing.T) {
 			}
 			report := &balancer.Report{}
 			if test.reason != "" {
-				report.Unassigned = []balancer.Unassigned{{Key: key, Reason: test.reason}}
+				report.Unassigned = []balancer.Refusal{{Key: key, Reason: test.reason, Message: "as the plan says"}}
 			}
 			s := settings(t)
 			got := gather(s, view, report).task(&s.Groups[0].Tasks[0])
@@ -178,7 +202,9 @@ func hold(key elect.Key, phase cluster.Phase) func(*cluster.View) {
 
 func override(kind record.OverrideKind, key elect.Key, to string) func(*cluster.View) {
 	return func(v *cluster.View) {
-		v.Overrides = append(v.Overrides, record.Override{Kind: kind, Name: string(key), To: to})
+		v.Overrides = append(v.Overrides, record.Override{
+			Kind: kind, Scope: record.ScopeTask, Name: string(key), To: to, By: "ann", Reason: "test", At: 4000,
+		})
 	}
 }
 
@@ -212,7 +238,7 @@ func TestCountsSumUp(t *testing.T) {
 			}
 		}
 		m := gather(s, view, &balancer.Report{})
-		var shown []status.Task
+		var shown []api.Task
 		for i := range s.Groups[0].Tasks {
 			shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
 		}
@@ -222,7 +248,7 @@ func TestCountsSumUp(t *testing.T) {
 			t.Fatalf("%d in all states of %d tasks: %+v", sum, g.Tasks, g)
 		}
 		for _, task := range shown {
-			if !slices.Contains(status.TaskStates(), task.State) {
+			if !slices.Contains(api.TaskStates(), task.State) {
 				t.Fatalf("%s is in state %q", task.Key, task.State)
 			}
 		}
@@ -247,7 +273,7 @@ func TestRoom(t *testing.T) {
 			view := viewOf()
 			test.change(view)
 			m := gather(s, view, nil)
-			var shown []status.Task
+			var shown []api.Task
 			for i := range s.Groups[0].Tasks {
 				shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
 			}
@@ -292,11 +318,11 @@ func TestInstances(t *testing.T) {
 	if len(list) != 3 {
 		t.Fatalf("%+v", list)
 	}
-	if a := list[0]; a.Name != "a" || a.State != status.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
+	if a := list[0]; a.Name != "a" || a.State != api.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
 		a.Owned["free"] != 1 {
 		t.Errorf("%+v", a)
 	}
-	if c := list[2]; c.State != status.Dead {
+	if c := list[2]; c.State != api.Dead {
 		t.Errorf("%+v", c)
 	}
 	m.ages["C"] = deadShown + time.Second
@@ -308,12 +334,12 @@ func TestInstances(t *testing.T) {
 // problemsOf are the reasons that a snapshot of the view shows, after they have lasted as long as they must.
 func problemsOf(
 	r *Replica, view *cluster.View, report *balancer.Report, ages map[string]time.Duration,
-) map[string]status.Problem {
+) map[string]api.Problem {
 	m := gather(r.Settings(), view, report)
 	m.ages, m.heartbeat = ages, r.heartbeats.get()
 	now := time.Now()
 	r.publisher.snapshot(m, &r.problems, now)
-	found := map[string]status.Problem{}
+	found := map[string]api.Problem{}
 	for _, p := range r.publisher.snapshot(m, &r.problems, now.Add(time.Minute)).Status.Problems {
 		found[p.Reason] = p
 	}
@@ -353,6 +379,24 @@ func TestProblems(t *testing.T) {
 	client.Sessions = append(
 		client.Sessions, cluster.Session{ID: "D", State: record.Live, Known: true, Member: elect.Member{Instance: "a"}},
 	)
+	aheadBy := func(d time.Duration) *cluster.View {
+		v := running()
+		v.Ahead = d
+		return v
+	}
+	silent := running()
+	silent.Sessions = append(silent.Sessions, session("D", "d", record.Live))
+	silent.Sessions[3].Age = 16 * time.Second
+	silent.Locks["g/t6"] = lockOf("g/t6", "D", "running")
+	stuck := running()
+	stuck.Sessions[1].Member.Problems = []record.Problem{
+		{Reason: api.ProblemStopStuck, Severity: "error", Message: "does not stop", Task: "g/t1", Since: 1000},
+		{Reason: api.ProblemNoCapacity, Severity: "error", Message: "which every replica finds itself"},
+	}
+	stuck.Sessions = append(stuck.Sessions, session("D", "d", record.Dead))
+	stuck.Sessions[3].Member.Problems = []record.Problem{
+		{Reason: api.ProblemClockSkew, Severity: "warning", Message: "of the dead"},
+	}
 	empty := viewOf()
 	empty.Loaded, empty.Sessions = false, nil
 	empty.Session = ""
@@ -367,44 +411,57 @@ func TestProblems(t *testing.T) {
 	}{
 		"none":             {view: running()},
 		"nothing read yet": {view: empty},
-		"no capacity": {view: short, report: balancer.Report{Unassigned: []balancer.Unassigned{
+		"no capacity": {view: short, report: balancer.Report{Unassigned: []balancer.Refusal{
 			{Key: "g/t5", Reason: balancer.NoCapacity}, {Key: "g/t6", Reason: balancer.NoCapacity},
-		}}, want: []string{status.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: the capacity is 6"},
-		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Unassigned{
+		}}, want: []string{api.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: the capacity is 6"},
+		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Refusal{
 			{Key: "g/t5", Reason: balancer.NoInstance}, {Key: "g/t6", Reason: balancer.NoInstance},
-		}}, want: []string{status.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the " +
+		}}, want: []string{api.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the " +
 			"labels pool=gpu,zone=b"},
 		"a client of the same name": {view: client},
 		"no headroom": {
-			view: short, want: []string{status.ProblemNoHeadroom}, say: "3 tasks would have no owner",
+			view: short, want: []string{api.ProblemNoHeadroom}, say: "3 tasks would have no owner",
 		},
 		"store unreachable": {
-			view: stale, failed: errors.New("dial: refused"), want: []string{status.ProblemStoreUnreachable},
+			view: stale, failed: errors.New("dial: refused"), want: []string{api.ProblemStoreUnreachable},
 			say: "heartbeats fail: dial: refused",
 		},
 		"store not read": {
-			view: stale, want: []string{status.ProblemStoreUnreachable}, say: "does not answer",
+			view: stale, want: []string{api.ProblemStoreUnreachable}, say: "does not answer",
 		},
 		"store slow": {
-			view: running(), took: 1100 * time.Millisecond, want: []string{status.ProblemStoreSlow}, say: "1.1s",
+			view: running(), took: 1100 * time.Millisecond, want: []string{api.ProblemStoreSlow}, say: "1.1s",
 		},
-		"store forgot": {view: forgot, want: []string{status.ProblemStoreForgot}, say: "below a revision"},
+		"store forgot": {view: forgot, want: []string{api.ProblemStoreForgot}, say: "below a revision"},
 		"crash loop": {
-			view: looping, want: []string{status.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3",
+			view: looping, want: []string{api.ProblemTaskFailing}, say: "backoff after 3 restarts: exit status 3",
 		},
 		"a few restarts": {view: young},
 		"failed for good": {view: ended, want: []string{
-			status.ProblemTaskFailing,
+			api.ProblemTaskFailing,
 		}, say: "failed after 5 restarts: exit status 5"},
 		"a run failed": {
-			view: cron, want: []string{status.ProblemTaskFailing}, say: "its last run failed: exit status 4",
+			view: cron, want: []string{api.ProblemTaskFailing}, say: "its last run failed: exit status 4",
 		},
 		"lists differ": {
 			view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}},
-			want: []string{status.ProblemConfigDiffers}, say: "that of b, d at the same revision 0",
+			want: []string{api.ProblemConfigDiffers}, say: "that of b, d at the same revision 0",
+		},
+		"a clock ahead": {
+			view: aheadBy(3 * time.Second), want: []string{api.ProblemClockSkew}, say: "3s ahead of",
+		},
+		"a clock behind": {
+			view: aheadBy(-time.Minute), want: []string{api.ProblemClockSkew}, say: "1m0s behind",
+		},
+		"clocks nearly as one": {view: aheadBy(time.Second)},
+		"a silent one": {
+			view: silent, want: []string{api.ProblemInstanceSilent}, say: "others take over its task",
+		},
+		"what another says of itself": {
+			view: stuck, want: []string{api.ProblemStopStuck}, say: "does not stop",
 		},
 		"one name twice": {
-			view: twins, want: []string{status.ProblemDuplicateInstance}, say: "2 live replicas are called a",
+			view: twins, want: []string{api.ProblemDuplicateInstance}, say: "2 live replicas are called a",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -414,7 +471,7 @@ func TestProblems(t *testing.T) {
 				test.view.Sessions[i].Member.Labels = s.Groups[0].Selector
 			}
 			r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
-			r.problems.clear(status.ProblemStoreUnreachable) // as once a store is open
+			r.problems.clear(api.ProblemStoreUnreachable) // as once a store is open
 			r.heartbeats.note(test.took, test.failed)
 			found := problemsOf(
 				r, test.view, &test.report, map[string]time.Duration{"A": time.Second, "B": time.Second},
@@ -433,17 +490,38 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// Two replicas of one name read what the other says of both. It is shown once, and neither says it again.
+func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
+	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	v := viewOf()
+	v.Sessions[1].Member.Instance = r.Settings().Instance
+	v.Sessions[1].Member.Problems = []record.Problem{
+		{Reason: api.ProblemConfigInvalid, Severity: "error", Message: "read"},
+		{Reason: api.ProblemClockSkew, Severity: "warning", Message: "read"},
+	}
+	r.problems.set(configInvalid(r.Settings().Instance, errors.New("found")))
+	shown := problemsOf(r, v, &balancer.Report{}, nil)
+	if !strings.HasSuffix(shown[api.ProblemConfigInvalid].Message, "found") || shown[api.ProblemClockSkew].Message != "read" {
+		t.Errorf("shown is %+v", shown)
+	}
+	for _, p := range shared(r.publisher.problems()) {
+		if p.Message == "read" {
+			t.Errorf("%+v is shared again", p)
+		}
+	}
+}
+
 func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
 	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 	r.StoreFailed(errors.New("no route to host"))
 	s := r.Board().Snapshot()
-	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != status.ProblemStoreUnreachable ||
+	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != api.ProblemStoreUnreachable ||
 		s.Status.Problems[0].Message != "no route to host" {
 		t.Errorf("%+v", s.Status.Problems)
 	}
 	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks) != 7 ||
 		s.Status.Groups[1].Unassigned != 6 ||
-		s.Tasks[0].Reason != status.ProblemStoreUnreachable {
+		s.Tasks[0].Reason != api.ProblemStoreUnreachable {
 		t.Errorf("%+v", s.Status)
 	}
 }
@@ -451,12 +529,12 @@ func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
 func TestProblemsKeepTheirBeginning(t *testing.T) {
 	b := newProblemRegistry()
 	at := time.UnixMilli(1_000_000)
-	slow := finding{Problem: status.Problem{Reason: status.ProblemStoreSlow}, lasting: 10 * time.Second}
+	slow := finding{Problem: api.Problem{Reason: api.ProblemStoreSlow}, lasting: 10 * time.Second}
 	if got := b.with([]finding{slow}, at); len(got) != 0 {
 		t.Errorf("reported before it has lasted: %+v", got)
 	}
 	got := b.with([]finding{slow}, at.Add(10*time.Second))
-	if len(got) != 1 || !reflect.DeepEqual(got[0].Since, status.Millis(at.UnixMilli())) {
+	if len(got) != 1 || !reflect.DeepEqual(got[0].Since, api.Millis(at.UnixMilli())) {
 		t.Errorf("got %+v", got)
 	}
 	if got := b.with(nil, at.Add(11*time.Second)); len(got) != 0 {
@@ -471,20 +549,20 @@ func TestReloadProblems(t *testing.T) {
 	s := settings(t)
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 	has := func(reason, text string) bool {
-		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p status.Problem) bool {
+		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
 			return p.Reason == reason && p.Instance == "a" && strings.Contains(p.Message, text)
 		})
 	}
 	r.Refuse(decode.Errors{{File: "x.yaml", Line: 3, Message: "is bad"}, {File: "x.yaml", Line: 4, Message: "too"}})
-	if !has(status.ProblemConfigInvalid, "x.yaml:3: is bad (and 1 more)") {
+	if !has(api.ProblemConfigInvalid, "x.yaml:3: is bad (and 1 more)") {
 		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
 	}
 	r.Apply(s, []string{"zone", "lease.duration"})
-	if has(status.ProblemConfigInvalid, "") || !has(status.ProblemRestartRequired, "zone, lease.duration") {
+	if has(api.ProblemConfigInvalid, "") || !has(api.ProblemRestartRequired, "zone, lease.duration") {
 		t.Errorf("%+v", r.Board().Snapshot().Status.Problems)
 	}
 	r.Apply(s, nil)
-	if has(status.ProblemRestartRequired, "") {
+	if has(api.ProblemRestartRequired, "") {
 		t.Error("it is as it was: no restart is needed")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -85,11 +85,11 @@ func openOnce(ctx context.Context, open func(context.Context) (store.Store, erro
 }
 
 // storeProblems is what an operator should know of the store itself.
-func storeProblems(db store.Store) []status.Problem {
-	var problems []status.Problem
+func storeProblems(db store.Store) []api.Problem {
+	var problems []api.Problem
 	for _, p := range store.Problems(db) {
 		problems = append(
-			problems, status.Problem{Reason: p.Reason, Severity: status.SeverityWarning, Message: p.Message},
+			problems, api.Problem{Reason: p.Reason, Severity: api.SeverityWarning, Message: p.Message},
 		)
 	}
 	return problems

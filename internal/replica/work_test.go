@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
@@ -57,7 +58,7 @@ func TestEnded(t *testing.T) {
 		"to run again": {view: viewOf(
 			with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded),
 		), change: func(v *cluster.View) {
-			v.Overrides = append(v.Overrides, record.Override{Kind: record.OverrideRerun, Name: "g/t1", At: 6000})
+			v.Overrides = append(v.Overrides, record.Override{Kind: record.OverrideRerun, Name: "g/t1", Token: 3})
 		}},
 		"not read yet": {
 			view:   viewOf(with("g/t1", "", true, succeeded), with("g/t2", "", true, succeeded)),
@@ -112,7 +113,7 @@ groups:
 			changed := r.Board().Changed()
 			content, _ := os.ReadFile(ran) // not there before the first run
 			if strings.Count(string(content), "run") == runs &&
-				r.Board().Snapshot().Task("g/job").State == status.Done {
+				r.Board().Snapshot().Task("g/job").State == api.Done {
 				return
 			}
 			if time.Now().After(limit) {
@@ -123,7 +124,10 @@ groups:
 	}
 	done(1)
 
-	rerun := record.Override{Kind: record.OverrideRerun, Name: "g/job", At: time.Now().UnixMilli() + 1, By: "test"}
+	rerun := record.Override{
+		Kind: record.OverrideRerun, Scope: record.ScopeTask, Name: "g/job", Token: token(), At: time.Now().UnixMilli(),
+		By: "test",
+	}
 	rerun.Rev = 1
 	if _, err := db.Apply(ctx, store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
 		t.Fatal(err)

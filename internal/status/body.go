@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net/http"
 	"strconv"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // chunk is how much of an answer is collected before it is written, in bytes.
@@ -85,8 +87,9 @@ func listLines[T any](items iter.Seq[*T], next string, stale bool) lines {
 	}
 }
 
-// statusLines is a status whose problems, of which there may be one for each task, are written one by one.
-func statusLines(s *Status) (lines, error) {
+// statusLines is a status whose problems, of which there may be one for each task, are written one by one. hidden
+// leaves out what tasks wrote.
+func statusLines(s *api.Status, hidden bool) (lines, error) {
 	head := *s
 	head.Problems = nil
 	text, err := json.Marshal(head)
@@ -94,7 +97,14 @@ func statusLines(s *Status) (lines, error) {
 		return nil, err
 	}
 	const tail = "]}" // problems are the last field
-	return streamed[Problem]{head: string(text[:len(text)-len(tail)]), items: each(s.Problems), tail: tail}, nil
+	problems := func(yield func(*api.Problem) bool) {
+		for i := range s.Problems {
+			if !yield(shownProblem(&s.Problems[i], hidden)) {
+				return
+			}
+		}
+	}
+	return streamed[api.Problem]{head: string(text[:len(text)-len(tail)]), items: problems, tail: tail}, nil
 }
 
 // each yields pointers to the items.
@@ -120,7 +130,7 @@ func quote(text string) string {
 // writeLines answers with a streamed object.
 func writeLines(w http.ResponseWriter, l lines) {
 	w.Header().Set("Content-Type", "application/json")
-	b := newBody(w, "")
+	b := newBody(newAnswer(w), "")
 	l.writeTo(b)
 	_ = b.flush() // the reader is gone
 }

@@ -2,96 +2,83 @@ package status
 
 import (
 	"errors"
-	"reflect"
 	"sync"
 )
 
-// errSlow is why a watcher is dropped whose old snapshot takes too much memory. It may come again.
-var errSlow = errors.New("the watcher reads too slowly: what it was sent last is too old to be kept")
+// errSlow is why a watcher is dropped that has not read a list for too long. It may come again.
+var errSlow = errors.New("the watcher reads too slowly: the list that it is sent is too old to be kept")
 
-// leastBudget is the memory that snapshots kept for slow watchers may take together, in bytes. Where one snapshot is
+// leastBudget is the memory that lists may take together while slow watchers are sent them, in bytes. Where one list is
 // large it is budgetFactor times the newest one, so that there is always some time to read it.
 const (
-	leastBudget  = 64 << 20
+	leastBudget  = 32 << 20
 	budgetFactor = 4
 )
 
-// budget bounds the memory that all watchers together keep alive. Each keeps the snapshot that it was sent last, to see
-// what has changed since. Watchers that keep up share the newest one; each that is slow may keep another one.
+// budget bounds the memory that all watchers together keep alive. Each keeps the opening that it is being sent. Many
+// share one; slow ones that came at different times may each keep another one. Use newBudget.
 type budget struct {
 	least int64
 
 	mu   sync.Mutex
-	kept map[content]*keeping
+	kept map[*opening]*keeping
+	made int
 }
 
-// content distinguishes the large parts of snapshots: while nothing changes one snapshot shares them with the next.
-type content struct {
-	task *Task
-	lock *Lock
-}
-
-// keeping is who keeps a content.
+// keeping is who keeps an opening.
 type keeping struct {
-	version uint64
-	size    int64 // bytes
-	by      map[*stream]bool
+	made int // in which order openings came to be kept
+	by   map[*stream]bool
 }
 
-func newBudget(least int64) *budget { return &budget{least: least, kept: map[content]*keeping{}} }
+func newBudget(least int64) *budget { return &budget{least: least, kept: map[*opening]*keeping{}} }
 
-// keep notes that out keeps these snapshots and no others, the newest last. Watchers with the oldest snapshots are
-// dropped until what is kept is within the budget. What the newest one takes is not counted: it is there anyway.
-func (b *budget) keep(out *stream, snapshots ...*Snapshot) {
+// keep notes that out is being sent o. Watchers with the oldest openings are dropped until what is kept is within the
+// budget. What the newest one takes is not counted.
+func (b *budget) keep(out *stream, o *opening) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id, k := range b.kept {
-		if delete(k.by, out); len(k.by) == 0 {
-			delete(b.kept, id)
-		}
+	if b.kept[o] == nil {
+		b.made++
+		b.kept[o] = &keeping{made: b.made, by: map[*stream]bool{}}
 	}
-	var newest *keeping
-	for _, s := range snapshots {
-		if s == nil {
-			continue
-		}
-		k := b.kept[s.content()]
-		if k == nil {
-			k = &keeping{version: s.Version, size: s.size(), by: map[*stream]bool{}}
-			b.kept[s.content()] = k
-		}
-		k.by[out] = true
-		newest = k
+	b.kept[o].by[out] = true
+	b.enforce(max(b.least, budgetFactor*o.size()))
+}
+
+// done notes that out has been sent o, or never will be.
+func (b *budget) done(out *stream, o *opening) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := b.kept[o]
+	if k == nil {
+		return
 	}
-	if newest != nil {
-		b.enforce(max(b.least, budgetFactor*newest.size))
+	if delete(k.by, out); len(k.by) == 0 {
+		delete(b.kept, o)
 	}
 }
 
 func (b *budget) enforce(limit int64) {
 	for {
 		var total int64
-		var oldest, newest *keeping
-		for _, k := range b.kept {
-			total += k.size
-			if oldest == nil || k.version < oldest.version {
-				oldest = k
+		var oldest, newest *opening
+		for o, k := range b.kept {
+			total += o.size()
+			if oldest == nil || k.made < b.kept[oldest].made {
+				oldest = o
 			}
-			if newest == nil || k.version > newest.version {
-				newest = k
+			if newest == nil || k.made > b.kept[newest].made {
+				newest = o
 			}
 		}
-		if len(b.kept) < 2 || total-newest.size <= limit {
+		if len(b.kept) < 2 || total-newest.size() <= limit {
 			return
 		}
-		for out := range oldest.by {
+		for out := range b.kept[oldest].by {
 			out.drop(errSlow)
 		}
-		for id, k := range b.kept {
-			if k == oldest {
-				delete(b.kept, id)
-			}
-		}
+		delete(b.kept, oldest)
 	}
 }
 
@@ -100,23 +87,4 @@ func (b *budget) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.kept) == 0
-}
-
-func (s *Snapshot) content() content {
-	var c content
-	if len(s.Tasks) > 0 {
-		c.task = &s.Tasks[0]
-	}
-	if len(s.Locks) > 0 {
-		c.lock = &s.Locks[0]
-	}
-	return c
-}
-
-var taskSize, lockSize = int64(reflect.TypeFor[Task]().Size()), int64(reflect.TypeFor[Lock]().Size())
-
-// size is about how much memory the large parts take, in bytes; texts are shared with the settings and the store's
-// cache.
-func (s *Snapshot) size() int64 {
-	return int64(len(s.Tasks))*taskSize + int64(len(s.Locks))*lockSize
 }

@@ -7,53 +7,63 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
-func clientOf(t *testing.T, h http.Handler) *Client {
+func clientOf(t *testing.T, h http.Handler) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	return &Client{BaseURL: server.URL + "/", HTTP: server.Client()}
+	c, err := client.New(server.URL+"/", client.WithHTTPClient(server.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func TestClientReadsAllPages(t *testing.T) {
-	const n = MaxLimit + 7
+	const n = api.MaxLimit + 7
 	store := &eventStore{}
 	store.add("1", "2", "3")
 	c := clientOf(t, New(Config{Source: boardWith(sample(n)), Events: store}))
 	ctx := t.Context()
-	tasks, err := c.Tasks(ctx, Filter{})
+	tasks, err := c.Tasks().List(ctx, client.Filter{})
 	if err != nil || len(tasks) != n {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
-	if tasks, err = c.Tasks(ctx, Filter{Limit: MaxLimit + 2}); err != nil || len(tasks) != MaxLimit+2 {
+	if tasks, err = c.Tasks().List(ctx, client.Filter{Limit: api.MaxLimit + 2}); err != nil ||
+		len(tasks) != api.MaxLimit+2 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
-	if tasks, err = c.Tasks(
-		ctx, Filter{Instance: "b", State: "running", Selector: "team=core", Group: "topics", Q: "0004"},
+	if tasks, err = c.Tasks().List(
+		ctx, client.Filter{Instance: "b", State: "running", Selector: "team=core", Group: "topics", Q: "0004"},
 	); err != nil || len(tasks) != 1 {
 		t.Errorf("%d tasks, %v", len(tasks), err)
 	}
-	if events, err := c.Events(ctx, Filter{Limit: 2}); err != nil || len(events) != 2 || events[0].ID != "3" {
+	if events, err := c.Events().List(ctx, client.Filter{Limit: 2}); err != nil || len(events) != 2 ||
+		events[0].ID != "3" {
 		t.Errorf("%v, %v", events, err)
 	}
-	if events, err := c.Events(ctx, Filter{Since: epoch.Add(1)}); err != nil || len(events) != 0 {
+	if events, err := c.Events().List(ctx, client.Filter{Since: epoch.Add(1)}); err != nil || len(events) != 0 {
 		t.Errorf("%v, %v", events, err)
 	}
 	if s, err := c.Status(ctx); err != nil || s.Groups[0].Tasks != n {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if task, err := c.Task(ctx, "topics", "topic-0001"); err != nil || task.Instance != "b" ||
+	if task, err := c.Tasks().Get(ctx, "topics", "topic-0001"); err != nil || task.Instance != "b" ||
 		!task.OwnedSince.Equal(epoch) {
 		t.Errorf("%+v, %v", task, err)
 	}
-	if groups, err := c.Groups(ctx, Filter{}); err != nil || len(groups) != 1 {
+	if groups, err := c.Groups().List(ctx, client.Filter{}); err != nil || len(groups) != 1 {
 		t.Errorf("%v, %v", groups, err)
 	}
-	if instances, err := c.Instances(ctx, Filter{}); err != nil || len(instances) != 3 {
+	if instances, err := c.Instances().List(ctx, client.Filter{}); err != nil || len(instances) != 3 {
 		t.Errorf("%v, %v", instances, err)
 	}
-	if locks, err := c.Locks(ctx, Filter{Instance: "a"}); err != nil || len(locks) == 0 {
+	if locks, err := c.Locks().List(ctx, client.Filter{Instance: "a"}); err != nil || len(locks) == 0 {
 		t.Errorf("%v, %v", locks, err)
 	}
 	if err := c.Livez(ctx); err != nil {
@@ -63,9 +73,10 @@ func TestClientReadsAllPages(t *testing.T) {
 
 func TestClientRepeatsWhatTheServerSaid(t *testing.T) {
 	c := clientOf(t, New(Config{Source: boardWith(sample(1))}))
-	_, err := c.Task(t.Context(), "topics", "none")
-	var e *Error
-	if !errors.As(err, &e) || e.Status != 404 || e.Reason != ReasonNotFound || !strings.Contains(err.Error(), "none") {
+	_, err := c.Tasks().Get(t.Context(), "topics", "none")
+	var e *api.Error
+	if !errors.As(err, &e) || e.Status != 404 || e.Reason != api.ReasonNotFound ||
+		!strings.Contains(err.Error(), "none") {
 		t.Errorf("got %v", err)
 	}
 	proxy := clientOf(t, http.HandlerFunc(func(
@@ -85,30 +96,19 @@ func TestClientRepeatsWhatTheServerSaid(t *testing.T) {
 }
 
 func TestClientBeginsAListAgainThatGrewTooOld(t *testing.T) {
-	h := New(Config{Source: boardWith(sample(MaxLimit + 1))})
+	h := New(Config{Source: boardWith(sample(api.MaxLimit + 1))})
 	gone := false
 	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("continue") && !gone {
 			gone = true
-			problem(http.StatusGone, ReasonExpired, "too old").write(w)
+			httperr.New(http.StatusGone, api.ReasonExpired, "too old").Write(w)
 			return
 		}
 		h.ServeHTTP(w, r)
 	}))
-	tasks, err := c.Tasks(t.Context(), Filter{})
-	if err != nil || len(tasks) != MaxLimit+1 || !gone {
+	tasks, err := c.Tasks().List(t.Context(), client.Filter{})
+	if err != nil || len(tasks) != api.MaxLimit+1 || !gone {
 		t.Errorf("%d tasks, %v, gone %v", len(tasks), err, gone)
-	}
-}
-
-func TestClientSendsItsToken(t *testing.T) {
-	var got string
-	c := clientOf(
-		t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }),
-	)
-	c.Token = "secret"
-	if err := c.Livez(t.Context()); err != nil || got != "Bearer secret" {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestClientWatches(t *testing.T) {
 	c := clientOf(t, New(Config{Source: board, Events: store}))
 	errEnough := errors.New("enough")
 	seen := 0
-	err := c.WatchStatus(t.Context(), func(s *Status) error {
+	err := c.WatchStatus(t.Context(), client.WatchOptions{}, func(s *api.Status) error {
 		if seen++; seen == 2 {
 			if s.Groups[0].Running != 7 {
 				t.Errorf("got %+v", s.Groups[0])
@@ -134,8 +134,8 @@ func TestClientWatches(t *testing.T) {
 	if !errors.Is(err, errEnough) {
 		t.Error(err)
 	}
-	err = c.WatchEvents(t.Context(), Filter{}, "1", func(change Change[Event]) error {
-		if change.Kind != ChangeUpsert || change.ID != "2" || change.Items[0].ID != "2" {
+	err = c.Events().Watch(t.Context(), client.WatchOptions{After: "1"}, func(change client.Change[api.Event]) error {
+		if change.Kind != client.Upsert || change.ID != "2" || change.Items[0].ID != "2" {
 			t.Errorf("got %+v", change)
 		}
 		return errEnough
@@ -144,11 +144,13 @@ func TestClientWatches(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err = c.WatchInstances(ctx, Filter{}, func(Change[Instance]) error { cancel(errEnough); return nil })
+	err = c.Instances().Watch(
+		ctx, client.WatchOptions{}, func(client.Change[api.Instance]) error { cancel(errEnough); return nil },
+	)
 	if !errors.Is(err, errEnough) {
 		t.Error(err)
 	}
-	err = c.WatchLocks(t.Context(), Filter{}, func(change Change[Lock]) error {
+	err = c.Locks().Watch(t.Context(), client.WatchOptions{}, func(change client.Change[api.Lock]) error {
 		if len(change.Items) != 3 {
 			t.Errorf("got %+v", change)
 		}
@@ -157,7 +159,9 @@ func TestClientWatches(t *testing.T) {
 	if !errors.Is(err, errEnough) {
 		t.Error(err)
 	}
-	err = c.WatchGroups(t.Context(), Filter{}, func(Change[Group]) error { return errEnough })
+	err = c.Groups().Watch(
+		t.Context(), client.WatchOptions{}, func(client.Change[api.Group]) error { return errEnough },
+	)
 	if !errors.Is(err, errEnough) {
 		t.Error(err)
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
@@ -61,26 +63,30 @@ func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i := range s.Status.Groups {
 		g := &s.Status.Groups[i]
-		for _, state := range TaskStates() {
+		for _, state := range api.TaskStates() {
 			set(descTasks, float64(g.InState(state)), g.Name, string(state))
 		}
 		set(descFree, less(g.Capacity, g.Owned()), g.Name)
 		set(descHeadroom, less(g.Headroom, 0), g.Name)
 		set(descImbalance, float64(g.Imbalance), g.Name)
 	}
-	instances := map[InstanceState]int{Live: 0, Draining: 0, Dead: 0}
+	instances := map[api.InstanceState]int{api.Live: 0, api.Draining: 0, api.Dead: 0}
 	for i := range s.Instances {
-		instances[s.Instances[i].State]++
+		if state := s.Instances[i].State; state != api.Left {
+			instances[state]++
+		}
 	}
 	for state, n := range instances {
 		set(descInstances, float64(n), string(state))
 	}
 	problems := map[string]int{}
-	for _, reason := range ProblemReasons() {
+	for _, reason := range api.ProblemReasons() {
 		problems[reason] = 0
 	}
 	for i := range s.Status.Problems {
-		problems[s.Status.Problems[i].Reason]++
+		if p := &s.Status.Problems[i]; FoundBy(p, s.Status.Instance) {
+			problems[p.Reason]++
+		}
 	}
 	for reason, n := range problems {
 		set(descProblems, float64(n), reason)

@@ -1,56 +1,12 @@
 package status
 
-// Count adds one task in this state to the group's counts. A state that is not known counts as unassigned, so that
-// the counts always add up to Tasks.
-func (g *Group) Count(state TaskState) {
-	g.Tasks++
-	*g.counter(state)++
-}
+import (
+	"github.com/shardctl/shardctl/pkg/api"
+)
 
-// InState is the number of tasks in that state; 0 for a state that is not known.
-func (g *Group) InState(state TaskState) int {
-	switch state {
-	case Waiting, Running, Starting, Stopping, Backoff, Unassigned, Paused, Done, Failed:
-		return *g.counter(state)
-	default:
-		return 0
-	}
-}
-
-func (g *Group) counter(state TaskState) *int {
-	switch state {
-	case Waiting:
-		return &g.Waiting
-	case Running:
-		return &g.Running
-	case Starting:
-		return &g.Starting
-	case Stopping:
-		return &g.Stopping
-	case Backoff:
-		return &g.Backoff
-	case Paused:
-		return &g.Paused
-	case Done:
-		return &g.Done
-	case Failed:
-		return &g.Failed
-	default:
-		return &g.Unassigned
-	}
-}
-
-// Owned is the number of tasks that take capacity of an instance.
-func (g *Group) Owned() int {
-	return g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff
-}
-
-// Demand is the number of tasks that want to run: all but those that are paused, done or failed.
-func (g *Group) Demand() int { return g.Owned() + g.Unassigned }
-
-// Measure fills Capacity, Headroom and Imbalance. Each offer is one live instance that may own tasks of this group.
-// Count the tasks first. Without a cap (any offer unlimited) Capacity and Headroom are nil.
-func (g *Group) Measure(offers []Offer) {
+// Measure fills Capacity, Headroom and Imbalance of a group. Each offer is one live instance that may own tasks of this
+// group. Count the tasks first. Without a cap (any offer unlimited) Capacity and Headroom are nil.
+func Measure(g *api.Group, offers []Offer) {
 	g.Capacity, g.Headroom, g.Imbalance = nil, nil, Imbalance(offers)
 	capacity, largest := 0, 0
 	for _, p := range offers {

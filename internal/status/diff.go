@@ -1,12 +1,13 @@
 package status
 
-import "sync"
-
 // change is one item that differs between two snapshots; before or after is nil when it is not there.
 type change[T any] struct{ before, after *T }
 
 // diff compares two lists, both in order of id.
 func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool) []change[T] {
+	if len(before) == len(after) && (len(after) == 0 || &before[0] == &after[0]) {
+		return nil // while nothing has changed, one snapshot shares its lists with the next
+	}
 	var changes []change[T]
 	i, j := 0, 0
 	for i < len(before) || j < len(after) {
@@ -26,31 +27,4 @@ func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool)
 		}
 	}
 	return changes
-}
-
-// differ remembers the last comparison. Watchers that keep up all ask for the same one, and with ten thousand tasks it
-// should not be made once for each.
-type differ[T any] struct {
-	collection[T]
-
-	mu       sync.Mutex
-	from, to *Snapshot
-	changes  []change[T]
-}
-
-// forget frees the snapshots of the last comparison once there are no watchers.
-func (d *differ[T]) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.from, d.to, d.changes = nil, nil, nil
-}
-
-func (d *differ[T]) between(from, to *Snapshot) []change[T] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.from != from || d.to != to {
-		d.from, d.to = from, to
-		d.changes = diff(d.items(from), d.items(to), d.id, d.same)
-	}
-	return d.changes
 }

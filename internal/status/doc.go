@@ -1,13 +1,10 @@
 // Package status shows what a cluster does. A snapshot of it appears as a JSON API with live changes, as a page for
-// people and as Prometheus metrics. The client that reads that API is here too.
+// people and as Prometheus metrics. What the JSON says is in package api, and package client reads it.
 //
 // The owner of the cluster's state builds a [Snapshot], a plain value that is not changed once it is made. It hands it
 // to a [Board] as often as anything changed. Everything here only reads: the handler of [New] answers from the newest
 // snapshot and never asks the store on the way, events apart. While the store is unreachable the last snapshot is
 // served with "stale": true; it is for the one who publishes to say so.
-//
-// The JSON of the types in snapshot.go is a contract: fields are added, never renamed or left out. Absent texts are
-// "", absent times are null, maps and lists are never null.
 //
 // What is shown is what this replica saw last. It may be some moments behind the store, and nothing that must be
 // exact (who may run a task) may hang on it.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 const (
@@ -21,10 +24,10 @@ type eventLog struct {
 	source EventSource
 
 	mu     sync.Mutex
-	newest []Event
+	newest []api.Event
 }
 
-func (l *eventLog) read(ctx context.Context, q EventQuery) ([]Event, error) {
+func (l *eventLog) read(ctx context.Context, q EventQuery) ([]api.Event, error) {
 	if l.source == nil {
 		return nil, nil
 	}
@@ -42,16 +45,16 @@ func (l *eventLog) read(ctx context.Context, q EventQuery) ([]Event, error) {
 	return events, nil
 }
 
-func (l *eventLog) remembered() []Event {
+func (l *eventLog) remembered() []api.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.newest
 }
 
-func matchEvent(q *query, e *Event) bool {
+func matchEvent(q *query, e *api.Event) bool {
 	instance := len(q.instances) == 0 || slices.Contains(q.instances, e.From) || slices.Contains(q.instances, e.To)
-	return instance && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
-		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, e.Message)
+	return instance && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
+		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, shownEvent(e, q.hidden).Message)
 }
 
 func groupOf(key string) string {
@@ -64,34 +67,39 @@ func groupOf(key string) string {
 }
 
 func (q *query) onlyGroup() string {
-	if len(q.groups) == 1 {
+	switch {
+	case q.task != "":
+		return groupOf(q.task)
+	case len(q.groups) == 1:
 		return q.groups[0]
 	}
 	return ""
 }
 
 func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, "/api/v1/events", []string{"group", "instance", "q", "since"}, nil)
+	q, bad := s.query(r, "/api/v1/events", []string{"group", "task", "instance", "q", "since"}, nil)
 	if bad != nil {
 		return bad
 	}
 	if q.watch {
-		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(out, &q, s.now) })
+		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
 	}
 	list, err := s.feed.log.page(r.Context(), &q, s.now())
 	if err != nil {
 		if q.page.Key != "" {
-			return unavailable(ReasonStoreUnreachable, "the store does not answer, and older events are only there")
+			return httperr.Unavailable(
+				api.ReasonStoreUnreachable, "the store does not answer, and older events are only there",
+			)
 		}
 		list = s.feed.log.stale(&q)
 	}
-	writeLines(w, listLines(each(list.Items), list.Continue, list.Stale))
+	writeTagged(w, r, listLines(each(list.Items), list.Continue, list.Stale))
 	return nil
 }
 
 // page is the newest events that match, from where the query continues.
-func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (List[Event], error) {
-	var list List[Event]
+func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (api.List[api.Event], error) {
+	var list api.List[api.Event]
 	to := q.page.Key
 	for scanned := 0; ; scanned += eventBatch {
 		if scanned >= scanLimit {
@@ -110,7 +118,7 @@ func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (List[Even
 				list.Continue = q.next(list.Items[q.limit-1].ID, now)
 				return list, nil
 			}
-			list.Items = append(list.Items, batch[i])
+			list.Items = append(list.Items, *shownEvent(&batch[i], q.hidden))
 		}
 		if len(batch) < eventBatch {
 			return list, nil
@@ -119,11 +127,11 @@ func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (List[Even
 	}
 }
 
-func (l *eventLog) stale(q *query) List[Event] {
-	list := List[Event]{Stale: true}
+func (l *eventLog) stale(q *query) api.List[api.Event] {
+	list := api.List[api.Event]{Stale: true}
 	for _, e := range l.remembered() {
 		if len(list.Items) < q.limit && matchEvent(q, &e) {
-			list.Items = append(list.Items, e)
+			list.Items = append(list.Items, *shownEvent(&e, q.hidden))
 		}
 	}
 	return list
@@ -136,7 +144,7 @@ func (l *eventLog) knows(ctx context.Context, id string) bool {
 }
 
 // since calls handle with each event from that id on, the oldest first.
-func (l *eventLog) since(ctx context.Context, from string, handle func(*Event) error) error {
+func (l *eventLog) since(ctx context.Context, from string, handle func(*api.Event) error) error {
 	for {
 		batch, err := l.read(ctx, EventQuery{From: from, Limit: eventBatch, OldestFirst: true})
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 func ExampleNew() {
@@ -17,13 +19,17 @@ func ExampleNew() {
 	defer server.Close()
 
 	// Anyone who knows the cluster publishes what it sees, as often as that changes.
-	group := status.Group{Name: "topics"}
-	group.Count(status.Running)
-	group.Count(status.Unassigned)
-	board.Publish(&status.Snapshot{Status: status.Status{Cluster: "default", Groups: []status.Group{group}}})
+	group := api.Group{Name: "topics"}
+	group.Count(api.Running)
+	group.Count(api.Unassigned)
+	board.Publish(&status.Snapshot{Status: api.Status{Cluster: "default", Groups: []api.Group{group}}})
 
-	client := &status.Client{BaseURL: server.URL}
-	s, err := client.Status(context.Background())
+	c, err := client.New(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := c.Status(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -8,19 +8,23 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 const (
-	// eventPace and eventIdle are the least and the most time between two looks for new events. Changes of the cluster
-	// make the feed look; not every event comes with one.
+	// eventPace is the least time between two looks for new events. What the source reports makes the feed look.
 	eventPace = 500 * time.Millisecond
+	// eventIdle is the most time between two looks where the source reports nothing, or the last look failed.
 	eventIdle = 5 * time.Second
 	// lateEvents is how many of the newest events are known by id. Replicas write events at the same time, and a later
 	// id may be seen first.
 	lateEvents = 100
-	// feedLimit is how many events a watcher may be behind before it is dropped. It comes again and goes on after the
-	// last event that it has seen.
-	feedLimit = 10000
+	// feedBytes is how much of events a watcher may be behind before it is dropped, in bytes: some thousands. It comes
+	// again and goes on after the last event that it has seen.
+	feedBytes = 8 << 20
+	// eventOpenings is how many lists of events are made at once. Each may wait for the store.
+	eventOpenings = 8
 )
 
 // The reasons why watchers of events are dropped.
@@ -29,11 +33,16 @@ var (
 	errGap    = errors.New("the store was unreachable when the watch began: events may be missing in between")
 )
 
-// eventFeed looks for new events on behalf of all watchers, and only while there are any.
+// eventFeed looks for new events on behalf of all watchers, and only while there are any. What it has seen it
+// remembers, so that a watcher that comes later needs no look of its own. While nothing happens it does not look, where
+// the source reports new events.
 type eventFeed struct {
-	log     eventLog
-	changed func() <-chan struct{}
-	logger  logr.Logger
+	collection[api.Event]
+
+	log      eventLog
+	changed  func() <-chan struct{}
+	openings *openings
+	logger   logr.Logger
 
 	mu       sync.Mutex
 	round    *round // nil while there are no watchers
@@ -41,39 +50,41 @@ type eventFeed struct {
 }
 
 func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
-	f := &eventFeed{log: eventLog{source: source}, changed: func() <-chan struct{} { return nil }, logger: logger}
+	f := &eventFeed{
+		collection: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source},
+		changed: func() <-chan struct{} { return nil }, openings: newOpenings(eventOpenings), logger: logger,
+	}
 	if source != nil {
 		f.changed = source.EventsChanged
 	}
 	return f
 }
 
-// round is one time of looking, from the first watcher to the last.
+// round is one time of looking, from the first watcher to the last. Its backlog begins with the newest events of the
+// store; the others are in the order in which they were seen.
 type round struct {
+	*backlog[*update[api.Event]]
+
 	stop context.CancelFunc
 	done chan struct{} // closed when looking has ended
 	once chan struct{} // closed after the first look
 
-	mu      sync.Mutex
-	arrived []Event // in the order in which they were seen
-	first   int     // the number of arrived[0]; numbers begin at 0
-	gaps    int     // how often looking began late, so that events before that may be missing
-	more    chan struct{}
+	mu    sync.Mutex
+	known bool // the newest events were read when the round began
+	only  bool // there were no others in the store
+	stale bool // the store did not answer last
+	gaps  int  // how often looking began late, so that events before that may be missing
 }
 
-// reader is one watcher's place in a round.
-type reader struct {
-	*round
-	next, gaps int
-}
-
-// join begins to look with the first watcher. What arrives after join has returned is read by [reader.take]; what is
-// older is in the store. Call leave at the end.
-func (f *eventFeed) join(ctx context.Context) *reader {
+// join begins to look with the first watcher, and waits for the first look. Call leave at the end.
+func (f *eventFeed) join(ctx context.Context) *round {
 	f.mu.Lock()
 	if f.watchers++; f.round == nil {
 		looking, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its first watcher
-		f.round = &round{stop: stop, done: make(chan struct{}), once: make(chan struct{}), more: make(chan struct{})}
+		f.round = &round{
+			backlog: newBacklog[*update[api.Event]](feedBytes), stop: stop, done: make(chan struct{}),
+			once: make(chan struct{}),
+		}
 		go f.look(looking, f.round)
 	}
 	r := f.round
@@ -82,9 +93,7 @@ func (f *eventFeed) join(ctx context.Context) *reader {
 	case <-r.once:
 	case <-ctx.Done():
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &reader{round: r, next: r.first + len(r.arrived), gaps: r.gaps}
+	return r
 }
 
 // leave ends looking with the last watcher.
@@ -98,6 +107,7 @@ func (f *eventFeed) leave() {
 	if last != nil {
 		last.stop()
 		<-last.done
+		f.openings.forget(last)
 	}
 }
 
@@ -106,19 +116,22 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 	defer close(r.done)
 	seen := seenEvents{}
 	changed := f.changed()
-	known := f.begin(ctx, &seen)
+	known := f.begin(ctx, r, &seen)
+	well := known
 	close(r.once)
-	for rest(ctx, nil, eventPace) && rest(ctx, changed, eventIdle) {
+	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well)) {
 		changed = f.changed()
 		if !known {
-			if known = f.begin(ctx, &seen); known {
+			if known = f.begin(ctx, r, &seen); known {
 				r.beganLate()
 			}
+			well = known
 			continue
 		}
-		err := f.log.since(ctx, seen.floor(), func(e *Event) error {
+		before := r.end()
+		err := f.log.since(ctx, seen.floor(), func(e *api.Event) error {
 			if seen.add(e.ID) {
-				r.add(*e)
+				return f.add(r, e)
 			}
 			return nil
 		})
@@ -127,41 +140,66 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 		} else {
 			seen.trim()
 		}
-		r.wake()
+		well = err == nil
+		r.answered(well)
+		if r.end() != before {
+			r.wake()
+		}
 	}
 }
 
-// begin notes the newest events as seen; false: the store does not answer.
-func (f *eventFeed) begin(ctx context.Context, seen *seenEvents) bool {
+// begin reads the newest events; false: the store does not answer.
+func (f *eventFeed) begin(ctx context.Context, r *round, seen *seenEvents) bool {
 	newest, err := f.log.read(ctx, EventQuery{Limit: eventBatch})
-	for i := range newest {
+	for i := len(newest) - 1; i >= 0 && err == nil; i-- {
 		seen.add(newest[i].ID)
+		err = f.add(r, &newest[i])
 	}
-	return err == nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.only, r.stale = err == nil, err == nil && len(newest) < eventBatch, err != nil
+	return r.known
 }
 
-// rest waits until changed is closed or d is over; false: ctx ended first.
+func (f *eventFeed) add(r *round, e *api.Event) error {
+	u := &update[api.Event]{id: e.ID, after: copied(e)}
+	weight, err := u.weight(&f.collection)
+	if err == nil {
+		r.add(u, weight)
+	}
+	return err
+}
+
+// patience is how long to wait for a report that there may be new events; 0: however long it takes.
+func patience(reported bool) time.Duration {
+	if reported {
+		return 0
+	}
+	return eventIdle
+}
+
+// rest waits until changed is closed or d, unless it is 0, is over; false: ctx ended first.
 func rest(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+	var over <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
 	select {
 	case <-changed:
 		return true
-	case <-t.C:
+	case <-over:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (r *round) add(e Event) {
+func (r *round) answered(well bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.arrived) >= 2*feedLimit {
-		r.first += feedLimit
-		r.arrived = slices.Delete(r.arrived, 0, feedLimit)
-	}
-	r.arrived = append(r.arrived, e)
+	r.stale = !well
 }
 
 func (r *round) beganLate() {
@@ -171,90 +209,11 @@ func (r *round) beganLate() {
 	r.wake()
 }
 
-func (r *round) wake() {
+// state is what is known of the store.
+func (r *round) state() (known, only, stale bool, gaps int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.more)
-	r.more = make(chan struct{})
-}
-
-// take returns some of the events that the reader has not had, and a channel that is closed when there may be more.
-func (r *reader) take() ([]Event, <-chan struct{}, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.gaps != r.round.gaps:
-		return nil, nil, errGap
-	case r.next < r.first:
-		return nil, nil, errBehind
-	}
-	from := r.next - r.first
-	events := slices.Clone(r.arrived[from:min(len(r.arrived), from+eventBatch)])
-	r.next += len(events)
-	return events, r.more, nil
-}
-
-// watch sends the newest events, or those since the one that the reader saw last, and then each new one.
-func (f *eventFeed) watch(out *stream, q *query, now func() time.Time) error {
-	place := f.join(out.ctx)
-	defer f.leave()
-	sent, err := f.catchUp(out, q, now())
-	if err != nil {
-		return err
-	}
-	for {
-		events, more, err := place.take()
-		if err != nil {
-			return err
-		}
-		for i := range events {
-			if e := &events[i]; !sent[e.ID] && matchEvent(q, e) {
-				if err := out.send("upsert", e.ID, e); err != nil {
-					return err
-				}
-			}
-		}
-		if len(events) == eventBatch {
-			continue
-		}
-		if err := out.flush(); err != nil {
-			return err
-		}
-		if err := out.wait(more, 0); err != nil {
-			return err
-		}
-	}
-}
-
-// catchUp sends what is in the store and returns the ids of the newest of it.
-func (f *eventFeed) catchUp(out *stream, q *query, now time.Time) (map[string]bool, error) {
-	sent := map[string]bool{}
-	if out.last != "" && f.log.knows(out.ctx, out.last) {
-		err := f.log.since(out.ctx, out.last, func(e *Event) error {
-			if e.ID == out.last || sent[e.ID] {
-				return nil
-			}
-			sent[e.ID] = true
-			if !matchEvent(q, e) {
-				return nil
-			}
-			return out.send("upsert", e.ID, e)
-		})
-		sent[out.last] = true
-		return sent, err
-	}
-	list, err := f.log.page(out.ctx, q, now)
-	if err != nil {
-		list = f.log.stale(q)
-	}
-	id := "none"
-	if len(list.Items) > 0 {
-		id = list.Items[0].ID
-	}
-	for i := range list.Items {
-		sent[list.Items[i].ID] = true
-	}
-	return sent, out.sendLines("snapshot", id, listLines(each(list.Items), "", list.Stale))
+	return r.known, r.only, r.stale, r.gaps
 }
 
 // seenEvents are the ids of the newest events that the feed has seen.

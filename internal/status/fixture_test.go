@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // epoch is when everything in the tests happens.
@@ -14,45 +16,49 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // sample is a cluster of n tasks of the group topics on a, b and c, in turn; the last one has no owner.
 func sample(n int) *Snapshot {
-	s := &Snapshot{Status: Status{
-		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: Time{epoch}, Ready: true,
-		Store:  Store{Kind: "sqlite", Reachable: true},
-		Groups: []Group{{Name: "topics", Cap: new(20)}},
-		Problems: []Problem{{
-			Reason: ProblemNoCapacity, Severity: SeverityError, Message: "no instance has free capacity",
+	s := &Snapshot{Status: api.Status{
+		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: api.Time{Time: epoch}, Ready: true,
+		Store:  api.Store{Kind: "sqlite", Reachable: true},
+		Groups: []api.Group{{Name: "topics", Cap: new(20)}},
+		Problems: []api.Problem{{
+			Reason: api.ProblemNoCapacity, Severity: api.SeverityError, Message: "no instance has free capacity",
 			Group: "topics",
-			Task:  fmt.Sprintf("topics/topic-%04d", n), Since: Time{epoch},
+			Task:  fmt.Sprintf("topics/topic-%04d", n), Since: api.Time{Time: epoch},
 		}},
 	}}
 	group := &s.Status.Groups[0]
 	owned := map[string]int{}
 	for i := 1; i <= n; i++ {
-		t := Task{
+		t := api.Task{
 			Key: fmt.Sprintf("topics/topic-%04d", i), Group: "topics", Name: fmt.Sprintf("topic-%04d", i), Kind: "exec",
-			Labels: Labels{"team": []string{"core", "edge"}[i%2]}, State: Running, Instance: string("abc"[i%3]),
-			FencingToken: int64(i), OwnedSince: Time{epoch}, StateSince: Time{epoch}, Reason: "Created",
+			Labels: api.Labels{"team": []string{"core", "edge"}[i%2]}, State: api.Running,
+			Owner: api.Owner{
+				Instance: string("abc"[i%3]), FencingToken: int64(i), OwnedSince: api.Time{Time: epoch},
+			},
+			StateSince: api.Time{Time: epoch}, Reason: "Created",
 		}
 		t.Session = "session-" + t.Instance
 		if i == n {
-			t.State, t.Instance, t.Session, t.Reason, t.OwnedSince = Unassigned, "", "", ProblemNoCapacity, Time{}
+			t.State, t.Reason, t.Owner = api.Unassigned, api.ProblemNoCapacity, api.Owner{FencingToken: t.FencingToken}
 		}
 		owned[t.Instance]++
 		group.Count(t.State)
 		s.Tasks = append(s.Tasks, t)
-		s.Locks = append(s.Locks, Lock{
-			Key: t.Key, Group: t.Group, Name: t.Name, Instance: t.Instance, Session: t.Session,
-			FencingToken: t.FencingToken,
+		s.Locks = append(s.Locks, api.Lock{
+			Key: t.Key, Group: t.Group, Name: t.Name,
+			Owner: api.Owner{Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken},
 		})
 	}
 	var offers []Offer
 	for _, name := range []string{"a", "b", "c"} {
 		offers = append(offers, Offer{Cap: 20, Owned: owned[name]})
-		s.Instances = append(s.Instances, Instance{
-			Name: name, Session: "session-" + name, State: Live, Zone: "z1", Version: "1.0.0", StartedAt: Time{epoch},
-			HeartbeatAgeSeconds: 1.2, Owned: Counts{"topics": owned[name]}, Caps: Counts{"topics": 20},
+		s.Instances = append(s.Instances, api.Instance{
+			Name: name, Session: "session-" + name, State: api.Live, Zone: "z1", Version: "1.0.0",
+			StartedAt:           api.Time{Time: epoch},
+			HeartbeatAgeSeconds: 1.2, Owned: api.Counts{"topics": owned[name]}, Caps: api.Counts{"topics": 20},
 		})
 	}
-	group.Measure(offers)
+	Measure(group, offers)
 	s.Sort()
 	return s
 }

@@ -3,6 +3,9 @@ package status
 import (
 	"errors"
 	"net/http"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // health answers whether this replica is alive and whether it takes part.
@@ -16,7 +19,7 @@ type health struct {
 func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
 	if h.alive != nil {
 		if err := h.alive(); err != nil {
-			return unavailable("NotAlive", "not alive: %v", err)
+			return httperr.Unavailable("NotAlive", "not alive: %v", err)
 		}
 	}
 	writeText(w, "ok\n")
@@ -31,7 +34,7 @@ func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
 		ready = h.snapshotReady
 	}
 	if err := ready(); err != nil {
-		return unavailable(ReasonNotReady, "not ready: %v", err)
+		return httperr.Unavailable(api.ReasonNotReady, "not ready: %v", err)
 	}
 	writeText(w, "ok\n")
 	return nil
@@ -53,5 +56,5 @@ func (h health) snapshotReady() error {
 
 func writeText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) //nolint:gosec // plain text, said so, and nosniff stands; the reader is gone
+	_, _ = w.Write([]byte(text)) // the reader is gone
 }

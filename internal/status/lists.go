@@ -2,13 +2,17 @@ package status
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // status answers with the cluster on one screen.
 func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, "/api/v1/status", nil, nil)
+	q, bad := s.query(r, s.statuses.path, nil, nil)
 	if bad != nil {
 		return bad
 	}
@@ -17,18 +21,18 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
 	case bad != nil:
 		return bad
 	case q.watch:
-		return s.watch.stream(w, r, s.watch.status)
+		return s.watch.stream(w, r, func(out *stream) error { return s.statuses.watch(s.watch, out, &q) })
 	}
-	l, err := statusLines(&snapshot.Status)
+	l, err := statusLines(&snapshot.Status, q.hidden)
 	if err != nil {
-		return problem(http.StatusInternalServerError, "Internal", "%v", err)
+		return httperr.New(http.StatusInternalServerError, "Internal", "%v", err)
 	}
 	writeLines(w, l)
 	return nil
 }
 
 // list answers with one page of a list, or watches all of it.
-func list[T any](s *server, d *differ[T]) endpoint {
+func list[T any](s *server, d *topic[T]) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		q, bad := s.query(r, d.path, d.params, d.states)
 		if bad != nil {
@@ -39,9 +43,9 @@ func list[T any](s *server, d *differ[T]) endpoint {
 		case bad != nil:
 			return bad
 		case q.watch:
-			return s.watch.stream(w, r, func(out *stream) error { return watchList(s.watch, d, &q, out) })
+			return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, &q) })
 		}
-		writeLines(w, d.page(snapshot, &q, s.now()))
+		writeTagged(w, r, d.page(snapshot, &q, s.now()))
 		return nil
 	}
 }
@@ -51,11 +55,11 @@ func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	writeJSON(w, t)
+	writeJSON(w, shownTask(t, outputHidden(r) != nil))
 	return nil
 }
 
-func (s *server) findTask(r *http.Request) (*Task, *Error) {
+func (s *server) findTask(r *http.Request) (*api.Task, *Error) {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return nil, bad
@@ -63,9 +67,23 @@ func (s *server) findTask(r *http.Request) (*Task, *Error) {
 	key := r.PathValue("group") + "/" + r.PathValue("name")
 	t := snapshot.Task(key)
 	if t == nil {
-		return nil, notFound("no task %q is declared", key)
+		return nil, httperr.NotFound("no task %q is declared", key)
 	}
 	return t, nil
+}
+
+func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
+	snapshot, bad := s.snapshot()
+	if bad != nil {
+		return bad
+	}
+	name := r.PathValue("name")
+	g := snapshot.Group(name)
+	if g == nil {
+		return httperr.NotFound("no group %q is declared", name)
+	}
+	writeJSON(w, g)
+	return nil
 }
 
 func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
@@ -76,31 +94,68 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 	name := r.PathValue("name")
 	i := snapshot.Instance(name)
 	if i == nil {
-		return notFound("no instance %q is known; those dead for an hour are forgotten", name)
+		return httperr.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
 	}
 	writeJSON(w, i)
 	return nil
 }
 
+// runs answers with the last runs of a task.
+func (s *server) runs(source RunSource) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) *Error {
+		t, bad := s.findTask(r)
+		if bad != nil {
+			return bad
+		}
+		var list api.List[api.Run]
+		if source != nil {
+			ctx, cancel := context.WithTimeout(r.Context(), eventTimeout)
+			defer cancel()
+			runs, err := source.Runs(ctx, t.Key)
+			if err != nil {
+				return httperr.Unavailable(
+					api.ReasonStoreUnreachable, "the store does not answer, and runs are only there",
+				)
+			}
+			list.Items = shownRuns(runs, outputHidden(r) != nil)
+		}
+		writeJSON(w, list)
+		return nil
+	}
+}
+
 // Task is the one with that key, nil when there is none. The snapshot is in order.
-func (s *Snapshot) Task(key string) *Task {
-	i, found := slices.BinarySearchFunc(s.Tasks, key, func(t Task, key string) int { return cmp.Compare(t.Key, key) })
+func (s *Snapshot) Task(key string) *api.Task {
+	i, found := slices.BinarySearchFunc(
+		s.Tasks, key, func(t api.Task, key string) int { return cmp.Compare(t.Key, key) },
+	)
 	if !found {
 		return nil
 	}
 	return &s.Tasks[i]
 }
 
+// Group is the one with that name, nil when there is none. The snapshot is in order.
+func (s *Snapshot) Group(name string) *api.Group {
+	i, found := slices.BinarySearchFunc(
+		s.Status.Groups, name, func(g api.Group, name string) int { return cmp.Compare(g.Name, name) },
+	)
+	if !found {
+		return nil
+	}
+	return &s.Status.Groups[i]
+}
+
 // Instance is the one with that name, nil when there is none. Of several sessions it is the one that takes part most,
 // and of those the newest.
-func (s *Snapshot) Instance(name string) *Instance {
-	var best *Instance
+func (s *Snapshot) Instance(name string) *api.Instance {
+	var best *api.Instance
 	for i := range s.Instances {
 		c := &s.Instances[i]
 		if c.Name != name {
 			continue
 		}
-		if best == nil || c.State.rank() < best.State.rank() ||
+		if best == nil || stateRank(c.State) < stateRank(best.State) ||
 			c.State == best.State && c.StartedAt.After(best.StartedAt.Time) {
 			best = c
 		}
@@ -108,13 +163,15 @@ func (s *Snapshot) Instance(name string) *Instance {
 	return best
 }
 
-func (s InstanceState) rank() int {
+func stateRank(s api.InstanceState) int {
 	switch s {
-	case Live:
+	case api.Live:
 		return 0
-	case Draining:
+	case api.Draining:
 		return 1
-	default:
+	case api.Left:
 		return 2
+	default:
+		return 3
 	}
 }

@@ -1,15 +1,19 @@
 package status
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 const (
@@ -29,9 +33,25 @@ type taskLogs struct {
 	log    logr.Logger
 }
 
+// positionHeader goes with each answer.
+const positionHeader = api.LogPositionHeader
+
+// output is a part of what a task wrote.
+type output struct{ text, position string }
+
+func (o output) write(w http.ResponseWriter) {
+	if o.position != "" {
+		w.Header().Set(positionHeader, o.position)
+	}
+	writeText(w, o.text)
+}
+
 // get answers with the last lines that the task wrote, as plain text. Another owner is asked for them.
 func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
-	tail, bad := parseTail(r.URL.Query())
+	if why := outputHidden(r); why != nil {
+		return why
+	}
+	q, bad := parseLogQuery(r.URL.Query())
 	if bad != nil {
 		return bad
 	}
@@ -39,73 +59,143 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	if l.here != nil {
-		if lines, ok := l.here.Tail(t.Key, tail); ok {
-			writeText(w, joinLines(lines))
-			return nil
-		}
-	}
 	snapshot, bad := l.server.snapshot()
-	switch {
-	case bad != nil:
+	if bad != nil {
 		return bad
+	}
+	if found, ok := l.kept(snapshot, t.Key, q); ok {
+		found.write(w)
+		return nil
+	}
+	switch {
 	case t.Instance == "":
-		return notFound("%s does not run now, so its output is not kept", t.Key)
+		return httperr.NotFound("%s does not run now, so its output is not kept", t.Key)
 	case t.Instance == snapshot.Status.Instance || r.Header.Get(forwarded) != "":
-		return notFound("%s keeps no output of %s", snapshot.Status.Instance, t.Key)
+		return httperr.NotFound("%s keeps no output of %s", snapshot.Status.Instance, t.Key)
 	}
 	owner := snapshot.session(t)
 	if owner == nil || owner.Address == "" {
-		return unavailable(
-			ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key,
+		return httperr.Unavailable(
+			api.ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key,
 		)
 	}
-	text, err := l.peers.output(r.Context(), owner.Address, t, tail)
-	if err != nil {
+	found, err := l.peers.output(r, owner, t, q)
+	switch {
+	case errors.Is(err, errNotShown):
+		return httperr.Unavailable(api.ReasonOwnerUnreachable, "%s runs %s and does not show its output to this "+
+			"replica: "+
+			"that takes server.logs there, or the same admin.tokensFile and clocks that differ by less than a minute",
+			t.Instance, t.Key)
+	case err != nil:
 		l.log.V(1).Info("The owner of a task did not give its output",
-			"instance", t.Instance, "key", t.Key, "error", err.Error())
-		return unavailable(ReasonOwnerUnreachable, "%s runs %s and did not answer; try again", t.Instance, t.Key)
+			"peer", t.Instance, "key", t.Key, "error", err.Error())
+		return httperr.Unavailable(
+			api.ReasonOwnerUnreachable, "%s runs %s and did not answer; try again", t.Instance, t.Key,
+		)
 	}
-	writeText(w, text)
+	found.write(w)
 	return nil
 }
+
+// kept is what this replica keeps of the task's output. A position of another process, or of one that has started
+// again, says nothing about it: then all of the tail is new.
+func (l taskLogs) kept(s *Snapshot, key string, q LogQuery) (output, bool) {
+	if l.here == nil {
+		return output{}, false
+	}
+	lines, last, ok := l.here.Tail(key, q.Tail)
+	if !ok {
+		return output{}, false
+	}
+	process := s.Status.Instance
+	if i := s.Instance(process); i != nil {
+		process += "@" + strconv.FormatInt(i.StartedAt.UnixMilli(), 10)
+	}
+	if before, n := splitPosition(q.After); before == process && n <= last {
+		lines = lines[len(lines)-int(min(last-n, uint64(len(lines)))):] //nolint:gosec // G115: at most len(lines)
+	}
+	return output{joinLines(lines), process + "#" + strconv.FormatUint(last, 10)}, true
+}
+
+// splitPosition reads a position: the process that kept the output, empty for none, and how many lines it had kept.
+func splitPosition(position string) (process string, lines uint64) {
+	i := strings.LastIndex(position, "#")
+	if i < 0 {
+		return "", 0
+	}
+	n, err := strconv.ParseUint(position[i+1:], 10, 64)
+	if err != nil {
+		return "", 0
+	}
+	return position[:i], n
+}
+
+// PositionOf says which process kept the output that ends at the position, and on which instance; empty: not known.
+func PositionOf(position string) (process, instance string) {
+	process, _ = splitPosition(position)
+	instance, _, _ = strings.Cut(process, "@")
+	return process, instance
+}
+
+// errNotShown says that another replica does not show output to this one.
+var errNotShown = errors.New("it does not show output")
 
 // peers are the other replicas.
 type peers struct {
 	client *http.Client
 	scheme string
+	vouch  func(r *http.Request, instance, target string) string
 }
 
-// output asks the replica at that address for what a task of its own wrote.
-func (p peers) output(ctx context.Context, address string, t *Task, tail int) (string, error) {
+// peers asks as configured. Where an address leads is what a member says of itself: it may not lead on elsewhere.
+func (c Config) peers() peers {
+	client := *c.Peers
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return peers{&client, c.PeerScheme, c.Vouch}
+}
+
+// ProofHeader carries what [Config.Vouch] says.
+const ProofHeader = "Shardctl-Proof"
+
+// output asks the owner for what a task of its own wrote, because of a request to this replica.
+func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q LogQuery) (output, error) {
+	address := owner.Address
 	if !strings.Contains(address, "://") {
 		address = p.scheme + "://" + address
 	}
-	u := fmt.Sprintf("%s/api/v1/tasks/%s/%s/logs?tail=%d", strings.TrimSuffix(address, "/"),
-		url.PathEscape(t.Group), url.PathEscape(t.Name), tail)
+	target := logsPath(t.Group, t.Name) + "?" + q.values().Encode()
 	//nolint:gosec // the address is what a member of the cluster says of itself in the store
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
+	req, err := http.NewRequestWithContext(
+		r.Context(), http.MethodGet, strings.TrimSuffix(address, "/")+target, http.NoBody,
+	)
 	if err != nil {
-		return "", fmt.Errorf("ask %s: %w", address, err)
+		return output{}, fmt.Errorf("ask %s: %w", address, err)
 	}
 	req.Header.Set(forwarded, "1")
+	if p.vouch != nil {
+		req.Header.Set(ProofHeader, p.vouch(r, owner.Name, target))
+	}
 	resp, err := p.client.Do(req) //nolint:gosec // as above
 	if err != nil {
-		return "", fmt.Errorf("ask %s: %w", address, err)
+		return output{}, fmt.Errorf("ask %s: %w", address, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // read to the end or abandoned
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("ask %s: %s", address, resp.Status)
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return output{}, fmt.Errorf("ask %s: %w", address, errNotShown)
+	default:
+		return output{}, fmt.Errorf("ask %s: %s", address, resp.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 	if err != nil {
-		return "", fmt.Errorf("read from %s: %w", address, err)
+		return output{}, fmt.Errorf("read from %s: %w", address, err)
 	}
-	return string(text), nil
+	return output{string(text), resp.Header.Get(positionHeader)}, nil
 }
 
 // session is the very instance that owns the task, or the one of its name.
-func (s *Snapshot) session(t *Task) *Instance {
+func (s *Snapshot) session(t *api.Task) *api.Instance {
 	for i := range s.Instances {
 		if s.Instances[i].Session == t.Session && t.Session != "" {
 			return &s.Instances[i]
@@ -114,21 +204,56 @@ func (s *Snapshot) session(t *Task) *Instance {
 	return s.Instance(t.Instance)
 }
 
-func parseTail(values url.Values) (int, *Error) {
+// LogQuery selects from what a task wrote.
+type LogQuery struct {
+	Tail  int    // at most so many lines, up to 1000, the newest; 0: 1000
+	After string // a position that an earlier answer gave: only what was written since; empty: all
+}
+
+func (q LogQuery) values() url.Values {
+	v := url.Values{}
+	if q.Tail > 0 {
+		v.Set("tail", strconv.Itoa(q.Tail))
+	}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	return v
+}
+
+func logsPath(group, name string) string {
+	return "/api/v1/tasks/" + url.PathEscape(group) + "/" + url.PathEscape(name) + "/logs"
+}
+
+// maxPosition bounds a position, in bytes: the name of an instance and two numbers.
+const maxPosition = 320
+
+func parseLogQuery(values url.Values) (LogQuery, *Error) {
 	for _, name := range sortedKeys(values) {
-		if name != "tail" {
-			return 0, invalid(FieldError{name, "not a parameter of logs; it takes tail"})
+		if name != "tail" && name != "after" {
+			return LogQuery{}, httperr.Invalid(
+				api.FieldError{Field: name, Message: "not a parameter of logs; it takes tail and after"},
+			)
 		}
+	}
+	q := LogQuery{Tail: maxTail, After: values.Get("after")}
+	if len(q.After) > maxPosition || strings.ContainsFunc(q.After, unicode.IsControl) {
+		return q, httperr.Invalid(
+			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + positionHeader},
+		)
 	}
 	text := values.Get("tail")
 	if text == "" {
-		return maxTail, nil
+		return q, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxTail {
-		return 0, invalid(FieldError{"tail", fmt.Sprintf("%q is not a number from 1 to %d", text, maxTail)})
+		return q, httperr.Invalid(
+			api.FieldError{Field: "tail", Message: fmt.Sprintf("%q is not a number from 1 to %d", text, maxTail)},
+		)
 	}
-	return n, nil
+	q.Tail = n
+	return q, nil
 }
 
 func joinLines(lines []string) string {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // promised are the metrics that dashboards and alerts rely on, with their labels.
@@ -140,6 +142,20 @@ func TestMetricsOfTheCluster(t *testing.T) {
 	} {
 		if got, ok := values[series]; !ok || got != want {
 			t.Errorf("%s: there %v, %v, want %v", series, ok, got, want)
+		}
+	}
+	read := clone(t, board.Snapshot())
+	read.Status.Problems = append(
+		read.Status.Problems,
+		api.Problem{Reason: api.ProblemStopStuck, Instance: read.Status.Instance},
+		api.Problem{Reason: api.ProblemStopStuck, Instance: "another"},
+		api.Problem{Reason: api.ProblemInstanceSilent, Instance: "another"},
+	)
+	board.Publish(read)
+	values, _ = gathered(t, r)
+	for reason, want := range map[string]float64{api.ProblemStopStuck: 1, api.ProblemInstanceSilent: 1} {
+		if got := values["shardctl_cluster_problems{reason="+reason+"}"]; got != want {
+			t.Errorf("%s: %v, want %v: what another has found it counts itself", reason, got, want)
 		}
 	}
 	free := clone(t, board.Snapshot())

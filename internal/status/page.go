@@ -1,42 +1,171 @@
 package status
 
 import (
+	"bufio"
+	"context"
 	"crypto/sha256"
-	_ "embed" // the page and the description of the API
+	"embed"
 	"encoding/base64"
+	"html/template"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
-//go:embed page.html
-var pageHTML string
+//go:embed page
+var pageFiles embed.FS
 
-//go:embed openapi.json
-var openAPI []byte
+// The page is one document: its style and its script stand in it, so that one answer is all of it.
+var (
+	pageStyle  = pageFile("page.css")
+	pageScript = pageFile(
+		"base.js", "model.js", "stream.js", "glance.js", "overview.js", "instances.js", "table.js", "timeline.js",
+		"task.js", "change.js", "main.js",
+	)
+	pageHTML = strings.NewReplacer("{{style}}", pageStyle, "{{script}}", pageScript).Replace(pageFile("page.html"))
+)
+
+const policyBase = "default-src 'none'; img-src data:; base-uri 'none'; frame-ancestors 'none'; "
 
 // pagePolicy lets the page run exactly the one style and the one script that stand in it. It may reach nothing but the
-// server it came from.
-var pagePolicy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; " +
-	"frame-ancestors 'none'; style-src " + hashOf(pageHTML, "style") + "; script-src " + hashOf(pageHTML, "script")
+// server it came from, and cannot make HTML of texts.
+var pagePolicy = policyBase + "connect-src 'self'; form-action 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types 'none'; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(pageScript)
 
-// hashOf is the source expression for what stands between the first <tag> and its end.
-func hashOf(html, tag string) string {
-	_, rest, _ := strings.Cut(html, "<"+tag+">")
-	text, _, _ := strings.Cut(rest, "</"+tag+">")
+// plainPolicy lets the plain table have its style, and ask for itself with a filter.
+var plainPolicy = policyBase + "form-action 'self'; style-src " + hashOf(pageStyle)
+
+// pageFile is the text of some files of the page, one after the other.
+func pageFile(names ...string) string {
+	var all strings.Builder
+	for _, name := range names {
+		text, err := pageFiles.ReadFile("page/" + name)
+		if err != nil { // what is embedded is there, or the tests fail
+			continue
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// hashOf is the source expression for a style or script of this text.
+func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-func page(w http.ResponseWriter, _ *http.Request) *Error {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", pagePolicy)
-	_, _ = w.Write([]byte(pageHTML)) // the reader is gone
+// Changes says which changes the listener takes that a page comes from.
+type Changes string
+
+// What a listener takes.
+const (
+	ChangesNone  Changes = "none"  // it only reads
+	ChangesOpen  Changes = "open"  // all, without a token
+	ChangesToken Changes = "token" // those that come with a token
+)
+
+type changesKey struct{}
+
+// TakenBy is what the listener takes that the request came to.
+func TakenBy(r *http.Request) Changes {
+	if takes, ok := r.Context().Value(changesKey{}).(Changes); ok {
+		return takes
+	}
+	return ChangesNone
+}
+
+// WithChanges has pages that next serves say which changes their listener takes.
+func WithChanges(next http.Handler, takes Changes) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), changesKey{}, takes)))
+	})
+}
+
+// page answers with the live page, or with the plain table for who has no JavaScript.
+func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	values := r.URL.Query()
+	if values.Get("view") == "plain" {
+		return s.plainPage(w, values, outputHidden(r) != nil)
+	}
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	_, _ = w.Write([]byte(strings.Replace(pageHTML, "{{changes}}", string(TakenBy(r)), 1))) // the reader is gone
 	return nil
 }
 
-func openapi(w http.ResponseWriter, _ *http.Request) *Error {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPI) // the reader is gone
+var plainTemplate = template.Must(template.New("plain").Funcs(template.FuncMap{
+	"states":  api.TaskStates,
+	"runbook": Runbook,
+	"limit": func(n *int) string {
+		if n == nil {
+			return "no limit"
+		}
+		return strconv.Itoa(*n)
+	},
+	"path": func(t *api.Task) string {
+		return "api/v1/tasks/" + url.PathEscape(t.Group) + "/" + url.PathEscape(t.Name)
+	},
+}).Parse(pageFile("plain.html")))
+
+// plainFilter is what the plain table leaves out tasks by; empty: nothing.
+type plainFilter struct {
+	Text  string
+	State api.TaskState
+}
+
+// match says whether the task has the state, and each word of the text somewhere.
+func (f plainFilter) match(t *api.Task) bool {
+	if f.State != "" && f.State != t.State {
+		return false
+	}
+	all := strings.ToLower(strings.Join([]string{t.Key, t.Kind, t.Instance, t.Reason, t.Message, t.LastError}, "\n"))
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Text)), func(word string) bool {
+		return !strings.Contains(all, word)
+	})
+}
+
+// plainView is what the plain table is made of.
+type plainView struct {
+	Style     template.CSS
+	Status    *api.Status
+	Problems  []*api.Problem
+	Instances []api.Instance
+	Tasks     []*api.Task // that the filter leaves
+	All       int         // how many there are
+	Filter    plainFilter
+}
+
+// plainPage answers with tables of everything.
+func (s *server) plainPage(w http.ResponseWriter, values url.Values, hidden bool) *Error {
+	snapshot, bad := s.snapshot()
+	if bad != nil {
+		return bad
+	}
+	filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
+	var tasks []*api.Task
+	for i := range snapshot.Tasks {
+		if t := shownTask(&snapshot.Tasks[i], hidden); filter.match(t) {
+			tasks = append(tasks, t)
+		}
+	}
+	problems := make([]*api.Problem, len(snapshot.Status.Problems))
+	for i := range problems {
+		problems[i] = shownProblem(&snapshot.Status.Problems[i], hidden)
+	}
+	instances := slices.DeleteFunc(
+		slices.Clone(snapshot.Instances), func(i api.Instance) bool { return i.State == api.Left },
+	)
+	w.Header().Set("Content-Security-Policy", plainPolicy)
+	out := bufio.NewWriterSize(newAnswer(w), chunk)
+	_ = plainTemplate.Execute(out, plainView{ // the reader is gone
+		Style:  template.CSS(pageStyle), //nolint:gosec // the style is embedded
+		Status: &snapshot.Status, Problems: problems, Instances: instances, Tasks: tasks, All: len(snapshot.Tasks),
+		Filter: filter,
+	})
+	_ = out.Flush()
 	return nil
 }

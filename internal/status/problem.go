@@ -4,64 +4,15 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
-
-// Severity is how bad a problem is.
-type Severity string
-
-// The severities, worst first.
-const (
-	SeverityError   Severity = "error"   // something does not run, or may soon not
-	SeverityWarning Severity = "warning" // all runs, but not as it should
-)
-
-// The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
-const (
-	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has free capacity for
-	ProblemNoInstance        = "NoInstance"        // tasks that no live instance may own
-	ProblemNoHeadroom        = "NoHeadroom"        // losing one instance would leave tasks over
-	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
-	ProblemStoreSlow         = "StoreSlow"         // the store answers late
-	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
-	ProblemStoreForgot       = "StoreForgot"       // the store has lost writes it had acknowledged
-	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
-	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
-	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
-	ProblemStopStuck         = "StopStuck"         // a task does not stop when asked to
-	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
-	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
-	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision
-	ProblemRestartRequired   = "RestartRequired"   // a changed setting counts only after a restart
-	ProblemDuplicateInstance = "DuplicateInstance" // two live sessions of one name
-)
-
-// ProblemReasons lists every reason above.
-func ProblemReasons() []string {
-	return []string{
-		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
-		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
-		ProblemStopStuck,
-		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
-	}
-}
-
-// Problem is something wrong, and why. What it is about is in Group, Task (a key) and Instance, each empty when it
-// does not apply.
-type Problem struct {
-	Reason   string   `json:"reason"`
-	Severity Severity `json:"severity"`
-	Message  string   `json:"message"`
-	Group    string   `json:"group"`
-	Task     string   `json:"task"`
-	Instance string   `json:"instance"`
-	Since    Time     `json:"since"`
-}
 
 // SortProblems puts errors before warnings, and then the order is by reason, group, task and instance.
-func SortProblems(problems []Problem) {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
+func SortProblems(problems []api.Problem) {
+	slices.SortStableFunc(problems, func(a, b api.Problem) int {
 		return cmp.Or(
-			cmp.Compare(a.Severity.rank(), b.Severity.rank()),
+			cmp.Compare(severityRank(a.Severity), severityRank(b.Severity)),
 			compare(a.Reason, b.Reason),
 			compare(a.Group, b.Group),
 			compare(a.Task, b.Task),
@@ -70,15 +21,37 @@ func SortProblems(problems []Problem) {
 	})
 }
 
-func (s Severity) rank() int {
+// OfOneReplica says whether only the replica that has a problem of this reason can find it. It shares it with the
+// others, which show it too.
+func OfOneReplica(reason string) bool {
+	switch reason {
+	case api.ProblemStopStuck, api.ProblemStartStuck, api.ProblemStoreSlow, api.ProblemStoreForgot,
+		api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// FoundBy says whether the instance itself found the problem, rather than read of it.
+func FoundBy(p *api.Problem, instance string) bool {
+	return p.Instance == instance || !OfOneReplica(p.Reason)
+}
+
+func severityRank(s api.Severity) int {
 	switch s {
-	case SeverityError:
+	case api.SeverityError:
 		return 0
-	case SeverityWarning:
+	case api.SeverityWarning:
 		return 1
 	default:
 		return 2
 	}
+}
+
+// Runbook is the address of the section that says what to do about problems of this reason.
+func Runbook(reason string) string {
+	return "https://github.com/shardctl/shardctl/blob/main/docs/operations/problems.md#" + strings.ToLower(reason)
 }
 
 func compare(a, b string) int { return strings.Compare(a, b) }

@@ -7,33 +7,35 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Limits of one page of a list.
-const (
-	DefaultLimit = 500
-	MaxLimit     = 5000
-)
+// maxQuery is how long a query may be, in bytes. A watch keeps it several times over.
+const maxQuery = 16 << 10
 
 // query is what a request asks of a list. Conditions add up; the values of one of them are alternatives.
 type query struct {
 	groups, instances, states []string
+	task                      string // the key of one
 	selector                  Selector
 	q                         string // lower case
 	since                     time.Time
 	limit                     int
 	page                      pageToken // zero: from the beginning
 	watch                     bool
+	hidden                    bool   // what tasks wrote is left out, and cannot be searched
 	scope                     string // the conditions as text, so that a token is used with the same ones
 }
 
 // parseQuery reads the parameters, of which only the allowed ones (and limit, continue, watch) may stand. All that is
 // wrong is reported together.
 func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
-	q := query{limit: DefaultLimit, scope: scope(path, values)}
-	var errs []FieldError
+	q := query{limit: api.DefaultLimit, scope: scope(path, values)}
+	var errs []api.FieldError
 	bad := func(field, format string, args ...any) {
-		errs = append(errs, FieldError{field, fmt.Sprintf(format, args...)})
+		errs = append(errs, api.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	allowed = append(slices.Clone(allowed), "limit", "continue", "watch")
 	for _, name := range sortedKeys(values) {
@@ -51,7 +53,7 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 		bad("continue", "does not go with watch=true, which sends the whole list")
 	}
 	if len(errs) > 0 {
-		return query{}, invalid(errs...)
+		return query{}, httperr.Invalid(errs...)
 	}
 	return q, q.checkPage(now)
 }
@@ -67,6 +69,8 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		q.instances = append(q.instances, value)
 	case "state":
 		q.states, err = appendStates(q.states, value, states)
+	case "task":
+		q.task = value
 	case "selector":
 		var s Selector
 		s, err = ParseSelector(value)
@@ -77,8 +81,8 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		q.since, err = parseSince(value, now)
 	case "limit":
 		q.limit, err = strconv.Atoi(value)
-		if err != nil || q.limit < 1 || q.limit > MaxLimit {
-			return fmt.Errorf("%q is not a number from 1 to %d", value, MaxLimit)
+		if err != nil || q.limit < 1 || q.limit > api.MaxLimit {
+			return fmt.Errorf("%q is not a number from 1 to %d", value, api.MaxLimit)
 		}
 	case "continue":
 		q.page, err = parseToken(value)
@@ -119,7 +123,11 @@ func (q *query) one(list []string, value string) bool {
 
 func (q *query) inGroup(name string) bool    { return q.one(q.groups, name) }
 func (q *query) onInstance(name string) bool { return q.one(q.instances, name) }
-func (q *query) inState(state string) bool   { return q.one(q.states, state) }
+
+// onlyInstance says whether the instance was asked for by name.
+func (q *query) onlyInstance(name string) bool { return slices.Contains(q.instances, name) }
+
+func (q *query) inState(state string) bool { return q.one(q.states, state) }
 
 // has says whether any of the texts contains q, in any case of letters.
 func (q *query) has(texts ...string) bool {

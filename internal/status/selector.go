@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,8 +35,26 @@ func ParseSelector(text string) (Selector, error) {
 		}
 		s = append(s, r)
 	}
+	if !selectorForm.MatchString(text) {
+		return nil, fmt.Errorf("selector %q: labels are of letters, digits, '.', '_', '-' and '/'", text)
+	}
 	return s, nil
 }
+
+// The form of selectors, as openapi.json has it: some parts by commas, or none.
+const (
+	formSpace = `[ \t]*`
+	formKey   = `[A-Za-z0-9._/-]+`
+	formValue = `[A-Za-z0-9._-]*`
+	formPart  = `(?:!?` + formSpace + formKey +
+		`|` + formKey + formSpace + `(?:==|=|!=)` + formSpace + formValue +
+		`|` + formKey + `[ \t]+(?:in|notin)` + formSpace +
+		`\(` + formSpace + formValue + `(?:` + formSpace + `,` + formSpace + formValue + `)*` + formSpace + `\))`
+)
+
+var selectorForm = regexp.MustCompile(
+	`^` + formSpace + `(?:` + formPart + `(?:` + formSpace + `,` + formSpace + formPart + `)*` + formSpace + `)?$`,
+)
 
 // Match says whether the labels are as asked.
 func (s Selector) Match(labels map[string]string) bool {

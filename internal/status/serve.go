@@ -18,6 +18,9 @@ var errClosing = errors.New("the server is closing")
 
 type closingKey struct{}
 
+// maxHeader is how large the head of a request may be, in bytes. A watch keeps it as long as it goes on.
+const maxHeader = 32 << 10
+
 // Serve answers requests on the listener until ctx ends; then it ends streams, lets the rest finish for up to grace,
 // and returns nil. It closes the listener. For TLS the listener is one of package tls.
 func Serve(
@@ -29,9 +32,10 @@ func Serve(
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      60 * time.Second, // streams set a deadline for each message instead
+		WriteTimeout:      answerTimeout, // streams and long answers set a deadline for each chunk
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeader,
+		ConnContext:       withConn,
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.WithoutCancel(ctx), closingKey{}, closing)
 		},

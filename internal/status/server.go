@@ -10,12 +10,16 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // Config is what the handler shows. Only Source is required.
 type Config struct {
 	Source   Source
 	Events   EventSource         // nil: the list of events is always empty
+	Runs     RunSource           // nil: no runs are kept
 	Logs     LogSource           // nil: this replica keeps no output
 	Registry prometheus.Gatherer // of /metrics; nil: the metrics of the cluster alone
 	Logger   logr.Logger
@@ -29,17 +33,24 @@ type Config struct {
 	Peers *http.Client
 	// PeerScheme is http or https, as replicas serve each other; empty: http.
 	PeerScheme string
-	// MaxWatchers is how many connections may watch at once. 0: 256.
+	// Vouch makes a proof for another instance that who sent r may see what is asked of it: target, a path with its
+	// query. Nil: none is sent.
+	Vouch func(r *http.Request, instance, target string) string
+	// MaxWatchers is how many connections may watch at once. 0: 2,000.
 	MaxWatchers int
 }
+
+// maxWatchers is how many connections may watch a replica at once, unless [Config] says otherwise.
+const maxWatchers = 2000
 
 // server answers requests. It is shared between all of them.
 type server struct {
 	source    Source
-	tasks     *differ[Task]
-	groups    *differ[Group]
-	instances *differ[Instance]
-	locks     *differ[Lock]
+	statuses  *topic[api.Status]
+	tasks     *topic[api.Task]
+	groups    *topic[api.Group]
+	instances *topic[api.Instance]
+	locks     *topic[api.Lock]
 	watch     *watchers
 	feed      *eventFeed
 	now       func() time.Time
@@ -60,10 +71,10 @@ func handler(c Config, s *server) http.Handler {
 		}
 		mux.Handle(path, readOnly(e))
 	}
-	mux.Handle("/", problemHandler(func(_ http.ResponseWriter, r *http.Request) *Error {
-		return notFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
+	mux.Handle("/", httperr.Handler(func(_ http.ResponseWriter, r *http.Request) *Error {
+		return httperr.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
 	}))
-	return shielded(mux, c.Logger)
+	return shielded(compressed(mux), c.Logger)
 }
 
 func (c Config) withDefaults() Config {
@@ -79,23 +90,23 @@ func (c Config) withDefaults() Config {
 		c.PeerScheme = "http"
 	}
 	if c.MaxWatchers == 0 {
-		c.MaxWatchers = 256
+		c.MaxWatchers = maxWatchers
 	}
 	return c
 }
 
 func newServer(c Config) *server {
+	o := newOpenings(halfTheProcessors())
 	return &server{
 		source:    c.Source,
-		tasks:     &differ[Task]{collection: taskCollection()},
-		groups:    &differ[Group]{collection: groupCollection()},
-		instances: &differ[Instance]{collection: instanceCollection()},
-		locks:     &differ[Lock]{collection: lockCollection()},
-		watch: &watchers{
-			source: c.Source, log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget),
-		},
-		feed: newEventFeed(c.Events, c.Logger),
-		now:  time.Now,
+		statuses:  &topic[api.Status]{collection: statusCollection(), source: c.Source, openings: o},
+		tasks:     &topic[api.Task]{collection: taskCollection(), source: c.Source, openings: o},
+		groups:    &topic[api.Group]{collection: groupCollection(), source: c.Source, openings: o},
+		instances: &topic[api.Instance]{collection: instanceCollection(), source: c.Source, openings: o},
+		locks:     &topic[api.Lock]{collection: lockCollection(), source: c.Source, openings: o},
+		watch:     &watchers{log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget)},
+		feed:      newEventFeed(c.Events, c.Logger),
+		now:       time.Now,
 	}
 }
 
@@ -109,11 +120,12 @@ func routes(c Config, s *server) map[string]endpoint {
 	})
 	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
 	return map[string]endpoint{
-		"/":                                 page,
+		"/":                                 s.page,
 		"/livez":                            health.livez,
 		"/readyz":                           health.readyz,
 		"/openapi.json":                     openapi,
 		"/metrics":                          plain(metrics),
+		"/api/v1/whoami":                    whoami,
 		"/api/v1/status":                    s.status,
 		"/api/v1/groups":                    list(s, s.groups),
 		"/api/v1/tasks":                     list(s, s.tasks),
@@ -121,7 +133,9 @@ func routes(c Config, s *server) map[string]endpoint {
 		"/api/v1/locks":                     list(s, s.locks),
 		"/api/v1/events":                    s.listEvents,
 		"/api/v1/tasks/{group}/{name}":      s.task,
-		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, peers{c.Peers, c.PeerScheme}, c.Logger}.get,
+		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, c.peers(), c.Logger}.get,
+		"/api/v1/tasks/{group}/{name}/runs": s.runs(c.Runs),
+		"/api/v1/groups/{name}":             s.group,
 		"/api/v1/instances/{name}":          s.instance,
 	}
 }
@@ -146,27 +160,21 @@ func shielded(next http.Handler, logger logr.Logger) http.Handler {
 				panic(v)
 			}
 			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
-			problem(
+			httperr.New(
 				http.StatusInternalServerError, "Internal", "this request could not be answered; see the log",
-			).write(w)
+			).Write(w)
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
-func problemHandler(e endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := e(w, r); err != nil {
-			err.write(w)
-		}
-	})
-}
-
 func readOnly(e endpoint) http.Handler {
-	return problemHandler(func(w http.ResponseWriter, r *http.Request) *Error {
+	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			err := problem(http.StatusMethodNotAllowed, ReasonMethodNotAllowed, "%s only reads: use GET", r.URL.Path)
-			err.allow = "GET, HEAD"
+			err := httperr.New(
+				http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, "%s only reads: use GET", r.URL.Path,
+			)
+			err.Allow = "GET, HEAD"
 			return err
 		}
 		return e(w, r)
@@ -184,15 +192,26 @@ func plain(h http.Handler) endpoint {
 func (s *server) snapshot() (*Snapshot, *Error) {
 	snapshot := s.source.Snapshot()
 	if snapshot == nil {
-		return nil, unavailable(ReasonNotReady, "nothing is known of the cluster yet; try again in a moment")
+		return nil, httperr.Unavailable(
+			api.ReasonNotReady, "nothing is known of the cluster yet; try again in a moment",
+		)
 	}
 	return snapshot, nil
 }
 
 func (s *server) query(r *http.Request, path string, params, states []string) (query, *Error) {
+	if n := len(r.URL.RawQuery); n > maxQuery {
+		return query{}, httperr.Invalid(api.FieldError{
+			Field: "query", Message: fmt.Sprintf("it has %d bytes; at most %d are taken", n, maxQuery),
+		})
+	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return query{}, invalid(FieldError{"query", strings.TrimPrefix(err.Error(), "invalid ")})
+		return query{}, httperr.Invalid(
+			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
+		)
 	}
-	return parseQuery(values, path, params, states, s.now())
+	q, bad := parseQuery(values, path, params, states, s.now())
+	q.hidden = outputHidden(r) != nil
+	return q, bad
 }

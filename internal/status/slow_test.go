@@ -5,9 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // pipe is a connection that notes how it is written to. It blocks while it is full, as one whose reader does not read,
@@ -95,7 +98,7 @@ func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
 	tasks := sample(10000).Tasks
 	gone, visited := errors.New("the reader is gone"), 0
 	b := newBody(failing{gone}, "data: ")
-	listLines(func(yield func(*Task) bool) {
+	listLines(func(yield func(*api.Task) bool) {
 		for i := range tasks {
 			visited++
 			if !yield(&tasks[i]) {
@@ -108,84 +111,132 @@ func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
 	}
 }
 
+// TestSlowReadersOfListsAreDropped holds that a list is not kept for a reader that reads nothing for long, nor for one
+// that reads a little now and then. One that reads gets all of it.
+func TestSlowReadersOfListsAreDropped(t *testing.T) {
+	for _, path := range []string{"/api/v1/tasks?limit=5000", "/?view=plain"} {
+		for name, test := range map[string]struct {
+			every time.Duration // between two chunks that the reader takes; 0: it takes none
+			lasts time.Duration // the answer, at most
+		}{
+			"reads nothing":      {0, writeTimeout},
+			"reads now and then": {writeTimeout - time.Second, answerTimeout},
+			"reads ten a second": {100 * time.Millisecond, answerTimeout},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := New(Config{Source: boardWith(sample(5000))})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				out, done := newPipe(), make(chan struct{})
+				out.full = make(chan struct{})
+				begin := time.Now()
+				go func() {
+					defer close(done)
+					h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+				}()
+				var next <-chan time.Time
+				if test.every > 0 {
+					tick := time.NewTicker(test.every)
+					defer tick.Stop()
+					next = tick.C
+				}
+				for ended := false; !ended; {
+					select {
+					case <-next:
+						select {
+						case out.full <- struct{}{}:
+						case <-done:
+							ended = true
+						}
+					case <-done:
+						ended = true
+					}
+				}
+				took := time.Since(begin)
+				whole := strings.HasSuffix(strings.TrimSpace(out.text.String()), "}") ||
+					strings.HasSuffix(strings.TrimSpace(out.text.String()), "</html>")
+				if want := test.every == 100*time.Millisecond; took > test.lasts || whole != want {
+					t.Errorf("%s, %s: %v, at most %v; whole %v, want %v", path, name, took, test.lasts, whole, want)
+				}
+				if test.every != 100*time.Millisecond && took < test.lasts/2 {
+					t.Errorf("%s, %s: dropped after %v already", path, name, took)
+				}
+			})
+		}
+	}
+}
+
 // failing is a writer that takes nothing.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestSlowWatchersAreDroppedForMemory holds that watchers that do not read keep old snapshots alive only within a
-// budget. Those that read are not dropped for it, and a dropped one begins with a fresh snapshot.
+// TestSlowWatchersAreDroppedForMemory holds that watchers that do not read keep lists alive only within a budget. Those
+// that read are not dropped for it, and a dropped one begins with a fresh snapshot.
 func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := boardWith(sample(1000))
 		c := Config{Source: board}.withDefaults()
 		s := newServer(c)
-		s.watch.budget.least = 0 // budgetFactor snapshots
+		s.watch.budget.least = 0 // budgetFactor lists
 		h := handler(c, s)
-		watch := func(out *pipe) (ended <-chan struct{}, stop func()) {
+		watch := func(out *pipe, q string) (ended func() bool, stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
+			done, path := make(chan struct{}), "/api/v1/tasks?watch=true&q="+q
 			go func() {
 				defer close(done)
-				h.ServeHTTP(
-					out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/tasks?watch=true", http.NoBody),
-				)
+				h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
 			}()
 			synctest.Wait()
-			return done, cancel
+			return func() bool {
+				synctest.Wait()
+				select {
+				case <-done:
+					return true
+				default:
+					return false
+				}
+			}, cancel
 		}
-		ended := func(done <-chan struct{}) bool {
-			synctest.Wait()
-			select {
-			case <-done:
-				return true
-			default:
-				return false
-			}
-		}
-		fast := newPipe()
-		fastDone, stopFast := watch(fast)
-		var slow []<-chan struct{}
-		for range budgetFactor + 2 { // each stands still with a snapshot of its own
+		fastEnded, stopFast := watch(newPipe(), "")
+		var slow []func() bool
+		for i := range budgetFactor + 3 { // each stands still with a list of its own
 			out := newPipe()
 			out.full = make(chan struct{})
-			done, stop := watch(out)
+			ended, stop := watch(out, "topics/"[:i+1])
 			defer stop()
-			slow = append(slow, done)
-			board.Publish(clone(t, board.Snapshot()))
-			time.Sleep(watchPace)
-			synctest.Wait()
+			slow = append(slow, ended)
 		}
-		for i, done := range slow {
-			if got, want := ended(done), i < len(slow)-budgetFactor; got != want {
+		for i, ended := range slow {
+			if got, want := ended(), i < len(slow)-budgetFactor-1; got != want {
 				t.Errorf("slow watcher %d of %d: dropped %v, want %v", i, len(slow), got, want)
 			}
 		}
-		if ended(fastDone) {
+		if fastEnded() {
 			t.Error("the watcher that reads was dropped")
 		}
 		again := newPipe()
-		_, stopAgain := watch(again)
+		_, stopAgain := watch(again, "t")
 		expect(t, again.take(), `snapshot {"items":[`)
 
 		time.Sleep(writeTimeout) // the others are dropped since they do not read
-		for i, done := range slow {
-			if !ended(done) {
+		for i, ended := range slow {
+			if !ended() {
 				t.Errorf("slow watcher %d goes on without a reader", i)
 			}
 		}
 		stopFast()
 		stopAgain()
 		synctest.Wait()
-		if !s.watch.budget.idle() || s.tasks.from != nil {
-			t.Error("snapshots are kept although there are no watchers")
+		if !s.watch.budget.idle() || s.tasks.course != nil || len(s.tasks.openings.known) > 0 {
+			t.Error("lists are kept although there are no watchers")
 		}
 	})
 }
 
-// TestEventsArePolledOnceForAll holds that watchers of events share one poller, and that a change of the cluster wakes
-// it. It asks nothing when there are none.
-func TestEventsArePolledOnceForAll(t *testing.T) {
+// TestEventsAreReadOnceForAll holds that watchers of events share each reading, and cause none while nothing happens. A
+// reading that failed is repeated. Without watchers there is none.
+func TestEventsAreReadOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{changed: make(chan struct{})}
 		store.add("10")
@@ -205,13 +256,19 @@ func TestEventsArePolledOnceForAll(t *testing.T) {
 				board.Publish(clone(t, board.Snapshot()))
 				time.Sleep(time.Second)
 			}
-			if n := asked() - before; n > int(time.Minute/eventIdle) {
-				t.Errorf("%d questions in a minute by %d watchers", n, len(out))
+			if n := asked() - before; n != 0 {
+				t.Errorf("%d questions in an idle minute by %d watchers", n, len(out))
 			}
-			close(store.changed)
+			store.fail(errors.New("unreachable"))
 			store.add("20")
+			store.report()
 			time.Sleep(eventPace)
+			store.fail(nil)
+			time.Sleep(2 * eventIdle)
 			synctest.Wait()
+			if n := asked() - before; n != 2 {
+				t.Errorf("%d questions by %d watchers, want one that failed and one that did not", n, len(out))
+			}
 			for _, o := range out {
 				text := o.take()
 				if got := kinds(text); len(got) != 2 || got[1][:18] != `upsert {"id":"20",` {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // Source is where the newest snapshot is found. Both methods are called from many goroutines and never block.
@@ -18,10 +20,15 @@ type Source interface {
 // EventSource reads what happened lately.
 type EventSource interface {
 	// Events returns those that match. It may ask the store and fail when that is unreachable.
-	Events(ctx context.Context, q EventQuery) ([]Event, error)
-	// EventsChanged returns a channel that is closed when there may be new events; nil: not known, they are looked for
-	// now and then. Ask for the channel first, then for the events.
+	Events(ctx context.Context, q EventQuery) ([]api.Event, error)
+	// EventsChanged returns a channel that is closed once new events can be read; nil: not known, they are looked for
+	// every few seconds. Ask for the channel first, then for the events.
 	EventsChanged() <-chan struct{}
+}
+
+// RunSource reads the last runs of a task, the newest first. It may ask the store and fail when that is unreachable.
+type RunSource interface {
+	Runs(ctx context.Context, key string) ([]api.Run, error)
 }
 
 // EventQuery selects events. Conditions add up.
@@ -36,9 +43,9 @@ type EventQuery struct {
 
 // LogSource holds what tasks of this replica wrote lately.
 type LogSource interface {
-	// Tail returns the last n lines of the task, fewer when there are not so many. false: this replica does not run it
-	// and keeps nothing of it.
-	Tail(key string, n int) ([]string, bool)
+	// Tail returns the last n lines of the task, fewer when there are not so many, and the number of the last one.
+	// false: this replica does not run it and keeps nothing of it. Numbers count what the task wrote here, from 1.
+	Tail(key string, n int) (lines []string, last uint64, ok bool)
 }
 
 // Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from

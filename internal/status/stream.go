@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -16,24 +15,30 @@ const (
 
 // stream is one connection with server-sent events.
 type stream struct {
-	ctx   context.Context // ends with the request or the server, or when the watcher is dropped
-	drop  context.CancelCauseFunc
-	ctl   *http.ResponseController
-	body  *body
-	last  string // Last-Event-ID of the request
-	n     int
-	quiet *time.Ticker
+	ctx    context.Context // ends with the request or the server, or when the watcher is dropped
+	drop   context.CancelCauseFunc
+	ctl    *http.ResponseController
+	limits *limitedWriter
+	wire   wire
+	dirty  bool   // the header, or something after it, was written since the last flush
+	last   string // Last-Event-ID of the request
+	quiet  *time.Ticker
 }
 
-// newStream sends the header. Call close at the end.
-func newStream(w http.ResponseWriter, r *http.Request) (out *stream, end func()) {
+// newStream makes a stream whose header is written, and reaches the reader with the first flush. Call end at the end.
+func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream, end func()) {
 	ctx, cancel := untilClosing(r.Context())
 	ctx, drop := context.WithCancelCause(ctx)
 	ctl := http.NewResponseController(w)
+	limits := &limitedWriter{ctx: ctx, w: w, ctl: ctl}
 	out = &stream{
-		ctx: ctx, drop: drop, ctl: ctl, last: r.Header.Get("Last-Event-ID"), quiet: time.NewTicker(keepAlive),
-		body: newBody(limitedWriter{ctx, w, ctl}, "data: "),
+		ctx: ctx, drop: drop, ctl: ctl, limits: limits, wire: plainWire{limits}, last: r.Header.Get("Last-Event-ID"),
+		dirty: true, quiet: time.NewTicker(keepAlive),
 	}
+	if zipped {
+		out.wire = newGzipWire(limits)
+	}
+	limitKernel(ctx)
 	// A write that waits for its reader ends at once when the stream does.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -44,6 +49,7 @@ func newStream(w http.ResponseWriter, r *http.Request) (out *stream, end func())
 		if !stop() {
 			<-cut // the writer must not be used once the handler has returned
 		}
+		_ = out.wire.end() // the reader may be gone
 		out.quiet.Stop()
 		drop(nil)
 		cancel()
@@ -53,57 +59,81 @@ func newStream(w http.ResponseWriter, r *http.Request) (out *stream, end func())
 // limitedWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much
 // there is to read.
 type limitedWriter struct {
-	ctx context.Context
-	w   io.Writer
-	ctl *http.ResponseController
+	ctx  context.Context
+	w    io.Writer
+	ctl  *http.ResponseController
+	left int // bytes that may still be written until the deadline
 }
 
-func (l limitedWriter) Write(p []byte) (n int, err error) {
+// renew begins a chunk.
+func (l *limitedWriter) renew() error {
+	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
+	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	l.left = chunk
+	if l.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
+		_ = l.ctl.SetWriteDeadline(time.Now())
+		return context.Cause(l.ctx)
+	}
+	return nil
+}
+
+func (l *limitedWriter) Write(p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
-		// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
-		_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if l.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
-			return n, context.Cause(l.ctx)
+		if l.left == 0 {
+			if err := l.renew(); err != nil {
+				return n, err
+			}
 		}
 		var m int
-		m, err = l.w.Write(p[n:min(len(p), n+chunk)])
+		m, err = l.w.Write(p[n:min(len(p), n+l.left)])
 		n += m
+		l.left -= m
 	}
 	return n, err
 }
 
-// begin writes the head of an event; an empty id is replaced by a running number.
-func (s *stream) begin(kind, id string) {
-	s.n++
-	if id == "" {
-		id = strconv.Itoa(s.n)
-	}
-	s.body.text("event: ", kind, "\nid: ", id, "\n")
-}
-
-// send writes one event with a small object.
-func (s *stream) send(kind, id string, v any) error {
-	s.begin(kind, id)
-	s.body.text(s.body.prefix)
-	s.body.value(v)
-	s.body.text("\n")
-	return s.body.err
-}
-
-// sendLines writes one event with an object of any length.
-func (s *stream) sendLines(kind, id string, l lines) error {
-	s.begin(kind, id)
-	l.writeTo(s.body)
-	s.body.text("\n")
-	return s.body.err
-}
-
-func (s *stream) flush() error {
-	if err := s.body.flush(); err != nil {
+// flush sends what is buffered, with a deadline of its own.
+func (l *limitedWriter) flush() error {
+	if err := l.renew(); err != nil {
 		return err
 	}
-	return s.ctl.Flush()
+	l.left = 0
+	return l.ctl.Flush()
 }
+
+// why is the reason for which the stream ended, where writing failed for it.
+func (s *stream) why(err error) error {
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// text writes events as they are.
+func (s *stream) text(p []byte) error {
+	s.dirty = true
+	return s.wire.text(p)
+}
+
+// packed writes events that were compressed for all.
+func (s *stream) packed(p *packed) error {
+	s.dirty = true
+	return s.wire.packed(p)
+}
+
+// flush has the reader see what was written.
+func (s *stream) flush() error {
+	if !s.dirty {
+		return nil
+	}
+	s.dirty = false
+	if err := s.wire.flush(); err != nil {
+		return err
+	}
+	return s.limits.flush()
+}
+
+var stillHere = []byte(": still here\n\n")
 
 // wait returns nil when changed is closed or timeout (0: never) is over, and an error when the stream ends. Meanwhile
 // it writes comments.
@@ -123,7 +153,9 @@ func (s *stream) wait(changed <-chan struct{}, timeout time.Duration) error {
 		case <-over:
 			return nil
 		case <-s.quiet.C:
-			s.body.text(": still here\n\n")
+			if err := s.text(stillHere); err != nil {
+				return err
+			}
 			if err := s.flush(); err != nil {
 				return err
 			}

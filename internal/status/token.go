@@ -7,6 +7,9 @@ import (
 	"hash/fnv"
 	"net/http"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // tokenLife is how long a list may be continued. What was seen on the first page is history by then, and a reader
@@ -57,11 +60,12 @@ func (q *query) checkPage(now time.Time) *Error {
 	case q.page.Key == "":
 		return nil
 	case q.page.Scope != hash(q.scope):
-		return invalid(FieldError{
-			"continue", "the token belongs to a list with other conditions; repeat them, or begin without it",
+		return httperr.Invalid(api.FieldError{
+			Field:   "continue",
+			Message: "the token belongs to a list with other conditions; repeat them, or begin without it",
 		})
 	case now.Sub(time.Unix(q.page.At, 0)) > tokenLife:
-		return problem(http.StatusGone, ReasonExpired,
+		return httperr.New(http.StatusGone, api.ReasonExpired,
 			"continue: the list was begun more than %s ago; begin again without it", tokenLife)
 	default:
 		return nil

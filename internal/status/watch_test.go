@@ -16,6 +16,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -185,20 +188,30 @@ func TestIdleClusterIsNoNews(t *testing.T) {
 // eventStore holds events in order of id, as the store does.
 type eventStore struct {
 	mu     sync.Mutex
-	events []Event
+	events []api.Event
 	err    error
 	asked  int // questions
 
-	changed chan struct{} // nil: not known
+	changed chan struct{} // nil: new events are not reported
+}
+
+// report says that there are new events.
+func (s *eventStore) report() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 func (s *eventStore) add(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		s.events = append(s.events, Event{ID: id, Time: Time{epoch}, Type: "Moved", Key: "topics/" + id, To: "a"})
+		s.events = append(
+			s.events, api.Event{ID: id, Time: api.Time{Time: epoch}, Type: "Moved", Key: "topics/" + id, To: "a"},
+		)
 	}
-	slices.SortFunc(s.events, func(a, b Event) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(s.events, func(a, b api.Event) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // fail lets every reading fail from now on, or succeed again with nil.
@@ -208,16 +221,20 @@ func (s *eventStore) fail(err error) {
 	s.err = err
 }
 
-func (s *eventStore) EventsChanged() <-chan struct{} { return s.changed }
+func (s *eventStore) EventsChanged() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed // nil: not known
+}
 
-func (s *eventStore) Events(_ context.Context, q EventQuery) ([]Event, error) {
+func (s *eventStore) Events(_ context.Context, q EventQuery) ([]api.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	if s.err != nil {
 		return nil, s.err
 	}
-	var found []Event
+	var found []api.Event
 	for _, e := range s.events {
 		if e.ID >= q.From && (q.To == "" || e.ID < q.To) && (q.Group == "" || groupOf(e.Key) == q.Group) &&
 			!e.Time.Before(q.Since) {
@@ -239,7 +256,7 @@ func TestEventsAreListedNewestFirst(t *testing.T) {
 	var ids []string
 	next := ""
 	for {
-		list := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=600&continue="+next))
+		list := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?limit=600&continue="+next))
 		for _, e := range list.Items {
 			ids = append(ids, e.ID)
 		}
@@ -250,11 +267,11 @@ func TestEventsAreListedNewestFirst(t *testing.T) {
 	if len(ids) != 1700 || ids[0] != "01699" || ids[1699] != "00000" {
 		t.Errorf("%d events, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
 	}
-	one := decode[List[Event]](t, get(t, h, "/api/v1/events?q=00007&group=topics&instance=a"))
+	one := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?q=00007&group=topics&instance=a"))
 	if len(one.Items) != 1 || one.Items[0].ID != "00007" {
 		t.Errorf("got %+v", one.Items)
 	}
-	if none := decode[List[Event]](t, get(t, h, "/api/v1/events?since=1ms")); len(none.Items) != 0 {
+	if none := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?since=1ms")); len(none.Items) != 0 {
 		t.Errorf("since now: %d", len(none.Items))
 	}
 }
@@ -263,9 +280,9 @@ func TestEventsOfAnUnreachableStore(t *testing.T) {
 	store := &eventStore{}
 	store.add("1", "2", "3")
 	h := New(Config{Source: boardWith(sample(1)), Events: store})
-	next := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2")).Continue
+	next := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?limit=2")).Continue
 	store.fail(errors.New("unreachable"))
-	list := decode[List[Event]](t, get(t, h, "/api/v1/events?limit=2"))
+	list := decode[api.List[api.Event]](t, get(t, h, "/api/v1/events?limit=2"))
 	if !list.Stale || len(list.Items) != 2 || list.Items[0].ID != "3" {
 		t.Errorf("got %+v", list)
 	}
@@ -355,16 +372,23 @@ func TestServeEndsWithItsWatchers(t *testing.T) {
 	}()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	c := &Client{BaseURL: "http://" + ln.Addr().String(), HTTP: &http.Client{Transport: transport}}
-	begun, ended := make(chan struct{}), make(chan error, 1)
+	c, err := client.New("http://"+ln.Addr().String(), client.WithHTTPClient(&http.Client{Transport: transport}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, ended := make(chan struct{}), make(chan error, 2)
+	watching, leave := context.WithCancel(t.Context())
+	defer leave()
 	go func() {
-		ended <- c.WatchTasks(t.Context(), Filter{}, func(change Change[Task]) error {
-			if change.Kind != ChangeSnapshot || len(change.Items) != 3 {
+		o := client.WatchOptions{Broken: func(err error) { ended <- err; leave() }}
+		err := c.Tasks().Watch(watching, o, func(change client.Change[api.Task]) error {
+			if change.Kind != client.Snapshot || len(change.Items) != 3 {
 				return fmt.Errorf("got %+v", change)
 			}
 			close(begun)
 			return nil
 		})
+		ended <- err
 	}()
 	<-begun
 	cancel()

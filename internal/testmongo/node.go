@@ -40,9 +40,6 @@ func (n *Node) PID() int {
 	return n.cmd.Process.Pid
 }
 
-// Port is the port it listens on, the same for all its life.
-func (n *Node) Port() int { return n.port }
-
 // Addr is HOST:PORT, by default on the loopback interface.
 func (n *Node) Addr() string { return net.JoinHostPort(n.rs.opts.host(), strconv.Itoa(n.port)) }
 

@@ -43,11 +43,14 @@ func (r *roster) pinnedTo(pin string, eligible []int32) []int32 {
 }
 
 // pinnedBy says whether a pin names m.
-func (m *Member) pinnedBy(pin string) bool {
-	if zone, ok := strings.CutPrefix(pin, zonePin); ok {
-		return m.Zone == zone
+func (m *Member) pinnedBy(pin string) bool { return PinnedTo(pin, m.Name, m.Zone) }
+
+// PinnedTo says whether a pin, an instance, a pattern as in [path.Match] or zone=ZONE, names an instance in a zone.
+func PinnedTo(pin, instance, zone string) bool {
+	if want, ok := strings.CutPrefix(pin, zonePin); ok {
+		return zone == want
 	}
-	matches, err := path.Match(pin, m.Name)
+	matches, err := path.Match(pin, instance)
 	return err == nil && matches
 }
 

@@ -38,11 +38,11 @@ type KeyState struct {
 	Key     elect.Key
 	Planned string // session that shall own it; empty: none
 	Hold    Hold
-	Taken   bool         // another session owns it that is not known to be dead: what it owns it releases by itself
-	Fresh   bool         // no session has ever owned it
-	Suspend bool         // paused or done: once released, it is left out of the sweeps
-	Removed bool         // held, and no longer declared
-	Reason  elect.Reason // of its handOver to where it shall be
+	Taken   bool // another session owns it that is not known to be dead: what it owns it releases by itself
+	Fresh   bool // no session has ever owned it
+	Suspend bool // paused or done: once released, it is left out of the sweeps
+	Removed bool // held, and no longer declared
+	Why     Why  // of its hand-over to where it shall be
 }
 
 // Decision is what a replica does.
@@ -77,9 +77,14 @@ func (s *Snapshot) drain() []cluster.HandOver {
 		if k.Hold == NotHeld || k.Hold == Releasing {
 			continue
 		}
-		handOver := cluster.HandOver{Key: k.Key, Next: k.Planned, Reason: record.ReasonShutdown}
+		handOver := cluster.HandOver{
+			Key: k.Key, Next: k.Planned, Reason: record.ReasonShutdown, Message: k.Why.Message,
+		}
+		if k.Why.Reason == record.ReasonUpgrade {
+			handOver.Reason = k.Why.Reason
+		}
 		if s.Policy.RestartGrace > 0 || handOver.Next == s.Session {
-			handOver.Next = ""
+			handOver.Next, handOver.Reason = "", record.ReasonShutdown
 		}
 		all = append(all, handOver)
 	}
@@ -95,14 +100,18 @@ func (s *Snapshot) act(d *Decision) {
 		switch {
 		case k.Hold == Releasing:
 		case k.Removed:
-			d.Release = append(d.Release, cluster.HandOver{Key: k.Key, Suspend: true, Reason: record.ReasonRemoved})
+			d.Release = append(d.Release, cluster.HandOver{
+				Key: k.Key, Suspend: true, Reason: record.ReasonRemoved, Message: k.Why.Message,
+			})
 		case k.Hold == Running && k.Planned != s.Session:
 			group := k.Key.Group()
 			if s.Policy.MaxMoves > 0 && under[group] >= s.Policy.MaxMoves && !k.Suspend {
 				continue
 			}
 			under[group]++
-			away := cluster.HandOver{Key: k.Key, Next: k.Planned, Suspend: k.Suspend, Reason: k.Reason}
+			away := cluster.HandOver{
+				Key: k.Key, Next: k.Planned, Suspend: k.Suspend, Reason: k.Why.Reason, Message: k.Why.Message,
+			}
 			d.Release = append(d.Release, away)
 		case k.Hold != NotHeld || k.Planned != s.Session || k.Taken:
 		case k.Fresh && !seed:

@@ -39,14 +39,14 @@ func TestDecideTakesItsPart(t *testing.T) {
 			change: func(s *Snapshot) { s.Calm.Quiet = 100 * time.Millisecond; s.Calm.Up = maxFirstWait },
 		},
 		{
-			name: "moves", key: KeyState{Planned: "b", Hold: Running, Reason: record.ReasonBalance},
-			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonBalance},
+			name: "moves", key: KeyState{Planned: "b", Hold: Running, Why: Why{record.ReasonBalance, "even"}},
+			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonBalance, Message: "even"},
 		},
 		{name: "moves, not running yet", key: KeyState{Planned: "b", Hold: Starting}},
 		{name: "moves already", key: KeyState{Planned: "b", Hold: Releasing}},
 		{
-			name: "paused", key: KeyState{Hold: Running, Suspend: true, Reason: record.ReasonPaused},
-			release: &cluster.HandOver{Key: "g/1", Suspend: true, Reason: record.ReasonPaused},
+			name: "paused", key: KeyState{Hold: Running, Suspend: true, Why: Why{record.ReasonPaused, "paused"}},
+			release: &cluster.HandOver{Key: "g/1", Suspend: true, Reason: record.ReasonPaused, Message: "paused"},
 		},
 		{
 			name: "removed", key: KeyState{Planned: "me", Hold: Starting, Removed: true},
@@ -55,6 +55,12 @@ func TestDecideTakesItsPart(t *testing.T) {
 		{
 			name: "drain", key: KeyState{Planned: "b", Hold: Running}, change: func(s *Snapshot) { s.Draining = true },
 			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonShutdown},
+		},
+		{
+			name:    "drain to a newer revision",
+			key:     KeyState{Planned: "b", Hold: Running, Why: Why{record.ReasonUpgrade, "rolled"}},
+			change:  func(s *Snapshot) { s.Draining = true },
+			release: &cluster.HandOver{Key: "g/1", Next: "b", Reason: record.ReasonUpgrade, Message: "rolled"},
 		},
 		{
 			name: "drain with a grace", key: KeyState{Planned: "b", Hold: Starting},

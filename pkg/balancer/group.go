@@ -30,7 +30,7 @@ type group struct {
 func newGroup(in *Group, r *roster, even bool) *group {
 	g := &group{in: in, roster: r}
 	g.orderKeys()
-	g.findEligible(even)
+	g.findEligible(even || in.Even)
 	g.classes = findClasses(in.Keys, g.order, r, g.eligible)
 	g.findHomes()
 	return g
@@ -89,8 +89,8 @@ func (g *group) findEligible(even bool) {
 // isNewer says whether two revisions run side by side and the member is of the newer.
 func (g *group) isNewer(m int32) bool { return g.mixed && g.roster.rank[m] == g.newest }
 
-// findHomes says for each key where it stays if nothing speaks against it. That is the member it is being handed to,
-// else its owner, if they are eligible.
+// findHomes says for each key where it stays if nothing speaks against it. That is where an operator wants it, else the
+// member it is being handed to, else its owner, if they are eligible.
 func (g *group) findHomes() {
 	keys := g.in.Keys
 	g.home = make([]int32, len(keys))
@@ -108,8 +108,8 @@ func (g *group) findHomes() {
 		if last != none && eligible[last] {
 			g.home[i] = last
 		}
-		if k.Reserved != "" {
-			if next := g.roster.find(k.Reserved); next != none && eligible[next] {
+		for _, id := range [...]string{k.Reserved, k.Move} {
+			if next := g.roster.find(id); next != none && eligible[next] {
 				g.home[i] = next
 			}
 		}
@@ -120,7 +120,7 @@ func (g *group) findHomes() {
 func (g *group) findSettled() {
 	g.settled = g.settled[:0]
 	for _, i := range g.order {
-		if g.in.Keys[i].Settled && g.home[i] != none {
+		if k := &g.in.Keys[i]; (k.Settled || k.Move != "") && g.home[i] != none {
 			g.settled = append(g.settled, i)
 		}
 	}

@@ -33,6 +33,7 @@ type Group struct {
 	// Selector says which members may own the keys: those with all of these labels. Empty: all.
 	Selector map[string]string
 	Keys     []Key // in any order; in ascending order is fastest
+	Even     bool  // as [Input].Even, for this group
 }
 
 // Key is what is to be owned.
@@ -42,6 +43,9 @@ type Key struct {
 	Owner  string // member ID; empty or unknown: it has no owner
 	// Reserved is the ID of the member it is being handed to: for the plan it is there already.
 	Reserved string
+	// Move is the ID of the member that an operator wants it at. It is left out of account where that one has no
+	// capacity for it, and ends once the key has moved.
+	Move string
 	// Pin names who shall own the key: an instance, a pattern as in path.Match, or zone=ZONE. Empty: any. It is a
 	// preference, left out of account while no such member lives or has free capacity; with Strict the key stays
 	// unassigned then.

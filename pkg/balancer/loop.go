@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
 )
 
 // LoopConfig is what a Loop is made of.
@@ -163,7 +162,7 @@ func (l *Loop) once(ctx context.Context, past history, now time.Time) (time.Dura
 	d, report := s.decide(past.wave, now)
 	past.wave = d.Wave
 	l.report.Store(&report)
-	return d.Again, past, l.act(ctx, d, view)
+	return d.Again, past, l.act(ctx, d, s)
 }
 
 // take claims what was handed over to this instance and not taken at once. It declines what it does not know or has no
@@ -182,9 +181,9 @@ func (l *Loop) take(ctx context.Context, keys []elect.Key) error {
 	return l.cfg.Cluster.Decline(ctx, keys...)
 }
 
-func (l *Loop) act(ctx context.Context, d Decision, seen *cluster.View) error {
+func (l *Loop) act(ctx context.Context, d Decision, s *situation) error {
 	if len(d.Release) > 0 {
-		l.cfg.Logger.V(1).Info("Releasing keys", "keys", len(d.Release))
+		l.cfg.Logger.V(1).Info("Releasing keys", "tasks", len(d.Release))
 		if err := l.cfg.Cluster.Release(ctx, d.Release...); err != nil {
 			return err
 		}
@@ -192,6 +191,16 @@ func (l *Loop) act(ctx context.Context, d Decision, seen *cluster.View) error {
 	if len(d.Claim) == 0 {
 		return nil
 	}
-	l.cfg.Logger.V(1).Info("Claiming keys", "keys", len(d.Claim))
-	return l.cfg.Cluster.Claim(ctx, d.Claim, elect.LockOptions{Seen: seen}, l.cfg.Run)
+	l.cfg.Logger.V(1).Info("Claiming keys", "tasks", len(d.Claim))
+	why := map[Why][]elect.Key{}
+	for _, key := range d.Claim {
+		why[s.claiming(key)] = append(why[s.claiming(key)], key)
+	}
+	for w, keys := range why {
+		opts := elect.LockOptions{Seen: s.view, Reason: w.Reason, Message: w.Message}
+		if err := l.cfg.Cluster.Claim(ctx, keys, opts, l.cfg.Run); err != nil {
+			return err
+		}
+	}
+	return nil
 }

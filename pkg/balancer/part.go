@@ -11,7 +11,7 @@ import (
 // Report is what the last decision found, for status and metrics. It is shared, and stays as it is.
 type Report struct {
 	// Unassigned lists, in order of keys, those that the plan gives to none, and why.
-	Unassigned []Unassigned
+	Unassigned []Refusal
 	// Differs lists, by group, the instances whose list is another at the same revision.
 	Differs map[string][]string
 }
@@ -24,13 +24,13 @@ func (s *situation) decide(wave Wave, now time.Time) (Decision, Report) {
 		Session: s.view.Session, Draining: s.view.Draining,
 		Policy: s.policy, Calm: s.calm, Wave: wave, Keys: s.part(in, plan),
 	}, now)
-	return d, Report{Unassigned: plan.Unassigned, Differs: s.differs}
+	return d, Report{Unassigned: s.refusals(in, plan), Differs: s.differs}
 }
 
 // part lists the keys that this replica holds or shall own by the plan.
 func (s *situation) part(in Input, plan Plan) []KeyState {
 	me := s.view.Session
-	why := reasonsFor(in, me)
+	why := s.wordingOf(in, plan)
 	declared := 0 // of what is held
 	part := make([]KeyState, 0, len(s.view.Held))
 	for gi := range in.Groups {
@@ -41,6 +41,9 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 			if !isHeld && planned != me {
 				continue
 			}
+			if isHeld && planned != me && !k.Paused && s.justGiven(held) {
+				planned = me
+			}
 			state := KeyState{Key: k.Key, Planned: planned, Suspend: k.Paused}
 			if isHeld {
 				declared++
@@ -49,8 +52,8 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 				lock := s.view.Lock(k.Key)
 				state.Taken, state.Fresh = s.taken(lock.Session), lock.Token == 0
 			}
-			if state.Hold == Running && planned != me {
-				state.Reason = why.reason(k, planned)
+			if isHeld && (s.view.Draining || state.Hold == Running && planned != me) {
+				state.Why = why.leaving(gi, k, planned)
 			}
 			part = append(part, state)
 		}
@@ -64,10 +67,27 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 	}
 	for key, held := range s.view.Held {
 		if !known[key] {
-			part = append(part, KeyState{Key: key, Planned: me, Hold: holdOf(held), Removed: s.removed(key)})
+			part = append(part, KeyState{
+				Key: key, Planned: me, Hold: holdOf(held), Removed: s.removed(key), Why: s.undeclared(),
+			})
 		}
 	}
 	return part
+}
+
+// justGiven says whether this replica has not yet looked at what operators ask for since it claimed a key. Who handed
+// it over may know more, such as the end of a drain: to hand it on would only bring it back. Looks are counted, since
+// the clocks of two writers cannot be compared.
+func (s *situation) justGiven(held cluster.Held) bool {
+	return !s.view.Draining && held.Look > 0 && held.Look >= s.view.Looked
+}
+
+// undeclared says why a key that is not declared leaves.
+func (s *situation) undeclared() Why {
+	if s.view.Draining {
+		return whyOf(record.ReasonShutdown, "%s is stopping", s.view.Instance)
+	}
+	return whyOf(record.ReasonRemoved, "no longer in the task list (revision %d)", s.declared.Revision)
 }
 
 // removed says whether a key that is not declared is to be released. Replicas of the same revision have to agree
@@ -100,8 +120,11 @@ func reasonsFor(in Input, from string) reasons {
 
 // reason says why a key leaves for another member, or for none.
 func (r reasons) reason(k *Key, to string) elect.Reason {
-	if k.Paused {
+	switch {
+	case k.Paused:
 		return record.ReasonPaused
+	case k.Move != "" && k.Move == to:
+		return record.ReasonMove
 	}
 	if r.from == none {
 		return record.ReasonBalance

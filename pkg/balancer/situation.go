@@ -43,19 +43,21 @@ func (s *situation) inputOf() Input {
 	in := Input{Members: s.planMembers(), Even: s.calm.Quiet > rolloutOver}
 	settled, _ := s.policy.Settled(s.calm)
 	for _, g := range s.declared.Groups {
-		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys))}
-		stay := !settled || len(s.differs[g.Name]) > 0
+		_, evened := s.overrides.evened[g.Name]
+		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys)), Even: evened}
+		stay := !settled && !evened || len(s.differs[g.Name]) > 0
 		for i, k := range g.Keys {
 			group.Keys[i] = s.planKey(k, stay)
 		}
 		s.closeToStrangers(&in, g)
+		s.closeCordoned(&in, g)
 		in.Groups = append(in.Groups, group)
 	}
 	return in
 }
 
 func (s *situation) planKey(k DeclaredKey, stay bool) Key {
-	key := Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: s.overrides.paused[k.Key]}
+	key := Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: s.overrides.pauses(k.Key)}
 	if pin, pinned := s.overrides.pins[k.Key]; pinned {
 		key.Pin, key.Strict = pin.To, pin.Strict
 	}
@@ -67,8 +69,11 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 	if held := s.view.Held[k.Key]; held.Releasing && held.Next != "" {
 		key.Reserved = held.Next // as good as gone: a plan must not choose again while it stops
 	}
-	key.Settled = key.Settled || lock.Status.Settled
-	if lock.Suspended && lock.Status.Outcome != nil && !s.overrides.reruns(lock) {
+	key.Settled = key.Settled || lock.Status.Settled || s.cordoned(lock.Session)
+	if asked, ok := s.overrides.moves[k.Key]; ok && !asked.Over(*lock) {
+		key.Move = s.sessionOf(asked.To)
+	}
+	if lock.Suspended && lock.Status.Outcome != nil && !s.overrides.forgets(lock) {
 		key.Paused = true
 	}
 	if from, waits := s.waitsFor(lock); waits && key.Pin == "" {
@@ -85,6 +90,22 @@ func (s *situation) waitsFor(lock *record.Lock) (instance string, waits bool) {
 	return lock.From, s.view.Now-lock.Since < s.policy.RestartGrace.Milliseconds()
 }
 
+// cordoned says whether an instance that gets no new keys has this session.
+func (s *situation) cordoned(session string) bool {
+	v := s.sessions[session]
+	return v != nil && s.overrides.cordons(v.Member.Instance)
+}
+
+// sessionOf is the live session of an instance; empty: none lives.
+func (s *situation) sessionOf(instance string) string {
+	for i := range s.view.Sessions {
+		if v := &s.view.Sessions[i]; v.Known && v.State == record.Live && v.Member.Instance == instance {
+			return v.ID
+		}
+	}
+	return ""
+}
+
 // planMembers are the live and draining sessions whose caps are known.
 func (s *situation) planMembers() []Member {
 	var members []Member
@@ -96,7 +117,7 @@ func (s *situation) planMembers() []Member {
 		m := &v.Member
 		members = append(members, Member{
 			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision, Opened: m.Opened,
-			Draining: v.State == record.Draining || s.overrides.drained[m.Instance] ||
+			Draining: v.State == record.Draining || s.overrides.drains(m.Instance) ||
 				v.ID == s.view.Session && s.view.Draining,
 			MaxTasks: m.MaxTasks, Caps: m.Caps, Labels: m.Labels,
 		})
@@ -107,10 +128,22 @@ func (s *situation) planMembers() []Member {
 // closeToStrangers gives instances with another list of the group no new keys of it. They claim only what they know, by
 // a plan of their own. What they hold they keep.
 func (s *situation) closeToStrangers(in *Input, g DeclaredGroup) {
+	s.close(in, g, func(m *Member) bool {
+		return m.ID != s.view.Session && s.sessions[m.ID].Member.ListHashes[g.Name] != g.Hash
+	})
+}
+
+// closeCordoned gives cordoned instances no new keys.
+func (s *situation) closeCordoned(in *Input, g DeclaredGroup) {
+	s.close(in, g, func(m *Member) bool { return s.overrides.cordons(m.Name) })
+}
+
+// close bounds what some members may own of a group by what they own already.
+func (s *situation) close(in *Input, g DeclaredGroup, closed func(*Member) bool) {
 	var owned map[string]int
 	for i := range in.Members {
 		m := &in.Members[i]
-		if m.ID == s.view.Session || s.sessions[m.ID].Member.ListHashes[g.Name] == g.Hash {
+		if !closed(m) {
 			continue
 		}
 		if owned == nil {

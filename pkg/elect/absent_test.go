@@ -14,10 +14,7 @@ import (
 // forget: the others take it for the owner, and it lives.
 func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		db, rec, a, b := twoNodes(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 

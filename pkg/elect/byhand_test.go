@@ -17,10 +17,7 @@ import (
 // for it, and waits until the old one has noticed.
 func TestLockGivenToAnotherByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		db, rec, a, b := twoNodes(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		time.Sleep(lease)

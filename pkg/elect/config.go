@@ -74,7 +74,7 @@ func (c *Config) setDefaults() {
 			go func() {
 				defer close(logged)
 				log.Error(
-					ErrLeaseLost, "runs outlived the lease: exiting, so that no other runs at the same time", "keys",
+					ErrLeaseLost, "Runs outlived the lease: exiting, so that no other runs at the same time", "keys",
 					keys,
 				)
 			}()

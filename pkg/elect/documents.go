@@ -88,7 +88,7 @@ func (d *documents) applyEach(ctx context.Context, changes []store.Change) ([]st
 	for i, change := range changes {
 		out, err := d.applyOne(ctx, change)
 		if err != nil {
-			d.log.Error(err, "The store cannot take this write", "key", change.Doc.ID)
+			d.log.Error(err, "The store cannot take this write", "document", string(change.Doc.Kind)+" "+change.Doc.ID)
 			failed = err
 		}
 		outs[i] = out

@@ -128,7 +128,8 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 	}
 	return c.ask(ctx, func(l *loop) {
 		for _, h := range keys {
-			l.Leases.Release(h.Key, leases.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason}, l.Moment())
+			r := leases.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason, Message: h.Message}
+			l.Leases.Release(h.Key, r, l.Moment())
 		}
 	})
 }
@@ -142,7 +143,7 @@ func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
 }
 
 func (c clusterOf) Note(event record.Event) {
-	c.e.box.post(func() { c.e.loop.Outbox.Note(event, c.e.loop.Session.ID(), c.e.loop.Moment()) })
+	c.e.box.post(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
 }
 
 // ask has do called in the loop, and waits for it.
@@ -152,7 +153,7 @@ func (c clusterOf) ask(ctx context.Context, do func(l *loop)) error {
 
 // checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.
 func checkRelease(h cluster.HandOver) error {
-	for name, text := range map[string]string{"next": h.Next, "reason": string(h.Reason)} {
+	for name, text := range map[string]string{"next": h.Next, "reason": string(h.Reason), "message": h.Message} {
 		if err := store.ValidateTexts(store.Doc{ID: text}); err != nil {
 			return fmt.Errorf("release %.80q: %s: %w", h.Key, name, err)
 		}

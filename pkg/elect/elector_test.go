@@ -61,6 +61,16 @@ func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*el
 	return n
 }
 
+// twoNodes starts a and b, which track the group g, on a store of their own.
+func twoNodes(t *testing.T) (db *memstore.Store, rec *recorder, a, b *node) {
+	t.Helper()
+	db, rec = memstore.New(), newRecorder(t)
+	a, b = startNode(t, db, "a"), startNode(t, db, "b")
+	a.track(t)
+	b.track(t)
+	return db, rec, a, b
+}
+
 func (n *node) stop() {
 	n.cancel()
 	<-n.done
@@ -271,7 +281,8 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		mustLock(t, a, "g/k", rec.hold("a"))
 		eventually(t, lease, "b is open", func() bool { return b.View().Open })
 		if err := a.Release(
-			t.Context(), cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance},
+			t.Context(),
+			cluster.HandOver{Key: "g/k", Next: b.View().Session, Reason: record.ReasonBalance, Message: "more even"},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -292,8 +303,8 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 		claim(a, "a") // held off: it is reserved for b, who lives
 		claim(b, "b")
 		eventually(t, time.Second, "b runs it", func() bool { return rec.owner("g/k") == "b" })
-		if l := b.View().Lock("g/k"); l.Reason != record.ReasonBalance || l.From != "a" {
-			t.Errorf("lock says reason %s from %q", l.Reason, l.From)
+		if l := b.View().Lock("g/k"); l.Reason != record.ReasonBalance || l.Message != "more even" || l.From != "a" {
+			t.Errorf("lock says reason %s (%s) from %q", l.Reason, l.Message, l.From)
 		}
 		a.stop()
 		b.stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// Hooks observe an elector, for metrics. Nil functions are skipped; they must not block.
+// Hooks observe an elector, for metrics and traces. Nil functions are skipped; they must not block.
 type Hooks struct {
 	Heartbeat func(took time.Duration, err error)
 	StoreOp   func(op, result string, took time.Duration)
@@ -16,6 +16,8 @@ type Hooks struct {
 	Move      func(group string, reason Reason)
 	Failover  func(group string, took time.Duration) // from the dead owner's last heartbeat seen to the start here
 	Handover  func(group string, took time.Duration) // from the release, by the store's clock, to the start here
+	Key       func(KeyChange)                        // each step of a key; those of one key come in order
+	Events    func()                                 // there may be new events in the store, of any instance
 }
 
 func (h Hooks) claimed(group, result string) {

@@ -126,14 +126,14 @@ func TestWatchThatHangsIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
 		var tries atomic.Int64
-		a := startNode(t, db, "a")
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+		db.Fault(func(c memstore.Call) memstore.Verdict { // before the first try
 			if c.Op == memstore.OpWatch {
 				tries.Add(1)
 				return memstore.Verdict{Fault: memstore.Hang}
 			}
 			return memstore.Verdict{}
 		})
+		a := startNode(t, db, "a", func(c *elect.Config) { c.Store = db })
 		time.Sleep(2 * lease)
 		if n := tries.Load(); n < 3 || n > 2*40 {
 			t.Errorf("%d tries in two leases", n)

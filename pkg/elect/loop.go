@@ -80,7 +80,11 @@ func (l *loop) loop(ctx context.Context) error {
 		l.page.publish(l.core, l.Node, l.cache, false)
 		switch ended, unheard := l.Over(); {
 		case ended:
-			l.lastIncrements()
+			l.last("increment", l.Outbox.LastIncrements())
+			if events := l.Outbox.LastEvents(); len(events) > 0 {
+				l.last("event", events)
+				l.last("increment", []store.Change{record.EventsWritten()})
+			}
 			return nil
 		case unheard:
 			return fmt.Errorf(
@@ -92,16 +96,15 @@ func (l *loop) loop(ctx context.Context) error {
 	}
 }
 
-// lastIncrements notify others of what was released at the very end: there is no next turn of the loop that would.
-func (l *loop) lastIncrements() {
-	changes := l.LastIncrements()
+// last writes what is left at the very end: there is no next turn of the loop that would.
+func (l *loop) last(what string, changes []store.Change) {
 	if len(changes) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.calls.ctx, l.p.Op)
 	defer cancel()
 	if outs, err := l.store.Apply(ctx, changes...); firstError(outs, err) != nil {
-		l.log.V(1).Info("Others were not notified of the end of the session", "session", l.Session.ID())
+		l.log.V(1).Info("The end of the session could not be written", "session", l.Session.ID(), "op", what)
 	}
 }
 

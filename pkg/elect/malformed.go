@@ -39,7 +39,8 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 	m.mu.Unlock()
 	if !known {
 		log.Info(
-			"A document in the store is malformed: somebody has edited it", "kind", d.Kind, "id", d.ID, "error",
+			"A document in the store is malformed: somebody has edited it", "document", string(d.Kind)+" "+d.ID,
+			"error",
 			err.Error(),
 		)
 	}

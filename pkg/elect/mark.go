@@ -43,11 +43,26 @@ func MarkDead(ctx context.Context, db store.Store, session string, remote map[Ke
 		case err != nil:
 			return fmt.Errorf("mark session %s dead: %w", session, err)
 		case outs[0].Status == store.Applied:
-			return wakeAll(ctx, db)
+			err := wakeAll(ctx, db)
+			noteDeath(ctx, db, s)
+			return err
 		case outs[0].Status == store.Unknown:
 			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
 		}
 		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
+	}
+}
+
+// noteDeath notes an event, best effort. A session that never was has no name, and there is nothing to say of it.
+func noteDeath(ctx context.Context, db store.Store, s record.Session) {
+	if s.Instance == "" {
+		return
+	}
+	e := record.Event{Time: s.Died, Type: record.EventDied, From: s.Instance, Message: s.Cause}
+	e.ID = record.EventID(s.Died, s.ID, 0)
+	id := store.WriterID{Session: s.WriterID.Session, Seq: s.WriterID.Seq + 1}
+	if _, err := db.Apply(ctx, store.Change{Doc: e.Doc(id)}); err == nil {
+		_, _ = db.Apply(ctx, record.EventsWritten())
 	}
 }
 

@@ -42,6 +42,7 @@ func (o observer) Renewed(session string, acked protocol.Instant) {
 
 // Acked implements [node.Observer].
 func (o observer) Acked(a leases.Acked) {
+	o.cfg.Hooks.written(a)
 	group := a.Is.Key.Group()
 	switch a.Op {
 	case protocol.Claim:
@@ -58,5 +59,23 @@ func (o observer) Acked(a leases.Acked) {
 // Started implements [node.Observer].
 func (o observer) Started(s leases.Start, m protocol.Moment) { o.cfg.Hooks.started(s, m) }
 
-// ClaimLost implements [node.Observer].
-func (o observer) ClaimLost(key Key) { o.cfg.Hooks.claimed(key.Group(), "lost") }
+// Claiming implements [node.Observer].
+func (o observer) Claiming(key Key) { o.cfg.Hooks.step(KeyClaiming, key) }
+
+// Stopping implements [node.Observer].
+func (o observer) Stopping(key Key) { o.cfg.Hooks.step(KeyStopping, key) }
+
+// EventsWritten implements [node.Observer].
+func (o observer) EventsWritten() {
+	if o.cfg.Hooks.Events != nil {
+		o.cfg.Hooks.Events()
+	}
+}
+
+// Freed implements [node.Observer].
+func (o observer) Freed(key Key, refused bool) {
+	if refused {
+		o.cfg.Hooks.claimed(key.Group(), "lost")
+	}
+	o.cfg.Hooks.step(KeyFreed, key)
+}

@@ -50,10 +50,7 @@ func deleteLock(t *testing.T, db *memstore.Store, key elect.Key) {
 // Nothing says the others that a lock was deleted: they would wait for its owner for ever.
 func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		db, rec, a, b := twoNodes(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
@@ -213,10 +210,7 @@ func edit(t *testing.T, db *memstore.Store, kind store.Kind, id string, change f
 // A lock that names a session that never was is found by everybody, not by its former owner alone.
 func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		db, rec, a, b := twoNodes(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(t, time.Second, "b knows", func() bool { return b.View().Lock("g/k").Session == a.View().Session })
 		time.Sleep(5 * lease) // so that the edited lock is none of those changed lately
@@ -224,9 +218,9 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 		eventually(
 			t, time.Second, "b knows", func() bool { return b.View().Lock("g/late").Session == a.View().Session },
 		)
-		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "nobody" })
+		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "absent" })
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
-		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Lock("g/k").Session == "nobody" })
+		eventually(t, 2*lease, "b sees it", func() bool { return b.View().Lock("g/k").Session == "absent" })
 		eventually(t, 2*lease, "b may have it", func() bool {
 			b.claim(t, "g/k", rec.hold("b"))
 			return rec.owner("g/k") == "b"
@@ -288,10 +282,7 @@ func TestMemberIsRepaired(t *testing.T) {
 // three times as long.
 func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		_, rec, a, b := twoNodes(t)
 		b.store.Fault(func(c memstore.Call) memstore.Verdict {
 			if c.Op == memstore.OpList && c.Kind != store.KindSession {
 				return memstore.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
@@ -315,10 +306,7 @@ func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 // which believes that the first is to claim it.
 func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		a.track(t)
-		b.track(t)
+		db, rec, a, b := twoNodes(t)
 		a.claim(t, "g/k", rec.hold("a"))
 		eventually(
 			t, time.Second, "b knows a for its owner",

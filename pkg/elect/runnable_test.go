@@ -122,16 +122,46 @@ func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 		if err := a.Unlock(t.Context(), "g/k"); err != nil {
 			t.Fatal(err)
 		}
-		res, err := mem.Read(t.Context(), store.KindLock, "g/k")
-		if err != nil || len(res.Docs) != 1 {
-			t.Fatal(res, err)
-		}
-		lock, err := record.LockFrom(res.Docs[0])
-		if err != nil || lock.Session != "" || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded {
-			t.Errorf("released lock %+v, %v", lock, err)
+		lock := lockOf(t, mem, "g/k")
+		if lock.Session != "" || lock.Status.Outcome == nil || !lock.Status.Outcome.Succeeded {
+			t.Errorf("released lock %+v", lock)
 		}
 		a.stop()
 	})
+}
+
+// Work that waits reports nothing that is not new, so a claim has to leave its state as it is.
+func TestWorkThatWaitsGoesOnWaitingWithItsNextOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		waits := elect.TaskStatus{State: "waiting", Since: 1, NextRunAt: 2}
+		for _, name := range []string{"a", "b"} {
+			n := startNode(t, mem, name)
+			n.track(t)
+			w := &waiter{atStop: func(w *waiter, _ error) { w.ended(nil) }}
+			w.start(t, n, "g/k")
+			if name == "a" {
+				w.lease.Report(waits)
+			} else if got := w.lease.Status(); got != waits {
+				t.Errorf("the next owner learns %+v, want %+v", got, waits)
+			}
+			eventually(t, lease, "waiting", func() bool { return lockOf(t, mem, "g/k").Status == waits })
+			n.stop()
+		}
+	})
+}
+
+func lockOf(t *testing.T, mem *memstore.Store, key elect.Key) record.Lock {
+	t.Helper()
+	res, err := mem.Read(t.Context(), store.KindLock, string(key))
+	if err != nil || len(res.Docs) != 1 {
+		t.Fatal(res, err)
+	}
+	lock, err := record.LockFrom(res.Docs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
 }
 
 func TestRunnableIsStoppedAndStartedAgainAfterAnOutage(t *testing.T) {

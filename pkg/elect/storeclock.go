@@ -3,6 +3,7 @@ package elect
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -24,6 +25,12 @@ func (c *storeClock) now() int64 {
 		return wallclock.Now().UnixMilli()
 	}
 	return offset + c.local.Now().Boot.Milliseconds()
+}
+
+// ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
+// way is in it.
+func (c *storeClock) ahead() time.Duration {
+	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
 }
 
 // revisions is the clock of new revisions: the largest time that a reply has shown, in Unix ms. It is never carried

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
@@ -32,6 +34,9 @@ type publisher struct {
 // forgotFor is how long the view says that the store forgot: an operator has to see it.
 const forgotFor = time.Hour
 
+// aheadStep is by how much the clocks' difference must change to make a new view.
+const aheadStep = time.Second
+
 // viewGap is the least time between two views of so many locks: copying them is not free.
 func viewGap(locks int) time.Duration {
 	return time.Millisecond + time.Duration(locks)*2*time.Microsecond
@@ -50,21 +55,22 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 	now := c.clock.Now()
 	p.note(n.Changes())
 	before := c.view.Load()
+	ahead := c.times.ahead()
 	stale, draining := n.Peers.Reach.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
-	same := !p.dirty && stale == before.Stale && draining == before.Draining
-	if !last && (same || !now.Reached(p.last, viewGap(known.Size()))) {
+	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
+	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
-		c.log.Info("Whether the store answers has changed", "reachable", !stale)
+		logReach(c.log, stale)
 	}
 	v := &cluster.View{
 		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    c.times.now(), Outage: n.Peers.Reach.SinceOutage(now),
+		Now:    c.times.now(), Ahead: ahead, Outage: n.Peers.Reach.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
-		Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
+		Looked: known.Looked(), Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
 	if p.locks || before.Locks == nil {
 		v.Locks = known.Locks()
@@ -72,12 +78,27 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 	if p.held || before.Held == nil {
 		v.Held = make(map[Key]cluster.Held, n.Leases.Len())
 		for key, h := range n.Leases.Held() {
-			v.Held[key] = cluster.Held{Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next}
+			look := known.Begun()
+			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {
+				look = was.Look
+			}
+			v.Held[key] = cluster.Held{
+				Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next, Look: look,
+			}
 		}
 	}
 	p.dirty, p.locks, p.held, p.last = false, false, false, now
 	c.view.Store(v)
 	c.changed.Wake()
+}
+
+// logReach logs that the store is away, or back.
+func logReach(log logr.Logger, away bool) {
+	if away {
+		log.Info("The store does not answer")
+		return
+	}
+	log.Info("The store answers again")
 }
 
 func (p *publisher) note(c node.Changes) {
@@ -107,6 +128,7 @@ func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []clus
 		}
 		views = append(views, cluster.Session{
 			ID: s.ID, State: s.State, Member: member, Known: read, Age: s.Age, Remote: s.Remote,
+			Cause: s.Cause, Left: s.Left,
 		})
 	}
 	slices.SortFunc(views, func(a, b cluster.Session) int {

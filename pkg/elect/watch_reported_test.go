@@ -17,19 +17,21 @@ import (
 func TestWatchThatCannotBeOpenedIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reports, tries atomic.Int64
-		a := startNode(t, memstore.New(), "a", func(c *elect.Config) {
+		db := memstore.New()
+		a := startNode(t, db, "a", func(c *elect.Config) {
 			c.Logger = funcr.New(func(_, args string) {
 				if strings.Contains(args, "Cannot watch the store") {
 					reports.Add(1)
 				}
 			}, funcr.Options{})
-		})
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op != memstore.OpWatch {
-				return memstore.Verdict{}
-			}
-			tries.Add(1)
-			return memstore.Verdict{Fault: memstore.LoseRequest}
+			db.Fault(func(call memstore.Call) memstore.Verdict { // before the first try
+				if call.Op != memstore.OpWatch {
+					return memstore.Verdict{}
+				}
+				tries.Add(1)
+				return memstore.Verdict{Fault: memstore.LoseRequest}
+			})
+			c.Store = db
 		})
 		time.Sleep(2 * lease)
 		if reports.Load() != 1 || tries.Load() < 3 {

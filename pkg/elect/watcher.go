@@ -33,7 +33,10 @@ func (w *watcher) follow() {
 			}
 			switch {
 			case err == nil:
-				logged = false
+				if logged {
+					logged = false
+					n.log.Info("The store is watched again")
+				}
 				w.deliver(ctx, session, notifications)
 			case !logged && n.ctx.Err() == nil:
 				logged = true

@@ -33,9 +33,12 @@ type Config struct {
 	Logger logr.Logger
 	// Metrics counts runs and restarts.
 	Metrics Metrics
-	// Rerun says when an operator last asked for a task to run once more although it has ended, in Unix ms; 0:
-	// never. An outcome from before is forgotten. Nil: none is.
-	Rerun func(key elect.Key) int64
+	// Tracer follows runs, for traces. Nil: none does.
+	Tracer Tracer
+	// Journal takes what has happened, for people. Nil: no one does.
+	Journal Journal
+	// Asked says what operators ask of a task; call [Supervisor.Asked] when that has changed. Nil: nothing.
+	Asked func(key elect.Key) Asked
 	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
 	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
 	// an error it may not know, and the endpoint learns nothing.

@@ -4,15 +4,16 @@ import "time"
 
 // effects are what is to be done, in this order. The zero value is nothing.
 type effects struct {
-	cut     error         // the run is to be asked to stop, for this reason
-	ended   []runCount    // runs to be counted
-	missed  time.Duration // so late came a tick that is not run
-	invalid error         // the task cannot run at all
-	fresh   bool          // it begins again: nothing is left of what ran before
-	note    bool          // the lease gets the status, if it knows another
-	run     bool          // the start is to be run
-	leave   bool          // the runner is to take leave
-	over    error         // nothing is left; what the task ended with
+	cut     error      // the run is to be asked to stop, for this reason
+	ended   []runCount // runs to be counted
+	missed  missedTick // a tick that is not run
+	looping CrashLoop  // with failures: it ends again and again
+	invalid error      // the task cannot run at all
+	fresh   bool       // it begins again: nothing is left of what ran before
+	note    bool       // the lease gets the status, if it knows another
+	run     bool       // the start is to be run
+	leave   bool       // the runner is to take leave
+	over    error      // nothing is left; what the task ended with
 }
 
 // runCount is one run that ended.
@@ -20,12 +21,27 @@ type runCount struct {
 	result Result
 	took   time.Duration
 	err    error
+	start  Start
+	code   int
+	again  bool // it is tried again
+	trace  TraceContext
+}
+
+// missedTick is a tick that is not run, and how late it came; zero: none.
+type missedTick struct {
+	at   time.Time
+	late time.Duration
 }
 
 // and is both effects, as one.
 func (fx effects) and(more effects) effects {
 	fx.ended = append(fx.ended, more.ended...)
-	fx.missed = max(fx.missed, more.missed)
+	if more.missed.late > fx.missed.late {
+		fx.missed = more.missed
+	}
+	if more.looping.Failures > 0 {
+		fx.looping = more.looping
+	}
 	fx.fresh = fx.fresh || more.fresh
 	fx.note = fx.note || more.note
 	fx.run = fx.run || more.run

@@ -37,6 +37,16 @@ type ran struct {
 	ending  Ending
 	cause   error // why the run was asked to stop; nil: it was not
 	took    time.Duration
+	trace   TraceContext
+}
+
+// result is how a run ended.
+func (r ran) result() Result {
+	if r.start.ScheduledAt.IsZero() {
+		return keepResult(r.ending)
+	}
+	result, _ := tickResult(r.ending, r.cause)
+	return result
 }
 
 // ErrDone says that a task has ended for good, done or failed: its outcome is in the lock, and the key is to be
@@ -45,7 +55,8 @@ var ErrDone = errors.New("task has ended for good")
 
 // Causes, beside those of package elect, of a run being asked to stop.
 var (
-	errTimeout  = errors.New("run took longer than its timeout")
-	errReplaced = errors.New("the next tick takes the place of this run")
-	errChanged  = errors.New("the task is declared with other fields now")
+	errTimeout   = errors.New("run took longer than its timeout")
+	errReplaced  = errors.New("the next tick takes the place of this run")
+	errRestarted = errors.New("an operator asked for a restart")
+	errChanged   = errors.New("the task is declared with other fields now")
 )

@@ -29,6 +29,7 @@ type Env struct {
 	Environ   func() []string // NAME=value, what $(NAME) is looked up in
 	Status    Status
 	Metrics   Metrics
+	Trace     TraceContext // to pass on; empty without tracing
 	Log       logr.Logger
 }
 
@@ -48,6 +49,7 @@ func (e Env) Own() Variables {
 	if !e.Start.ScheduledAt.IsZero() {
 		own["SHARDCTL_SCHEDULED_AT"] = e.Start.Tick()
 	}
+	e.Trace.variables(own)
 	return own
 }
 

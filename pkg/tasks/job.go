@@ -39,7 +39,7 @@ type job struct {
 	refused  int       // in a row, of writes of the lock before a start
 	retryAt  time.Time // by the steady clock, while pausing
 	hasRun   bool      // since it began: its runner may have to take leave
-	rerun    int64     // Unix ms: outcomes before it are to be forgotten; 0: none
+	asked    Asked     // by operators
 
 	stop   error // why it has to end; nil: it need not
 	next   *Task // what it begins again as; nil: it does not

@@ -8,7 +8,11 @@ import (
 
 // returned decides what follows a run of a task without ticks. done says that it has ended for good.
 func (j *job) returned(r ran, now moment) (fx effects, done error) {
-	fx = effects{ended: []runCount{{keepResult(r.ending), r.took, r.ending.Err}}}
+	run := runCount{
+		result: keepResult(r.ending), took: r.took, err: r.ending.Err, start: r.start, code: r.ending.Code,
+		trace: r.trace,
+	}
+	fx = effects{ended: []runCount{run}}
 	if r.ending.Cut && (j.stop != nil || j.next != nil) {
 		return fx, nil //nolint:nilerr // how the run ended is noted, and no error of this one
 	}
@@ -17,7 +21,7 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 	}
 	j.failures++
 	switch {
-	case j.endsForGood(r.ending):
+	case j.task.endsForGood(r.ending, j.failures):
 		done = j.finish(r, now)
 		fx.note = true
 		return fx, done
@@ -27,19 +31,11 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 	delay := j.task.Backoff.delay(j.failures - 1)
 	j.pause(delay, now)
 	j.set(StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
-	fx.note = true
-	return fx, nil
-}
-
-// endsForGood says whether what has ended stays ended.
-func (j *job) endsForGood(end Ending) bool {
-	switch {
-	case end.ByItself && j.task.Restart == RestartNever,
-		end.ByItself && j.task.Restart == RestartOnFailure && end.Err == nil:
-		return true
-	default:
-		return j.task.MaxRestarts > 0 && j.failures > j.task.MaxRestarts
+	fx.note, fx.ended[0].again = true, true
+	if telling(j.failures) {
+		fx.looping = CrashLoop{Failures: j.failures, Err: r.ending.Err, Next: now.wall.Add(delay)}
 	}
+	return fx, nil
 }
 
 // finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key is
@@ -57,7 +53,7 @@ func (j *job) finish(r ran, now moment) (done error) {
 	j.status.LastError = display(end.Err)
 	j.status.Outcome = &elect.RunOutcome{
 		Succeeded: succeeded, ExitCode: end.Code, Error: display(end.Err), Token: r.start.Token,
-		At: max(now.wall.UnixMilli(), j.rerun), // a rerun asked before is answered by it, whatever this clock shows
+		At: now.wall.UnixMilli(),
 	}
 	j.showOutcome(now)
 	return done
@@ -71,20 +67,6 @@ func (j *job) showOutcome(now moment) effects {
 	}
 	j.set(state, now)
 	return effects{note: true}
-}
-
-// done says, as an error, that the lock holds an outcome that still counts. One under another restart policy than
-// the task has now may not, and one that an operator wants to be forgotten does not.
-func (j *job) done(outcome *elect.RunOutcome) error {
-	switch {
-	case outcome == nil, outcome.At < j.rerun,
-		j.task.Restart == RestartAlways && (outcome.Succeeded || j.task.MaxRestarts == 0):
-		return nil
-	case outcome.Succeeded:
-		return ErrDone
-	default:
-		return fmt.Errorf("%w: it failed: %s", ErrDone, outcome.Error)
-	}
 }
 
 func keepResult(end Ending) Result {

@@ -15,7 +15,7 @@ func (j *job) begin(token int64, now moment) effects {
 	if j.task.Ticks() {
 		return j.beginTicks(now)
 	}
-	if err := j.done(outcome); err != nil {
+	if err := j.task.ended(outcome, j.asked); err != nil {
 		j.status.Outcome = outcome
 		return j.leave(err, now)
 	}
@@ -119,12 +119,17 @@ func (j *job) changed(t *Task, now moment) effects {
 		j.task = t
 		return effects{}
 	}
+	return j.beginAs(t, errChanged, now)
+}
+
+// beginAs ends what goes on, and begins again as t.
+func (j *job) beginAs(t *Task, why error, now moment) effects {
 	j.next = t
 	switch j.phase {
 	case idle, pausing:
 		return j.leave(errChanged, now)
 	case active:
-		return effects{cut: errChanged}
+		return effects{cut: why}
 	case leaving, concluded:
 	}
 	return effects{}

@@ -91,7 +91,10 @@ func (l *loop) begin(h *held) {
 		}
 		l.means.logs.open(h.key)
 		h.job = newJob(task, h.hold.Status())
-		h.job.rerun = l.means.rerun(h.key)
+		if run, ok := cutOff(task, h.job.status); ok {
+			l.means.cfg.Journal.Ran(h.key, run)
+		}
+		h.job.asked = l.means.asked(h.key)
 		l.apply(h, h.job.begin(h.hold.Token(), readClocks()))
 	})
 }
@@ -133,6 +136,15 @@ func (l *loop) redeclare() {
 	for _, h := range l.held {
 		if task := l.taskOf(h); task != nil {
 			l.apply(h, h.job.changed(task, readClocks()))
+		}
+	}
+}
+
+// asked gives the jobs what operators ask of them now.
+func (l *loop) asked() {
+	for _, h := range l.held {
+		if a := l.means.asked(h.key); a != h.job.asked {
+			l.apply(h, h.job.ask(a, h.hold.Token(), readClocks()))
 		}
 	}
 }
@@ -187,7 +199,7 @@ func (l *loop) start(h *held) {
 	go run.attempt(ctx, start, status, func(r ran) {
 		done()
 		l.post(func() {
-			h.job.rerun = l.means.rerun(h.key)
+			h.job.asked = l.means.asked(h.key)
 			l.apply(h, h.job.ended(r, readClocks()))
 		})
 	})
@@ -231,28 +243,48 @@ func (l *loop) observe(h *held, fx effects) {
 	for _, run := range fx.ended {
 		l.count(h, run)
 	}
-	if fx.missed > 0 {
-		l.means.log(h.hold).Info("tick was missed", "duration", fx.missed)
+	journal := l.means.cfg.Journal
+	if fx.missed.late > 0 {
+		l.means.log(h.hold).Info(
+			"A tick was missed", "tick", Start{ScheduledAt: fx.missed.at}.Tick(), "duration", fx.missed.late,
+		)
+		journal.Missed(h.key, fx.missed.at, fx.missed.late)
+	}
+	if fx.looping.Failures > 0 {
+		journal.Looping(h.key, fx.looping)
 	}
 	if fx.invalid != nil {
-		l.means.log(h.hold).Error(fx.invalid, "task has no schedule")
+		l.means.log(h.hold).Error(fx.invalid, "The task cannot run: its schedule is wrong")
 	}
 	if errors.Is(fx.over, ErrDone) {
-		l.means.log(h.hold).Info("task has ended for good", "result", fx.over.Error())
+		l.means.log(h.hold).Info("The task has ended for good", "state", h.job.status.State)
+		if h.job.hasRun && !h.job.status.Outcome.Succeeded {
+			journal.Failed(h.key, fx.over)
+		}
 	}
 }
 
 func (l *loop) count(h *held, run runCount) {
 	l.means.cfg.Metrics.RunDone(h.key, run.result, run.took)
-	log := l.means.log(h.hold).WithValues("result", run.result)
+	if h.job.task.keepsRuns() {
+		ended := time.Now()
+		l.means.cfg.Journal.Ran(h.key, PastRun{
+			Start: run.start, Began: ended.Add(-run.took), Ended: ended, Result: run.result, Code: run.code,
+			Err:   run.err,
+			Again: run.again,
+		})
+	}
+	log := run.trace.logger(l.means.log(h.hold)).WithValues("result", run.result)
 	switch {
 	case run.result == ResultSkipped:
-		log.V(1).Info("tick skipped, the run before it still goes")
+		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.start.Tick())
+	case run.result == ResultStopped && run.err != nil: // as most commands end that are asked to
+		log.Info("Task ended", "token", run.start.Token, "duration", run.took, "error", run.err.Error())
 	case run.err != nil:
-		log.Error(run.err, "task ended", "token", h.job.start.Token, "duration", run.took)
+		log.Error(run.err, "Task ended", "token", run.start.Token, "duration", run.took)
 	case h.job.ticks != nil:
-		log.V(1).Info("task ended", "token", h.job.start.Token, "duration", run.took)
+		log.V(1).Info("Task ended", "token", run.start.Token, "duration", run.took)
 	default:
-		log.Info("task ended", "token", h.job.start.Token, "duration", run.took)
+		log.Info("Task ended", "token", run.start.Token, "duration", run.took)
 	}
 }

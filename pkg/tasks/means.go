@@ -19,12 +19,12 @@ type means struct {
 	outputEnd time.Duration  // how long a sink that takes nothing is waited for once the command is gone
 }
 
-// rerun is when an operator last asked for the task to run once more although it has ended, in Unix ms; 0: never.
-func (m *means) rerun(key elect.Key) int64 {
-	if m.cfg.Rerun == nil {
-		return 0
+// asked is what operators ask of the task.
+func (m *means) asked(key elect.Key) Asked {
+	if m.cfg.Asked == nil {
+		return Asked{}
 	}
-	return m.cfg.Rerun(key)
+	return m.cfg.Asked(key)
 }
 
 func (m *means) log(hold Hold) logr.Logger {

@@ -95,10 +95,10 @@ func (s *scope) read(o *output, from *os.File, stream Stream) {
 		close(o.done)
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
-		s.log.Error(err, "reading the task's output failed")
+		s.log.Error(err, "The task's output cannot be read")
 	}
 	if lost > 0 {
-		s.log.Error(errSinkBlocked, "lines of the task's output were not passed on", "lines", lost)
+		s.log.Error(errSinkBlocked, "Lines of the task's output were not passed on", "lines", lost)
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *means) awaitReaders() {
 	select {
 	case <-read:
 	case <-limit.C:
-		m.cfg.Logger.Error(errSinkBlocked, "output is left behind")
+		m.cfg.Logger.Error(errSinkBlocked, "Output is left behind")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type taskRuns struct {
 	*scope
 	remote *RemoteLease
+	trace  TraceContext                                          // of the run that goes on, or was the last
 	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
 }
 
@@ -59,19 +60,36 @@ func (r *taskRuns) attempt(ctx context.Context, start Start, status elect.TaskSt
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
+	ctx, span := r.begin(ctx, start)
+	r.trace = span.Trace()
+	result.trace = r.trace
+	r.logStart(start)
 	began := time.Now()
-	defer func() { result.took, result.cause = time.Since(began), context.Cause(ctx) }()
-	r.work(ctx, start, &result.ending)
+	defer func() {
+		result.took, result.cause = time.Since(began), context.Cause(ctx)
+		span.End(result.result(), result.ending)
+	}()
+	r.work(ctx, start, span, &result.ending)
+}
+
+// logStart logs a start. One of a tick is no change of what runs where.
+func (r *taskRuns) logStart(start Start) {
+	log := r.trace.logger(r.log)
+	if start.ScheduledAt.IsZero() {
+		log.Info("Task started", "token", start.Token, "attempt", start.Attempt)
+		return
+	}
+	log.V(1).Info("Run started", "token", start.Token, "attempt", start.Attempt, "tick", start.Tick())
 }
 
 // work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
-func (r *taskRuns) work(ctx context.Context, start Start, end *Ending) {
+func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending) {
 	task := r.task()
 	if task.Runner == nil {
 		*end = NotStarted(ctx, errNoRunner)
 		return
 	}
-	says := &reporter{r: r}
+	says := &reporter{r: r, span: span}
 	var ended func()
 	watched := make(chan struct{})
 	unwatched := context.AfterFunc(ctx, func() {
@@ -83,7 +101,7 @@ func (r *taskRuns) work(ctx context.Context, start Start, end *Ending) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("%s panicked: %v", task.Kind(), p)
-			r.log.Error(fmt.Errorf("%w\n%s", err, debug.Stack()), "the run panicked", "token", start.Token)
+			r.trace.logger(r.log).Error(err, "A run panicked", "token", start.Token, "stack", string(debug.Stack()))
 			*end = Ended(ctx, err)
 		}
 		if !unwatched() {
@@ -105,6 +123,7 @@ func (r *taskRuns) leave() {
 	}
 	if !r.remote.Until().IsZero() {
 		r.report(StateStopping)
+		defer r.watchStop()() // an endpoint that does not acknowledge its stop is stuck as a process is
 	}
 	leaver.Leave(context.Background(), r.env(task, r.remote.Start()))
 }
@@ -115,7 +134,8 @@ func (r *taskRuns) env(task Task, start Start) Env {
 		Remote:    r.remote,
 		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry,
 		Environ: r.means.cfg.Environ,
-		Status:  &reporter{r: r}, Metrics: r.means.cfg.Metrics, Log: r.log,
+		Status:  &reporter{r: r, span: noSpan{}}, Metrics: r.means.cfg.Metrics,
+		Trace: r.trace, Log: r.trace.logger(r.log),
 	}
 }
 
@@ -129,11 +149,15 @@ func (q requests) Turn(ctx context.Context) (done func(), err error) { return tu
 // reporter passes on what a run says about itself. It implements [Status].
 type reporter struct {
 	r    *taskRuns
+	span Span
 	mu   sync.Mutex
 	over bool // it was asked to stop: what it says comes too late
 }
 
-func (p *reporter) Running() { p.say(StateRunning) }
+func (p *reporter) Running() {
+	p.span.Running()
+	p.say(StateRunning)
+}
 
 func (p *reporter) Trouble(err error) { p.say(StateRunning, lastError(err)) }
 

@@ -65,11 +65,3 @@ func newest(s Schedule, after, now time.Time, window time.Duration) time.Time {
 		}
 	}
 }
-
-// ticks is what a job with ticks knows of them.
-type ticks struct {
-	schedule Schedule
-	last     time.Time // ticks up to here have been dealt with
-	next     time.Time // the first after it; zero: none
-	pending  time.Time // a tick to fire as soon as no run goes; zero: none
-}

@@ -22,14 +22,14 @@ func (s *scope) watchStop() (end func()) {
 		if !s.stuck.CompareAndSwap(false, true) {
 			return false // what is left of a command is watched as well as the run that it is of
 		}
-		s.log.Error(errStuck, "task is stuck", "duration", time.Since(since))
+		s.log.Error(errStuck, "The task is stuck", "duration", time.Since(since))
 		if cfg.OnStuck != nil {
 			cfg.OnStuck(s.task(), since)
 		}
 		return true
 	}, func(since time.Time) {
 		s.stuck.Store(false)
-		s.log.Info("task ended after all", "duration", time.Since(since))
+		s.log.Info("The task has ended after all", "duration", time.Since(since))
 		if cfg.OnUnstuck != nil {
 			cfg.OnUnstuck(s.task())
 		}
@@ -41,13 +41,13 @@ func (s *scope) watchStart(leave func()) (end func()) {
 	cfg := s.means.cfg
 	slow := time.AfterFunc(slowStart, leave)
 	answered := raiseAfter(cfg.StuckAfter, func(since time.Time) bool {
-		s.log.Error(errStartStuck, "task does not start", "duration", time.Since(since))
+		s.log.Error(errStartStuck, "The task does not start", "duration", time.Since(since))
 		if cfg.OnStartStuck != nil {
 			cfg.OnStartStuck(s.task(), since)
 		}
 		return true
 	}, func(since time.Time) {
-		s.log.Info("the start is over after all", "duration", time.Since(since))
+		s.log.Info("The start is over after all", "duration", time.Since(since))
 		if cfg.OnStartUnstuck != nil {
 			cfg.OnStartUnstuck(s.task())
 		}

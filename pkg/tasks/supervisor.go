@@ -46,6 +46,9 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}
 	}
+	if cfg.Journal == nil {
+		cfg.Journal = noJournal{}
+	}
 	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
 	slots := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
 	s.means = &means{
@@ -61,6 +64,9 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 // A task that runs and has changed starts again where [Task.NeedsRestart] says so; every other change takes effect at
 // once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(tasks []*Task) (gone []elect.Key) { return s.loop.declare(tasks) }
+
+// Asked has the tasks that are held obey what operators ask of them now, by [Config.Asked]. It does not wait.
+func (s *Supervisor) Asked() { s.loop.post(s.loop.asked) }
 
 // Runnable is the work of a declared task: give it to Claim of an [elect.Cluster]. It ends
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed

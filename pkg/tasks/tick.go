@@ -15,60 +15,58 @@ func (j *job) beginTicks(now moment) effects {
 		j.set(StateFailed, now, lastError(err))
 		return effects{invalid: err, note: true}
 	}
-	j.ticks = &ticks{schedule: schedule, last: now.wall}
 	before := max(j.status.LastTick, j.status.FirstSeen)
 	if before == 0 { // declared for the first time: nothing was missed
 		before = now.wall.UnixMilli()
 		j.status.FirstSeen = before
 	}
-	if j.task.CatchUp == CatchUpLast {
-		j.ticks.pending = newest(schedule, time.UnixMilli(before), now.wall, j.task.CatchUpWindow)
-	}
-	if fired := time.UnixMilli(j.status.LastTick); fired.After(now.wall) {
-		j.ticks.last = fired // the owner before was ahead by its clock; what it fired stays fired
-	}
-	return j.proceed(now)
+	var missed missedTick
+	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
+	return effects{missed: missed}.and(j.proceed(now))
 }
 
 // proceed fires the pending tick when no run goes, and looks for the next one.
 func (j *job) proceed(now moment) effects {
 	t := j.ticks
-	t.next = t.schedule.Next(t.last)
-	nextRunAt(t.next)(&j.status)
-	switch {
-	case j.phase != idle:
+	nextRunAt(t.look())(&j.status)
+	if j.phase != idle {
 		return effects{}
-	case t.pending.IsZero():
+	}
+	if t.pending.IsZero() && j.asked.triggered(j.status) {
+		j.status.LastTrigger = j.asked.Trigger
+		t.pending = time.UnixMilli(j.asked.Trigger).UTC()
+	}
+	at := t.fire()
+	if at.IsZero() {
 		j.set(StateWaiting, now)
 		return effects{note: true}
 	}
-	j.start, j.refused = Start{Attempt: 1, ScheduledAt: t.pending}, 0
-	j.status.LastTick, t.pending = t.pending.UnixMilli(), time.Time{}
+	j.start, j.refused = Start{Attempt: 1, ScheduledAt: at}, 0
+	if ms := at.UnixMilli(); ms != j.status.LastTrigger {
+		j.status.LastTick = ms
+	}
 	return j.run(now)
 }
 
 // due deals with a tick whose time has come.
 func (j *job) due(now moment) effects {
 	t := j.ticks
-	if t.next.IsZero() || now.wall.Before(t.next) {
+	at, late, ok := t.come(now.wall)
+	if !ok {
 		return effects{}
 	}
-	// Of several that came at once, since the clock was set or this machine slept, the newest counts, as after a
-	// fail-over.
-	t.last = newest(t.schedule, t.last, now.wall, now.wall.Sub(t.next))
 	var fx effects
-	late := now.wall.Sub(t.last)
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
-		fx.missed = late
+		fx.missed = missedTick{at, late}
 	case j.phase == idle:
-		t.pending = t.last
+		t.pending = at
 	case j.task.Overlap != OverlapReplace:
-		fx.ended = []runCount{{result: ResultSkipped}}
+		fx.ended = []runCount{{result: ResultSkipped, start: Start{ScheduledAt: at}}}
 	case j.phase == pausing: // between two tries
-		j.phase, t.pending = idle, t.last
+		j.phase, t.pending = idle, at
 	default:
-		fx.cut, t.pending = errReplaced, t.last
+		fx.cut, t.pending = errReplaced, at
 	}
 	return fx.and(j.proceed(now))
 }
@@ -76,7 +74,8 @@ func (j *job) due(now moment) effects {
 // tried decides what follows a try of a tick.
 func (j *job) tried(r ran, now moment) effects {
 	result, err := tickResult(r.ending, r.cause)
-	fx := effects{ended: []runCount{{result, r.took, err}}}
+	run := runCount{result: result, took: r.took, err: err, start: r.start, code: r.ending.Code, trace: r.trace}
+	fx := effects{ended: []runCount{run}}
 	if j.refused = 0; result == ResultStopped || result == ResultReplaced {
 		return fx
 	}
@@ -87,7 +86,7 @@ func (j *job) tried(r ran, now moment) effects {
 	}
 	j.pause(j.task.Retry.Backoff.delay(r.start.Attempt-1), now)
 	j.set(StateBackoff, now)
-	fx.note = true
+	fx.note, fx.ended[0].again = true, true
 	return fx
 }
 
@@ -98,6 +97,8 @@ func tickResult(end Ending, cause error) (Result, error) {
 		return ResultSucceeded, nil
 	case !end.Cut:
 		return ResultFailed, end.Err
+	case errors.Is(cause, errTimeout) && errors.Is(end.Err, errTimeout):
+		return ResultTimeout, end.Err
 	case errors.Is(cause, errTimeout):
 		return ResultTimeout, errors.Join(errTimeout, end.Err)
 	case errors.Is(cause, errReplaced):

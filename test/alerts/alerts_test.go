@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/pkg/api"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -55,6 +56,34 @@ func TestAlertsNameWhatIsThere(t *testing.T) {
 	for _, a := range readAlerts(t) {
 		for _, wrong := range there.check(a.filled()) {
 			t.Errorf("%s: %s", a.Alert, wrong)
+		}
+	}
+}
+
+// Problems that need no alert by their reason, and why.
+var withoutAlert = map[string]string{
+	api.ProblemNoCapacity:    "ShardctlTasksUnassigned counts the tasks",
+	api.ProblemNoInstance:    "ShardctlTasksUnassigned counts the tasks",
+	api.ProblemNoHeadroom:    "ShardctlNoHeadroom has the number",
+	api.ProblemTaskFailing:   "ShardctlTaskCrashLooping, -TaskFailed and -RunsFailing count tasks and runs",
+	api.ProblemConfigInvalid: "ShardctlConfigReloadFailed has a metric of its own",
+	api.ProblemInstanceSilent: "it passes within a lease: the replica is heard of again, or it is dead, which is " +
+		"ShardctlInstancesMissing",
+}
+
+// Each problem that a replica can report wakes somebody, or it is written down why not.
+func TestProblemsHaveAlerts(t *testing.T) {
+	var asked strings.Builder
+	for _, a := range readAlerts(t) {
+		asked.WriteString(a.Expr)
+	}
+	// StoreUnreachable also says whose view does not count.
+	only := strings.NewReplacer("unless on (cluster, namespace, job, instance) "+
+		`(shardctl_cluster_problems{SELECTOR, reason="StoreUnreachable"} > 0)`, "").Replace(asked.String())
+	for _, reason := range api.ProblemReasons() {
+		alerts := regexp.MustCompile(`reason=~?"[^"]*\b` + reason + `\b`).MatchString(only)
+		if why := withoutAlert[reason]; alerts == (why != "") {
+			t.Errorf("%s: an alert asks for it: %v; why none has to: %q", reason, alerts, why)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func expectRising(tokens []string, n int) {
 	for i := range tokens {
 		if i > 0 {
 			Expect(len(tokens[i-1]) < len(tokens[i]) || len(tokens[i-1]) == len(tokens[i]) && tokens[i-1] < tokens[i]).
-				To(BeTrue(), "tokens must strictly increase: %v", tokens)
+				To(BeTrue(), TokensFell+": %v", tokens)
 		}
 	}
 }

@@ -57,7 +57,8 @@ func idleTraffic(ctx context.Context, b *lab.Lab, members, keys int) (lab.Traffi
 	}
 	each := float64(t.Heartbeats) / float64(members) / (float64(t.Window) / float64(heartbeat))
 	b.Figure(name, t.Other == 0 && each <= 1.02, "1 write per replica per heartbeat, nothing else",
-		"%.2f writes per replica per T/10, %d other writes; %.1f commands/s and %.1f documents/s per replica", each, t.Other,
+		"%.2f writes per replica per T/10, %d other writes; %.1f commands/s and %.1f documents/s per replica", each,
+		t.Other,
 		t.PerSecond(t.Commands)/float64(members), t.PerSecond(t.Returned)/float64(members))
 	for _, line := range t.By {
 		b.Note("  "+name, "%s", line)

@@ -21,7 +21,7 @@ import (
 type Floor struct {
 	Write    time.Duration // p50 of one compare-and-set, acknowledged by a majority and journalled
 	Delivery time.Duration // from sending such a write to its event in another client's change stream
-	Process  time.Duration // fork and exec of a task's command, to its first stamp, without a replica
+	Process  time.Duration // fork and exec of a task's command, to its first timestamp, without a replica
 }
 
 // Unit is the shortest time in which one replica can act on another's write: that write, delivered, and a write of
@@ -104,7 +104,7 @@ func measureProcess(ctx context.Context, r *Report, bins harness.Binaries, work 
 	for i := range processStarts {
 		key := harness.Key(i + 1)
 		//nolint:gosec // built by this program
-		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", StampEvery.String())
+		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", RecordEvery.String())
 		cmd.Env = append(os.Environ(), "RECORD_DIR="+dir, "SHARDCTL_KEY="+key, "SHARDCTL_FENCING_TOKEN=1",
 			"SHARDCTL_SESSION=s", "SHARDCTL_INSTANCE=i")
 		began = append(began, history.Now())
@@ -114,7 +114,7 @@ func measureProcess(ctx context.Context, r *Report, bins harness.Binaries, work 
 		err := Until(ctx, func() error {
 			h, err := history.Load(dir)
 			if err == nil && len(h.Runs(key)) == 0 {
-				err = fmt.Errorf("%s does not stamp", key)
+				err = fmt.Errorf("%s records nothing", key)
 			}
 			return err
 		})
@@ -133,7 +133,7 @@ func measureProcess(ctx context.Context, r *Report, bins harness.Binaries, work 
 		took = append(took, h.Runs(harness.Key(i + 1))[0].Start.Sub(at))
 	}
 	r.Floor.Process = history.Percentile(took, 50)
-	r.Note("start of a task's process", "p50 %s, p99 %s from fork to first stamp, without a replica",
+	r.Note("start of a task's process", "p50 %s, p99 %s from fork to first timestamp, without a replica",
 		MS(r.Floor.Process), MS(history.Percentile(took, 99)))
 	return nil
 }

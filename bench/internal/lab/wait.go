@@ -12,8 +12,8 @@ const (
 	DefaultLease = 20 * time.Second
 	// Settle is how long membership rests before keys move for balance.
 	Settle = 300 * time.Millisecond
-	// StampEvery is the time between two stamps of a task: gaps are too long by up to that.
-	StampEvery = 5 * time.Millisecond
+	// RecordEvery is the time between two timestamps of a task: gaps are too long by up to that.
+	RecordEvery = 5 * time.Millisecond
 	// Patience bounds each wait.
 	Patience = 90 * time.Second
 

@@ -62,8 +62,9 @@ func table(columns []*column) string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
 		"Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes.\n"+
-			"A gap counts from the call that releases to the return of the call that acquires. For `shardctl run` it counts\n"+
-			"from the last stamp of one command to the first of the next. n = %s.\n\n",
+			"A gap counts from the call that releases to the return of the call that acquires. For `shardctl run` "+
+			"it counts\n"+
+			"from the last timestamp of one command to the first of the next. n = %s.\n\n",
 		time.Now().Format("January 2006"), runtime.NumCPU(), lab.Load(), runtime.Version(), sizes(columns))
 	b.WriteString("| |")
 	for _, c := range columns {

@@ -1,2 +1,2 @@
-// Package replicas measures real replicas, guard and worker, whose tasks stamp the time into files.
+// Package replicas measures real replicas, guard and worker, whose tasks write the time into files.
 package replicas

@@ -21,8 +21,8 @@ const (
 	workerTarget   = 500 * time.Millisecond
 )
 
-// Handovers measures the gap of a key when its replica stops in order: last stamp of the old run to the first of the
-// new.
+// Handovers measures the gap of a key when its replica stops in order: last timestamp of the old run to the first of
+// the new.
 func Handovers(ctx context.Context, b *lab.Lab) error {
 	found, err := gaps(ctx, b, "handover", "", 12, b.Times(25, 5))
 	if err != nil {

@@ -27,7 +27,7 @@ func gaps(ctx context.Context, b *lab.Lab, name, uri string, tasks, rounds int) 
 	return lost(ctx, b, name, harness.Guard, syscall.SIGTERM, o, rounds, loss.gaps)
 }
 
-// Failovers are the times from kill -9 of guard and worker to the first stamps elsewhere.
+// Failovers are the times from kill -9 of guard and worker to the first timestamps elsewhere.
 func Failovers(ctx context.Context, b *lab.Lab, lease time.Duration, rounds int) ([]time.Duration, error) {
 	return lost(ctx, b, "failovers", harness.Both, syscall.SIGKILL, harness.Options{
 		Lease: lease,
@@ -35,7 +35,7 @@ func Failovers(ctx context.Context, b *lab.Lab, lease time.Duration, rounds int)
 	}, rounds, loss.failovers)
 }
 
-// ColdStart is the time from the start of n replicas on an empty database to the first stamp of the last of their
+// ColdStart is the time from the start of n replicas on an empty database to the first timestamp of the last of their
 // tasks.
 func ColdStart(ctx context.Context, b *lab.Lab, n, tasks int) (time.Duration, error) {
 	dir, err := os.MkdirTemp(b.Work, "cold-")

@@ -32,8 +32,21 @@ func withRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, me
 	return withLinkedRig(ctx, b, name, o, nil, measure)
 }
 
+// withReplicas is withRig with so many replicas.
+func withReplicas(
+	ctx context.Context, b *lab.Lab, name string, n int, o harness.Options, measure func(*rig) error,
+) error {
+	return rigged(ctx, b, name, n, o, nil, measure)
+}
+
 // withLinkedRig is withRig with a URI of the store for each replica.
 func withLinkedRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, nextURI func() (string, error),
+	measure func(*rig) error,
+) error {
+	return rigged(ctx, b, name, replicas, o, nextURI, measure)
+}
+
+func rigged(ctx context.Context, b *lab.Lab, name string, n int, o harness.Options, nextURI func() (string, error),
 	measure func(*rig) error,
 ) error {
 	dir, err := os.MkdirTemp(b.Work, name+"-")
@@ -47,7 +60,7 @@ func withLinkedRig(ctx context.Context, b *lab.Lab, name string, o harness.Optio
 	}
 	o.Settle = lab.Settle
 	if o.Recorder == nil {
-		o.Recorder = []string{"--period", lab.StampEvery.String()}
+		o.Recorder = []string{"--period", lab.RecordEvery.String()}
 	}
 	c, err := harness.NewCluster(b.Bins, dir, o)
 	if err != nil {
@@ -55,7 +68,7 @@ func withLinkedRig(ctx context.Context, b *lab.Lab, name string, o harness.Optio
 	}
 	defer c.Close()
 	r := &rig{c, nextURI}
-	for range replicas {
+	for range n {
 		if err := r.add(ctx); err != nil {
 			return err
 		}
@@ -141,7 +154,7 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	return loss{at, keys, h}, r.balanced(ctx)
 }
 
-// failovers are the times from the signal to the first stamp elsewhere, of each key.
+// failovers are the times from the signal to the first timestamp elsewhere, of each key.
 func (l loss) failovers() []time.Duration {
 	var all []time.Duration
 	for _, key := range l.keys {
@@ -152,7 +165,7 @@ func (l loss) failovers() []time.Duration {
 	return all
 }
 
-// gaps are the times from the last stamp of the old run to the first of the new, of each key.
+// gaps are the times from the last timestamp of the old run to the first of the new, of each key.
 func (l loss) gaps() []time.Duration {
 	var all []time.Duration
 	for _, key := range l.keys {

@@ -26,7 +26,7 @@ type stageRatio struct {
 	name   string
 	keys   int // that one replica hands over at once
 	rounds int
-	period string // between two stamps: an end of a run reads early by half of that, on average
+	period string // between two timestamps: an end of a run reads early by half of that, on average
 	atMost float64
 }
 
@@ -51,7 +51,7 @@ func handOverStages(ctx context.Context, b *lab.Lab) error {
 				"→ claim acknowledged", "delivery of an answered write, and a majority write", s.claim,
 				after + b.Floor.Write,
 			},
-			{"→ new run started", "fork and exec to the first stamp", s.start, b.Floor.Process},
+			{"→ new run started", "fork and exec to the first timestamp", s.start, b.Floor.Process},
 			{"in all", "the three", s.all(), after + 2*b.Floor.Write + b.Floor.Process},
 		} {
 			p50 := history.Percentile(part.took, 50)

@@ -11,8 +11,18 @@ import (
 )
 
 func TestLockWritesReadsReplacements(t *testing.T) {
-	claim := bson.D{{Key: "_id", Value: "g/a"}, {Key: "rev", Value: int64(7)}, {Key: "session", Value: "s"}, {Key: "body", Value: `{"token":7}`}}
-	release := bson.D{{Key: "_id", Value: "g/b"}, {Key: "rev", Value: int64(8)}, {Key: "session", Value: ""}, {Key: "body", Value: `{"token":5}`}}
+	claim := bson.D{
+		{Key: "_id", Value: "g/a"},
+		{Key: "rev", Value: int64(7)},
+		{Key: "session", Value: "s"},
+		{Key: "body", Value: `{"token":7}`},
+	}
+	release := bson.D{
+		{Key: "_id", Value: "g/b"},
+		{Key: "rev", Value: int64(8)},
+		{Key: "session", Value: ""},
+		{Key: "body", Value: `{"token":5}`},
+	}
 	got := lockWrites(updateMessage(t, "c.locks", claim, release))
 	if w := got["g/a"]; !w.owned || w.rev != 7 || w.token != 7 {
 		t.Errorf("claim: %+v", w)
@@ -58,7 +68,10 @@ func updateMessage(t *testing.T, collection string, replacements ...bson.D) []by
 	}
 	statements := []byte("updates\x00")
 	for _, r := range replacements {
-		statements = append(statements, marshal(bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: r[0].Value}}}, {Key: "u", Value: r}})...)
+		statements = append(
+			statements,
+			marshal(bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: r[0].Value}}}, {Key: "u", Value: r}})...,
+		)
 	}
 	message := make([]byte, headerSize+4)
 	binary.LittleEndian.PutUint32(message[12:], opMessage)

@@ -63,7 +63,9 @@ func buildKube(ctx context.Context, dir, target string) error {
 
 func goBuild(ctx context.Context, dir, target, pkg, ldflags string) error {
 	//nolint:gosec // fixed arguments
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-buildvcs=false", "-ldflags", ldflags, "-o", target, pkg)
+	cmd := exec.CommandContext(
+		ctx, "go", "build", "-mod=mod", "-buildvcs=false", "-ldflags", ldflags, "-o", target, pkg,
+	)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {

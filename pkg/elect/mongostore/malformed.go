@@ -37,7 +37,7 @@ func (w *writer) overMalformed(ctx context.Context, c store.Change) store.Outcom
 	case res.MatchedCount == 0:
 		return store.Outcome{Status: store.Overtaken} // somebody was faster
 	}
-	w.log.Info("Wrote in the place of an unreadable document", "key", string(c.Doc.Kind)+" "+c.Doc.ID)
+	w.log.Info("Wrote in the place of an unreadable document", "document", string(c.Doc.Kind)+" "+c.Doc.ID)
 	return store.Outcome{Status: store.Applied}
 }
 

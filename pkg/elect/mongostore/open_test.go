@@ -129,7 +129,7 @@ func TestCredentials(t *testing.T) {
 
 	for name, uri := range map[string]string{
 		"wrong password":   "mongodb://writer:wr0ng@" + address + "&authSource=admin",
-		"unknown user":     "mongodb://nobody:wr0ng@" + address + "&authSource=admin",
+		"unknown user":     "mongodb://absent:wr0ng@" + address + "&authSource=admin",
 		"no credentials":   "mongodb://" + address,
 		"not enough right": "mongodb://reader:right@" + address + "&authSource=admin",
 	} {

@@ -215,7 +215,7 @@ func (r *reader) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	}
 	r.mu.Unlock()
 	if !before {
-		r.log.Error(err, "unreadable document in the store", "key", id)
+		r.log.Error(err, "A document in the store is unreadable", "document", id)
 	}
 	return d, ok
 }

@@ -31,7 +31,8 @@ type right struct {
 }
 
 // rights are those that the store cannot do without once collections and indexes are there. Documents of each kind are
-// created, replaced and read; deleted are only those of sessions and members an hour after their end, and old events.
+// created, replaced and read. Deleted are only those of sessions and members an hour after their end, old events, and
+// what operators take back.
 func (s *setup) rights() []right {
 	database := []string{actionListCollections, actionListIndexes}
 	if !s.standalone {
@@ -40,11 +41,8 @@ func (s *setup) rights() []right {
 	all := []right{{actions: database}, {s.schemaName(), []string{actionFind}}}
 	for _, info := range store.Table() {
 		actions := []string{actionFind, actionInsert, actionUpdate}
-		switch {
-		case info.Retention > 0:
+		if info.Retention > 0 {
 			actions = append(actions, actionRemove)
-		case info.Kind == store.KindOverride:
-			actions = []string{actionFind} // no replica writes them yet
 		}
 		all = append(all, right{collectionName(s.cluster, info.Kind), actions})
 	}

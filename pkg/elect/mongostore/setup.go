@@ -97,11 +97,7 @@ func (s *setup) inspectSharding(ctx context.Context) error {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil // not sharded
 	case hasCode(err, invalidCodes):
-		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonSharding,
-			Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be " +
-				"unsharded or sharded by _id",
-		})
+		s.problems = append(s.problems, unseenSharding(ns))
 		return nil
 	case err != nil:
 		return fmt.Errorf("see how %s is sharded: %w", ns, err)
@@ -112,6 +108,15 @@ func (s *setup) inspectSharding(ctx context.Context) error {
 		)
 	}
 	return nil
+}
+
+// unseenSharding is the problem of a user who may not see how the locks are sharded.
+func unseenSharding(ns string) store.Problem {
+	return store.Problem{
+		Reason: ReasonSharding,
+		Message: "cannot see how " + ns + " is sharded (no right to read config.collections): it must be " +
+			"unsharded or sharded by _id",
+	}
 }
 
 // keyedByID says whether a shard key is _id alone, ranged or hashed.

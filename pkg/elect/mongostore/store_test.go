@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 const patient = 20 * time.Second
 
 // The whole suite runs once, as a user with the documented role: what a store promises needs no more rights than that.
-// The suite deletes locks and writes overrides, which replicas do not.
+// The suite deletes locks, which replicas do not.
 func TestStore(t *testing.T) {
 	if os.Getenv(testmongo.EnvURI) != "" {
 		storetest.Run(t, func(t *testing.T) storetest.Database {
@@ -48,12 +48,7 @@ func TestStore(t *testing.T) {
 	g := guardedSet(t)
 	running := privilegesOf(t, documented(t, "role: shardctl", "any")[0])
 	settingUp := privilegesOf(t, documented(t, "role: shardctlSetUp", "any")[0])
-	suites := slices.Concat(running, settingUp, []privilege{
-		{"default.locks", "remove"},
-		{"default.overrides", "insert"},
-		{"default.overrides", "update"},
-		{"default.overrides", "remove"},
-	})
+	suites := slices.Concat(running, settingUp, []privilege{{"default.locks", "remove"}})
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		d := g.tenant(t, suites)

@@ -151,7 +151,7 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 			return
 		}
 		if err != nil {
-			f.log.Error(f.translate("watch", err), "watch broke")
+			f.log.Error(f.translate("watch", err), "The watch broke: opening it again")
 			return
 		}
 		kind, ours := kinds[e.Namespace.Collection]
@@ -173,7 +173,7 @@ func (f *feed) remake(ctx context.Context) {
 	f.log.Info("A collection was dropped: making it again")
 	if err := f.setup.makeIndexes(ctx); err != nil {
 		f.log.Error(
-			f.translate("make dropped collections again", err), "searches in the store may be slow until a restart",
+			f.translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
 		)
 	}
 }

@@ -36,6 +36,14 @@ func cleanText[T ~string](m *cleaner, field string, text *T) {
 	*text = ""
 }
 
+// asked blanks a text of an override that could not have been asked for.
+func (m *cleaner) asked(field string, text *string) {
+	if err := ValidateAsked(*text); err != nil {
+		m.bad(field, "%w", err)
+		*text = ""
+	}
+}
+
 // session fixes the name of a session, which has to be one that a document can have.
 func (m *cleaner) session(field string, id *string) {
 	if err := store.ValidateTexts(store.Doc{ID: *id}); err != nil {

@@ -32,6 +32,8 @@ type TaskStatus struct {
 	LastError string `json:"lastError,omitempty"`
 	NextRunAt int64  `json:"nextRunAt,omitempty"` // Unix ms
 	LastTick  int64  `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	// LastTrigger is the moment, Unix ms, of the newest tick fired because an operator asked for it.
+	LastTrigger int64 `json:"lastTrigger,omitempty"`
 	// Unix ms of the first declaration: ticks before it are not caught up
 	FirstSeen int64       `json:"firstSeen,omitempty"`
 	Outcome   *RunOutcome `json:"outcome,omitempty"`
@@ -112,6 +114,7 @@ func (m *cleaner) status(s *TaskStatus) {
 	m.moment("status.since", &s.Since)
 	m.moment("status.nextRunAt", &s.NextRunAt)
 	m.moment("status.lastTick", &s.LastTick)
+	m.moment("status.lastTrigger", &s.LastTrigger)
 	m.moment("status.firstSeen", &s.FirstSeen)
 	if o := s.Outcome; o != nil {
 		cleanText(m, "status.outcome.error", &o.Error)

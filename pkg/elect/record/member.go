@@ -3,6 +3,8 @@ package record
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -28,6 +30,29 @@ type Member struct {
 	// Opened is the store's clock in Unix ms when the process opened its first session.
 	Opened  int64 `json:"opened,omitempty"`
 	LeaseMS int64 `json:"leaseMs,omitempty"`
+	// Problems are what this instance alone can find, for others to show.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is something wrong with an instance, or with what it runs. Reason is one word. Group and Task, a key, are
+// empty when it is about neither.
+type Problem struct {
+	Reason   string `json:"reason"`
+	Severity string `json:"severity"`
+	Message  string `json:"message"`
+	Group    string `json:"group,omitempty"`
+	Task     string `json:"task,omitempty"`
+	Since    int64  `json:"since"` // Unix ms by the instance's clock
+}
+
+// shown says whether p is text that can be shown.
+func (p Problem) shown() bool {
+	for _, text := range []string{p.Reason, p.Severity, p.Message, p.Group, p.Task} {
+		if len(text) > store.MaxText || !utf8.ValidString(text) {
+			return false
+		}
+	}
+	return p.Reason != "" && p.Since >= 0 && p.Since <= maxMoment
 }
 
 // Client says whether the member declares no groups: it uses locks of its own and takes no part in running tasks.
@@ -56,6 +81,8 @@ func MemberFrom(d store.Doc) (Member, error) {
 			c.bad("caps", "%.80q: %d: must not be negative", group, limit)
 		}
 	}
+	// They are for people. What cannot be shown must not cost the member its caps.
+	m.Problems = slices.DeleteFunc(m.Problems, func(p Problem) bool { return !p.shown() })
 	if m.Instance == "" && len(c.errs) == 0 {
 		c.bad("instance", "missing")
 	}
@@ -66,15 +93,16 @@ func MemberFrom(d store.Doc) (Member, error) {
 func (m Member) Validate() error {
 	if size := len(mustJSON(m)); size > store.MaxBody {
 		return fmt.Errorf(
-			"member: %d bytes of labels, caps and hashes: at most %d are allowed: %w", size, store.MaxBody,
+			"member: %d bytes of labels, caps, hashes and problems: at most %d are allowed: %w", size, store.MaxBody,
 			store.ErrTooLarge,
 		)
 	}
 	return nil
 }
 
-// Clone is a copy that shares no map with m.
+// Clone is a copy that shares no map or slice with m.
 func (m Member) Clone() Member {
 	m.Caps, m.Labels, m.ListHashes = maps.Clone(m.Caps), maps.Clone(m.Labels), maps.Clone(m.ListHashes)
+	m.Problems = slices.Clone(m.Problems)
 	return m
 }

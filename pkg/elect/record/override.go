@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -10,13 +11,42 @@ import (
 // OverrideKind is what an operator asks for.
 type OverrideKind string
 
-// The kinds of overrides.
+// The kinds of overrides that stand until they are taken back.
 const (
-	OverrideDrain OverrideKind = "drain" // of an instance: it gives every key away
-	OverridePause OverrideKind = "pause" // of a task: it runs nowhere
-	OverridePin   OverrideKind = "pin"   // of a task: it stays on an instance
-	OverrideRerun OverrideKind = "rerun" // of a task: what is done or failed runs again
+	OverrideDrain  OverrideKind = "drain"  // of an instance: it hands every key over
+	OverrideCordon OverrideKind = "cordon" // of an instance: it gets no new keys, and keeps what it has
+	OverridePause  OverrideKind = "pause"  // of a task, or of a group with all that it will have: it runs nowhere
+	OverridePin    OverrideKind = "pin"    // of a task: it stays on an instance
 )
+
+// The kinds of overrides that ask for one effect. Those of a task name the token that its key had when they were asked
+// for. A key with a larger one has had the effect, and the request is over.
+const (
+	OverrideRestart   OverrideKind = "restart"   // of a task: the run under the token ends, and another starts
+	OverrideRerun     OverrideKind = "rerun"     // of a task: an outcome under the token, or before it, is forgotten
+	OverrideMove      OverrideKind = "move"      // of a task: one hand-over to an instance
+	OverrideTrigger   OverrideKind = "trigger"   // of a task with ticks: one tick more, numbered by Token
+	OverrideRebalance OverrideKind = "rebalance" // of a group: it is spread evenly at once
+)
+
+// MaxAsked is how many characters (Unicode code points) each text of an override has at most.
+const MaxAsked = 1024
+
+// ValidateAsked says what is wrong with a text of an override: its request, to, by or reason. It is UTF-8 without NUL,
+// and has at most [MaxAsked] characters.
+func ValidateAsked(text string) error {
+	switch n := utf8.RuneCountInString(text); {
+	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%.80q: want UTF-8 without NUL bytes", text)
+	case n > MaxAsked:
+		return fmt.Errorf("%d characters; at most %d are allowed", n, MaxAsked)
+	default:
+		return nil
+	}
+}
+
+// CounterOverrides is the ID of the counter, next to those of groups, that is incremented when overrides have changed.
+const CounterOverrides = "~overrides"
 
 // Scope is what an override is about.
 type Scope string
@@ -35,21 +65,54 @@ type Override struct {
 	Name  string       `json:"-"` // a key, a group or an instance, as Scope says
 	Rev   int64        `json:"-"`
 
-	ID     string `json:"id,omitempty"` // of the request: the same request twice is one override
-	To     string `json:"to,omitempty"` // pin: an instance, a pattern of one, or zone=Z
-	Strict bool   `json:"strict,omitempty"`
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	At     int64  `json:"at,omitempty"` // store's clock, Unix ms
+	Request string `json:"id,omitempty"` // the same request twice is one override
+	To      string `json:"to,omitempty"` // pin: an instance, a pattern of one, or zone=Z; move: an instance
+	Strict  bool   `json:"strict,omitempty"`
+	Token   int64  `json:"token,omitempty"` // of the key when one effect was asked for; trigger: the request's number
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	At      int64  `json:"at,omitempty"`   // store's clock, Unix ms
+	Seen    int64  `json:"seen,omitempty"` // drain, cordon, pin: when the instance was last known to live, likewise
+}
+
+// Once says whether overrides of the kind ask for one effect; else they stand until they are taken back.
+func (k OverrideKind) Once() bool {
+	switch k {
+	case OverrideRestart, OverrideRerun, OverrideMove, OverrideTrigger, OverrideRebalance:
+		return true
+	default:
+		return false
+	}
+}
+
+// Over says whether a request for one effect has had it, or something newer has happened since, as the lock of its key
+// shows. Those that stand, and those of groups, are never over by a lock.
+func (o Override) Over(lock Lock) bool {
+	switch o.Kind {
+	case OverrideRestart, OverrideMove:
+		return lock.Token > o.Token
+	case OverrideRerun:
+		return lock.Status.Outcome == nil || lock.Status.Outcome.Token > o.Token
+	case OverrideTrigger:
+		return lock.Status.LastTrigger >= o.Token
+	default:
+		return false
+	}
 }
 
 // Doc is o as a document, written under id.
 func (o Override) Doc(id store.WriterID) store.Doc {
-	return store.Doc{
-		Kind: store.KindOverride, ID: string(o.Kind) + "/" + string(o.Scope) + "/" + o.Name, Rev: o.Rev, WriterID: id,
-		State: string(o.Kind), Body: mustJSON(o),
+	d := store.Doc{
+		Kind: store.KindOverride, ID: o.ID(), Rev: o.Rev, WriterID: id, State: string(o.Kind), Body: mustJSON(o),
 	}
+	if o.Kind.Once() {
+		d.Expires = o.At + store.KindOverride.Info().Retention.Milliseconds()
+	}
+	return d
 }
+
+// ID is that of the override's document.
+func (o Override) ID() string { return string(o.Kind) + "/" + string(o.Scope) + "/" + o.Name }
 
 // OverrideFrom reads an override from its document. What it is about is in the document's ID and counts also when
 // the body is malformed.
@@ -63,13 +126,31 @@ func OverrideFrom(d store.Doc) (Override, error) {
 		parts = append(parts, "", "")
 	}
 	o.Kind, o.Scope, o.Name, o.Rev = OverrideKind(parts[0]), Scope(parts[1]), parts[2], d.Rev
-	cleanText(&c, "id", &o.ID)
-	cleanText(&c, "to", &o.To)
-	cleanText(&c, "by", &o.By)
-	cleanText(&c, "reason", &o.Reason)
+	c.asked("id", &o.Request)
+	c.asked("to", &o.To)
+	c.asked("by", &o.By)
+	c.asked("reason", &o.Reason)
+	c.number("token", &o.Token, store.MaxRev)
 	c.moment("at", &o.At)
+	c.moment("seen", &o.Seen)
 	return o, c.err(d, err)
 }
 
 // String names the override for people.
 func (o Override) String() string { return fmt.Sprintf("%s of %s %s", o.Kind, o.Scope, o.Name) }
+
+// Whom is [ByWhom] of the override.
+func (o Override) Whom() string { return ByWhom(o.By, o.Reason) }
+
+// ByWhom says for people who asked for something and why, as the end of a sentence: " by alice (new kernel)". It is
+// empty when neither is known.
+func ByWhom(by, reason string) string {
+	text := ""
+	if by != "" {
+		text = " by " + by
+	}
+	if reason != "" {
+		text += " (" + reason + ")"
+	}
+	return text
+}

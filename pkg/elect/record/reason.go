@@ -17,4 +17,6 @@ const (
 	ReasonRestarted Reason = "Restarted" // taken again by the same instance
 	ReasonRemoved   Reason = "Removed"   // no longer declared
 	ReasonPaused    Reason = "Paused"
+	ReasonResumed   Reason = "Resumed" // claimed again after a pause
+	ReasonRerun     Reason = "Rerun"   // claimed again since an operator wants it to run again
 )

@@ -30,6 +30,7 @@ type Session struct {
 	// marked dead. They stay held for so long from the arrival of the reply that first showed it.
 	Remote map[Key]int64
 	Cause  string // why it is dead, for people
+	Left   bool   // it is dead since it left in order
 	Died   int64  // store's clock, Unix ms, when it was marked dead; for cleaning up
 	// Clock is the store's clock, Unix ms, as the process had it when it wrote this. Where those of two differ, what
 	// the one wrote may seem old to the other. Nothing else is concluded from it.
@@ -43,6 +44,7 @@ type sessionBody struct {
 	Died     int64         `json:"died,omitempty"`
 	Clock    int64         `json:"clock,omitempty"`
 	Cause    string        `json:"cause,omitempty"`
+	Left     bool          `json:"left,omitempty"`
 }
 
 // Doc is s as a document.
@@ -51,7 +53,7 @@ func (s Session) Doc() store.Doc {
 		Kind: store.KindSession, ID: s.ID, Rev: s.Rev, WriterID: s.WriterID, State: string(s.State), Count: s.Heartbeat,
 		Expires: s.expires(), Body: mustJSON(sessionBody{
 			LeaseMS: s.Lease.Milliseconds(), Instance: s.Instance, Remote: s.Remote, Died: s.Died, Clock: s.Clock,
-			Cause: s.Cause,
+			Cause: s.Cause, Left: s.Left,
 		}),
 	}
 }
@@ -79,7 +81,7 @@ func SessionFrom(d store.Doc) (Session, error) {
 	return Session{
 		ID: d.ID, Rev: d.Rev, WriterID: d.WriterID, Heartbeat: d.Count, State: SessionState(d.State),
 		Lease: time.Duration(b.LeaseMS) * time.Millisecond, Instance: b.Instance, Remote: b.Remote, Died: b.Died,
-		Clock: b.Clock, Cause: b.Cause,
+		Clock: b.Clock, Cause: b.Cause, Left: b.Left,
 	}, m.err(d, err)
 }
 

@@ -35,7 +35,7 @@ func (f *found) usable(d store.Doc) bool {
 	}
 	f.mu.Unlock()
 	if !before {
-		f.log.Error(err, "unreadable document in the store", "key", id)
+		f.log.Error(err, "A document in the store is unreadable", "document", id)
 	}
 	return false
 }

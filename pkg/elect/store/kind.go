@@ -72,7 +72,7 @@ var table = []KindInfo{
 	}},
 	{Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}}},
 	{Kind: KindGroup, Plural: "groups", Notify: NotifyAlways},
-	{Kind: KindOverride, Plural: "overrides", Notify: NotifyAlways},
+	{Kind: KindOverride, Plural: "overrides", Retention: 24 * time.Hour, Notify: NotifyAlways},
 	{
 		Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour,
 		Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}},

@@ -45,6 +45,9 @@ func (r Runner) command(env tasks.Env, more tasks.Variables) (tasks.Command, err
 		return tasks.Command{}, errors.New("exec.command: it is empty")
 	}
 	maps.DeleteFunc(base, func(name, _ string) bool { return withheld(name) })
+	if env.Trace.Parent != "" {
+		delete(base, "TRACESTATE") // it goes with the trace that the replica itself may have been started in
+	}
 	maps.Copy(base, set)
 	maps.Copy(base, own)
 	return tasks.Command{Args: args, Environ: base.List(), Dir: dir}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -38,6 +39,13 @@ type fakeEndpoint struct {
 	missing bool          // a start or renew came without a remote lease before it
 	deaf    error         // of what hears of leases
 	slow    time.Duration // that a request takes
+	alarms  []string      // stuck@SECOND, ended@SECOND
+}
+
+func (f *fakeEndpoint) alarm(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alarms = append(f.alarms, fmt.Sprintf("%s@%.0f", what, time.Since(f.began).Seconds()))
 }
 
 func (f *fakeEndpoint) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -85,6 +93,8 @@ func endpoint(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 			f.leases = append(f.leases, until)
 			return f.deaf
 		}
+		c.OnStuck = func(tasks.Task, time.Time) { f.alarm("stuck") }
+		c.OnUnstuck = func(tasks.Task) { f.alarm("ended") }
 	})
 	return s
 }
@@ -192,12 +202,17 @@ func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 			return http.StatusOK, nil
 		}}
 		s := endpoint(t, f)
-		stop, done := rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
+		task := httpTask()
+		task.Stop.Timeout = time.Second
+		stop, done := rig.Run(t, s, task, rig.Hold(task))
 		time.Sleep(10 * time.Second) // renewed at 6.67 s, so promised until 24.67 s
 		stop(elect.ErrReleased)
 		rig.Ended(t, done, "the end")
 		if took := time.Since(f.began); took < 24*time.Second || took > 25*time.Second {
 			t.Errorf("the key was held for %s, want until the remote lease was over", took)
+		}
+		if want := []string{"stuck@16", "ended@25"}; !slices.Equal(f.alarms, want) {
+			t.Errorf("alarms %q, want %q: 5 s after stop.timeout, until the key is free", f.alarms, want)
 		}
 	})
 }

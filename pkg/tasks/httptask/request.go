@@ -153,6 +153,13 @@ func describe(header http.Header, env tasks.Env, m message) {
 	if !m.start.ScheduledAt.IsZero() {
 		header.Set("Shardctl-Scheduled-At", m.start.Tick())
 	}
+	if env.Trace.Parent != "" {
+		header.Set("Traceparent", env.Trace.Parent)
+		header.Del("Tracestate")
+	}
+	if env.Trace.State != "" {
+		header.Set("Tracestate", env.Trace.State)
+	}
 }
 
 // seconds is d in seconds, with at most three decimals, rounded down: no endpoint gets more time than there is.

@@ -44,7 +44,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 		case ctx.Err() != nil:
 			return tasks.Ending{Cut: true}
 		default:
-			s.env.Log.Error(err, "renewing failed, trying again", "token", s.env.Start.Token)
+			s.env.Log.Error(err, "Renewing failed: trying again", "token", s.env.Start.Token)
 			s.env.Status.Trouble(err)
 			wait = s.env.T / 40
 		}
@@ -128,7 +128,9 @@ func (r Runner) Leave(ctx context.Context, env tasks.Env) {
 		if err == nil {
 			break
 		}
-		env.Log.Error(err, "stopping was not acknowledged, trying again until its time is over")
+		env.Log.Error(
+			err, "Stopping was not acknowledged: trying again until its time is over", "token", env.Start.Token,
+		)
 		sleep(over, stopRetry)
 	}
 	_ = env.Remote.Promise(time.Time{}) // who has not heard waits longer

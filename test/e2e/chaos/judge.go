@@ -137,8 +137,8 @@ func (z *freeze) excuses(instance string, seen span) bool {
 	return z.instance == instance && z.thawed != 0 && seen.from >= z.thawed && seen.to <= z.woken.Add(afterThaw)
 }
 
-// tokens holds the tokens of each key against each other, in order of the first stamps. A command that was started and
-// had not stamped yet when its replica was frozen stamps once it has thawed.
+// tokens holds the tokens of each key against each other, in order of the first timestamps. A command that was started
+// and had not recorded anything yet when its replica was frozen does so once it has thawed.
 func (j *judge) tokens(h *history.History) {
 	for _, fault := range h.TokenFaults() {
 		first := span{fault.Later.Start, fault.Later.Start}

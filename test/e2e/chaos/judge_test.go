@@ -13,7 +13,7 @@ import (
 func ran(instance string, token int64, from, to float64) history.Process {
 	return history.Process{
 		Header: history.Header{Key: "k", Token: token, Instance: instance, PID: int(from*1000) + 1},
-		First:  history.Stamp{At: second(from)}, Last: history.Stamp{At: second(to)},
+		First:  history.Timestamp{At: second(from)}, Last: history.Timestamp{At: second(to)},
 	}
 }
 

@@ -66,7 +66,7 @@ const (
 // around is what happened around a violation: the time line, and what the logs in dir say of its key.
 func (t *Timeline) around(dir string, v Violation) string {
 	from, to := v.At.Add(-shownBefore), v.At.Add(shownAfter)
-	text := fmt.Sprintf("at %s: %s\n%s", t.stamp(v.At), v.Text, t.Between(from, to))
+	text := fmt.Sprintf("at %s: %s\n%s", t.since(v.At), v.Text, t.Between(from, to))
 	if v.Key == "" {
 		return text
 	}

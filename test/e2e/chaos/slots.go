@@ -64,7 +64,7 @@ func (s *trial) noteEnd(p *slot) {
 	s.line.Note("        %s ended: %v", p.name, state)
 	if state.ExitCode() == crashed {
 		s.failures = append(
-			s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.stamp(history.Now()), p.replica.LogTail(60)),
+			s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.since(history.Now()), p.replica.LogTail(60)),
 		)
 	}
 	switch {
@@ -74,7 +74,7 @@ func (s *trial) noteEnd(p *slot) {
 		s.line.Note("        %s ended by itself during a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
 	default:
 		s.unexplained = append(s.unexplained, fmt.Sprintf(
-			"%s ended by itself at %s: %v\n%s", p.name, s.line.stamp(history.Now()), state, p.replica.LogTail(40),
+			"%s ended by itself at %s: %v\n%s", p.name, s.line.since(history.Now()), state, p.replica.LogTail(40),
 		))
 	}
 }
@@ -115,7 +115,7 @@ func (s *trial) tasksOf(instance string) []harness.Proc {
 	})
 }
 
-// freeze is one replica stopped whole. Its tasks cannot stamp from began to thawed.
+// freeze is one replica stopped whole. Its tasks cannot record from began to thawed.
 type freeze struct {
 	instance string
 	began    history.Instant

@@ -49,7 +49,7 @@ func (l *Timeline) Between(from, to history.Instant) string {
 	var b strings.Builder
 	for _, e := range l.entries {
 		if e.at >= from && e.at <= to {
-			fmt.Fprintf(&b, "  %s  %s\n", l.stamp(e.at), e.text)
+			fmt.Fprintf(&b, "  %s  %s\n", l.since(e.at), e.text)
 		}
 	}
 	return b.String()
@@ -58,8 +58,8 @@ func (l *Timeline) Between(from, to history.Instant) string {
 // String is all of it.
 func (l *Timeline) String() string { return l.Between(0, history.Now()) }
 
-// stamp is an instant as the time since the beginning.
-func (l *Timeline) stamp(at history.Instant) string {
+// since is an instant as the time since the beginning.
+func (l *Timeline) since(at history.Instant) string {
 	return fmt.Sprintf("%+8.3fs", at.Sub(l.began).Seconds())
 }
 

@@ -79,14 +79,14 @@ func (c *Cluster) checkRecords(reported map[string]string) error {
 		run, runs := owners[key]
 		switch {
 		case !runs:
-			return fmt.Errorf("%s is reported to run on %s and does not stamp", key, instance)
+			return fmt.Errorf("%s is reported to run on %s and records nothing", key, instance)
 		case run.Instance != instance:
-			return fmt.Errorf("%s is reported to run on %s and stamps on %s", key, instance, run.Instance)
+			return fmt.Errorf("%s is reported to run on %s and records on %s", key, instance, run.Instance)
 		}
 	}
 	for key, run := range owners {
 		if _, ok := reported[key]; !ok {
-			return fmt.Errorf("%s stamps on %s and is not reported to run", key, run.Instance)
+			return fmt.Errorf("%s records on %s and is not reported to run", key, run.Instance)
 		}
 	}
 	return nil

@@ -133,8 +133,8 @@ func (c *Cluster) configureWith(name string, fields map[string]any) func(server,
 
 // ConfigFile writes the configuration of a replica that is not started, for commands that take --config.
 func (c *Cluster) ConfigFile(ctx context.Context) (string, error) {
-	f, err := c.prepare(ctx, "nobody", func(server, admin string) (string, error) {
-		text, err := c.config("nobody", server, admin, c.bins.Recorder, c.records())
+	f, err := c.prepare(ctx, "none", func(server, admin string) (string, error) {
+		text, err := c.config("none", server, admin, c.bins.Recorder, c.records())
 		return string(text), err
 	})
 	return f.config, err

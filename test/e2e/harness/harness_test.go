@@ -93,15 +93,15 @@ func TestRecorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "both stamp", func() bool {
+	waitFor(t, "both record", func() bool {
 		runs := runsOf(t, records)
-		return len(runs) == 1 && len(runs[0].Children) == 1 && runs[0].Children[0].Stamps > 3
+		return len(runs) == 1 && len(runs[0].Children) == 1 && runs[0].Children[0].Timestamps > 3
 	})
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	since := history.Now()
-	waitFor(t, "the command stamps on after SIGTERM", func() bool { return runsOf(t, records)[0].MainEnd > since })
+	waitFor(t, "the command goes on after SIGTERM", func() bool { return runsOf(t, records)[0].MainEnd > since })
 
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestRecorder(t *testing.T) {
 		t.Fatalf("%d processes left, want the child", len(left))
 	}
 	since = history.Now()
-	waitFor(t, "the child stamps on", func() bool { return runsOf(t, records)[0].End > since })
+	waitFor(t, "the child goes on", func() bool { return runsOf(t, records)[0].End > since })
 	if err := left[0].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func (o Overlap) String() string {
 }
 
 // Overlaps are all pairs of a run and the longest-lived one before it that were alive at once. Children count: a child
-// that stamps after the next run has started is one.
+// that records after the next run has started is one.
 func (h *History) Overlaps() []Overlap {
 	var found []Overlap
 	for _, key := range h.Keys() {

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A file is a magic line, a line of JSON, and stamps of a fixed size. Magic, header and the first stamp are one write,
-// so that a file is either empty or says whose it is.
+// A file is a magic line, a line of JSON, and timestamps of a fixed size. Magic, header and the first timestamp are one
+// write, so that a file is either empty or says whose it is.
 const (
-	magic     = "shardctl-record-1\n"
-	stampSize = 16 // two little-endian int64: CLOCK_MONOTONIC and wall clock, in nanoseconds
-	suffix    = ".rec"
-	maxHeader = 4 << 10
+	magic         = "shardctl-record-1\n"
+	timestampSize = 16 // two little-endian int64: CLOCK_MONOTONIC and wall clock, in nanoseconds
+	suffix        = ".rec"
+	maxHeader     = 4 << 10
 )
 
-// Header says who stamps a file.
+// Header says who writes a file.
 type Header struct {
 	Key      string `json:"key"`
 	Token    int64  `json:"token"`
@@ -31,20 +31,20 @@ type Header struct {
 	Parent int `json:"parent,omitempty"`
 }
 
-// Stamp is one sign of life.
-type Stamp struct {
+// Timestamp is one sign of life.
+type Timestamp struct {
 	At   Instant
 	Wall int64 // Unix nanoseconds, for people only
 }
 
-// Writer stamps one file. It is for one goroutine.
+// Writer writes one file. It is for one goroutine.
 type Writer struct {
 	file *os.File
-	buf  [stampSize]byte
+	buf  [timestampSize]byte
 }
 
-// Create makes the file of a process in dir and writes its first stamp.
-func Create(dir string, h Header, first Stamp) (*Writer, error) {
+// Create makes the file of a process in dir and writes its first timestamp.
+func Create(dir string, h Header, first Timestamp) (*Writer, error) {
 	header, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
@@ -64,8 +64,8 @@ func Create(dir string, h Header, first Stamp) (*Writer, error) {
 	return w, nil
 }
 
-// Stamp appends one stamp.
-func (w *Writer) Stamp(s Stamp) error {
+// Append writes one more timestamp.
+func (w *Writer) Append(s Timestamp) error {
 	_, err := w.file.Write(w.encode(s))
 	return err
 }
@@ -73,17 +73,17 @@ func (w *Writer) Stamp(s Stamp) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-func (w *Writer) encode(s Stamp) []byte {
+func (w *Writer) encode(s Timestamp) []byte {
 	binary.LittleEndian.PutUint64(w.buf[:8], uint64(s.At))
 	binary.LittleEndian.PutUint64(w.buf[8:], uint64(s.Wall))
 	return w.buf[:]
 }
 
 // errNotBegun says that a file has been created and nothing written to it yet.
-var errNotBegun = errors.New("nothing stamped yet")
+var errNotBegun = errors.New("nothing recorded yet")
 
-// readProcess reads the header, the first and the last stamp of a file, not those between. A last stamp that is cut
-// off, by SIGKILL or because it is being written, does not count.
+// readProcess reads the header, the first and the last timestamp of a file, not those between. A last timestamp that is
+// cut off, by SIGKILL or because it is being written, does not count.
 func readProcess(path string) (Process, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,15 +105,15 @@ func readProcess(path string) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	stamps := (info.Size() - size) / stampSize
-	if stamps < 1 {
+	count := (info.Size() - size) / timestampSize
+	if count < 1 {
 		return Process{}, errNotBegun
 	}
-	p := Process{Header: header, Stamps: int(stamps)}
-	if p.First, err = readStamp(file, size); err != nil {
+	p := Process{Header: header, Timestamps: int(count)}
+	if p.First, err = readTimestamp(file, size); err != nil {
 		return Process{}, err
 	}
-	p.Last, err = readStamp(file, size+(stamps-1)*stampSize)
+	p.Last, err = readTimestamp(file, size+(count-1)*timestampSize)
 	return p, err
 }
 
@@ -129,12 +129,12 @@ func parseHeader(begin []byte) (h Header, size int64, err error) {
 	return h, int64(len(magic) + len(line) + 1), nil
 }
 
-func readStamp(file *os.File, at int64) (Stamp, error) {
-	var buf [stampSize]byte
+func readTimestamp(file *os.File, at int64) (Timestamp, error) {
+	var buf [timestampSize]byte
 	if _, err := file.ReadAt(buf[:], at); err != nil {
-		return Stamp{}, err
+		return Timestamp{}, err
 	}
-	return Stamp{
+	return Timestamp{
 		At:   Instant(binary.LittleEndian.Uint64(buf[:8])),
 		Wall: int64(binary.LittleEndian.Uint64(buf[8:])),
 	}, nil

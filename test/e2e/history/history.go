@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Process is one process that stamped: a command that a replica started, or a child of one.
+// Process is one process that recorded: a command that a replica started, or a child of one.
 type Process struct {
 	Header
-	First, Last Stamp
-	Stamps      int
+	First, Last Timestamp
+	Timestamps  int
 }
 
 // Run is one start of a key's command, with its children. It lasts from Start to End, the last sign of life of any of
@@ -28,7 +28,7 @@ type Run struct {
 	PID      int // of the command
 	Start    Instant
 	End      Instant
-	// MainEnd is the last stamp of the command itself; children may have outlived it.
+	// MainEnd is the last timestamp of the command itself; children may have outlived it.
 	MainEnd  Instant
 	Children []Process
 }

@@ -14,7 +14,7 @@ import (
 func run(key, instance string, token int64, pid int, from, to int64) history.Process {
 	return history.Process{
 		Header: history.Header{Key: key, Instance: instance, Token: token, PID: pid, Session: "s-" + instance},
-		First:  history.Stamp{At: at(from)}, Last: history.Stamp{At: at(to)}, Stamps: 2,
+		First:  history.Timestamp{At: at(from)}, Last: history.Timestamp{At: at(to)}, Timestamps: 2,
 	}
 }
 
@@ -150,7 +150,7 @@ func TestOwnersAndMoves(t *testing.T) {
 		run("g/c", "x", 1, 12, 0, 1000), run("g/c", "x", 2, 13, 1050, 5000), // restarts in place
 		run("g/d", "x", 1, 14, 0, 1000), // ends
 	})
-	if got := history.ByInstance(h.OwnersAt(at(1060)))["x"]; got != 3 { // d within the slack of its last stamp
+	if got := history.ByInstance(h.OwnersAt(at(1060)))["x"]; got != 3 { // d within the slack of its last timestamp
 		t.Errorf("x owns %d at 1060 ms, want 3", got)
 	}
 	got := h.Moves(at(500), at(4000))
@@ -165,12 +165,12 @@ func TestLoadReadsWhatWasWritten(t *testing.T) {
 	main := history.Header{Key: "g/a", Token: 7, Session: "s", Instance: "x", PID: 10}
 	write := func(h history.Header, ms ...int64) string {
 		t.Helper()
-		w, err := history.Create(dir, h, history.Stamp{At: at(ms[0])})
+		w, err := history.Create(dir, h, history.Timestamp{At: at(ms[0])})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range ms[1:] {
-			if err := w.Stamp(history.Stamp{At: at(m), Wall: m}); err != nil {
+			if err := w.Append(history.Timestamp{At: at(m), Wall: m}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,8 +2,8 @@ package history
 
 import "time"
 
-// Slack is how long after its last stamp a run still counts as owning its key. A process on a busy machine stamps late,
-// and an instant between two stamps has an owner.
+// Slack is how long after its last timestamp a run still counts as owning its key. A process on a busy machine writes
+// late, and an instant between two timestamps has an owner.
 const Slack = 250 * time.Millisecond
 
 // OwnersAt are the runs that were alive at t, by key. When two were within Slack of it, the one that started last

@@ -2,7 +2,7 @@
 // what platform engineers do to a release: install, upgrade, roll back, scale, edit the list. They also do what happens
 // to its pods and nodes: deleted, killed, out of memory, powered off, cut off, drained.
 //
-// The judge is the one of all scenarios. The tasks stamp the time into files of a directory that all nodes share with
+// The judge is the one of all scenarios. The tasks write the time into files of a directory that all nodes share with
 // this test. So package history can say afterwards what ran where and when, also what ran on a node that died or could
 // not be reached.
 //

@@ -40,7 +40,7 @@ type Release struct {
 	Tasks    int
 	// Settle is how long membership rests before keys move for balance; empty: the program's default.
 	Settle string
-	// Records is where its tasks stamp, for a volume of the nodes' file system; empty: they stamp into an emptyDir that
+	// Records is where its tasks write, for a volume of the nodes' file system; empty: they write into an emptyDir that
 	// is not read.
 	Records string
 	// Odd are further tasks of the group.
@@ -79,8 +79,8 @@ func (r *Release) values() object {
 
 const recordsInPod = "/records"
 
-// recorder is a task, or many by braces, that stamps. It does so ten times less often than in scenarios on one machine.
-// A hundred of them, five replicas, a database and a whole cluster may share two cores.
+// recorder is a task, or many by braces, that writes the time. It does so ten times less often than in scenarios on one
+// machine. A hundred of them, five replicas, a database and a whole cluster may share two cores.
 func (r *Release) recorder(name string) object {
 	return object{
 		"name": name,

@@ -136,7 +136,7 @@ var (
 func newHundred(k *kube.Kube) *kube.Release {
 	return &kube.Release{
 		Kube: k, Name: "shardctl", Namespace: namespace, Tag: "one",
-		StoreURI: testmongo.WithDatabase(stage.uri, "stories"),
+		StoreURI: testmongo.WithDatabase(stage.uri, "scenarios"),
 		Replicas: replicas, Cap: limit, Tasks: tasks, Records: newRecords(k),
 	}
 }

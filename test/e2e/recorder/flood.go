@@ -12,7 +12,7 @@ import (
 // floodLine is about as long as lines of programs that write too much are.
 const floodLine = 1 << 10
 
-// floodOutput writes size bytes in lines, as fast as somebody reads them. It runs concurrently with the stamps: a pipe
+// floodOutput writes size bytes in lines, as fast as somebody reads them. It runs concurrently with the records: a pipe
 // that is full holds up this goroutine alone.
 func floodOutput(size int64, when string) {
 	for when != "" {

@@ -1,13 +1,13 @@
 //go:build linux
 
-// Command recorder is the task of the end-to-end scenarios. It stamps the time every 20 ms into a file of its own in
+// Command recorder is the task of the end-to-end scenarios. It writes the time every 20 ms into a file of its own in
 // RECORD_DIR. So package history can say afterwards what ran where and when.
 //
 // It does not handle SIGTERM, and so ends at once; with --ignore-term it ends only by SIGKILL. With --fork it starts a
-// child that stamps as well, and so shows whether a stopped task leaves processes behind. With --escape that child is a
-// session of its own, out of reach of signals to the task's process group. With --flood it writes so many bytes to its
-// standard output, once the file of --flood-when is there. It says "flooded" when they are written; stamps go on
-// meanwhile. With --crash-after it ends by itself, with the status of --exit.
+// child that does so as well, and so shows whether a stopped task leaves processes behind. With --escape that child is
+// a session of its own, out of reach of signals to the task's process group. With --flood it writes so many bytes to
+// its standard output, once the file of --flood-when is there. It says "flooded" when they are written; timestamps go
+// on meanwhile. With --crash-after it ends by itself, with the status of --exit.
 package main
 
 import (
@@ -42,13 +42,13 @@ func main() {
 
 func run() error {
 	ignoreTerm := flag.Bool("ignore-term", false, "ignore SIGTERM")
-	fork := flag.Bool("fork", false, "start a child that stamps too")
-	escape := flag.Bool("escape", false, "start a child that stamps too, in a session of its own")
+	fork := flag.Bool("fork", false, "start a child that records too")
+	escape := flag.Bool("escape", false, "start a child that records too, in a session of its own")
 	flood := flag.Int64("flood", 0, "bytes to write to the standard output")
 	floodWhen := flag.String("flood-when", "", "file to wait for before --flood")
 	crashAfter := flag.Duration("crash-after", 0, "time to live; 0: no limit")
 	exit := flag.Int("exit", 3, "exit status after --crash-after")
-	period := flag.Duration("period", 20*time.Millisecond, "time between two stamps")
+	period := flag.Duration("period", 20*time.Millisecond, "time between two timestamps")
 	flag.Parse()
 
 	if *ignoreTerm {
@@ -58,7 +58,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	w, err := history.Create(os.Getenv("RECORD_DIR"), header, stamp())
+	w, err := history.Create(os.Getenv("RECORD_DIR"), header, now())
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,14 @@ func run() error {
 		if *crashAfter > 0 && time.Since(began) >= *crashAfter {
 			os.Exit(*exit)
 		}
-		if err := w.Stamp(stamp()); err != nil {
-			return fmt.Errorf("stamp: %w", err)
+		if err := w.Append(now()); err != nil {
+			return fmt.Errorf("record: %w", err)
 		}
 	}
 }
 
-func stamp() history.Stamp {
-	return history.Stamp{At: history.Now(), Wall: time.Now().UnixNano()}
+func now() history.Timestamp {
+	return history.Timestamp{At: history.Now(), Wall: time.Now().UnixNano()}
 }
 
 func headerFromEnv() (history.Header, error) {

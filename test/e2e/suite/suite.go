@@ -156,8 +156,8 @@ func LogsOnFailure(c *harness.Cluster) {
 func ExpectOneRunEach(c *harness.Cluster) {
 	GinkgoHelper()
 	h := Load(c)
-	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once")
-	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	Expect(h.Overlaps()).To(BeEmpty(), TwoRuns)
+	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
 }
 
 // Load reads what ran so far in a cluster.

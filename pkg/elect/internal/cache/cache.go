@@ -1,11 +1,6 @@
 package cache
 
 import (
-	"iter"
-	"maps"
-	"math"
-	"time"
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -13,7 +8,8 @@ import (
 // Counters of what belongs to no group. Their names cannot be a group's.
 const (
 	CounterMembers   = "~members"
-	CounterOverrides = "~overrides"
+	CounterOverrides = record.CounterOverrides
+	CounterEvents    = record.CounterEvents
 	CounterUngrouped = "~ungrouped" // all keys without a group share one
 )
 
@@ -32,18 +28,14 @@ type Cache struct {
 	groups    map[string]*group // those tracked
 	tracked   int               // counts the calls of Track that added a group
 	locks     locks
-	members   map[string]record.Member
+	loaded    bool // the locks of all tracked groups, and the members, have been read at least once
 	overrides []record.Override
-	known     known
+	begun     uint64 // refreshes, in all
+	looked    uint64 // the newest of them that has been read
 	out       Ready
 
+	members   // what sessions say of themselves
 	refresher // what is to be read, and when
-}
-
-// known says what has been read at least once.
-type known struct {
-	locks   bool // members and the locks of all tracked groups
-	members bool
 }
 
 // Ready is what others are to hear of.
@@ -66,7 +58,6 @@ func (c *Cache) Ready() Ready {
 func New(p protocol.Params, now protocol.Instant) *Cache {
 	return &Cache{
 		groups: map[string]*group{}, locks: locks{all: map[record.Key]*record.Lock{}},
-		members:   map[string]record.Member{},
 		refresher: newRefresher(p.T, now),
 	}
 }
@@ -86,7 +77,7 @@ func (c *Cache) Track(names ...string) {
 		}
 		c.groups[name] = &group{since: c.tracked}
 		c.want.counters = true
-		c.known.locks = false
+		c.loaded = false
 	}
 	c.locks.forget(func(key record.Key) bool { return c.groups[key.Group()] == nil })
 	c.changedLocks()
@@ -102,7 +93,7 @@ func (c *Cache) Groups() []string {
 }
 
 // Loaded says whether members and the locks of all tracked groups have been read at least once.
-func (c *Cache) Loaded() bool { return c.known.locks }
+func (c *Cache) Loaded() bool { return c.loaded }
 
 // Lock is a key's lock as known, which is not changed; nil when it is not known.
 func (c *Cache) Lock(key record.Key) *record.Lock { return c.locks.all[key] }
@@ -131,36 +122,20 @@ func (c *Cache) Each(do func(*record.Lock)) {
 	}
 }
 
+// Looked is the number of the newest refresh that has been read; 0: there was none.
+func (c *Cache) Looked() uint64 { return c.looked }
+
+// Begun is the number of the newest refresh that has begun.
+func (c *Cache) Begun() uint64 { return c.begun }
+
 // Overrides is what operators asked for. The caller must not change it.
 func (c *Cache) Overrides() []record.Override { return c.overrides }
 
-// Member is what a session says of itself.
-func (c *Cache) Member(session string) (record.Member, bool) {
-	m, ok := c.members[session]
-	return m, ok
-}
-
-// Members are the sessions that have said something of themselves, in no order.
-func (c *Cache) Members() iter.Seq[string] { return maps.Keys(c.members) }
-
-// ForgetMembers forgets what these sessions said of themselves.
-func (c *Cache) ForgetMembers(sessions ...string) {
-	for _, id := range sessions {
-		delete(c.members, id)
+// EventsCounted takes what a notification says of the counter of events. Nothing else hangs on it, so nothing is read.
+func (c *Cache) EventsCounted(count int64) {
+	if c.note(CounterEvents, count) {
+		c.out.Moved = append(c.out.Moved, CounterEvents)
 	}
-}
-
-// LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one
-// that was never seen here. As long as the members have not been read its lease may be of any length.
-func (c *Cache) LongestLease() time.Duration {
-	if !c.known.members {
-		return math.MaxInt64
-	}
-	var longest time.Duration
-	for _, m := range c.members {
-		longest = max(longest, time.Duration(m.LeaseMS)*time.Millisecond)
-	}
-	return longest
 }
 
 // Empty says whether there is nothing to hear of.

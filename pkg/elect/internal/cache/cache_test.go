@@ -243,3 +243,25 @@ func TestWhatIsReadAgainIsNoNews(t *testing.T) {
 		t.Error("a lock that was edited manually, at the same revision, was not taken")
 	}
 }
+
+// A notification of new events is passed on once, and nothing is read for it.
+func TestEventsAreNewsWithoutAReading(t *testing.T) {
+	c := newCache(t, "g")
+	c.Watching(true)
+	refresh(t, c, time.Second, map[string]int64{"g": 1, cache.CounterEvents: 1})
+	if moved := c.Ready().Moved; !slices.Contains(moved, cache.CounterEvents) {
+		t.Errorf("moved %q in the first reading", moved)
+	}
+	c.EventsCounted(1)
+	if r := c.Ready(); !r.Empty() {
+		t.Errorf("%+v of what was read before", r)
+	}
+	c.EventsCounted(2)
+	c.EventsCounted(2)
+	if r := c.Ready(); !slices.Equal(r.Moved, []string{cache.CounterEvents}) || r.Changed {
+		t.Errorf("%+v, want the counter once, and no new view", r)
+	}
+	if _, ok := c.Plan(clocktest.At(2 * time.Second)); ok {
+		t.Error("something is to be read")
+	}
+}

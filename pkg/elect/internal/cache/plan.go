@@ -9,6 +9,7 @@ import (
 type Plan struct {
 	Full, Members, Overrides bool
 
+	number  uint64 // counts refreshes from 1
 	begun   protocol.Instant
 	wanted  want
 	tracked int

@@ -12,7 +12,7 @@ import (
 func (c *Cache) Watching(yes bool) {
 	c.schedule.watching = yes
 	if yes {
-		c.want = want{counters: true, full: !c.known.locks || c.want.full, members: true, overrides: true}
+		c.want = want{counters: true, full: !c.loaded || c.want.full, members: true, overrides: true}
 	}
 }
 
@@ -31,9 +31,10 @@ func (c *Cache) Plan(now protocol.Instant) (plan Plan, ok bool) {
 	if !ok {
 		return Plan{}, false
 	}
+	c.begun++
 	plan = Plan{
 		Full: wanted.full, Members: wanted.members, Overrides: wanted.overrides,
-		begun: now, wanted: wanted, tracked: c.tracked, counts: maps.Clone(c.counts),
+		number: c.begun, begun: now, wanted: wanted, tracked: c.tracked, counts: maps.Clone(c.counts),
 		groups: make(map[string]group, len(c.groups)), skew: c.skew.most(),
 	}
 	for name, g := range c.groups {
@@ -56,18 +57,11 @@ func (c *Cache) Failed(p Plan, retry time.Duration, now protocol.Instant) {
 // Refreshed takes what was found. held says which keys are held here: what is known of those is newer than any list.
 func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now protocol.Instant) {
 	c.out.Moved = append(c.out.Moved, c.read(r.Counts, now.HolderElapsed(p.begun))...)
-	if r.Members != nil {
-		c.known.members = true
-		for _, id := range r.Broken {
-			if before, ok := c.members[id]; ok {
-				r.Members[id] = before
-			}
-		}
-		c.members = r.Members
-	}
+	c.replaceMembers(r.Members, r.Broken)
 	if r.Overrode {
 		c.overrides = r.Overrides
 	}
+	c.looked = p.number
 	// A group that was untracked and tracked again meanwhile is another one: it begins empty.
 	maps.DeleteFunc(r.Locks, func(name string, _ []*record.Lock) bool {
 		g := c.groups[name]
@@ -84,9 +78,9 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 			c.Put(lock)
 		}
 	}
-	c.known.locks = true
+	c.loaded = true
 	for name, g := range c.groups {
-		c.known.locks = c.known.locks && g.loaded
+		c.loaded = c.loaded && g.loaded
 		if !g.loaded || g.count != c.counts[name] {
 			c.want.counters = true // tracked since the reading began
 		}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -54,6 +55,15 @@ func (r *refresher) LookAtMembers() { r.want.members = true }
 
 // Counted says whether a counter stands where it was last read.
 func (r *refresher) Counted(counter string, count int64) bool { return r.counts[counter] == count }
+
+// note takes where a counter stands now, and says whether it has moved.
+func (r *refresher) note(counter string, count int64) bool {
+	if r.Counted(counter, count) {
+		return false
+	}
+	r.counts[counter] = count
+	return true
+}
 
 // Skewed takes how many ms the clock of another writer was behind this process's when a heartbeat of it was first
 // seen.
@@ -118,6 +128,9 @@ func (r *refresher) read(counts map[string]int64, took time.Duration) (moved []s
 			moved = append(moved, name)
 		}
 	}
-	r.counts = counts
+	r.counts = maps.Clone(counts) // the caller's is part of what it has read
+	if r.counts == nil {
+		r.counts = map[string]int64{}
+	}
 	return moved
 }

@@ -45,4 +45,5 @@ type Release struct {
 	Next    string // the session it is reserved for; empty: for none
 	Suspend bool   // leave the lock out of the sweeps
 	Reason  record.Reason
+	Message string // the reason for people
 }

@@ -42,10 +42,10 @@ func (t *Table) Release(key record.Key, r Release, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
 }
 
-// ReleaseAll asks for the release of every key.
+// ReleaseAll asks for the release of every key, since this process stops.
 func (t *Table) ReleaseAll(reason record.Reason, m protocol.Moment) {
 	for key := range t.keys {
-		t.Release(key, Release{Reason: reason}, m)
+		t.Release(key, Release{Reason: reason, Message: t.self.Instance + " is stopping"}, m)
 	}
 }
 

@@ -83,7 +83,8 @@ type Freed struct {
 // Acked is a write that is known to have happened.
 type Acked struct {
 	Op      protocol.KeyOp
-	Was, Is *record.Lock // not to be changed
+	Was, Is *record.Lock  // not to be changed
+	Reason  record.Reason // of a release, as it was asked for; empty: without one
 }
 
 // Moved says whether the key has another owner than before.

@@ -1,6 +1,8 @@
 package leases
 
 import (
+	"cmp"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -37,8 +39,15 @@ func (h *holding) acknowledged() Acked {
 		h.status = &h.lock.Status // the release keeps it: an outcome, the last tick
 	}
 	h.noted = h.m.Op == protocol.Release
-	return Acked{Op: h.m.Op, Was: was, Is: h.lock}
+	acked := Acked{Op: h.m.Op, Was: was, Is: h.lock}
+	if acked.Op == protocol.Release {
+		acked.Reason = h.release.Reason
+	}
+	return acked
 }
+
+// waiting is the state of work between two ticks.
+const waiting = "waiting"
 
 // lockAfter is the lock as the write would leave it.
 func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) *record.Lock {
@@ -50,7 +59,9 @@ func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) *record.Loc
 	switch a.Op {
 	case protocol.Claim:
 		l.Session, l.Next, l.Suspended, l.Token, l.Instance = me, "", false, a.NewRev, s.Instance
-		l.Status.State, l.Status.Since = "starting", now
+		if l.Status.State != waiting { // a task that waits goes on waiting, and reports nothing that is not new
+			l.Status.State, l.Status.Since = "starting", now
+		}
 		if was.Session != me || was.Token == 0 {
 			l.Since = now
 			l.Reason, l.Message = s.reason(h)
@@ -69,7 +80,7 @@ func (s Self) lockAfter(h *holding, a protocol.KeyAction, now int64) *record.Loc
 		if h.release.Reason != "" {
 			l.Reason = h.release.Reason
 		}
-		l.Message = ""
+		l.Message = h.release.Message
 	case protocol.Report, protocol.NoOp:
 	}
 	return &l
@@ -81,19 +92,18 @@ func (s Self) reason(h *holding) (record.Reason, string) {
 	was := h.lock
 	switch {
 	case was.Session != "" && was.Session != s.IDs.Session:
-		message := was.Instance + " died: " + h.claim.Cause
 		if was.Instance == s.Instance {
-			return record.ReasonRestarted, message
+			return record.ReasonRestarted, "taken again by " + s.Instance + ": " + h.claim.Cause
 		}
-		return record.ReasonOrphaned, message
+		return record.ReasonOrphaned, was.Instance + " died: " + h.claim.Cause
 	case h.claim.Reason != "":
 		return h.claim.Reason, h.claim.Message
 	case was.Next == s.IDs.Session && was.Reason != "":
 		return was.Reason, was.Message
 	case was.Token == 0:
-		return record.ReasonCreated, h.claim.Message
+		return record.ReasonCreated, cmp.Or(h.claim.Message, "owned for the first time")
 	case was.Reason != "":
-		return was.Reason, h.claim.Message
+		return was.Reason, cmp.Or(h.claim.Message, was.Message)
 	}
 	return record.ReasonBalance, h.claim.Message
 }

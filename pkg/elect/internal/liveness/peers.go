@@ -1,6 +1,9 @@
 package liveness
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -47,8 +50,11 @@ func (ps *Peers) Begin(ids *record.WriterIDs) { ps.ids = ids }
 func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
 	ps.judging.count(ps.peers[session], -1)
 	ps.peers[session] = &peer{
-		m:    protocol.Peer{Known: true, State: protocol.Dead, Lease: ps.p.T, DeadAt: now},
-		doc:  record.Session{ID: session, State: record.Dead, Lease: ps.p.T, Instance: instance},
+		m: protocol.Peer{Known: true, State: protocol.Dead, Lease: ps.p.T, DeadAt: now},
+		doc: record.Session{
+			ID: session, State: record.Dead, Lease: ps.p.T, Instance: instance,
+			Cause: "it could not renew its lease in time",
+		},
 		last: acked,
 	}
 }
@@ -121,7 +127,7 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 		doc := q.doc
 		doc.ID, doc.Rev, doc.WriterID, doc.State, doc.Died = session, a.NewRev, ps.ids.Next(), record.Dead,
 			max(m.Clock, 1)
-		doc.Cause = "no heartbeat for " + max(ps.p.T, q.m.Lease).String()
+		doc.Cause, doc.Left = "no heartbeat for "+spoken(max(ps.p.T, q.m.Lease)), false
 		if before, ok := ps.predecessors.left[session]; ok {
 			doc.Cause, doc.Remote = "its container ended and was started again", before.Remote
 		}
@@ -135,6 +141,9 @@ func (ps *Peers) kill(session string, q *peer, a protocol.PeerAction, m protocol
 		Session: session, Instance: q.doc.Instance, Cause: q.dying.Cause, Change: *q.kill, First: first,
 	})
 }
+
+// spoken is a duration for people: 20 s.
+func spoken(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s" }
 
 // watched says whether what is known of a session is fresh enough to judge it: a look at it succeeded a moment ago.
 // Else its heartbeat may stand still here only because the looks for all sessions have failed.

@@ -57,6 +57,8 @@ type Seen struct {
 	State    record.SessionState
 	Age      time.Duration // since its newest heartbeat was first seen here
 	Remote   map[record.Key]int64
+	Cause    string // of a dead one, for people
+	Left     bool   // it left in order
 }
 
 // Sessions lists the sessions whose documents are known, in no order.
@@ -66,7 +68,7 @@ func (ps *Peers) Sessions(now protocol.Instant) []Seen {
 		if q.m.Known && !q.m.Gone {
 			seen = append(seen, Seen{
 				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.last),
-				Remote: q.doc.Remote,
+				Remote: q.doc.Remote, Cause: q.doc.Cause, Left: q.doc.Left,
 			})
 		}
 	}

@@ -86,8 +86,14 @@ type Observer interface {
 	Acked(a leases.Acked)
 	// Started reports a run that was started.
 	Started(s leases.Start, m protocol.Moment)
-	// ClaimLost reports a claim that another was before.
-	ClaimLost(key record.Key)
+	// Claiming reports a claim that is to be written.
+	Claiming(key record.Key)
+	// Stopping reports that the runs of a key are about to be asked to end.
+	Stopping(key record.Key)
+	// Freed reports that a key is free here again. refused says that another was before this one's claim.
+	Freed(key record.Key, refused bool)
+	// EventsWritten reports that some instance has written events.
+	EventsWritten()
 }
 
 // Cache is what is known of locks, members and overrides: a [cache.Cache], or one that many nodes share.
@@ -118,6 +124,7 @@ type Cache interface {
 	Skewed(behind int64)
 	Turn()
 	Counted(counter string, count int64) bool
+	EventsCounted(count int64)
 	Plan(now protocol.Instant) (cache.Plan, bool)
 	Refreshed(p cache.Plan, r cache.Reading, held func(record.Key) bool, now protocol.Instant)
 	Failed(p cache.Plan, retry time.Duration, now protocol.Instant)

@@ -23,6 +23,9 @@ func (n *Node) Claim(c leases.Claim) leases.Verdict {
 		c.Floor = n.cache.MaxRev(lock.Key.Group()) + 1 // it may have been there once
 	}
 	verdict := n.Leases.Claim(c, m)
+	if verdict == leases.Claiming {
+		n.observer.Claiming(lock.Key)
+	}
 	if verdict == leases.Edited {
 		n.log.Info(
 			"A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key,
@@ -64,6 +67,7 @@ func (n *Node) carryLeases(r leases.Ready) {
 		if s.Cause == leases.Lost {
 			n.log.Info("The key is no longer held: stopping it by force", "key", s.Key, "token", s.Token)
 		}
+		n.observer.Stopping(s.Key)
 		n.runs.Stop(s.Key, s.Cause)
 	}
 	for _, f := range r.Freed {
@@ -86,13 +90,14 @@ func (n *Node) acked(a leases.Acked) {
 	n.Outbox.counters.Mark(counter, a.Is.Rev)
 	switch a.Op {
 	case protocol.Claim:
-		n.log.V(1).Info("Claimed", "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
+		n.log.Info("Claimed", "session", a.Is.Session, "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
 		if a.Moved() {
-			n.Outbox.noteMove(*a.Is, n.Session.ID(), m)
+			n.Outbox.noteMove(*a.Is, m)
 		}
 		n.Outbox.counters.Increment(counter, m.Now)
 	case protocol.Release:
-		n.log.V(1).Info("Released", "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
+		n.log.Info("Released", "session", a.Was.Session, "key", key, "token", a.Is.Token, "reason", a.Is.Reason)
+		n.Outbox.noteRelease(*a.Is, a.Reason, m)
 		if a.Is.Next == "" {
 			n.Outbox.counters.Urgent(counter, m.Now) // somebody may wait for it
 			n.Waiters.Wake(counter)
@@ -107,8 +112,8 @@ func (n *Node) acked(a leases.Acked) {
 
 // freed lets go of a key that is free here.
 func (n *Node) freed(f leases.Freed) {
+	n.observer.Freed(f.Key, f.Refused)
 	if f.Refused {
-		n.observer.ClaimLost(f.Key)
 		n.cache.Touch(f.Key.Group())
 	}
 	if f.Deleted != nil {

@@ -33,7 +33,7 @@ type Node struct {
 	Session *session.Own
 	Peers   *liveness.Peers
 	Leases  *leases.Table
-	Outbox  Outbox
+	Outbox  *Outbox
 	Waiters *waiters.Waiters
 
 	p        protocol.Params
@@ -66,6 +66,9 @@ func New(c Config) *Node {
 		Waiters: waiters.New(),
 		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache,
 		observer: c.Observer,
+	}
+	n.Outbox = &Outbox{
+		store: c.Store, cache: c.Cache, leases: n.Leases, session: n.Session, moment: n.Moment, retry: c.Params.Retry,
 	}
 	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
 	n.Leases.SetLimits(limits(n.Session.Member.Record()))

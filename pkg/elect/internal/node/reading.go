@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -16,6 +18,9 @@ func (n *Node) carryCache(r cache.Ready) {
 		n.Peers.Want(id, m)
 	}
 	n.Waiters.Wake(r.Moved...)
+	if slices.Contains(r.Moved, cache.CounterEvents) {
+		n.observer.EventsWritten()
+	}
 	for _, key := range r.Reserved {
 		lock := n.cache.Lock(key)
 		if lock != nil && lock.Session == "" && lock.Next == n.Session.ID() && !n.Leases.Holds(key) {
@@ -65,6 +70,8 @@ func (n *Node) Notified(x Notification) {
 		n.cache.Put(x.Lock)
 	case x.Kind == store.KindOverride:
 		n.cache.LookAtOverrides()
+	case x.Counter != nil && x.Counter.ID == cache.CounterEvents:
+		n.cache.EventsCounted(x.Counter.Count)
 	case x.Counter != nil && n.cache.Counted(x.Counter.ID, x.Counter.Count):
 		// It was read before.
 	default:

@@ -74,6 +74,11 @@ func (n *Node) sessionOver(over *session.Over) {
 	n.observer.SessionOver(over.Session)
 	n.Outbox.increment(n.cache.Groups(), now)
 	n.log.Info("Session ended", "session", over.Session)
+	if !n.Session.Closing() {
+		n.Outbox.noteOf(over.Session, record.Event{
+			Type: record.EventLeaseLost, From: over.Instance, Message: "it could not renew its lease in time",
+		}, n.Moment())
+	}
 	n.Peers.Ended(over.Session, over.Instance, over.Acked, now)
 }
 
@@ -98,13 +103,12 @@ func (n *Node) memberAnswered(change *store.Change) func(store.Outcome, bool) {
 
 // carryPeers does what the other sessions' states want done.
 func (n *Node) carryPeers(r liveness.Ready) {
-	id := n.Session.ID()
 	n.changes.View = n.changes.View || r.Changed
 	if r.New {
 		n.cache.LookAtMembers()
 	}
 	if r.Outage > 0 {
-		n.log.Info("The store answers again: all ages start again", "duration", r.Outage)
+		n.log.Info("All ages start again: the store was away", "duration", r.Outage)
 	}
 	for _, behind := range r.Skewed {
 		n.cache.Skewed(behind)
@@ -115,7 +119,7 @@ func (n *Node) carryPeers(r liveness.Ready) {
 		if death.Own {
 			m := n.Moment()
 			n.Outbox.increment(n.cache.Groups(), m.Now)
-			n.Outbox.Note(record.Event{Type: "Died", From: death.Instance, Message: death.Cause}, id, m)
+			n.Outbox.Note(record.Event{Type: record.EventDied, From: death.Instance, Message: death.Cause}, m)
 		}
 	}
 	for _, over := range r.Over {
@@ -128,7 +132,7 @@ func (n *Node) carryPeers(r liveness.Ready) {
 	}
 	for _, k := range r.Kills {
 		if k.First {
-			n.log.Info("Marking a session dead", "session", k.Session, "peer", k.Instance, "cause", k.Cause)
+			n.log.Info("Marking a session dead", "session", k.Session, "peer", k.Instance, "reason", k.Cause)
 		}
 		n.store.Apply("kill", []store.Change{k.Change}, func(outs []store.Outcome, _ bool) {
 			n.Peers.Answered(k.Session, record.StatusOf(outs[0]), n.Moment())

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -10,11 +9,10 @@ import (
 )
 
 const (
-	eventDelay   = 250 * time.Millisecond // writing events must not hold up what they are about
-	maxEvents    = 1_000                  // waiting to be written; more are dropped
-	eachClaim    = 50                     // first claims are noted one by one up to so many waiting events
-	eventBatch   = 100
-	eventIDWidth = 13 // digits of a Unix time in ms until the year 2286
+	eventDelay = 250 * time.Millisecond // writing events must not hold up what they are about
+	maxEvents  = 1_000                  // waiting to be written; more are dropped
+	eachClaim  = 50                     // first claims are noted one by one up to so many waiting events
+	eventBatch = 100
 )
 
 // Events writes events asynchronously: for people, best effort, bounded. The zero value is empty.
@@ -37,7 +35,7 @@ func (e *Events) Note(ev record.Event, session string, clock int64, now protocol
 	}
 	e.count++
 	ev.Time = clock
-	ev.ID = fmt.Sprintf("%0*d-%.8s-%06d", eventIDWidth, ev.Time, session, e.count)
+	ev.ID = record.EventID(ev.Time, session, e.count)
 	e.queue = append(e.queue, ev)
 }
 
@@ -77,4 +75,14 @@ func (e *Events) Done(outs []store.Outcome, again protocol.Instant) {
 	if len(e.sent) > 0 {
 		e.after = again
 	}
+}
+
+// Rest takes all that is left, a batch that was not answered included: there is no next turn of the loop.
+func (e *Events) Rest(ids *record.WriterIDs) []store.Change {
+	rest := e.sent
+	for _, ev := range e.queue {
+		rest = append(rest, store.Change{Doc: ev.Doc(ids.Next())})
+	}
+	e.queue, e.sent = nil, nil
+	return rest
 }

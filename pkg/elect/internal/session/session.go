@@ -199,7 +199,10 @@ func (o *Own) send(a protocol.SessionAction, m protocol.Moment) {
 			Instance: o.Member.record.Instance, Clock: m.Rev,
 		}
 		if a.State == protocol.Dead {
-			doc.Died, doc.Cause = m.Clock, "it ended its session itself"
+			doc.Died, doc.Cause = m.Clock, "it could not renew its lease in time"
+			if o.drain.closing {
+				doc.Cause, doc.Left = "it left in order", true
+			}
 		}
 		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}

@@ -195,5 +195,14 @@ func (o observer) Acked(leases.Acked) { o.r.decider.dirty = true }
 // Started does nothing: the judge hears of it from runs.
 func (observer) Started(leases.Start, protocol.Moment) {}
 
-// ClaimLost does nothing: the cache reads again.
-func (observer) ClaimLost(record.Key) {}
+// Claiming does nothing.
+func (observer) Claiming(record.Key) {}
+
+// Stopping does nothing: the judge hears of it from runs.
+func (observer) Stopping(record.Key) {}
+
+// Freed does nothing: the cache reads again.
+func (observer) Freed(record.Key, bool) {}
+
+// EventsWritten does nothing: no one watches events.
+func (observer) EventsWritten() {}

@@ -38,15 +38,6 @@ func (w *Waiters) Leave(g *Group) {
 	}
 }
 
-// Groups lists the groups that have waiters, in no order.
-func (w *Waiters) Groups() []string {
-	names := make([]string, 0, len(w.groups))
-	for name := range w.groups {
-		names = append(names, name)
-	}
-	return names
-}
-
 // Wake wakes the waiters of these groups.
 func (w *Waiters) Wake(groups ...string) {
 	for _, name := range groups {

@@ -1,9 +1,7 @@
-package waiters_test
+package waiters
 
 import (
 	"testing"
-
-	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 )
 
 func closed(ch <-chan struct{}) bool {
@@ -16,7 +14,7 @@ func closed(ch <-chan struct{}) bool {
 }
 
 func TestOnlyTheGroupsWaitersWake(t *testing.T) {
-	w := waiters.New()
+	w := New()
 	a, b := w.Enter("a"), w.Enter("b")
 	wokenA, wokenB := a.Woken(), b.Woken()
 	w.Wake("a", "unknown")
@@ -33,14 +31,14 @@ func TestOnlyTheGroupsWaitersWake(t *testing.T) {
 }
 
 func TestAGroupGoesWithItsLastWaiter(t *testing.T) {
-	w := waiters.New()
+	w := New()
 	first, second := w.Enter("a"), w.Enter("a")
 	w.Leave(first)
-	if n := len(w.Groups()); n != 1 {
+	if n := len(w.groups); n != 1 {
 		t.Fatalf("%d groups while one waits, want 1", n)
 	}
 	w.Leave(second)
-	if n := len(w.Groups()); n != 0 {
+	if n := len(w.groups); n != 0 {
 		t.Errorf("%d groups after the last has left, want 0", n)
 	}
 }

@@ -15,7 +15,9 @@ import (
 
 // lockRounds are about locks under their running owners.
 func lockRounds(on *scenes) {
-	on.round("locks that still name their owner cost nothing, whatever else they say", func(ctx context.Context, s *scene) {
+	on.round("locks that still name their owner cost nothing, whatever else they say", func(
+		ctx context.Context, s *scene,
+	) {
 		for i, fields := range []object{
 			{"body": "no JSON"},
 			{"body": "[]"},
@@ -25,7 +27,7 @@ func lockRounds(on *scenes) {
 			{"body": unset{}},
 			{"suspended": "yes"},
 			{"suspended": int64(17), "state": "zombie", "count": int64(-3)},
-			{"next": "nobody", "group": "another"},
+			{"next": "absent", "group": "another"},
 			{"next": int64(3), "group": unset{}},
 			{"writer": int64(5), "more": true},
 			{"writer": unset{}, "count": "one"},
@@ -46,7 +48,9 @@ func lockRounds(on *scenes) {
 		s.logs("is malformed")
 	})
 
-	on.round("locks whose revision is none are created again, with a larger token", func(ctx context.Context, s *scene) {
+	on.round("locks whose revision is none are created again, with a larger token", func(
+		ctx context.Context, s *scene,
+	) {
 		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
 			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
 		}
@@ -74,7 +78,9 @@ func lockRounds(on *scenes) {
 		s.healed(ctx, true)
 	})
 
-	on.round("locks that name another live session, or one that never was, are owned again", func(ctx context.Context, s *scene) {
+	on.round("locks that name another live session, or one that never was, are owned again", func(
+		ctx context.Context, s *scene,
+	) {
 		sessions := s.sessions(ctx)
 		owners := Load(s.c).OwnersAt(s.began)
 		for i := range 4 {

@@ -36,7 +36,9 @@ func memberRounds(on *scenes) {
 			s.raise(ctx, "member", ids[2], 1000)
 		},
 	} {
-		on.round("members that "+what+" are written again by those they speak for", func(ctx context.Context, s *scene) {
+		on.round("members that "+what+" are written again by those they speak for", func(
+			ctx context.Context, s *scene,
+		) {
 			ids := s.sessions(ctx)
 			hands(ctx, s, ids)
 			for i, id := range ids {

@@ -79,7 +79,7 @@ func (s *scene) healed(ctx context.Context, doubles bool) {
 		Expect(r.WorkerProc()).To(Equal(s.workers[r.Name]), "%s has another worker: the one before crashed", r.Name)
 	}
 	h := Load(s.c)
-	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
 	var fresh []history.Overlap
 	for _, o := range h.Overlaps() {
 		if !slices.ContainsFunc(
@@ -96,7 +96,7 @@ func (s *scene) healed(ctx context.Context, doubles bool) {
 		s.excused = append(s.excused, fresh...)
 		fresh = nil
 	}
-	Expect(fresh).To(BeEmpty(), "two runs of one key were alive at once")
+	Expect(fresh).To(BeEmpty(), TwoRuns)
 	started := h.Started(s.began, history.Now())
 	if len(started) > 0 {
 		last := started[0].Start

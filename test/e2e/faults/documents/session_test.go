@@ -39,7 +39,9 @@ func sessionRounds(on *scenes) {
 		Expect(s.sessions(ctx)).To(Equal(ids))
 	})
 
-	on.round("sessions whose revision is another, or none, end, and new ones take their place", func(ctx context.Context, s *scene) {
+	on.round("sessions whose revision is another, or none, end, and new ones take their place", func(
+		ctx context.Context, s *scene,
+	) {
 		ids := s.sessions(ctx)
 		s.raise(ctx, "session", ids[0], 5)
 		if !s.edit(ctx, "session", ids[1], object{"rev": "one"}) {
@@ -97,7 +99,7 @@ func sessionRounds(on *scenes) {
 	on.round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		session, member := s.read(ctx, "session", ids[0]), s.read(ctx, "member", ids[0])
-		session["_id"], member["_id"] = "nobody-at-all", "nobody-at-all"
+		session["_id"], member["_id"] = "never-opened", "never-opened"
 		s.insert(ctx, "member", member)
 		s.insert(ctx, "session", session)
 		s.insert(ctx, "session", object{"_id": "zombie", "rev": int64(3), "state": "zombie", "body": "{}"})
@@ -109,13 +111,13 @@ func sessionRounds(on *scenes) {
 			for i, number := range numbers() {
 				s.insert(ctx, kind, object{
 					"_id": fmt.Sprintf("%s/hand-%d", harness.Group, i), "rev": number, "state": "live",
-					"group": harness.Group, "session": "nobody",
+					"group": harness.Group, "session": "absent",
 				})
 			}
 			s.insert(ctx, kind, object{"_id": int64(7), "rev": int64(1), "state": "live"})
 			s.insert(ctx, kind, object{"_id": object{"a": 1}, "rev": int64(1), "state": "live"})
 		}
-		for _, id := range []string{"nobody-at-all", "long", "no-body"} {
+		for _, id := range []string{"never-opened", "long", "no-body"} {
 			Eventually(func() object { return s.read(ctx, "session", id) }).Should(
 				HaveKeyWithValue("state", "dead"), id,
 			)

@@ -47,7 +47,7 @@ func now(c *cluster) before {
 func (b before) expectUndisturbed(ctx context.Context, c *cluster) {
 	GinkgoHelper()
 	Eventually(func() map[string]history.Run { return Load(c.Cluster).OwnersAt(history.Now()) }).
-		Should(HaveLen(c.Tasks), "every task still runs; on a busy machine it may stamp late")
+		Should(HaveLen(c.Tasks), "every task still runs; on a busy machine it may record late")
 	b.expectLeasesKept(ctx, c)
 	if len(b.lost(ctx, c)) == 0 {
 		Expect(Load(c.Cluster).Started(b.at, history.Now())).To(BeEmpty(), "a task was restarted or moved")

@@ -88,14 +88,14 @@ func writable(ctx context.Context, uri string) bool {
 func (f *freeze) last(ctx context.Context, d time.Duration) { WaitUntil(ctx, f.began.Add(d)) }
 
 // thaw continues what was stopped in the worst order. First come the tasks, which go on under a lease that is another's
-// by now, and have stamped again before anybody could end them. Then comes the worker, the guard last.
+// by now, and have recorded again before anyone could end them. Then comes the worker, the guard last.
 func (f *freeze) thaw(part harness.Part) {
 	GinkgoHelper()
 	if len(f.tasks) > 0 {
 		at := history.Now()
 		f.signalTasks(syscall.SIGCONT)
 		Eventually(func() []history.Run { return Load(f.c).AliveAfter(f.replica.Name, at) }).
-			WithPolling(5*time.Millisecond).Should(HaveLen(len(f.keys)), "old runs that stamp again")
+			WithPolling(5*time.Millisecond).Should(HaveLen(len(f.keys)), "old runs that record again")
 	}
 	parts := []harness.Part{part}
 	if part == harness.Both {
@@ -146,7 +146,7 @@ func (f *freeze) expectOldRunsOver(store, what string) {
 		"be below 250 ms), by their records up to %v beside the new",
 		what, len(f.keys), ms(first.Sub(f.began)), ms(max(0, gone.Sub(f.woken))), ms(beside))
 	Expect(gone.Sub(f.woken)).To(BeNumerically("<", afterThaw), what)
-	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
 	for _, o := range h.Overlaps() {
 		if o.Later.Start < f.began {
 			continue // an earlier freeze's

@@ -178,7 +178,7 @@ func replicaOf(c *harness.Cluster, name string) *harness.Replica {
 	return nil
 }
 
-// allRun says whether the first n tasks, those that behave, all stamp now.
+// allRun says whether the first n tasks, those that behave, all record now.
 func allRun(c *harness.Cluster, n int) error {
 	h, err := c.History()
 	if err != nil {

@@ -83,7 +83,7 @@ func keysOf(c *harness.Cluster, r *harness.Replica) []string {
 	return keys
 }
 
-// eventuallyChildren waits until every task that runs on a replica now has so many children that stamp.
+// eventuallyChildren waits until every task that runs on a replica now has so many children that record.
 func eventuallyChildren(c *harness.Cluster, r *harness.Replica, children int) {
 	GinkgoHelper()
 	Eventually(func() []history.Run {
@@ -94,7 +94,7 @@ func eventuallyChildren(c *harness.Cluster, r *harness.Replica, children int) {
 			}
 		}
 		return lacking
-	}).Should(BeEmpty(), "tasks whose children do not stamp yet")
+	}).Should(BeEmpty(), "tasks whose children do not record yet")
 }
 
 // exit waits for a replica to end and returns its status.

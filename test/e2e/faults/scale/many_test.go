@@ -14,7 +14,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// slow stamps less often: there are many recorders, and the replicas need the processors.
+// slow records less often: there are many recorders, and the replicas need the processors.
 var slow = []string{"--period", "100ms"}
 
 var _ = Describe("Many replicas", func() {

@@ -200,6 +200,6 @@ func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc,
 		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
 	}
 	h := Load(f.c)
-	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once, since %v", since)
-	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	Expect(h.Overlaps()).To(BeEmpty(), TwoRuns+", since %v", since)
+	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
 }

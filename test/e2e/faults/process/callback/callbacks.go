@@ -20,7 +20,7 @@ const (
 	// What the bad task may do.
 	badBlock, badPanic, badLeak = "block", "panic", "leak"
 
-	period = 20 * time.Millisecond // between two stamps
+	period = 20 * time.Millisecond // between two timestamps
 	life   = 200 * time.Millisecond
 	leaks  = 100 // goroutines that a run of the leaking task leaves behind
 )
@@ -29,9 +29,9 @@ const (
 func callbacks(s settings) (*tasks.Registry, error) {
 	bad, ok := map[string]tasks.Callback{
 		//nolint:contextcheck // to take no notice of its context is what this one is for
-		badBlock: func(_ context.Context, run tasks.Run) error { return stamp(context.Background(), s, run) },
+		badBlock: func(_ context.Context, run tasks.Run) error { return record(context.Background(), s, run) },
 		badPanic: func(ctx context.Context, run tasks.Run) error {
-			if err := stampFor(ctx, s, run, life); err != nil {
+			if err := recordFor(ctx, s, run, life); err != nil {
 				return err
 			}
 			panic("as --bad asks")
@@ -40,7 +40,7 @@ func callbacks(s settings) (*tasks.Registry, error) {
 			for range leaks {
 				go func() { select {} }()
 			}
-			return errors.Join(stampFor(ctx, s, run, life), errors.New("as --bad asks"))
+			return errors.Join(recordFor(ctx, s, run, life), errors.New("as --bad asks"))
 		},
 	}[s.bad]
 	if !ok {
@@ -48,7 +48,7 @@ func callbacks(s settings) (*tasks.Registry, error) {
 	}
 	r := &tasks.Registry{}
 	return r, errors.Join(r.Register("bad", bad), r.Register("steady", func(ctx context.Context, run tasks.Run) error {
-		return stamp(ctx, s, run)
+		return record(ctx, s, run)
 	}))
 }
 
@@ -77,19 +77,19 @@ func declaration(list []*tasks.Task) balancer.Declared {
 	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
 }
 
-// stampFor stamps for a while and returns nil then.
-func stampFor(ctx context.Context, s settings, run tasks.Run, d time.Duration) error {
+// recordFor records for a while and returns nil then.
+func recordFor(ctx context.Context, s settings, run tasks.Run, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	err := stamp(ctx, s, run)
+	err := record(ctx, s, run)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
 	return err
 }
 
-// stamp records that this run is alive until ctx ends.
-func stamp(ctx context.Context, s settings, run tasks.Run) error {
+// record notes that this run is alive until ctx ends.
+func record(ctx context.Context, s settings, run tasks.Run) error {
 	w, err := history.Create(os.Getenv("RECORD_DIR"), history.Header{
 		Key: string(run.Key()), Token: run.Token, Session: run.Lease.Session(), Instance: s.instance, PID: os.Getpid(),
 	}, now())
@@ -100,7 +100,7 @@ func stamp(ctx context.Context, s settings, run tasks.Run) error {
 	for tick := time.NewTicker(period); ; {
 		select {
 		case <-tick.C:
-			if err := w.Stamp(now()); err != nil {
+			if err := w.Append(now()); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -110,4 +110,6 @@ func stamp(ctx context.Context, s settings, run tasks.Run) error {
 	}
 }
 
-func now() history.Stamp { return history.Stamp{At: history.Now(), Wall: time.Now().UnixNano()} }
+func now() history.Timestamp {
+	return history.Timestamp{At: history.Now(), Wall: time.Now().UnixNano()}
+}

@@ -8,7 +8,7 @@
 //	panic   it panics, each time after a moment
 //	leak    it leaves goroutines behind that never end, and fails
 //
-// Every run of a task stamps the time into a file of its own in RECORD_DIR. SIGTERM gives everything up in order.
+// Every run of a task writes the time into a file of its own in RECORD_DIR. SIGTERM gives everything up in order.
 package main
 
 import (

@@ -1,0 +1,173 @@
+//go:build linux
+
+package watching
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// watcherSet is connections that watch one replica. Their own work is in this process, and not measured.
+type watcherSet struct {
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+	begun atomic.Int64 // connections whose first bytes have come, or that have ended
+	lost  atomic.Int64 // connections that ended before their time
+	bytes atomic.Int64
+}
+
+// gather opens n connections, on these paths in turn, and reads all that comes as fast as it comes.
+func gather(ctx context.Context, address string, n int, paths ...string) *watcherSet {
+	ctx, stop := context.WithCancel(ctx)
+	c := &watcherSet{stop: stop}
+	opening := make(chan struct{}, 64)
+	for i := range n {
+		c.ended.Go(func() {
+			var once sync.Once
+			begun := func() { once.Do(func() { c.begun.Add(1) }) }
+			defer begun()
+			opening <- struct{}{}
+			body, end, err := watch(ctx, address, paths[i%len(paths)])
+			<-opening
+			if err == nil {
+				defer end()
+				err = c.read(body, begun)
+			}
+			if err != nil && ctx.Err() == nil {
+				c.lost.Add(1)
+			}
+		})
+	}
+	return c
+}
+
+func (c *watcherSet) read(body io.Reader, begun func()) error {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := body.Read(buffer)
+		if err != nil {
+			return err
+		}
+		begun()
+		c.bytes.Add(int64(n))
+	}
+}
+
+// all waits until n have begun.
+func (c *watcherSet) all(ctx context.Context, n int) error {
+	for c.begun.Load() < int64(n) {
+		if err := lab.Pause(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave ends all connections.
+func (c *watcherSet) leave() {
+	c.stop()
+	c.ended.Wait()
+}
+
+// watch opens one connection. The body is as it comes, in gzip. It ends with ctx or by end.
+func watch(ctx context.Context, address, path string) (body io.Reader, end func(), err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, err
+	}
+	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	end = func() {
+		unhook()
+		_ = conn.Close() // nothing is written to it
+	}
+	if _, err := fmt.Fprintf(
+		conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: gzip\r\n\r\n", path, address,
+	); err != nil {
+		end()
+		return nil, nil, err
+	}
+	answer, err := http.ReadResponse(bufio.NewReaderSize(conn, 4<<10), nil) //nolint:bodyclose // the connection ends
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		end()
+		return nil, nil, fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return answer.Body, end, nil
+}
+
+// watchSlowly keeps n slow connections open. Half of them read nothing, the others a byte a second. Half of both take
+// gzip. Half of all have filters of their own, so that each is sent another list. Each comes again after some time.
+func watchSlowly(ctx context.Context, address string, n int) *watcherSet {
+	ctx, stop := context.WithCancel(ctx)
+	c := &watcherSet{stop: stop}
+	for i := range n {
+		c.ended.Go(func() {
+			for round := 0; ctx.Err() == nil; round++ {
+				c.watchSlowlyOnce(ctx, address, i, round)
+			}
+		})
+	}
+	return c
+}
+
+// comesAgain is how long a slow watcher stays. The replica gives each chunk ten seconds.
+const comesAgain = 14 * time.Second
+
+// watchSlowlyOnce is one slow connection.
+func (c *watcherSet) watchSlowlyOnce(ctx context.Context, address string, i, round int) {
+	ctx, cancel := context.WithTimeout(ctx, comesAgain)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		<-ctx.Done()
+		return
+	}
+	defer func() { _ = conn.Close() }() // nothing is written to it
+	accept := "Accept-Encoding: gzip\r\n"
+	if i%4 < 2 {
+		accept = ""
+	}
+	path := mixed[0]
+	if i%8 < 4 {
+		path += fmt.Sprintf("&selector=!none-%d-%d", i, round)
+	}
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, address, accept)
+	if err != nil {
+		<-ctx.Done()
+		return
+	}
+	c.begun.Add(1)
+	if i%2 == 0 {
+		<-ctx.Done()
+		return
+	}
+	one := make([]byte, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := conn.Read(one); err != nil && !strings.Contains(err.Error(), "timeout") {
+			c.lost.Add(1)
+			<-ctx.Done()
+			return
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package access
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/watchfile"
+)
+
+const (
+	first  = "aaaaaaaaaaaaaaaaaaaa"
+	second = "bbbbbbbbbbbbbbbbbbbb"
+	third  = "cccccccccccccccccccc"
+)
+
+func TestTokensHaveNamesAndRoles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# who may do what\n\nann " + first + "\nbot " + second + " operate\n")
+	tokens, err := LoadTokens(path, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	tokens.file.SetClock(func() time.Time { return now })
+	want := func(text string, want Identity) {
+		t.Helper()
+		if who, ok := tokens.Find(text); who != want || ok != (want.Role > None) {
+			t.Errorf("%q is %+v, %v; want %+v", text, who, ok, want)
+		}
+	}
+	want(first, Identity{"ann", Admin})
+	want(second, Identity{"bot", Operate})
+	for _, text := range []string{"", "ann", first + "x", first[1:], third} {
+		want(text, Identity{})
+	}
+
+	write("ann " + third + " read\n")
+	now = now.Add(watchfile.Recheck)
+	want(third, Identity{"ann", Read})
+	want(first, Identity{})
+	want(second, Identity{})
+
+	write("ann\n") // cannot be used: the last good one stays
+	now = now.Add(watchfile.Recheck)
+	want(third, Identity{"ann", Read})
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"nothing":        {"\n# none\n", `want lines "NAME TOKEN [read|operate|admin]"`},
+		"one word":       {"ann\n", `line 1: 1 words; want "NAME TOKEN [read|operate|admin]"`},
+		"too many words": {"\nann " + first + " admin x\n", "line 2: 4 words"},
+		"a short one":    {"ann hunter2\n", "line 1: the token of ann has 7 bytes; at least 16 are needed"},
+		"another role":   {"ann " + first + " root\n", `line 1: role "root": want read, operate or admin`},
+		"one for two": {"ann " + first + "\nbob " + first + " read\n", "line 2: the token of bob stands on " +
+			"another line as well"},
+	} {
+		_, err := parseTokens([]byte(test.text))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", name, err, test.want)
+		}
+		if err != nil && strings.Contains(err.Error(), first) {
+			t.Errorf("%s: the error shows a token: %v", name, err)
+		}
+	}
+}
+
+func TestWrongTokensAreSlowedDown(t *testing.T) {
+	var l Limiter
+	now := time.Now()
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for range failuresAllowed {
+		if wait := l.Wait(a, now); wait != 0 {
+			t.Fatalf("waits %v", wait)
+		}
+		l.Failed(a, now)
+	}
+	if wait := l.Wait(a, now.Add(time.Second)); wait != failureSpan-time.Second {
+		t.Errorf("waits %v", wait)
+	}
+	if wait := l.Wait(b, now); wait != 0 {
+		t.Errorf("another address waits %v", wait)
+	}
+	if wait := l.Wait(a, now.Add(failureSpan)); wait != 0 {
+		t.Errorf("waits %v after the span", wait)
+	}
+	// One network of IPv6 is one address, and what is remembered is bounded.
+	for i := range failuresAllowed {
+		l.Failed(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i)}), now)
+	}
+	if l.Wait(netip.MustParseAddr("2001::ffff"), now) == 0 {
+		t.Error("another address of the same network does not wait")
+	}
+	for i := range 2 * maxAddresses {
+		l.Failed(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now)
+	}
+	if n := len(l.byAddress); n > maxAddresses+1 {
+		t.Errorf("%d addresses are remembered", n)
+	}
+}
+
+func TestHostsOverLoopback(t *testing.T) {
+	for _, test := range []struct {
+		local, host string
+		want        bool
+	}{
+		{"127.0.0.1:8081", "127.0.0.1:8081", true},
+		{"127.0.0.1:8081", "localhost:8081", true},
+		{"127.0.0.1:8081", "LOCALHOST.", true},
+		{"127.0.0.1:8081", "page.localhost:8081", true},
+		{"127.0.0.1:8081", "[::1]:8081", true},
+		{"[::1]:8081", "[::1]", true},
+		{"127.0.0.1:8081", "shardctl.test:8081", true},
+		{"127.0.0.1:8081", "evil.example", false},
+		{"127.0.0.1:8081", "127.0.0.1.evil.example:8081", false},
+		{"127.0.0.1:8081", "localhost.evil.example", false},
+		{"[::ffff:127.0.0.1]:8081", "evil.example", false},
+		{"127.0.0.1:8081", "", false},
+		{"10.1.2.3:8080", "shardctl.svc", true},
+	} {
+		local, err := net.ResolveTCPAddr("tcp", test.local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(
+			context.WithValue(t.Context(), http.LocalAddrContextKey, local), http.MethodGet, "/", nil,
+		)
+		r.Host = test.host
+		if got := (Hosts{"shardctl.test"}).Allow(r); got != test.want {
+			t.Errorf("Host %q at %s: %v", test.host, test.local, got)
+		}
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	for _, test := range []struct {
+		origin, site string
+		want         bool
+	}{
+		{"", "", true}, // curl, the command line
+		{"http://127.0.0.1:8081", "same-origin", true},
+		{"https://127.0.0.1:8081", "", true},
+		{"", "none", true},
+		{"http://evil.example", "cross-site", false},
+		{"http://evil.example", "", false},
+		{"http://127.0.0.1:8080", "same-site", false},
+		{"http://127.0.0.1:8080", "", false},
+		{"null", "", false},
+		{"", "cross-site", false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8081/", nil)
+		for name, value := range map[string]string{"Origin": test.origin, "Sec-Fetch-Site": test.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := SameOrigin(r); got != test.want {
+			t.Errorf("Origin %q, Sec-Fetch-Site %q: %v", test.origin, test.site, got)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package access
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/watchfile"
+)
+
+// Role is what a token allows. Each role includes those before it.
+type Role int
+
+// The roles.
+const (
+	None    Role = iota
+	Read         // sees everything, output included
+	Operate      // restarts, reruns, triggers, pauses and resumes
+	Admin        // everything
+)
+
+var roleNames = []string{"none", "read", "operate", "admin"}
+
+// String is the role's word in a file of tokens.
+func (r Role) String() string { return roleNames[r] }
+
+// parseRole reads a word of a file of tokens.
+func parseRole(word string) (Role, error) {
+	if i := slices.Index(roleNames[1:], word); i >= 0 {
+		return Role(i + 1), nil
+	}
+	return None, fmt.Errorf("role %q: want read, operate or admin", word)
+}
+
+// Identity is who asks.
+type Identity struct {
+	Name string // of the token
+	Role Role
+}
+
+// Tokens are those of a file, which is read again when it changes.
+type Tokens struct{ file *watchfile.Value[[]token] }
+
+type token struct {
+	Identity
+	sum [sha256.Size]byte
+}
+
+// leastToken is how many bytes a token has at least: shorter ones can be guessed.
+const leastToken = 16
+
+// LoadTokens reads a file with lines "NAME TOKEN [read|operate|admin]". Empty lines and those that begin with # are
+// left out; without a role it is admin. A name may stand on several lines, so that one token can follow another.
+func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
+	file, err := watchfile.New("tokens", log, func() ([]token, error) {
+		text, err := os.ReadFile(path) //nolint:gosec // G304: the file is the one that the configuration names
+		if err != nil {
+			return nil, err
+		}
+		list, err := parseTokens(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return list, nil
+	}, path)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{file}, nil
+}
+
+// parseTokens reports all that is wrong. No error shows a token.
+func parseTokens(text []byte) ([]token, error) {
+	var list []token
+	var errs []error
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		t, err := parseToken(words)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
+			continue
+		}
+		if slices.ContainsFunc(list, func(other token) bool { return other.sum == t.sum }) {
+			errs = append(errs, fmt.Errorf("line %d: the token of %s stands on another line as well", n, t.Name))
+			continue
+		}
+		list = append(list, t)
+	}
+	if err := lines.Err(); err != nil {
+		errs = append(errs, err)
+	}
+	if len(list) == 0 && len(errs) == 0 {
+		errs = append(errs, errors.New(`no token in it; want lines "NAME TOKEN [read|operate|admin]"`))
+	}
+	return list, errors.Join(errs...)
+}
+
+func parseToken(words []string) (token, error) {
+	t := token{Identity: Identity{Name: words[0], Role: Admin}}
+	if len(words) < 2 || len(words) > 3 {
+		return t, fmt.Errorf(`%d words; want "NAME TOKEN [read|operate|admin]"`, len(words))
+	}
+	if len(words[1]) < leastToken {
+		return t, fmt.Errorf("the token of %s has %d bytes; at least %d are needed", t.Name, len(words[1]), leastToken)
+	}
+	if len(words) == 3 {
+		role, err := parseRole(words[2])
+		if err != nil {
+			return t, err
+		}
+		t.Role = role
+	}
+	t.sum = sha256.Sum256([]byte(words[1]))
+	return t, nil
+}
+
+// Find says whose token a text is. How long that takes says nothing of the tokens.
+func (t *Tokens) Find(text string) (Identity, bool) {
+	sum := sha256.Sum256([]byte(text))
+	var found Identity
+	for _, known := range t.file.Get() {
+		if subtle.ConstantTimeCompare(sum[:], known.sum[:]) == 1 {
+			found = known.Identity
+		}
+	}
+	return found, found.Role > None
+}

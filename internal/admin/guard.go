@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"mime"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/access"
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// Guard decides who may ask for what. Its zero value lets everyone in who reaches a listener on loopback.
+type Guard struct {
+	Hosts  access.Hosts
+	Tokens *access.Tokens // nil: none is asked for, and who asks is "local"
+	// Instance is the name of this replica: what others vouch for is for it alone.
+	Instance string
+	Now      func() time.Time
+
+	limit access.Limiter
+}
+
+// local is who asks where no token is asked for: only on loopback.
+const local = "local"
+
+// Named refuses requests under names that are not the listener's.
+func (g *Guard) Named(next http.Handler) http.Handler {
+	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		if !g.Hosts.Allow(r) {
+			return httperr.New(http.StatusMisdirectedRequest, api.ReasonMisdirected,
+				"this listener is not %.100q; over a loopback address, ask for localhost or a name of "+
+					"server.hosts", r.Host)
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// Reads is the handler of a listener that only reads: it says where changes are taken to who asks for them here.
+func (g *Guard) Reads(next http.Handler) http.Handler {
+	return g.Named(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			e := httperr.New(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed,
+				"%.20s: this listener only reads; changes are taken at admin.listen", r.Method)
+			e.Allow = "GET, HEAD"
+			return e
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	}))
+}
+
+// Change checks a request for a change that needs the role, and says who asks.
+func (g *Guard) Change(r *http.Request, need access.Role) (who string, bad *httperr.Error) {
+	if !access.SameOrigin(r) {
+		return "", httperr.New(
+			http.StatusForbidden, api.ReasonForbidden, "changes are not taken from pages of other origins",
+		)
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return "", httperr.New(
+			http.StatusUnsupportedMediaType, api.ReasonUnsupportedMedia,
+			"Content-Type %.80q: want application/json",
+			r.Header.Get("Content-Type"),
+		)
+	}
+	return g.Allow(r, need)
+}
+
+// Allow checks the token of a request that needs the role, and says who asks.
+//
+// A token that is known is never held back by others from its address that are not: behind a proxy all have the same
+// one, and a job with an old token would lock operators out. Failures alone are limited.
+func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httperr.Error) {
+	if g.Tokens == nil {
+		return local, nil
+	}
+	text, ok := bearer(r)
+	if !ok {
+		return "", unauthorized("a token is needed (Authorization: Bearer TOKEN)")
+	}
+	identity, known := g.Tokens.Find(text)
+	switch {
+	case !known:
+		return "", g.failed(r)
+	case identity.Role < need:
+		return "", httperr.New(
+			http.StatusForbidden, api.ReasonForbidden, "the token %s may %s; this needs one that may %s",
+			identity.Name, identity.Role, need,
+		)
+	}
+	return identity.Name, nil
+}
+
+// failed is the answer to a token that is not known. After too many of them from one address it says when to try again.
+func (g *Guard) failed(r *http.Request) *httperr.Error {
+	from, now := remote(r), g.now()
+	if wait := g.limit.Wait(from, now); wait > 0 {
+		bad := httperr.New(
+			http.StatusTooManyRequests, api.ReasonTooManyFailures,
+			"the token is not known, and too many from this address were not",
+		)
+		bad.RetryAfter = wait
+		return bad
+	}
+	g.limit.Failed(from, now)
+	return unauthorized("the token is not known")
+}
+
+func (g *Guard) now() time.Time {
+	if g.Now == nil {
+		return time.Now()
+	}
+	return g.Now()
+}
+
+func unauthorized(message string) *httperr.Error {
+	e := httperr.New(http.StatusUnauthorized, api.ReasonUnauthorized, "%s", message)
+	e.Challenge = `Bearer realm="shardctl"`
+	return e
+}
+
+// bearer is the token of a request.
+func bearer(r *http.Request) (string, bool) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	text = strings.TrimSpace(text)
+	return text, strings.EqualFold(scheme, "Bearer") && text != ""
+}
+
+func remote(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr()
+}

@@ -1,0 +1,215 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/access"
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// Changer carries out what operators ask for. A replica is one.
+type Changer interface {
+	// Change decides the request and, unless it is only a preview, has it written and seen by this replica. It wraps
+	// [elect.ErrUnavailable] when the store cannot be reached.
+	Change(ctx context.Context, r operate.Request, preview bool) (api.ChangeResult, error)
+}
+
+// Config is what a handler needs.
+type Config struct {
+	Read    http.Handler // answers what only reads
+	Source  status.Source
+	Changer Changer
+	Guard   *Guard
+	Logger  logr.Logger
+}
+
+// New returns the handler of the admin listener.
+func New(c Config) http.Handler {
+	mux := http.NewServeMux()
+	takes := status.ChangesOpen
+	if c.Guard.Tokens != nil {
+		takes = status.ChangesToken
+	}
+	mux.Handle("/", c.Guard.Output(status.WithChanges(c.Read, takes), true))
+	for scope, on := range map[record.Scope]struct {
+		path  string
+		verbs []api.Verb
+	}{
+		record.ScopeTask:     {"/api/v1/tasks/{group}/{name}/", operate.OfTasks()},
+		record.ScopeGroup:    {"/api/v1/groups/{name}/", operate.OfGroups()},
+		record.ScopeInstance: {"/api/v1/instances/{name}/", operate.OfInstances()},
+	} {
+		for _, verb := range on.verbs {
+			mux.Handle(on.path+string(verb), posted(c.change(scope, verb, named(scope))))
+		}
+	}
+	for _, verb := range operate.OfTasks() {
+		mux.Handle("/api/v1/tasks/"+string(verb), posted(c.change(record.ScopeTask, verb, c.selected)))
+	}
+	return c.Guard.Named(mux)
+}
+
+// posted takes POST alone.
+func posted(h httperr.Handler) http.Handler {
+	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		if r.Method != http.MethodPost {
+			e := httperr.New(
+				http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, "%s changes: use POST", r.URL.Path,
+			)
+			e.Allow = http.MethodPost
+			return e
+		}
+		return h(w, r)
+	})
+}
+
+// role is what a verb needs.
+func role(verb api.Verb) access.Role {
+	switch verb {
+	case api.Restart, api.Rerun, api.Trigger, api.Pause, api.Resume:
+		return access.Operate
+	default:
+		return access.Admin
+	}
+}
+
+// names are what a request is about.
+type names func(r *http.Request, b api.ChangeRequest) ([]string, *httperr.Error)
+
+// named takes them from the path.
+func named(scope record.Scope) names {
+	return func(r *http.Request, b api.ChangeRequest) ([]string, *httperr.Error) {
+		if b.Group != "" || len(b.Tasks) > 0 || b.Selector != "" {
+			return nil, httperr.Invalid(api.FieldError{
+				Field:   "tasks",
+				Message: "group, tasks and selector go with /api/v1/tasks/VERB; here the path names what it is about",
+			})
+		}
+		if scope == record.ScopeTask {
+			return []string{r.PathValue("group") + "/" + r.PathValue("name")}, nil
+		}
+		return []string{r.PathValue("name")}, nil
+	}
+}
+
+// change answers one kind of request.
+func (c Config) change(scope record.Scope, verb api.Verb, names names) httperr.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		who, bad := c.Guard.Change(r, role(verb))
+		if bad != nil {
+			return bad
+		}
+		b, bad := readBody(w, r)
+		if bad != nil {
+			return bad
+		}
+		if c.Guard.Tokens == nil && b.By != "" {
+			who = b.By
+		}
+		about, bad := names(r, b)
+		if bad != nil {
+			return bad
+		}
+		request := operate.Request{
+			Verb: verb, Scope: scope, Names: about, To: b.Instance, Strict: b.Strict, By: who, Reason: b.Reason,
+			ID: b.ID,
+		}
+		if err := request.Validate(); err != nil {
+			return refusedField(err)
+		}
+		result, err := c.Changer.Change(r.Context(), request, b.DryRun)
+		switch {
+		case errors.Is(err, elect.ErrUnavailable):
+			return httperr.Unavailable(api.ReasonStoreUnreachable, "the store does not answer: %v", err)
+		case err != nil:
+			return httperr.New(http.StatusInternalServerError, "Internal", "%v", err)
+		}
+		c.audit(r, request, b, result)
+		return c.answer(w, r, request, b, result)
+	}
+}
+
+// audit notes who asked for what.
+func (c Config) audit(r *http.Request, request operate.Request, b api.ChangeRequest, result api.ChangeResult) {
+	if b.DryRun {
+		return
+	}
+	c.Logger.Info("An operator asked for a change", "verb", string(request.Verb), "scope", string(request.Scope),
+		"names", shortened(request.Names), "to", request.To, "by", request.By, "reason", request.Reason,
+		"address", r.RemoteAddr, "changed", len(result.Changed), "refused", len(result.Refused))
+}
+
+// shortened bounds what a log line holds.
+func shortened(names []string) []string {
+	const most = 10
+	return names[:min(len(names), most)]
+}
+
+// answer is the object that was changed, where one is named, or the result.
+func (c Config) answer(
+	w http.ResponseWriter, r *http.Request, request operate.Request, b api.ChangeRequest, result api.ChangeResult,
+) *httperr.Error {
+	single := r.PathValue("name") != ""
+	if single && len(result.Refused) > 0 {
+		return refusedChange(result.Refused[0])
+	}
+	code := http.StatusOK
+	if request.Verb == api.Drain && !b.DryRun {
+		code = http.StatusAccepted
+	}
+	var body any = result
+	if object := c.object(request); single && !b.DryRun && object != nil {
+		body = object
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the reader is gone
+	return nil
+}
+
+// object is what the request is about, as it is now; nil: it is not known.
+func (c Config) object(request operate.Request) any {
+	s := c.Source.Snapshot()
+	if s == nil {
+		return nil
+	}
+	switch request.Scope {
+	case record.ScopeTask:
+		if t := s.Task(request.Names[0]); t != nil {
+			return t
+		}
+	case record.ScopeGroup:
+		if g := s.Group(request.Names[0]); g != nil {
+			return g
+		}
+	case record.ScopeInstance:
+		if i := s.Instance(request.Names[0]); i != nil {
+			return i
+		}
+	}
+	return nil
+}
+
+func refusedField(err error) *httperr.Error {
+	if invalid, ok := errors.AsType[*operate.InvalidError](err); ok {
+		return httperr.Invalid(api.FieldError{Field: invalid.Field, Message: invalid.Err.Error()})
+	}
+	return httperr.Invalid(api.FieldError{Field: "body", Message: err.Error()})
+}
+
+func refusedChange(r api.Refusal) *httperr.Error {
+	if r.Reason == api.ReasonNotFound {
+		return httperr.NotFound("%s", r.Message)
+	}
+	return httperr.New(http.StatusConflict, r.Reason, "%s: %s", r.Name, r.Message)
+}

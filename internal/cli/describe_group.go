@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
+)
+
+// instanceFacts are what is known of an instance.
+type instanceFacts struct {
+	Instance *api.Instance `json:"instance"`
+	Problems []api.Problem `json:"problems"` // about it
+	Tasks    []api.Task    `json:"tasks"`    // that it owns
+	Events   []api.Event   `json:"events"`   // the newest first; null: not known
+	Unknown  unknown       `json:"unknown"`  // why a list is null
+}
+
+func (r *reader) instance(ctx context.Context, name string) (facts, error) {
+	i, err := r.client.Instances().Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f := &instanceFacts{Instance: i, Unknown: unknown{}}
+	f.Problems, err = r.problems(ctx, func(p *api.Problem) bool { return p.Instance == i.Name })
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := r.client.Tasks().List(ctx, client.Filter{Instance: i.Name})
+	if err != nil {
+		return nil, err
+	}
+	f.Tasks = filled(tasks)
+	f.Events, err = r.events(ctx, client.Filter{Instance: i.Name}, f.Unknown)
+	return f, err
+}
+
+func (f *instanceFacts) show(d *description) {
+	i := f.Instance
+	d.field("Instance", plainText(i.Name))
+	state := d.view.state(string(i.State))
+	if i.Message != "" {
+		state += ": " + plainText(i.Message)
+	}
+	d.field("State", state)
+	d.field("Asked for", plainText(d.view.asked(i.Overrides, "instance")))
+	if !i.StartedAt.IsZero() {
+		d.field("Started", fmt.Sprintf("%s (%s ago)", i.StartedAt, d.view.age(i.StartedAt)))
+	}
+	d.field("Heartbeat", fmt.Sprintf("%.1fs ago", i.HeartbeatAgeSeconds))
+	d.field("Tasks", ownedText(i))
+	d.field("Zone", plainText(i.Zone))
+	d.field("Version", plainText(i.Version))
+	d.field("Revision", plainText(i.Revision))
+	d.field("Address", plainText(i.Address))
+	d.field("Labels", labelText(i.Labels))
+	d.field("Session", plainText(i.Session))
+	d.wrong(f.Problems)
+	d.tasks("tasks", f.Tasks)
+	d.events(f.Events, f.Unknown)
+}
+
+// groupFacts are what is known of a group.
+type groupFacts struct {
+	Group     *api.Group     `json:"group"`
+	Problems  []api.Problem  `json:"problems"` // about it
+	Instances []api.Instance `json:"instances"`
+	Tasks     []api.Task     `json:"tasks"`   // that do not run
+	Events    []api.Event    `json:"events"`  // the newest first; null: not known
+	Unknown   unknown        `json:"unknown"` // why a list is null
+}
+
+func (r *reader) ofGroup(ctx context.Context, name string) (facts, error) {
+	g, err := r.client.Groups().Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	f := &groupFacts{Group: g, Unknown: unknown{}}
+	f.Problems, err = r.problems(ctx, func(p *api.Problem) bool { return p.Group == g.Name })
+	if err != nil {
+		return nil, err
+	}
+	instances, err := r.client.Instances().List(ctx, client.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := r.client.Tasks().List(ctx, client.Filter{Group: g.Name, State: "unassigned,backoff,failed,paused"})
+	if err != nil {
+		return nil, err
+	}
+	f.Instances, f.Tasks = filled(instances), filled(tasks)
+	f.Events, err = r.events(ctx, client.Filter{Group: g.Name}, f.Unknown)
+	return f, err
+}
+
+func (f *groupFacts) show(d *description) {
+	g := f.Group
+	d.field("Group", plainText(g.Name))
+	d.field("Asked for", plainText(d.view.asked(g.Overrides, "group")))
+	d.field("Tasks", strconv.Itoa(g.Tasks))
+	for _, state := range api.TaskStates() {
+		if n := g.InState(state); n > 0 {
+			d.field("  "+string(state), strconv.Itoa(n))
+		}
+	}
+	d.field("Cap", limitText(g.Cap))
+	d.field("Capacity", limitText(g.Capacity))
+	d.field("Headroom", limitText(g.Headroom))
+	d.field("Imbalance", positive(g.Imbalance))
+	d.wrong(f.Problems)
+	d.title("instances")
+	section(&d.sections, d.view, instanceColumns(), f.Instances, "none are known")
+	if len(f.Tasks) > 0 {
+		d.tasks("tasks that do not run", f.Tasks)
+	}
+	d.events(f.Events, f.Unknown)
+}
+
+func (d *description) tasks(title string, tasks []api.Task) {
+	d.title(title)
+	shown := tasks[:min(len(tasks), maxOwned)]
+	section(&d.sections, d.view, describedTaskColumns(), shown, "none")
+	if more := len(tasks) - len(shown); more > 0 {
+		d.line(fmt.Sprintf("and %d more", more))
+	}
+}
+
+// describedTaskColumns are those of a list within a description: with the sentence, which says why.
+func describedTaskColumns() []column[api.Task] {
+	columns := slices.DeleteFunc(taskColumns(), func(c column[api.Task]) bool {
+		return !slices.Contains([]string{"task", "state", "age", "restarts", "reason", "message"}, c.title)
+	})
+	for i := range columns {
+		columns[i].wide = false
+	}
+	return columns
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// Each command ends with 0 when it is done, with 1 when it failed or the answer is no, and with 2 when the command line
+// is wrong. A health check of a container knows 0 and 1 only.
+var exitCodes = map[int][]string{
+	0: {
+		"status", "get tasks", "get instances -l pool=gpu", "describe task topics/topic-001", "logs topics/topic-001",
+		"wait --for=running topics/topic-001", "healthcheck", "drain c", "drain b --dry-run", "undrain b", "cordon a",
+		"uncordon a", "pause topics/topic-001", "pause topics/topic-004", "resume -g jobs", "restart topics/topic-001",
+		"rerun topics/topic-001", "trigger jobs/nightly", "pin topics/topic-001 b", "unpin topics/topic-001",
+		"move topics/topic-001 b", "rebalance",
+	},
+	CodeNo: {
+		"get tasks topics/none", "describe instance none", "logs topics/topic-005",
+		"wait --for=running --timeout 0 topics/topic-005", "drain b --timeout 1ms", "drain none", "undrain none",
+		"cordon none", "uncordon none", "pause topics/topic-005", "pause topics/topic-001 topics/none", "pause none-*",
+		"resume topics/none", "restart topics/topic-005", "rerun topics/none", "trigger topics/none",
+		"pin topics/none b", "unpin topics/none", "move topics/none b", "rebalance -g none",
+		"healthcheck --frobnicate", "healthcheck now",
+	},
+	CodeUsage: {
+		"status now", "get cats", "describe", "logs", "wait", "drain", "undrain a b", "cordon", "uncordon", "pause",
+		"resume topic-001", "restart", "rerun -l a=b=c", "trigger", "pin topics/topic-001", "unpin",
+		"move topics/topic-001",
+		"rebalance topics",
+	},
+}
+
+func TestExitCodes(t *testing.T) {
+	server := operated(t, board(sample()), &obeying{}, nil)
+	covered := map[string][]int{}
+	for want, lines := range exitCodes {
+		for _, line := range lines {
+			args := strings.Fields(line)
+			covered[args[0]] = append(covered[args[0]], want)
+			got := shardctl(t, globals(), append(args, "--server", server)...)
+			if got.code != want || (got.err == "") != (want == 0) {
+				t.Errorf("%s: code %d, want %d; on standard error %q", line, got.code, want, got.err)
+			}
+		}
+	}
+	for _, cmd := range Commands(globals()) {
+		name := cmd.Name()
+		for code := range exitCodes {
+			if unused := name == "healthcheck" && code == CodeUsage || name == "status" && code == CodeNo; !unused &&
+				!slices.Contains(covered[name], code) {
+				t.Errorf("%s: no command line is expected to end with %d", name, code)
+			}
+		}
+	}
+}
+
+// Without a replica every command says so with code 1, and so it does without a store, with --config.
+func TestExitCodesWithoutAnybody(t *testing.T) {
+	for _, line := range exitCodes[0] {
+		args := strings.Fields(line)
+		if strings.HasPrefix(line, "wait") {
+			args = append(args, "--timeout", "0")
+		}
+		if args[0] == "drain" {
+			args = append(args, "--timeout", "1ms")
+		}
+		if got := shardctl(t, globals(), append(args, "--server", "127.0.0.1:1")...); got.code != CodeNo ||
+			got.err == "" {
+			t.Errorf("%s: %+v", line, got)
+		}
+		if args[0] == "logs" || args[0] == "healthcheck" {
+			continue // only a replica knows
+		}
+		g := globals()
+		down := errors.New("the store does not answer")
+		g.Offline = func(context.Context, []string) (*status.Snapshot, error) { return nil, down }
+		g.Change = func(
+			context.Context, []string, operate.Request, func(*status.Snapshot) ([]string, error), bool,
+		) (api.ChangeResult, error) {
+			return api.ChangeResult{}, down
+		}
+		want := outcome{err: "error: " + down.Error() + "\n", code: CodeNo}
+		if got := shardctl(t, g, append(args, "--config", "a.yaml")...); got != want {
+			t.Errorf("%s --config: %+v", line, got)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/status"
+)
+
+// follower runs a command in the background; its lines can be waited for.
+type follower struct {
+	t         *testing.T
+	out, errs *lines
+	stop      context.CancelFunc
+	ended     chan error
+}
+
+func follow(t *testing.T, args ...string) *follower {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &follower{
+		t: t, out: &lines{ch: make(chan string, 1000)}, errs: &lines{ch: make(chan string, 1000)}, stop: cancel,
+		ended: make(chan error, 1),
+	}
+	cmd := root0(globals())
+	cmd.SetArgs(args)
+	cmd.SetOut(f.out)
+	cmd.SetErr(f.errs)
+	go func() { f.ended <- cmd.ExecuteContext(ctx) }()
+	return f
+}
+
+func (f *follower) says(l *lines, want string) {
+	f.t.Helper()
+	if got := l.next(f.t); !strings.Contains(got, want) {
+		f.t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// until skips lines up to the one wanted.
+func (f *follower) until(l *lines, want string) {
+	f.t.Helper()
+	for !strings.Contains(l.next(f.t), want) {
+		continue
+	}
+}
+
+func (f *follower) end() {
+	f.t.Helper()
+	f.stop()
+	select {
+	case err := <-f.ended:
+		if err != nil {
+			f.t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		f.t.Error("it does not end")
+	}
+}
+
+// TestLogsFollow holds that no line is lost or printed twice while the task loses its owner, and gets one that keeps
+// nothing of before.
+func TestLogsFollow(t *testing.T) {
+	const key = "topics/topic-002"
+	kept := &fakeLogs{lines: map[string][]string{key: {"one", "two"}}}
+	b := board(sample())
+	server := httptest.NewServer(status.New(status.Config{Source: b, Logs: kept}))
+	defer server.Close()
+	f := follow(t, "logs", key, "-f", "--tail", "1", "--server", server.URL)
+	f.says(f.out, "two")
+	kept.write(key, "three", "three")
+	f.says(f.out, "three")
+	f.says(f.out, "three")
+
+	kept.mu.Lock()
+	delete(kept.lines, key)
+	kept.mu.Unlock()
+	f.says(f.errs, "a keeps no output of "+key)
+
+	again := sample()
+	again.Instances[0].StartedAt = ago(time.Second) // another process
+	b.Publish(again)
+	kept.write(key, "begun")
+	f.says(f.out, "begun")
+	f.says(f.errs, key+" runs on a now")
+	f.end()
+}
+
+// TestBreaksAreTold holds that who watches learns that the replica is gone, and that it is back, once each.
+func TestBreaksAreTold(t *testing.T) {
+	down := make(chan bool, 1)
+	handler := status.New(status.Config{Source: board(sample()), Events: happened, Logs: wrote})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-down: // one connection is refused in the middle
+			panic(http.ErrAbortHandler)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	defer server.Close()
+	for _, args := range [][]string{{"get", "tasks", "-w"}, {"get", "events", "-w"}, {"status", "-w"}, {
+		"status", "-w", "-o", "json",
+	}} {
+		f := follow(t, append(args, "--server", server.URL)...)
+		_ = f.out.next(t)
+		if args[0] == "status" && len(args) == 2 {
+			f.until(f.out, "losing b would leave")
+		}
+		down <- true
+		server.CloseClientConnections()
+		f.says(f.errs, "03:04:05 lost "+server.URL+" (")
+		f.says(f.errs, "03:04:05 "+server.URL+" answers again after 0s")
+		f.end()
+		select {
+		case line := <-f.errs.ch:
+			t.Errorf("%v: and %q", args, line)
+		default:
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	server := replica(t, board(sample()))
+	for line, want := range map[string]string{
+		"get ": "tasks instances groups events locks runs",
+		"get tasks topics/topic-00": "topics/topic-001 topics/topic-002 topics/topic-003 topics/topic-004 " +
+			"topics/topic-005",
+		"get tasks -g jobs ":                "nightly",
+		"get instances ":                    "a b c",
+		"get locks loc":                     "locks/backup",
+		"get tasks -g ":                     "jobs topics",
+		"get tasks -o ":                     "table wide json yaml name jsonpath=",
+		"describe ":                         "task instance group",
+		"describe group t":                  "topics",
+		"describe task jobs/nightly ":       "",
+		"logs jobs":                         "jobs/nightly",
+		"logs jobs/nightly ":                "",
+		"wait --for ":                       "balanced running done",
+		"wait --for=done -g topics topic-0": "topic-001 topic-002 topic-003 topic-004 topic-005",
+		"drain ":                            "a b c",
+		"pause -g topics topic-001":         "topic-001",
+		"status -o ":                        "table json yaml jsonpath=",
+	} {
+		words := strings.Split(line, " ")
+		last := len(words) - 1
+		args := append([]string{"__complete"}, words[0], "--server", server)
+		args = append(append(args, words[1:last]...), words[last])
+		got := shardctl(t, globals(), args...)
+		offered := strings.Fields(got.out)
+		for i, word := range offered {
+			if strings.HasPrefix(word, ":") {
+				offered = offered[:i]
+				break
+			}
+		}
+		if strings.Join(offered, " ") != want {
+			t.Errorf("%s: offered %v", line, offered)
+		}
+	}
+}

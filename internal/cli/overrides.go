@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// asked says what operators asked for: "pin to b (strict) by ann 5m ago: near its data". What is shown has the scope.
+func (v *view) asked(list api.Overrides, scope string) string {
+	parts := make([]string, len(list))
+	for i := range list {
+		parts[i] = v.override(&list[i], scope)
+	}
+	return orDash(strings.Join(parts, "; "))
+}
+
+func (v *view) override(o *api.Override, scope string) string {
+	text := o.Kind
+	if o.To != "" {
+		text += " to " + o.To
+	}
+	if o.Strict {
+		text += " (strict)"
+	}
+	if o.Scope != scope {
+		text += " of " + o.Scope + " " + o.Name
+	}
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if !o.At.IsZero() {
+		text += " " + v.age(o.At) + " ago"
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+// stateOf is an instance's state, and that it takes no new tasks where that is so.
+func (v *view) stateOf(i *api.Instance) string {
+	state := v.state(string(i.State))
+	if i.State == api.Live && i.Overrides.Find("cordon") != nil {
+		state += "," + v.paint("33", "cordoned")
+	}
+	return state
+}
+
+// pinText is where a task is pinned.
+func pinText(t *api.Task) string {
+	if pin := t.Overrides.Find("pin"); pin != nil && pin.Strict {
+		return t.PinnedTo + " (strict)"
+	}
+	return orDash(t.PinnedTo)
+}

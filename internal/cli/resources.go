@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/client"
+)
+
+// source reads and watches one list.
+type source[T any] interface {
+	List(ctx context.Context, f client.Filter) ([]T, error)
+	Watch(ctx context.Context, o client.WatchOptions, handle func(client.Change[T]) error) error
+}
+
+// resource is a list that can be got: how it is read, named and shown.
+type resource[T any] struct {
+	kind    string // plural
+	columns []column[T]
+	name    func(*T) string
+	wanted  func(args []string, group string) (*wanted, error)
+	of      func(*client.Client) source[T]
+	gone    func(*T)          // marks one that is no more, for a table that is watched
+	at      func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
+}
+
+func tasks() resource[api.Task] {
+	return resource[api.Task]{
+		kind: "tasks", columns: taskColumns(), wanted: wantTasks,
+		name: func(t *api.Task) string { return t.Key },
+		of:   func(c *client.Client) source[api.Task] { return c.Tasks() },
+		gone: func(t *api.Task) { t.State = "removed" },
+	}
+}
+
+func instances() resource[api.Instance] {
+	return resource[api.Instance]{
+		kind: "instances", columns: instanceColumns(), wanted: wantPlain,
+		name: func(i *api.Instance) string { return i.Name },
+		of:   func(c *client.Client) source[api.Instance] { return c.Instances() },
+		gone: func(i *api.Instance) { i.State = "removed" },
+	}
+}
+
+func groups() resource[api.Group] {
+	return resource[api.Group]{
+		kind: "groups", columns: groupColumns(), wanted: wantPlain,
+		name: func(g *api.Group) string { return g.Name },
+		of:   func(c *client.Client) source[api.Group] { return c.Groups() },
+		gone: func(*api.Group) {},
+	}
+}
+
+func events() resource[api.Event] {
+	return resource[api.Event]{
+		kind: "events", columns: eventColumns(), wanted: wantTasks,
+		name: func(e *api.Event) string { return e.Key },
+		of:   func(c *client.Client) source[api.Event] { return c.Events() },
+		gone: func(*api.Event) {}, at: func(e *api.Event) api.Time { return e.Time },
+	}
+}
+
+func locks() resource[api.Lock] {
+	return resource[api.Lock]{
+		kind: "locks", columns: lockColumns(), wanted: wantTasks,
+		name: func(l *api.Lock) string { return l.Key },
+		of:   func(c *client.Client) source[api.Lock] { return c.Locks() },
+		gone: func(*api.Lock) {},
+	}
+}
+
+func wantPlain(args []string, _ string) (*wanted, error) { return wantNames(args) }

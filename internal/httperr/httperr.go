@@ -1,0 +1,74 @@
+// Package httperr holds errors as HTTP answers: application/problem+json (RFC 9457).
+package httperr
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// Error is what to answer instead of what was asked for, with the headers that go with it.
+type Error struct {
+	api.Error
+
+	Allow     string `json:"-"` // methods, of a 405
+	Challenge string `json:"-"` // how to authenticate, of a 401
+}
+
+// New makes an error. status is that of HTTP, reason one word.
+func New(status int, reason, format string, args ...any) *Error {
+	return &Error{Error: api.Error{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Reason: reason,
+		Detail: fmt.Sprintf(format, args...),
+	}}
+}
+
+// Invalid names at least one wrong field: 400.
+func Invalid(errs ...api.FieldError) *Error {
+	e := New(http.StatusBadRequest, api.ReasonInvalid, "%s: %s", errs[0].Field, errs[0].Message)
+	e.Errors = errs
+	return e
+}
+
+// NotFound is 404.
+func NotFound(format string, args ...any) *Error {
+	return New(http.StatusNotFound, api.ReasonNotFound, format, args...)
+}
+
+// Unavailable is 503, to be tried again in a second.
+func Unavailable(reason, format string, args ...any) *Error {
+	e := New(http.StatusServiceUnavailable, reason, format, args...)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// Write answers with the error.
+func (e *Error) Write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
+	}
+	if e.Challenge != "" {
+		h.Set("WWW-Authenticate", e.Challenge)
+	}
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(e) // the reader is gone
+}
+
+// Handler answers a request, or returns what to answer instead.
+type Handler func(w http.ResponseWriter, r *http.Request) *Error
+
+// ServeHTTP implements [http.Handler].
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		err.Write(w)
+	}
+}

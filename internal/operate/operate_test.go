@@ -1,0 +1,455 @@
+package operate_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// state is a cluster of three instances with a cap of 3 in group g, of which c is dead. g/1 and g/2 run on a, g/3, g/4
+// and g/5 on b. g/6 is done, and g/tick waits for a tick on a.
+func state(standing ...record.Override) operate.State {
+	session := func(id string, state record.SessionState) cluster.Session {
+		return cluster.Session{ID: strings.ToUpper(id), State: state, Known: true, Member: elect.Member{
+			Session: strings.ToUpper(id), Instance: id, Zone: "z" + id, Caps: map[string]int{"g": 3},
+			ListHashes: map[string]string{"g": "1", "gpu": "1"},
+		}}
+	}
+	v := &cluster.View{
+		Loaded: true, Open: true, Now: 50_000, Overrides: standing, Locks: map[elect.Key]*record.Lock{},
+		Sessions: []cluster.Session{session("a", record.Live), session("b", record.Live), session("c", record.Dead)},
+	}
+	lock := func(key elect.Key, owner, state string) *record.Lock {
+		l := &record.Lock{Key: key, Rev: 8, Token: 7, Session: owner, Status: elect.TaskStatus{State: state}}
+		v.Locks[key] = l
+		return l
+	}
+	lock("g/1", "A", "running")
+	lock("g/2", "A", "backoff")
+	for _, key := range []elect.Key{"g/3", "g/4", "g/5"} {
+		lock(key, "B", "running")
+	}
+	done := lock("g/6", "", "done")
+	done.Suspended, done.Status.Outcome = true, &elect.RunOutcome{Succeeded: true, Token: 7}
+	lock("gpu/tick", "A", "waiting")
+	lock("g/orphan", "C", "running")
+	return operate.State{
+		View: v,
+		Declared: balancer.Declared{Groups: []balancer.DeclaredGroup{
+			{Name: "g", Hash: "1", Keys: keys("g/1", "g/2", "g/3", "g/4", "g/5", "g/6", "g/orphan")},
+			{Name: "gpu", Hash: "1", Selector: map[string]string{"pool": "gpu"}, Keys: keys("gpu/tick")},
+		}},
+		Ticks: func(key elect.Key) bool { return key == "gpu/tick" },
+	}
+}
+
+func keys(names ...elect.Key) []balancer.DeclaredKey {
+	var list []balancer.DeclaredKey
+	for _, name := range names {
+		list = append(list, balancer.DeclaredKey{Key: name})
+	}
+	return list
+}
+
+func standing(
+	kind record.OverrideKind, scope record.Scope, name string, change ...func(*record.Override),
+) record.Override {
+	o := record.Override{Kind: kind, Scope: scope, Name: name, By: "ann", Reason: "test", Rev: 5}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+func task(verb api.Verb, names ...string) operate.Request {
+	return operate.Request{Verb: verb, Scope: record.ScopeTask, Names: names, By: "bob"}
+}
+
+func instance(verb api.Verb, name string) operate.Request {
+	return operate.Request{Verb: verb, Scope: record.ScopeInstance, Names: []string{name}, By: "bob"}
+}
+
+func to(r operate.Request, to string, strict bool) operate.Request {
+	r.To, r.Strict = to, strict
+	return r
+}
+
+func TestDecide(t *testing.T) {
+	pausedTask := standing(record.OverridePause, record.ScopeTask, "g/1")
+	pausedGroup := standing(record.OverridePause, record.ScopeGroup, "g")
+	drained := standing(record.OverrideDrain, record.ScopeInstance, "gone")
+	pinned := standing(
+		record.OverridePin, record.ScopeTask, "g/3", func(o *record.Override) { o.To, o.Strict = "b", true },
+	)
+	for name, test := range map[string]struct {
+		request  operate.Request
+		standing []record.Override
+		want     string // what is put, deleted, unchanged or refused
+	}{
+		"drain":           {request: instance(api.Drain, "a"), want: "put drain/instance/a"},
+		"drain of no one": {request: instance(api.Drain, "x"), want: "NotFound"},
+		"drain twice": {
+			request: instance(api.Drain, "gone"), standing: []record.Override{drained}, want: "unchanged gone",
+		},
+		"undrain of who left": {
+			request: instance(api.Undrain, "gone"), standing: []record.Override{drained},
+			want: "delete drain/instance/gone",
+		},
+		"undrain of who is not": {request: instance(api.Undrain, "a"), want: "unchanged a"},
+		"cordon":                {request: instance(api.Cordon, "b"), want: "put cordon/instance/b"},
+		"pause": {
+			request: task(api.Pause, "g/1", "g/2"), want: "put pause/task/g/1 put pause/task/g/2",
+		},
+		"pause of nothing": {
+			request: task(api.Pause, "g/x", "g/2"), want: "put pause/task/g/2 NotFound",
+		},
+		"pause of a group": {
+			request: operate.Request{Verb: api.Pause, Scope: record.ScopeGroup, Names: []string{"g"}},
+			want:    "put pause/group/g",
+		},
+		//nolint:dupword // one for each
+		"pause without a group": {request: task(api.Pause, "one", ""), want: "NotFound NotFound"},
+		"pause of no group": {
+			request: operate.Request{Verb: api.Pause, Scope: record.ScopeGroup, Names: []string{"x"}},
+			want:    "NotFound",
+		},
+		"resume": {
+			request: task(api.Resume, "g/1"), standing: []record.Override{pausedTask},
+			want: "delete pause/task/g/1",
+		},
+		"resume of what is not paused": {request: task(api.Resume, "g/2"), want: "unchanged g/2"},
+		"resume of one of a group": {
+			request: task(api.Resume, "g/2"), standing: []record.Override{pausedGroup}, want: "Paused",
+		},
+		"resume of a group that is gone": {
+			request:  operate.Request{Verb: api.Resume, Scope: record.ScopeGroup, Names: []string{"old"}},
+			standing: []record.Override{standing(record.OverridePause, record.ScopeGroup, "old")},
+			want:     "delete pause/group/old",
+		},
+		"unpin of a task that is gone": {
+			request:  task(api.Unpin, "g/old"),
+			standing: []record.Override{standing(record.OverridePin, record.ScopeTask, "g/old")},
+			want:     "delete pin/task/g/old",
+		},
+		"unpin of no task": {request: task(api.Unpin, "g/old"), want: "NotFound"},
+		"restart": {
+			request: task(api.Restart, "g/1", "g/2"), want: "put restart/task/g/1@7 put restart/task/g/2@7",
+		},
+		"restart of what is done": {request: task(api.Restart, "g/6"), want: "NotRunning"},
+		"restart of an orphan":    {request: task(api.Restart, "g/orphan"), want: "NotRunning"},
+		"restart between ticks":   {request: task(api.Restart, "gpu/tick"), want: "NotRunning"},
+		"rerun":                   {request: task(api.Rerun, "g/6"), want: "put rerun/task/g/6@7"},
+		"rerun of what runs":      {request: task(api.Rerun, "g/1"), want: "NotEnded"},
+		"trigger": {
+			request: task(api.Trigger, "gpu/tick"), want: "put trigger/task/gpu/tick",
+		},
+		"trigger without ticks": {request: task(api.Trigger, "g/1"), want: "NoTicks"},
+		"trigger of what is paused": {
+			request:  task(api.Trigger, "gpu/tick"),
+			standing: []record.Override{standing(record.OverridePause, record.ScopeGroup, "gpu")}, want: "Paused",
+		},
+		"pin": {
+			request: to(task(api.Pin, "g/1"), "web-*", false), want: "put pin/task/g/1",
+		},
+		"pin again elsewhere": {
+			request: to(task(api.Pin, "g/3"), "a", true), standing: []record.Override{pinned},
+			want: "put pin/task/g/3",
+		},
+		"pin again": {
+			request: to(task(api.Pin, "g/3"), "b", true), standing: []record.Override{pinned},
+			want: "unchanged g/3",
+		},
+		"unpin": {
+			request: task(api.Unpin, "g/3"), standing: []record.Override{pinned}, want: "delete pin/task/g/3",
+		},
+		"move": {
+			request: to(task(api.Move, "g/3"), "a", false), want: "put move/task/g/3@7",
+		},
+		"move beyond the cap": {request: to(task(api.Move, "g/1"), "b", false), want: "NoCapacity"},
+		"moves beyond the cap together": {
+			request: to(task(api.Move, "g/3", "g/4"), "a", false), want: "put move/task/g/3@7 NoCapacity",
+		},
+		"move to the dead": {request: to(task(api.Move, "g/1"), "c", false), want: "NotLive"},
+		"move to who is cordoned": {
+			request:  to(task(api.Move, "g/3"), "a", false),
+			standing: []record.Override{standing(record.OverrideCordon, record.ScopeInstance, "a")}, want: "NotLive",
+		},
+		"move of an orphan": {
+			request: to(task(api.Move, "g/orphan"), "a", false), want: "NotOwned",
+		},
+		"move of what is pinned": {
+			request: to(task(api.Move, "g/3"), "a", false), standing: []record.Override{pinned}, want: "Pinned",
+		},
+		"move to who is not eligible": {
+			request: to(task(api.Move, "gpu/tick"), "b", false), want: "NotEligible",
+		},
+		"move of what is paused": {
+			request: to(task(api.Move, "g/3"), "a", false), standing: []record.Override{pausedGroup},
+			want: "Paused",
+		},
+		"rebalance": {
+			request: operate.Request{Verb: api.Rebalance, Scope: record.ScopeGroup, Names: []string{"g"}},
+			want:    "put rebalance/group/g",
+		},
+		"the same names twice count as once": {request: task(api.Pause, "g/1", "g/1"), want: "put pause/task/g/1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := test.request.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if got := summary(operate.Decide(state(test.standing...), test.request)); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func summary(d operate.Decision) string {
+	var parts []string
+	for _, o := range d.Put {
+		part := "put " + o.ID()
+		if o.Token > 0 {
+			part += fmt.Sprint("@", o.Token)
+		}
+		parts = append(parts, part)
+	}
+	for _, o := range d.Delete {
+		parts = append(parts, "delete "+o.ID())
+	}
+	for _, name := range d.Unchanged {
+		parts = append(parts, "unchanged "+name)
+	}
+	for _, r := range d.Refused {
+		parts = append(parts, r.Reason)
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestRefusalsSayWhoAskedForWhatStandsInTheWay(t *testing.T) {
+	paused := standing(record.OverridePause, record.ScopeGroup, "g")
+	d := operate.Decide(state(paused), to(task(api.Move, "g/3"), "a", false))
+	if want := "g is paused by ann (test): resume it first"; len(d.Refused) != 1 || d.Refused[0].Message != want {
+		t.Errorf("%+v, want %q", d.Refused, want)
+	}
+}
+
+func TestInvalidRequestsNameTheField(t *testing.T) {
+	for name, test := range map[string]struct {
+		request operate.Request
+		field   string
+	}{
+		"a verb that is none":  {task("shake", "g/1"), "verb"},
+		"an instance to pause": {instance(api.Pause, "a"), "verb"},
+		"no task":              {task(api.Pause), "task"},
+		"two instances": {
+			operate.Request{Verb: api.Drain, Scope: record.ScopeInstance, Names: []string{"a", "b"}}, "instance",
+		},
+		"a pin to nowhere":    {task(api.Pin, "g/1"), "instance"},
+		"a malformed pattern": {to(task(api.Pin, "g/1"), "web-[", false), "instance"},
+		"a move to nowhere":   {task(api.Move, "g/1"), "instance"},
+		"a pause to somewhere": {
+			to(task(api.Pause, "g/1"), "a", false), "instance",
+		},
+		"a strict move": {to(task(api.Move, "g/1"), "a", true), "strict"},
+		"a long reason": {
+			operate.Request{
+				Verb: api.Drain, Scope: record.ScopeInstance, Names: []string{"a"},
+				Reason: strings.Repeat("x", 2000),
+			},
+			"reason",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var invalid *operate.InvalidError
+			if err := test.request.Validate(); !errors.As(err, &invalid) || !errors.Is(err, operate.ErrInvalid) ||
+				invalid.Field != test.field {
+				t.Errorf("%v, want an error of the field %s", err, test.field)
+			}
+		})
+	}
+}
+
+// Texts are bounded in characters, whatever these take in bytes, and what is taken is kept whole.
+func TestTextsAreBoundedInCharacters(t *testing.T) {
+	fields := map[string]func(*operate.Request, string){
+		"reason":   func(r *operate.Request, text string) { r.Reason = text },
+		"by":       func(r *operate.Request, text string) { r.By = text },
+		"id":       func(r *operate.Request, text string) { r.ID = text },
+		"instance": func(r *operate.Request, text string) { r.To = text },
+	}
+	for _, character := range []string{"x", "ä", "日", "😀"} {
+		for field, put := range fields {
+			r := to(task(api.Pin, "g/1"), "a", false)
+			put(&r, strings.Repeat(character, record.MaxAsked))
+			if err := r.Validate(); err != nil {
+				t.Errorf("%s of %d times %s: %v", field, record.MaxAsked, character, err)
+			}
+			asked := operate.Decide(state(), r).Put[0]
+			kept, err := record.OverrideFrom(asked.Doc(store.WriterID{Session: "s", Seq: 1}))
+			if err != nil || !reflect.DeepEqual(kept, asked) {
+				t.Errorf("%s of %s is not kept whole: %v", field, character, err)
+			}
+			put(&r, strings.Repeat(character, record.MaxAsked+1))
+			want := field + ": 1025 characters; at most 1024 are allowed"
+			if err := r.Validate(); err == nil || err.Error() != want {
+				t.Errorf("one %s more: %v, want %s", character, err, want)
+			}
+		}
+	}
+}
+
+func TestPreviewShowsWhatWouldMove(t *testing.T) {
+	s := state()
+	d := operate.Decide(s, instance(api.Drain, "b"))
+	moves := balancer.Preview(s.View, s.Declared, d.After(s.View.Overrides))
+	if len(moves) == 0 {
+		t.Fatal("nothing moves")
+	}
+	for _, m := range moves {
+		orphan := m.Key == "g/orphan" && m.From == "" && m.To == "" // b had a place for it
+		if !orphan && (m.From != "b" || m.Reason != record.ReasonDrain || m.To != "a" && m.To != "") {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	db := memstore.New()
+	w := operate.NewWriter(db)
+	s := state()
+	write := func(r operate.Request) {
+		t.Helper()
+		d := operate.Decide(s, r)
+		if len(d.Refused) > 0 {
+			t.Fatalf("%+v", d.Refused)
+		}
+		if err := w.Write(t.Context(), r, d); err != nil {
+			t.Fatal(err)
+		}
+		res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.View.Overrides = nil
+		for _, doc := range res.Docs {
+			o, err := record.OverrideFrom(doc)
+			if err != nil {
+				t.Error(err)
+			}
+			s.View.Overrides = append(s.View.Overrides, o)
+		}
+	}
+	asked := instance(api.Drain, "a")
+	asked.Reason = "kernel"
+	write(asked)
+	o := s.View.Overrides[0]
+	if o.Kind != record.OverrideDrain || o.Name != "a" || o.By != "bob" || o.Reason != "kernel" || o.At == 0 ||
+		o.Seen == 0 {
+		t.Errorf("%+v", o)
+	}
+	write(task(api.Pause, "g/1", "g/2"))
+	write(to(task(api.Pin, "g/1"), "b", true))
+	write(to(task(api.Pin, "g/1"), "a", false))
+	write(task(api.Resume, "g/1"))
+	write(instance(api.Undrain, "a"))
+	write(task(api.Trigger, "gpu/tick"))
+	first := find(t, s, "trigger/task/gpu/tick").Token
+	write(task(api.Trigger, "gpu/tick"))
+	if second := find(t, s, "trigger/task/gpu/tick").Token; second <= first {
+		t.Errorf("the second trigger has the number %d, the first %d", second, first)
+	}
+	var left []string
+	for _, o := range s.View.Overrides {
+		left = append(left, o.ID())
+	}
+	if want := []string{"pause/task/g/2", "pin/task/g/1", "trigger/task/gpu/tick"}; !slices.Equal(left, want) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+	if pin := find(t, s, "pin/task/g/1"); pin.To != "a" || pin.Strict {
+		t.Errorf("%+v: want the last one", pin)
+	}
+
+	events, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noted []string
+	for _, doc := range events.Docs {
+		e, err := record.EventFrom(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted = append(noted, fmt.Sprint(e.Type, " ", e.Reason, " by ", e.By))
+	}
+	if len(noted) != 9 || !slices.Contains(noted, "Change Drain by bob") ||
+		!slices.Contains(noted, "Change Undrain by bob") {
+		t.Errorf("%d events: %q", len(noted), noted)
+	}
+	counter, err := db.Read(t.Context(), store.KindGroup, record.CounterOverrides)
+	if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Count < 8 {
+		t.Errorf("the counter is %+v, %v", counter.Docs, err)
+	}
+}
+
+func find(t *testing.T, s operate.State, id string) record.Override {
+	t.Helper()
+	at := slices.IndexFunc(s.View.Overrides, func(o record.Override) bool { return o.ID() == id })
+	if at < 0 {
+		t.Fatalf("no override %s", id)
+	}
+	return s.View.Overrides[at]
+}
+
+// An answer that was lost does not make a change be lost, or be written twice with other words.
+func TestLostAnswersAreAskedFor(t *testing.T) {
+	db := memstore.New()
+	lost := 0
+	db.Fault(func(c memstore.Call) memstore.Verdict {
+		if c.Op == memstore.OpApply && lost < 3 {
+			lost++
+			return memstore.Verdict{Fault: memstore.LoseAnswer}
+		}
+		return memstore.Verdict{}
+	})
+	w := operate.NewWriter(db)
+	r := task(api.Pause, "g/1", "g/2")
+	if err := w.Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	if err != nil || len(res.Docs) != 2 {
+		t.Errorf("%+v, %v", res.Docs, err)
+	}
+}
+
+// A bulk request is as many documents as tasks, in batches.
+func TestManyTasksAtOnce(t *testing.T) {
+	s := state()
+	var names []string
+	for i := range 1000 {
+		key := elect.NewKey("g", fmt.Sprintf("many-%04d", i))
+		s.Declared.Groups[0].Keys = append(s.Declared.Groups[0].Keys, balancer.DeclaredKey{Key: key})
+		names = append(names, string(key))
+	}
+	db := memstore.New()
+	r := task(api.Pause, names...)
+	if err := operate.NewWriter(db).Write(t.Context(), r, operate.Decide(s, r)); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := db.List(t.Context(), store.KindOverride, store.Query{CountOnly: true}); err != nil ||
+		res.Total != 1000 {
+		t.Errorf("%d written, %v", res.Total, err)
+	}
+}

@@ -1,0 +1,192 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Writer writes decisions. Make it with [NewWriter]. Its methods may be called from many goroutines.
+type Writer struct {
+	db      store.Store
+	session string // of the writer IDs: no session of the cluster
+	seq     atomic.Int64
+	events  atomic.Int64
+}
+
+// NewWriter makes a writer to the store.
+func NewWriter(db store.Store) *Writer { return &Writer{db: db, session: uuid.NewString()} }
+
+// Write writes what was decided, and has all replicas look. It returns once everything is known to be written, with an
+// event for each change; an error says that some of it may not be. To write the same again does no harm.
+func (w *Writer) Write(ctx context.Context, r Request, d Decision) error {
+	changes := make([]change, 0, len(d.Put)+len(d.Delete))
+	for _, o := range d.Put {
+		changes = append(changes, change{o, store.Put})
+	}
+	for _, o := range d.Delete {
+		changes = append(changes, change{o, store.Delete})
+	}
+	for batch := range slices.Chunk(changes, store.MaxBatch) {
+		now, err := w.writeAll(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Verb, err)
+		}
+		if err := w.announce(ctx, batch, r.event, now); err != nil {
+			return fmt.Errorf("%s: %w", r.Verb, err)
+		}
+	}
+	return nil
+}
+
+// change is one override to be written, or to be taken back.
+type change struct {
+	record.Override
+	op store.Op
+}
+
+// writeAll repeats until every override is as wanted. Others may write the same ones meanwhile: the last one holds.
+func (w *Writer) writeAll(ctx context.Context, changes []change) (now int64, err error) {
+	for pause := 10 * time.Millisecond; len(changes) > 0; pause = min(2*pause, time.Second) {
+		now, changes, err = w.writeOnce(ctx, changes)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(changes) == 0:
+			return now, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+	return now, nil
+}
+
+// writeOnce reads what is there, writes over it, and returns what must be tried again.
+func (w *Writer) writeOnce(ctx context.Context, changes []change) (now int64, again []change, err error) {
+	ids := make([]string, len(changes))
+	for i, c := range changes {
+		ids[i] = c.ID()
+	}
+	found, err := w.db.Read(ctx, store.KindOverride, ids...)
+	if err != nil {
+		return 0, nil, err
+	}
+	revs := make(map[string]int64, len(found.Docs))
+	for _, d := range found.Docs {
+		revs[d.ID] = d.Rev
+	}
+	var writes []store.Change
+	var tried []change
+	for _, c := range changes {
+		rev, there := revs[c.ID()]
+		if c.op == store.Delete && !there {
+			continue
+		}
+		o := c.Override
+		o.Rev, o.At = max(rev+1, found.Floor, found.Now), found.Now
+		if o.Kind == record.OverrideTrigger {
+			o.Token = max(found.Now, rev+1) // larger than that of the one before
+		}
+		if o.Kind == record.OverrideDrain || o.Kind == record.OverrideCordon || o.Kind == record.OverridePin {
+			o.Seen = found.Now
+		}
+		writes = append(writes, store.Change{Op: c.op, IfRev: rev, Doc: o.Doc(w.id())})
+		tried = append(tried, c)
+	}
+	if len(writes) == 0 {
+		return found.Now, nil, nil
+	}
+	outs, err := w.db.Apply(ctx, writes...)
+	if err != nil {
+		return 0, nil, err
+	}
+	for i, out := range outs {
+		switch out.Status {
+		case store.Applied, store.Overtaken:
+		case store.Unknown:
+			if errors.Is(out.Err, context.Canceled) || ctx.Err() != nil {
+				return 0, nil, out.Err
+			}
+			again = append(again, tried[i])
+		case store.Refused:
+			again = append(again, tried[i])
+		}
+	}
+	return found.Now, again, nil
+}
+
+func (w *Writer) id() store.WriterID { return store.WriterID{Session: w.session, Seq: w.seq.Add(1)} }
+
+// announce increments the counter that has replicas read the overrides, and notes an event for each that has one.
+func (w *Writer) announce(
+	ctx context.Context, batch []change, event func(record.Override) (record.Event, bool), now int64,
+) error {
+	changes := []store.Change{{
+		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: record.CounterOverrides},
+	}}
+	for _, c := range batch {
+		e, ok := event(c.Override)
+		if !ok {
+			continue
+		}
+		e.Time, e.ID = now, record.EventID(now, w.session, w.events.Add(1))
+		changes = append(changes, store.Change{Doc: e.Doc(w.id())})
+	}
+	for batch := range slices.Chunk(changes, store.MaxBatch) {
+		outs, err := w.db.Apply(ctx, batch...)
+		if err != nil {
+			return fmt.Errorf("announce it: %w", err)
+		}
+		if outs[0].Status == store.Unknown && batch[0].Op == store.Increment {
+			return fmt.Errorf("announce it: %w", outs[0].Err)
+		}
+	}
+	if len(changes) > 1 {
+		_, _ = w.db.Apply(ctx, record.EventsWritten()) // what was asked for is written: a watch of events may be late
+	}
+	return nil
+}
+
+// event says what was asked for.
+func (r Request) event(o record.Override) (record.Event, bool) {
+	e := about(o)
+	e.Type, e.Reason, e.By, e.Message = EventChange, record.Reason(pascal(string(r.Verb))), r.By, r.Reason
+	return e, true
+}
+
+// about is an event that names what an override is about.
+func about(o record.Override) record.Event {
+	e := record.Event{To: o.To}
+	switch o.Scope {
+	case record.ScopeTask:
+		e.Key = record.Key(o.Name)
+	case record.ScopeGroup:
+		e.Group = o.Name
+	case record.ScopeInstance:
+		e.From = o.Name
+	}
+	return e
+}
+
+// EventChange is the type of events about what operators asked for. Their reason is the verb in PascalCase.
+const EventChange = "Change"
+
+// pascal begins a word with a capital.
+func pascal(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}

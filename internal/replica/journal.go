@@ -1,0 +1,192 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// The types of events that a replica notes, in addition to those of its elector.
+const (
+	eventJoined    = "Joined"   // a replica began to take part
+	eventDraining  = "Draining" // a replica stops and hands its tasks over
+	eventLeft      = "Left"     // a replica left in order
+	eventCrashLoop = status.EventCrashLoop
+	eventRunFailed = status.EventRunFailed
+	eventFailed    = status.EventFailed
+	eventMissed    = "TickMissed"
+	eventRefused   = "Refused" // a changed configuration was not taken
+)
+
+// journal notes what happens to the tasks of this replica: runs, and events. It implements [tasks.Journal].
+type journal struct {
+	instance string
+	view     func() *cluster.View
+	note     func(record.Event)
+	keep     func(elect.Key, record.Run)
+
+	mu    sync.Mutex
+	noted map[elect.Key]time.Time // when a failed run was last worth an event, of tasks whose last run failed
+}
+
+// failedGap is the least time between two events of failed runs of one task: one that fails each second should not
+// push out everything else. Its runs show them all.
+const failedGap = time.Minute
+
+var runResults = map[tasks.Result]record.RunResult{
+	tasks.ResultSucceeded: record.RunSucceeded, tasks.ResultFailed: record.RunFailed,
+	tasks.ResultTimeout: record.RunTimedOut, tasks.ResultReplaced: record.RunInterrupted,
+	tasks.ResultStopped: record.RunInterrupted, tasks.ResultSkipped: record.RunSkipped,
+}
+
+// Ran implements [tasks.Journal].
+func (j *journal) Ran(key elect.Key, past tasks.PastRun) {
+	run := record.Run{
+		Tick: millis(past.Start.ScheduledAt), Start: millis(past.Began), End: millis(past.Ended),
+		Result: runResults[past.Result], ExitCode: past.Code, Attempt: past.Start.Attempt, Instance: j.instance,
+		Token: past.Start.Token,
+	}
+	if past.Err != nil {
+		run.Error = clip(past.Err.Error())
+	}
+	switch {
+	case past.Ended.IsZero():
+		run.Instance = j.ran(key, run.Start)
+	case past.Result == tasks.ResultSkipped:
+		run.Start, run.End, run.Attempt = 0, 0, 0
+	case past.Result == tasks.ResultReplaced:
+		run.Error = "the next tick took its place"
+	}
+	j.keep(key, run)
+	failed := past.Result == tasks.ResultFailed || past.Result == tasks.ResultTimeout
+	if run.Tick == 0 || past.Again || !j.worthNoting(key, past, failed) {
+		return
+	}
+	j.note(record.Event{
+		Type: eventRunFailed, Reason: elect.Reason(run.Result), Key: key, To: j.instance, Token: run.Token,
+		Message: clip(fmt.Sprintf("the run of %s failed after %s, at attempt %d: %s",
+			past.Start.Tick(), past.Ended.Sub(past.Began).Round(time.Millisecond), run.Attempt, run.Error)),
+	})
+}
+
+// worthNoting says whether a run is to be an event: the first that fails, and then one a minute.
+func (j *journal) worthNoting(key elect.Key, past tasks.PastRun, failed bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if past.Result == tasks.ResultSucceeded {
+		delete(j.noted, key)
+	}
+	if last, again := j.noted[key]; !failed || again && past.Ended.Sub(last) < failedGap {
+		return false
+	}
+	if j.noted == nil {
+		j.noted = map[elect.Key]time.Time{}
+	}
+	j.noted[key] = past.Ended
+	return true
+}
+
+// ran is the instance that owned the key when a run began. It is the one before this one. Or it is this one, which has
+// adopted the key after an outage of the store. The view may not show the claim yet.
+func (j *journal) ran(key elect.Key, began int64) string {
+	v := j.view()
+	lock := v.Lock(key)
+	switch {
+	case lock.Session == "", lock.Session == v.Session && lock.Since > began:
+		return lock.From
+	default:
+		return lock.Instance
+	}
+}
+
+// Missed implements [tasks.Journal].
+func (j *journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
+	j.note(record.Event{
+		Type: eventMissed, Key: key, To: j.instance, Message: fmt.Sprintf(
+			"the tick of %s came %s late and is not run", tick.UTC().Format(time.RFC3339), late.Round(time.Second),
+		),
+	})
+}
+
+// Looping implements [tasks.Journal].
+func (j *journal) Looping(key elect.Key, loop tasks.CrashLoop) {
+	why := "it ended"
+	if loop.Err != nil {
+		why = loop.Err.Error()
+	}
+	j.note(record.Event{
+		Type: eventCrashLoop, Reason: "CrashLoop", Key: key, To: j.instance, Message: clip(fmt.Sprintf(
+			"crash-looping: %s, %d failures in a row, next try at %s", why, loop.Failures,
+			loop.Next.UTC().Format(time.RFC3339),
+		)),
+	})
+}
+
+// Failed implements [tasks.Journal].
+func (j *journal) Failed(key elect.Key, why error) {
+	text := strings.TrimPrefix(why.Error(), tasks.ErrDone.Error()+": ")
+	j.note(record.Event{Type: eventFailed, Reason: "Failed", Key: key, To: j.instance, Message: clip(text)})
+}
+
+// output is what a run wrote last, if that is still kept here.
+func (n *node) output(key elect.Key, run record.Run) []string {
+	const lines = 20
+	began, ended := time.UnixMilli(run.Start), time.UnixMilli(run.End).Add(lateOutput)
+	var texts []string
+	for _, line := range n.tasks.Tail(key, 10*lines) {
+		if !line.Time.Before(began) && !line.Time.After(ended) {
+			texts = append(texts, line.Text)
+		}
+	}
+	return texts[max(0, len(texts)-lines):]
+}
+
+// lateOutput is how long after its end a run's output may still come in.
+const lateOutput = 200 * time.Millisecond
+
+// noteJoined notes that the replica takes part.
+func (n *node) noteJoined(m elect.Member) {
+	text := "version " + m.Version
+	if m.Zone != "" {
+		text += ", zone " + m.Zone
+	}
+	n.cluster.Note(record.Event{Type: eventJoined, To: m.Instance, Message: clip(text)})
+}
+
+// noteLeft notes that the replica has left in order. Its elector has ended.
+func (n *node) noteLeft(instance string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	const last = 999_999 // of the session's events
+	v := n.cluster.View()
+	e := record.Event{
+		ID: record.EventID(v.Now, v.Session, last), Time: v.Now, Type: eventLeft, From: instance,
+		Message: "it left in order",
+	}
+	outs, err := n.store.Apply(ctx, store.Change{Doc: e.Doc(store.WriterID{Session: uuid.NewString(), Seq: 1})})
+	if err == nil {
+		err = outs[0].Err
+	}
+	if err == nil {
+		_, err = n.store.Apply(ctx, record.EventsWritten())
+	}
+	return err
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,52 @@
+package replica
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// tendEvery is how often a replica looks at what operators asked for and time ends. The first look comes that long
+// after the start: where all replicas were down for long, those that come back are seen before.
+const tendEvery = 5 * time.Minute
+
+// keepTending has what operators asked for forgotten once it is out of date, until ctx ends. The store is asked only
+// when something seems to be due by what is known here; what is done goes by the store's clock.
+func keepTending(
+	ctx context.Context, view func() *cluster.View, tend func(context.Context, []elect.Member) error, log logr.Logger,
+) {
+	due := time.NewTicker(tendEvery)
+	defer due.Stop()
+	for {
+		select {
+		case <-due.C:
+		case <-ctx.Done():
+			return
+		}
+		v := view()
+		live := taking(v)
+		if !v.Loaded || v.Stale || operate.Tend(v.Overrides, live, time.Now().UnixMilli()).Empty() {
+			continue
+		}
+		if err := tend(ctx, live); err != nil && ctx.Err() == nil {
+			log.Error(err, "Cannot look after what operators asked for; trying again later")
+		}
+	}
+}
+
+// taking are the instances that take part.
+func taking(v *cluster.View) []elect.Member {
+	var list []elect.Member
+	for _, s := range v.Sessions {
+		if s.Known && s.State != record.Dead {
+			list = append(list, s.Member)
+		}
+	}
+	return list
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package status
+
+import "syscall"
+
+// limitUnsent does nothing: what waits in the kernel is limited by its own defaults.
+func limitUnsent(syscall.RawConn) {}

@@ -1,0 +1,217 @@
+package status
+
+import (
+	"context"
+	"strconv"
+	"sync"
+)
+
+const (
+	// backlogBytes is how much of what has changed is kept for watchers that are behind, of each list, in bytes.
+	backlogBytes = 4 << 20
+	// mostChanges is from how many at once on watchers begin again with the whole list: it is shorter, for the list is
+	// compressed and made once.
+	mostChanges = 2000
+	// largeUpdate is from which size on, in bytes, a change is sent as the whole list as well.
+	largeUpdate = 64 << 10
+	// reusable is how many changes an opening may be behind. Those who get it are sent these next.
+	reusable = 500
+	// updateBatch is how many changes a watcher takes at once. While it does not read, it keeps them.
+	updateBatch = 32
+)
+
+// topic is one list for all who watch it. What has changed is found and encoded once, however many they are, and
+// nothing is done while there are none.
+type topic[T any] struct {
+	collection[T]
+
+	source   Source
+	openings *openings
+
+	mu       sync.Mutex
+	course   *course[T] // nil while there are no watchers
+	watchers int
+}
+
+// course is a topic from its first watcher to its last.
+type course[T any] struct {
+	*backlog[*update[T]]
+
+	stop context.CancelFunc
+	done chan struct{} // closed when following has ended
+
+	mu     sync.Mutex // held while a snapshot and its changes are noted
+	at     *Snapshot  // after all changes in the backlog
+	number int        // of the newest update
+}
+
+// join begins to follow with the first watcher. There must be a snapshot. Call leave at the end.
+func (t *topic[T]) join(ctx context.Context) *course[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watchers++; t.course == nil {
+		// It outlives its first watcher, and ends with the last one.
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // G118: leave calls it
+		t.course = &course[T]{
+			backlog: newBacklog[*update[T]](backlogBytes), stop: stop, done: make(chan struct{}),
+		}
+		changed := t.source.Changed()
+		t.course.at = t.source.Snapshot()
+		go t.follow(ctx, t.course, changed)
+	}
+	return t.course
+}
+
+// leave ends following with the last watcher.
+func (t *topic[T]) leave() {
+	t.mu.Lock()
+	var last *course[T]
+	if t.watchers--; t.watchers == 0 {
+		last, t.course = t.course, nil
+	}
+	t.mu.Unlock()
+	if last != nil {
+		last.stop()
+		<-last.done
+		t.openings.forget(last)
+	}
+}
+
+// follow takes each snapshot, at most one in watchPace, until ctx ends.
+func (t *topic[T]) follow(ctx context.Context, c *course[T], changed <-chan struct{}) {
+	defer close(c.done)
+	for {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		if !rest(ctx, nil, watchPace) {
+			return
+		}
+		changed = t.source.Changed()
+		t.advance(c, t.source.Snapshot())
+	}
+}
+
+// advance notes what differs in a newer snapshot.
+func (t *topic[T]) advance(c *course[T], to *Snapshot) {
+	changes := diff(t.items(c.at), t.items(to), t.id, t.same)
+	updates := make([]*update[T], 0, min(len(changes), mostChanges))
+	cut := len(changes) > mostChanges
+	for i := 0; i < len(changes) && !cut; i++ {
+		c.number++
+		u := &update[T]{id: strconv.Itoa(c.number), before: copied(changes[i].before), after: copied(changes[i].after)}
+		weight, err := u.weight(&t.collection)
+		cut = err != nil || weight > largeUpdate
+		updates = append(updates, u)
+	}
+	c.mu.Lock()
+	c.at = to
+	if cut {
+		c.cut()
+	} else {
+		for _, u := range updates {
+			weight, _ := u.weight(&t.collection) // it is known by now
+			c.add(u, weight)
+		}
+	}
+	c.mu.Unlock()
+	if len(changes) > 0 {
+		c.wake()
+	}
+}
+
+func copied[T any](item *T) *T {
+	if item == nil {
+		return nil
+	}
+	c := *item
+	return &c
+}
+
+// open is the list as a watch with these conditions begins with it.
+func (t *topic[T]) open(ctx context.Context, c *course[T], q *query) (*opening, error) {
+	usable := func(o *opening) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return o.stale == c.at.Status.Stale && c.holds(o.next, reusable)
+	}
+	return t.openings.get(ctx, conditions{
+		course: c, scope: q.scope, hidden: q.hidden,
+	}, usable, func() (*opening, error) {
+		c.mu.Lock()
+		at, made := c.at, &opening{next: c.end(), stale: c.at.Status.Stale}
+		c.mu.Unlock()
+		l, err := t.beginning(at, q)
+		if err != nil {
+			return nil, err
+		}
+		made.text, err = pack(func(b *body) {
+			b.text("event: snapshot\nid: ", strconv.Itoa(made.next), "\n")
+			l.writeTo(b)
+			b.text("\n")
+		})
+		return made, err
+	})
+}
+
+// watch sends the list and then each change of it. A watcher that is too far behind is sent the whole list again.
+func (t *topic[T]) watch(w *watchers, out *stream, q *query) error {
+	c := t.join(out.ctx)
+	defer t.leave()
+	for {
+		o, err := t.open(out.ctx, c, q)
+		if err != nil {
+			return err
+		}
+		if err := w.begin(out, o); err != nil {
+			return err
+		}
+		if err := t.sendFrom(c, o.next, out, q); err != nil {
+			return err
+		}
+		if err := out.wait(nil, watchPace); err != nil {
+			return err
+		}
+	}
+}
+
+// sendFrom sends changes from a number on, until the watcher is too far behind.
+func (t *topic[T]) sendFrom(c *course[T], next int, out *stream, q *query) error {
+	batch := make([]*update[T], 0, updateBatch)
+	for {
+		taken, more, ok := c.take(batch[:0], next, updateBatch)
+		if !ok {
+			return out.flush()
+		}
+		for _, u := range taken {
+			if err := t.send(out, q, u); err != nil {
+				return err
+			}
+		}
+		next += len(taken)
+		if len(taken) == updateBatch {
+			continue
+		}
+		clear(batch[:cap(batch)]) // what waits keeps no changes
+		if err := out.flush(); err != nil {
+			return err
+		}
+		if err := out.wait(more, 0); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *topic[T]) send(out *stream, q *query, u *update[T]) error {
+	upsert := u.after != nil && t.match(q, u.after)
+	if !upsert && (u.before == nil || !t.match(q, u.before)) {
+		return nil
+	}
+	text, err := u.text(&t.collection, upsert, q.hidden)
+	if err != nil {
+		return err
+	}
+	return out.text(text)
+}

@@ -1,0 +1,332 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// watcherSet is many watchers at once, under synctest.
+type watcherSet struct {
+	t     *testing.T
+	pipes []*pipe
+	ends  []chan struct{}
+	stop  context.CancelFunc
+}
+
+// gather starts n watchers of each path.
+func gather(t *testing.T, h http.Handler, n int, paths ...string) *watcherSet {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	c := &watcherSet{t: t, stop: stop}
+	for range n {
+		for _, path := range paths {
+			out, ended := newPipe(), make(chan struct{})
+			c.pipes, c.ends = append(c.pipes, out), append(c.ends, ended)
+			go func() {
+				defer close(ended)
+				h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+			}()
+		}
+	}
+	synctest.Wait()
+	return c
+}
+
+// dismiss ends them all.
+func (c *watcherSet) dismiss() {
+	c.stop()
+	for _, ended := range c.ends {
+		<-ended
+	}
+}
+
+// got expects that each was sent just these events since the last time.
+func (c *watcherSet) got(want ...string) {
+	c.t.Helper()
+	synctest.Wait()
+	for _, out := range c.pipes {
+		expect(c.t, out.take(), want...)
+	}
+}
+
+// TestChangesAreEncodedOnce holds that neither the first list nor a change costs more because there are many watchers.
+func TestChangesAreEncodedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tasks, watchers = 100, 50
+		board := boardWith(sample(tasks))
+		c := Config{Source: board}.withDefaults()
+		s := newServer(c)
+		var encoded atomic.Int64
+		s.tasks.shown = func(item *api.Task, hidden bool) *api.Task {
+			encoded.Add(1)
+			return shownTask(item, hidden)
+		}
+		all := gather(t, handler(c, s), watchers, "/api/v1/tasks?watch=true")
+		defer all.dismiss()
+		all.got(`snapshot {"items":[{"key":"topics/topic-0001"`)
+		// Those who found no opening when they came, and then a slot, may have made it at the same time.
+		if n := encoded.Swap(0); n > int64(tasks*halfTheProcessors()) {
+			t.Errorf("%d tasks were encoded for %d watchers of %d", n, watchers, tasks)
+		}
+		next := clone(t, board.Snapshot())
+		next.Tasks[4].Restarts++
+		next.Tasks[7].Instance = "b"
+		board.Publish(next)
+		time.Sleep(watchPace)
+		all.got(`upsert {"key":"topics/topic-0005"`, `upsert {"key":"topics/topic-0008"`)
+		if n := encoded.Load(); n != 2 {
+			t.Errorf("2 changes were encoded %d times for %d watchers", n, watchers)
+		}
+	})
+}
+
+// TestIdleSnapshotsReachNoWatcher holds that a snapshot in which nothing differs has nothing written, not even a flush.
+func TestIdleSnapshotsReachNoWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(10))
+		all := gather(t, New(Config{Source: board}), 3, "/api/v1/tasks?watch=true", "/api/v1/status?watch=true",
+			"/api/v1/instances?watch=true", "/api/v1/groups?watch=true", "/api/v1/locks?watch=true")
+		defer all.dismiss()
+		all.got("snapshot ")
+		deadlines := func() (n int) {
+			for _, out := range all.pipes {
+				out.mu.Lock()
+				n += out.deadlines
+				out.mu.Unlock()
+			}
+			return n
+		}
+		before := deadlines()
+		for range 10 {
+			next := *board.Snapshot()
+			next.Status.ObservedAt = api.Time{Time: next.Status.ObservedAt.Add(time.Second)}
+			board.Publish(&next)
+			time.Sleep(time.Second)
+		}
+		all.got()
+		if n := deadlines() - before; n != 0 {
+			t.Errorf("%d writes although nothing has changed", n)
+		}
+	})
+}
+
+// TestManyChangesAreTheWholeList holds that watchers are sent the list once more when that is shorter.
+func TestManyChangesAreTheWholeList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(mostChanges + 1))
+		all := gather(
+			t, New(Config{Source: board}), 2, "/api/v1/tasks?watch=true", "/api/v1/tasks?watch=true&instance=a",
+		)
+		defer all.dismiss()
+		all.got(`snapshot {"items":[`)
+		next := clone(t, board.Snapshot())
+		for i := range next.Tasks {
+			next.Tasks[i].Restarts++
+		}
+		board.Publish(next)
+		time.Sleep(2 * watchPace)
+		synctest.Wait()
+		for _, out := range all.pipes {
+			text := out.take()
+			if expect(t, text, `snapshot {"items":[`); strings.Contains(text, `"restarts":0`) {
+				t.Error("the list is not the newest one")
+			}
+		}
+		next = clone(t, next)
+		next.Tasks[2].Restarts++ // on a
+		board.Publish(next)
+		time.Sleep(2 * watchPace)
+		all.got(`upsert {"key":"topics/topic-0003"`)
+	})
+}
+
+// TestLargeStatusesAreSentWhole holds that a status with a problem for each task is compressed once for all, and not
+// kept as a change.
+func TestLargeStatusesAreSentWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(3))
+		c := Config{Source: board}.withDefaults()
+		s := newServer(c)
+		all := gather(t, handler(c, s), 2, "/api/v1/status?watch=true")
+		defer all.dismiss()
+		all.got("snapshot ")
+		next := clone(t, board.Snapshot())
+		for i := range 1000 {
+			p := next.Status.Problems[0]
+			p.Task = fmt.Sprintf("topics/failing-%d", i)
+			next.Status.Problems = append(next.Status.Problems, p)
+		}
+		board.Publish(next)
+		time.Sleep(2 * watchPace)
+		synctest.Wait()
+		for _, out := range all.pipes {
+			if text := out.take(); !strings.Contains(text, "event: snapshot") ||
+				!strings.Contains(text, "failing-999") {
+				t.Errorf("%.200s", text)
+			}
+		}
+		if kept, _, _ := s.statuses.course.all(); len(kept) > 0 {
+			t.Errorf("%d changes are kept", len(kept))
+		}
+	})
+}
+
+// TestWatchersThatFallBehindBeginAgain holds that one that stands still for a while, and then reads, is sent the list
+// as it is by then, on the same connection. Others are sent each change.
+func TestWatchersThatFallBehindBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(mostChanges))
+		c := Config{Source: board}.withDefaults()
+		s := newServer(c)
+		h := handler(c, s)
+		fast := gather(t, h, 1, "/api/v1/tasks?watch=true")
+		defer fast.dismiss()
+		slow := gather(t, h, 1, "/api/v1/tasks?watch=true")
+		defer slow.dismiss()
+		fast.got("snapshot ")
+		slow.got("snapshot ")
+		full := make(chan struct{})
+		slow.pipes[0].mu.Lock()
+		slow.pipes[0].full = full
+		slow.pipes[0].mu.Unlock()
+		next := board.Snapshot()
+		rounds := 0
+		for ; s.tasks.course.holds(0, 1<<30); rounds++ {
+			next = clone(t, next)
+			for i := range next.Tasks {
+				next.Tasks[i].Restarts++
+			}
+			board.Publish(next)
+			time.Sleep(watchPace)
+			synctest.Wait()
+		}
+		if n := len(kinds(fast.pipes[0].take())); n != rounds*mostChanges {
+			t.Errorf("%d changes were sent, want %d", n, rounds*mostChanges)
+		}
+		close(full)
+		time.Sleep(2 * watchPace)
+		synctest.Wait()
+		text := slow.pipes[0].take()
+		got := kinds(text)
+		if n := len(got); n > updateBatch+1 || !strings.HasPrefix(got[n-1], "snapshot ") ||
+			!strings.Contains(text, fmt.Sprintf(`"restarts":%d`, rounds)) {
+			t.Errorf("%d events, the last one %s", n, got[n-1])
+		}
+	})
+}
+
+// TestWatchersOfEventsShareReads holds that watchers that come later, or come back, ask nothing of the store.
+func TestWatchersOfEventsShareReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &eventStore{}
+		for i := range 2 * eventBatch {
+			store.add(fmt.Sprintf("%05d", i))
+		}
+		h := New(Config{Source: boardWith(sample(1)), Events: store})
+		first := gather(t, h, 1, "/api/v1/events?watch=true")
+		defer first.dismiss()
+		asked := func() int {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			return store.asked
+		}
+		before := asked()
+		if before != 1 {
+			t.Errorf("%d questions for the first watcher", before)
+		}
+		many := gather(t, h, 20, "/api/v1/events?watch=true", "/api/v1/events?watch=true&q=topics&limit=7")
+		defer many.dismiss()
+		many.got(`snapshot {"items":[{"id":"00999"`)
+		watching(t, h, "/api/v1/events?watch=true", "00990", func(out *tape) {
+			expect(t, out.take(), `upsert {"id":"00991"`, `upsert {"id":"00992"`, `upsert {"id":"00993"`,
+				`upsert {"id":"00994"`, `upsert {"id":"00995"`, `upsert {"id":"00996"`, `upsert {"id":"00997"`,
+				`upsert {"id":"00998"`, `upsert {"id":"00999"`)
+		})
+		if n := asked() - before; n != 0 {
+			t.Errorf("%d questions for watchers that came later", n)
+		}
+		// What is older is asked for once, however many want it.
+		rare := gather(t, h, 20, "/api/v1/events?watch=true&q=00007")
+		defer rare.dismiss()
+		rare.got(`snapshot {"items":[{"id":"00007"`)
+		if n := asked() - before; n > 3*eventOpenings {
+			t.Errorf("%d questions for 20 watchers of the same", n)
+		}
+	})
+}
+
+// TestTwoThousandMayWatch holds the limit that is documented: as many are sent a change, and one more is asked to come
+// again.
+func TestTwoThousandMayWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(3))
+		h := New(Config{Source: board})
+		all := gather(t, h, 1000, "/api/v1/tasks?watch=true", "/api/v1/status?watch=true")
+		all.got("snapshot ")
+		if w := get(t, h, "/api/v1/tasks?watch=true"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("one more is answered with %d", w.Code)
+		}
+		next := clone(t, board.Snapshot())
+		next.Tasks[0].Restarts++
+		next.Status.Groups[0].Backoff++
+		board.Publish(next)
+		time.Sleep(watchPace)
+		all.got("upsert ")
+		all.dismiss()
+		again := gather(t, h, 1, "/api/v1/tasks?watch=true")
+		defer again.dismiss()
+		again.got("snapshot ")
+	})
+}
+
+// TestListsAreSharedOnlyByThoseWhoMaySeeTheSame holds that what tasks wrote reaches no watcher who may not see it, in
+// the first list or in changes, and that a list says whether the store is reachable now.
+func TestListsAreSharedOnlyByThoseWhoMaySeeTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := sample(3)
+		first.Tasks[0].LastError, first.Status.Stale = "password is x", true
+		first.Status.Problems[0].Reason, first.Status.Problems[0].Message = api.ProblemTaskFailing, "password is x"
+		board := boardWith(first)
+		h := New(Config{Source: board})
+		paths := []string{"/api/v1/tasks?watch=true", "/api/v1/status?watch=true"}
+		open := gather(t, h, 1, paths...)
+		defer open.dismiss()
+		hidden := gather(t, HideOutput(h, NoOutput()), 1, paths...)
+		defer hidden.dismiss()
+		check := func(c *watcherSet, want bool) {
+			t.Helper()
+			synctest.Wait()
+			for i, out := range c.pipes {
+				if text := out.take(); strings.Contains(text, "password") != want ||
+					strings.Contains(text, Hidden) == want {
+					t.Errorf("%s: %s", paths[i%len(paths)], text)
+				}
+			}
+		}
+		check(open, true)
+		check(hidden, false)
+		next := clone(t, first)
+		next.Tasks[0].LastError, next.Status.Stale = "password is y", false
+		next.Status.Problems[0].Message = "password is y"
+		board.Publish(next)
+		time.Sleep(watchPace)
+		check(open, true)
+		check(hidden, false)
+
+		later := gather(t, h, 1, paths[0])
+		defer later.dismiss()
+		if text := later.pipes[0].take(); !strings.Contains(text, `"stale":false`) ||
+			!strings.Contains(text, "password is y") {
+			t.Errorf("the list is an old one: %s", text)
+		}
+	})
+}

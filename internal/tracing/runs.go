@@ -1,0 +1,121 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+var _ tasks.Tracer = (*Tracer)(nil)
+
+// Begin begins the span of a run. It is the root of a trace: what the work does under it may go on for months, and a
+// tick has nothing to do with the one before. A link leads to the claim that it runs under.
+func (t *Tracer) Begin(ctx context.Context, run tasks.TracedRun) (context.Context, tasks.Span) {
+	key := run.Key()
+	attributes := t.of(key, run.Session, run.Start.Token, AttrKind.String(run.Kind), AttrAttempt.Int(run.Start.Attempt))
+	ticks := !run.Start.ScheduledAt.IsZero()
+	if ticks {
+		attributes = append(attributes, AttrScheduledAt.String(run.Start.Tick()))
+	}
+	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithAttributes(attributes...)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.keys[key]
+	if h != nil && h.claim.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: h.claim}))
+	}
+	ctx, span := t.spans.Start(ctx, SpanRun, options...)
+	s := &runSpan{of: t, key: key, kind: run.Kind, span: span}
+	if h != nil {
+		h.run = span.SpanContext()
+		if !ticks && run.Start.Attempt == 1 && !h.claimed.IsZero() {
+			s.start = t.starting(h, key, run)
+		}
+	}
+	return ctx, s
+}
+
+// starting begins the span of a start, from the claim on.
+func (t *Tracer) starting(h *held, key elect.Key, run tasks.TracedRun) trace.Span {
+	_, span := t.spans.Start(
+		trace.ContextWithSpanContext(context.Background(), h.claim), SpanStart, trace.WithTimestamp(h.claimed),
+		trace.WithLinks(trace.Link{SpanContext: h.run}),
+		trace.WithAttributes(t.of(key, run.Session, run.Start.Token, AttrKind.String(run.Kind))...),
+	)
+	return span
+}
+
+// runSpan is the span of one run. It implements [tasks.Span].
+type runSpan struct {
+	of   *Tracer
+	key  elect.Key
+	kind string
+	span trace.Span
+
+	mu    sync.Mutex
+	start trace.Span // nil: there is none, or it has ended
+}
+
+// Trace implements [tasks.Span].
+func (s *runSpan) Trace() tasks.TraceContext {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), s.span), carrier)
+	return tasks.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}
+}
+
+// Running implements [tasks.Span].
+func (s *runSpan) Running() {
+	s.span.AddEvent("running")
+	s.started(nil)
+}
+
+// started ends the span of the start, with what prevented it.
+func (s *runSpan) started(failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.start == nil {
+		return
+	}
+	if failed != nil {
+		s.start.SetStatus(codes.Error, failed.Error())
+	}
+	s.start.End()
+	s.start = nil
+}
+
+// End implements [tasks.Span].
+func (s *runSpan) End(result tasks.Result, ending tasks.Ending) {
+	s.started(ending.Err)
+	s.span.SetAttributes(AttrResult.String(string(result)))
+	switch result {
+	case tasks.ResultFailed, tasks.ResultTimeout:
+		s.span.SetAttributes(semconv.ErrorTypeKey.String(string(result)))
+		text := string(result)
+		if ending.Err != nil {
+			text = ending.Err.Error()
+		}
+		s.span.SetStatus(codes.Error, text)
+	case tasks.ResultSucceeded, tasks.ResultReplaced, tasks.ResultStopped, tasks.ResultSkipped:
+	}
+	if s.kind == "exec" && ending.ByItself {
+		s.span.SetAttributes(semconv.ProcessExitCode(ending.Code))
+	}
+	s.span.End()
+	s.of.ended(s.key, s.span.SpanContext())
+}
+
+// ended forgets a run, but for one that a release ends: the release links to it.
+func (t *Tracer) ended(key elect.Key, run trace.SpanContext) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.keys[key]; h != nil && h.stopping.IsZero() && h.run.Equal(run) {
+		h.run = trace.SpanContext{}
+	}
+}

@@ -1,0 +1,72 @@
+package api
+
+// Verb is a change that can be asked for.
+type Verb string
+
+// The verbs, as the paths of the API and the command line name them.
+const (
+	Drain     Verb = "drain"     // of an instance: hand over everything, and take nothing until undrain
+	Undrain   Verb = "undrain"   // of an instance
+	Cordon    Verb = "cordon"    // of an instance: take nothing new
+	Uncordon  Verb = "uncordon"  // of an instance
+	Pause     Verb = "pause"     // of tasks, or of a group as a whole
+	Resume    Verb = "resume"    // of tasks, or of a group as a whole
+	Restart   Verb = "restart"   // of tasks that run
+	Rerun     Verb = "rerun"     // of tasks that are done or failed
+	Trigger   Verb = "trigger"   // of tasks with ticks: one more now
+	Pin       Verb = "pin"       // of tasks: keep them on an instance
+	Unpin     Verb = "unpin"     // of tasks
+	Move      Verb = "move"      // of tasks: hand them over once
+	Rebalance Verb = "rebalance" // of a group: spread it now
+)
+
+// ChangeRequest is the body of a request for a change. All fields may be left out, but for Instance of a pin or a move.
+type ChangeRequest struct {
+	Instance string `json:"instance,omitzero"` // pin: an instance, a pattern, or zone=ZONE; move: an instance
+	Strict   bool   `json:"strict,omitzero"`   // pin: rather stay unassigned than run elsewhere
+	Reason   string `json:"reason,omitzero"`   // why, for people; at most 1,024 characters
+	By       string `json:"by,omitzero"`       // who asks, where no token says so
+	DryRun   bool   `json:"dryRun,omitzero"`   // change nothing, and say what would move
+	ID       string `json:"id,omitzero"`       // the same request twice has one effect
+
+	// Of requests for many tasks: names with *, ? and [a-z], or all of a group, and labels.
+	Group    string   `json:"group,omitzero"`
+	Tasks    []string `json:"tasks,omitzero"`
+	Selector string   `json:"selector,omitzero"`
+}
+
+// ChangeResult is what became of a request for many tasks, or of a dry run. Its lists are never null.
+type ChangeResult struct {
+	Changed   []string      `json:"changed"`   // keys, a group or an instance
+	Unchanged []string      `json:"unchanged"` // all was as asked already
+	Refused   []Refusal     `json:"refused"`
+	Moves     []PlannedMove `json:"moves"` // what would move, of a dry run
+}
+
+// Refusal says why something cannot be, in one word and in a sentence.
+type Refusal struct {
+	Name    string `json:"name"` // the key, group or instance
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// PlannedMove is one key that would change its owner.
+type PlannedMove struct {
+	Key    string `json:"key"`
+	From   string `json:"from"` // names of instances; empty: none
+	To     string `json:"to"`
+	Reason string `json:"reason"`
+}
+
+// The reasons of refusals. [ReasonNotFound] is one too: nothing of that name is known.
+const (
+	RefusedNotRunning  = "NotRunning"  // there is no run to restart
+	RefusedNotEnded    = "NotEnded"    // there is no outcome to forget
+	RefusedNoTicks     = "NoTicks"     // it is fired by no schedule
+	RefusedNotOwned    = "NotOwned"    // no live instance owns it
+	RefusedNotLive     = "NotLive"     // the instance does not live, or takes nothing new
+	RefusedNoCapacity  = "NoCapacity"  // the instance owns as many as it may
+	RefusedNotEligible = "NotEligible" // the group's selector leaves the instance out
+	RefusedPaused      = "Paused"      // it, or its group, is paused
+	RefusedPinned      = "Pinned"      // it is pinned strictly elsewhere
+)

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// Error is an answer that is not what was asked for: the body of an application/problem+json (RFC 9457). The client
+// returns it for every status from 300 up, as *Error, so callers reach it with errors.As.
+type Error struct {
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"` // of HTTP
+	Detail string       `json:"detail"` // a sentence for people
+	Reason string       `json:"reason"` // one word in PascalCase, for programs; empty: the answer is not of shardctl
+	Errors []FieldError `json:"errors,omitempty"`
+
+	// RetryAfter is when it makes sense to ask again, of a 429 or a 503; 0: not said.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// FieldError is one thing wrong with what was sent.
+type FieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// The reasons of errors. Those of a 409 are the reasons of refusals.
+const (
+	ReasonInvalid          = "Invalid"          // 400
+	ReasonUnauthorized     = "Unauthorized"     // 401
+	ReasonForbidden        = "Forbidden"        // 403: the token's role, or the origin
+	ReasonNotFound         = "NotFound"         // 404
+	ReasonMethodNotAllowed = "MethodNotAllowed" // 405
+	ReasonExpired          = "Expired"          // 410: begin the list again
+	ReasonTooLarge         = "TooLarge"         // 413
+	ReasonUnsupportedMedia = "UnsupportedMedia" // 415
+	ReasonMisdirected      = "Misdirected"      // 421: not the name of this listener
+	ReasonTooManyFailures  = "TooManyFailures"  // 429: wrong tokens
+	ReasonInternal         = "Internal"         // 500
+	ReasonNotReady         = "NotReady"         // 503: the replica knows nothing of the cluster yet
+	ReasonStoreUnreachable = "StoreUnreachable" // 503
+	ReasonOwnerUnreachable = "OwnerUnreachable" // 503: of output, which only the task's owner has
+	ReasonTooManyWatchers  = "TooManyWatchers"  // 503
+)
+
+// Error is the sentence for people.
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("%s (%d)", e.Title, e.Status)
+	}
+	return e.Detail
+}
+
+// Is makes errors.Is compare by kind: the target is an *Error, whose status and reason hold where they are given. So
+//
+//	errors.Is(err, &api.Error{Reason: api.RefusedNoCapacity})
+//
+// says whether a change was refused because the instance owns as many as it may.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && (t.Status != 0 || t.Reason != "") &&
+		(t.Status == 0 || t.Status == e.Status) && (t.Reason == "" || t.Reason == e.Reason)
+}

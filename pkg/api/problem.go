@@ -1,0 +1,55 @@
+package api
+
+// Severity is how bad a problem is.
+type Severity string
+
+// The severities, worst first.
+const (
+	SeverityError   Severity = "error"   // something does not run, or may soon not
+	SeverityWarning Severity = "warning" // all runs, but not as it should
+)
+
+// The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
+const (
+	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has free capacity for
+	ProblemNoInstance        = "NoInstance"        // tasks that no live instance may own
+	ProblemNoHeadroom        = "NoHeadroom"        // losing one instance would leave tasks over
+	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
+	ProblemStoreSlow         = "StoreSlow"         // the store answers late
+	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
+	ProblemStoreForgot       = "StoreForgot"       // the store has lost writes it had acknowledged
+	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
+	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
+	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
+	ProblemStopStuck         = "StopStuck"         // a task does not stop when asked to
+	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
+	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
+	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision
+	ProblemRestartRequired   = "RestartRequired"   // a changed setting counts only after a restart
+	ProblemDuplicateInstance = "DuplicateInstance" // two live sessions of one name
+	ProblemInstanceSilent    = "InstanceSilent"    // a replica that is live sends no heartbeats
+	ProblemClockSkew         = "ClockSkew"         // the clock of a replica and that of the store differ
+)
+
+// ProblemReasons lists every reason above.
+func ProblemReasons() []string {
+	return []string{
+		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
+		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
+		ProblemStopStuck,
+		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
+		ProblemInstanceSilent, ProblemClockSkew,
+	}
+}
+
+// Problem is something wrong, and why. What it is about is in Group, Task (a key) and Instance, each empty when it
+// does not apply.
+type Problem struct {
+	Reason   string   `json:"reason"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Group    string   `json:"group"`
+	Task     string   `json:"task"`
+	Instance string   `json:"instance"`
+	Since    Time     `json:"since"`
+}

@@ -1,0 +1,129 @@
+package elect_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// happened are the events in the store, each as its type, who left, and the sentence.
+func happened(t *testing.T, db *memstore.Store) []string {
+	t.Helper()
+	res, err := db.Client().List(context.WithoutCancel(t.Context()), store.KindEvent, store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, d := range res.Docs {
+		e, err := record.EventFrom(d)
+		if err != nil {
+			t.Error(err)
+		}
+		all = append(all, e.Type+" "+e.From+": "+e.Message)
+	}
+	return all
+}
+
+func TestWhoLeavesInOrderHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, rec, a, b := twoNodes(t)
+		mustLock(t, a, "g/k", rec.hold("a"))
+		session := a.View().Session
+		a.stop()
+		eventually(t, lease, "b sees that a has left", func() bool {
+			s, _ := sessionOf(b.View(), session)
+			return s.State == record.Dead && s.Left && s.Cause == "it left in order"
+		})
+		eventually(t, lease, "b sees why", func() bool { return b.View().Lock("g/k").Message == "a is stopping" })
+		if all := happened(t, db); !slices.Contains(all, "Released a: a is stopping") {
+			t.Errorf("what was noted last is lost: %q", all)
+		}
+		b.stop()
+	})
+}
+
+func TestALostLeaseIsNoDeparture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, rec, a, b := twoNodes(t)
+		mustLock(t, a, "g/k", rec.hold("a"))
+		session := a.View().Session
+		a.cut()
+		eventually(t, 3*lease, "b sees that a is dead", func() bool {
+			s, _ := sessionOf(b.View(), session)
+			return s.State == record.Dead
+		})
+		if s, _ := sessionOf(b.View(), session); s.Left || s.Cause != "no heartbeat for 4 s" {
+			t.Errorf("%+v", s)
+		}
+		if ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{WaitForever: true}, rec.hold("b")); !ok ||
+			err != nil {
+			t.Fatal(ok, err)
+		}
+		eventually(t, lease, "b sees why it has it", func() bool {
+			l := b.View().Lock("g/k")
+			return l.Reason == record.ReasonOrphaned && l.Message == "a died: no heartbeat for 4 s"
+		})
+		a.heal()
+		eventually(t, 3*lease, "a is back, and says what was", func() bool {
+			return slices.Contains(happened(t, db), "LeaseLost a: it could not renew its lease in time")
+		})
+		if !slices.Contains(happened(t, db), "Died a: no heartbeat for 4 s") {
+			t.Errorf("%q", happened(t, db))
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+func TestAReleaseForNoOtherIsAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
+		a.track(t)
+		mustLock(t, a, "g/k", rec.hold("a"))
+		mustLock(t, a, "g/quiet", rec.hold("a"))
+		if err := a.Release(t.Context(), cluster.HandOver{
+			Key: "g/k", Suspend: true, Reason: record.ReasonPaused, Message: "paused by alice",
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Unlock(t.Context(), "g/quiet"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		all := happened(t, db)
+		if !slices.Contains(all, "Released a: paused by alice") || slices.Contains(all, "Released a: ") {
+			t.Errorf("%q", all)
+		}
+		if l := a.View().Lock("g/k"); l.Reason != record.ReasonPaused || l.Message != "paused by alice" {
+			t.Errorf("%+v", l)
+		}
+		a.stop()
+	})
+}
+
+func TestAMarkedDeathIsAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a := startNode(t, db, "a")
+		eventually(t, lease, "it is open", func() bool { return a.View().Open })
+		session := a.View().Session
+		a.cut()
+		if err := elect.MarkDead(t.Context(), db.Client(), session, nil); err != nil {
+			t.Fatal(err)
+		}
+		if all := happened(t, db); !slices.Contains(all, "Died a: its process died, and its guard ended its tasks") {
+			t.Errorf("%q", all)
+		}
+		a.heal()
+		a.stop()
+	})
+}
