@@ -14,6 +14,9 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 timeout=40m
+# On a machine that stands still for seconds a scenario may fail by no fault of the chart. It is tried once more, and
+# printed; what must hold on any machine has no second attempt (test/e2e/suite/again.go).
+attempts=-ginkgo.flake-attempts=2
 work=$(mktemp -d)
 undo=()
 
@@ -52,7 +55,7 @@ in_given_cluster() {
     say "in the cluster of $KUBECONFIG"
     images
     cd "$root"
-    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$attempts" "$@"
 }
 
 # The rig keeps itself and what it builds out of the repository.
@@ -98,7 +101,7 @@ in_rig() {
     chmod 755 "$work"
     "$rig_home/in" env -C "$here" KUBECTL="$work/rig/bin/kubectl" HELM="$work/rig/bin/helm" KUBE_LOAD="$work/rig/load" \
         KUBE_NODECTL="$work/rig/nodectl" KUBE_HOST_ADDRESS=10.99.0.1 KUBE_FAULT_NODES="n2 n3" GOPROXY=off \
-        "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$@"
+        "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$attempts" "$@"
 }
 
 compiled_or_may() {
@@ -117,7 +120,7 @@ in_kind() {
     KUBE_HOST_ADDRESS=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -m1 -E '^[0-9.]+$')
     export KUBE_HOST_ADDRESS
     cd "$root"
-    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$attempts" "$@"
 }
 
 rig=${CLUSTER_RIG:-$root/../shared/cluster}

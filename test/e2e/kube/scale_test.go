@@ -63,15 +63,14 @@ func scaleScenarios() {
 
 		By("turning it on")
 		autoscale(replicas)
-		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).
-			WithPolling(pollEvery).Should(Succeed())
-		Expect(recorded(r).Started(began, history.Now())).To(BeEmpty(), "nothing moved")
+		expectNothingMoved(ctx, r, began)
 
 		By("upgrading after it has scaled: kubectl stands in for it")
 		scale(ctx, r, 6)
+		awaitCalm(ctx, r)
+		began = history.Now()
 		autoscale(replicas)
-		Consistently(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithTimeout(3 * time.Second).
-			WithPolling(pollEvery).Should(Succeed())
+		expectNothingMoved(ctx, r, began)
 
 		By("asking for more at least")
 		autoscale(7)

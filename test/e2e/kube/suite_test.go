@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -159,9 +160,37 @@ func settled(ctx SpecContext) *kube.Release {
 		Expect(r.Nudge(ctx)).To(Succeed())
 	}
 	spoilt = false
-	Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).WithPolling(pollEvery).
-		Should(Succeed())
+	awaitCalm(ctx, r)
 	return r
+}
+
+// calm is how long nothing must have started for moves to be over.
+const calm = 2 * time.Second
+
+// awaitCalm waits until the tasks are spread over the release's pods, and no more of them move.
+func awaitCalm(ctx SpecContext, r *kube.Release) {
+	GinkgoHelper()
+	Eventually(func() error {
+		if err := r.CheckSpread(ctx, tasks); err != nil {
+			return err
+		}
+		h, err := r.History()
+		if err != nil {
+			return err
+		}
+		if moved := h.Started(history.Now().Add(-calm), history.Now()); len(moved) > 0 {
+			return fmt.Errorf("%d tasks started within the last %v", len(moved), calm)
+		}
+		return nil
+	}).WithTimeout(2 * Patience).WithPolling(pollEvery).Should(Succeed())
+}
+
+// expectNothingMoved holds that from then on, and for some seconds more, no task starts, and that all run.
+func expectNothingMoved(ctx SpecContext, r *kube.Release, began history.Instant) {
+	GinkgoHelper()
+	Consistently(func() []history.Run { return recorded(r).Started(began, history.Now()) }).
+		WithTimeout(3*time.Second).WithPolling(pollEvery).Should(BeEmpty(), "nothing moved")
+	Eventually(r.CheckRunning).WithContext(ctx).WithArguments(tasks).WithPolling(pollEvery).Should(Succeed())
 }
 
 // reportOnFailure shows how the release does when the scenario that ends now has failed.
