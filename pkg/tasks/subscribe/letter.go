@@ -1,0 +1,27 @@
+package subscribe
+
+import (
+	"strconv"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Why is why a message became a dead letter.
+type Why struct {
+	tasks.Identity        // of the task
+	Source         string // kind and topic it came from, as kafka:orders
+	ID             string // of the message
+	Attempts       int
+	Err            error // of the last attempt
+}
+
+// Headers are what a dead letter carries besides the headers of its message.
+func (w Why) Headers() map[string]string {
+	return map[string]string{
+		"Shardctl-Dead-Task":     w.Group + "/" + w.Name,
+		"Shardctl-Dead-Source":   w.Source,
+		"Shardctl-Dead-Id":       w.ID,
+		"Shardctl-Dead-Attempts": strconv.Itoa(w.Attempts),
+		"Shardctl-Dead-Error":    w.Err.Error(),
+	}
+}

@@ -1,0 +1,41 @@
+package subscribe
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Message is one message of a source.
+type Message struct {
+	// ID is the message's place, as orders/3/42. It is unique in the topic, and the same whenever the broker gives
+	// the message again, to any replica. People see it as the message's position.
+	ID string
+	// Partition is what order is kept within. Messages of one partition come in order. Empty where there is only one.
+	Partition string
+	// Key is what order is kept within where several messages are in flight. Nil: no order is kept among these.
+	Key     []byte
+	Body    []byte
+	Type    string            // media type of Body, such as application/json; empty: not known
+	Headers map[string]string // as published, less those that Type came from
+	Time    time.Time         // when it was published; zero: not known
+	Again   bool              // the broker says that it has given the message before
+	// Ref is the source's own, to find the message again in Ack. No one else looks at it.
+	Ref any
+}
+
+// Delivery is one message on its way to a receiver.
+type Delivery struct {
+	Message
+	Attempt     int // from 1, of this message in this run
+	tasks.Start     // has the fencing token
+}
+
+// Lag is how far a subscription is behind. A negative value is not known.
+type Lag struct {
+	Messages int64   // published and not yet acknowledged
+	Seconds  float64 // age of the oldest of them
+}
+
+// Unknown is the lag of a source that cannot tell.
+var Unknown = Lag{Messages: -1, Seconds: -1}

@@ -1,0 +1,48 @@
+package subscribe
+
+import (
+	"context"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// SinkKind reads one kind of sink from a configuration. Its methods may be called concurrently.
+type SinkKind interface {
+	// Name is the field of deliver that chooses the sink, such as http.
+	Name() string
+	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [tasks.Kind].
+	Schema() string
+	// Parse reads the field's value, which has passed the schema.
+	Parse(n *decode.Node, r *decode.Reader) Sink
+}
+
+// Sink is where messages go, with its fields filled in. It is a value that is never changed, of a type that
+// [reflect.DeepEqual] compares. Fields are as written: $(NAME) in them is replaced at each start or request.
+type Sink interface {
+	// Kind is the name of its kind.
+	Kind() string
+	// Validate says what is wrong with it, all at once, with paths within the field.
+	Validate(use tasks.Use) []decode.FieldError
+	// Print is what stands in a configuration for it: text or [decode.Fields].
+	Print(use tasks.Use) any
+	// Open makes a receiver for one run of a task. Of env it may use everything until Close returns.
+	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
+}
+
+// Limits are what the subscription says of its deliveries.
+type Limits struct {
+	InFlight int    // most deliveries at once, at least 1
+	Source   string // kind and topic, as kafka:orders: where the messages come from
+}
+
+// Receiver works on messages. Deliver may be called concurrently, and Close once all calls have returned.
+type Receiver interface {
+	// Deliver has messages worked on, and says for each how that ended, in their order: nil is success. After an error
+	// nothing is known of the message, and it is delivered again. Deliver returns soon after ctx ends.
+	Deliver(ctx context.Context, deliveries []Delivery) []error
+	// Batch is how many messages one Deliver takes at most, at least 1.
+	Batch() int
+	// Close ends what the receiver began, and returns when nothing of it is left. Where ctx ends, it is in a hurry.
+	Close(ctx context.Context) error
+}

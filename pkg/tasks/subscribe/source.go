@@ -1,0 +1,94 @@
+package subscribe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// SourceKind reads one kind of source from a configuration. Its methods may be called concurrently.
+type SourceKind interface {
+	// Name is the field of a task that chooses the source, such as kafka.
+	Name() string
+	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [tasks.Kind].
+	Schema() string
+	// Parse reads the field's value, which has passed the schema. What is wrong beyond single values is for Validate.
+	Parse(n *decode.Node, r *decode.Reader) Source
+}
+
+// Source is where messages come from, with its fields filled in. It is a value that is never changed, of a type that
+// [reflect.DeepEqual] compares. Fields are as written: $(NAME) in them is replaced at each Open.
+type Source interface {
+	// Kind is the name of its kind.
+	Kind() string
+	// Topic is what it subscribes to, as written, for people and for the receiver.
+	Topic() string
+	// Validate says what is wrong with it, all at once, with paths within the field.
+	Validate() []decode.FieldError
+	// Print is what stands in a configuration for it, defaults filled in, passwords hidden.
+	Print() decode.Fields
+	// Open connects and begins where the subscription was left. It returns when messages can be received, or with an
+	// error that names the broker, the topic and what to do. Open is tried again with backoff, so it neither retries for
+	// long nor waits for a topic that does not exist. An error that wraps [ErrStop] ends the task as failed.
+	Open(ctx context.Context, s Session) (Subscription, error)
+}
+
+// ErrStop says that a subscription must not go on without somebody's decision: a checkpoint is gone, say, and the
+// configuration says stop.
+var ErrStop = errors.New("subscription stopped")
+
+// Session is what a source is opened with.
+type Session struct {
+	tasks.Identity // of the task
+
+	Token    int64 // the fencing token of this run
+	InFlight int   // most messages that are received and not acknowledged; at least 1
+	// Checkpoint keeps a value with the lock, for sources that keep their position in the store.
+	Checkpoint Checkpoint
+	// Expand replaces the variables in a text; field names it in errors, as kafka.topic.
+	Expand func(field, text string) (string, error)
+	// Trouble says what is wrong while the subscription goes on; nil that nothing is any more. It does not block.
+	Trouble func(error)
+	Log     logr.Logger
+}
+
+// Checkpoint is a value kept with the lock, fenced by its token: of package elect's Lease. The first Value of a new
+// owner makes every SetValue of an earlier one fail.
+type Checkpoint interface {
+	// Value is what was set last, nil when nothing was. Call it before the first SetValue.
+	Value(ctx context.Context) ([]byte, error)
+	// SetValue returns once the value is kept. It fails with an error that wraps elect.ErrLeaseLost when the key has,
+	// or may have, another owner.
+	SetValue(ctx context.Context, value []byte) error
+}
+
+// Subscription is an open subscription. One goroutine calls Receive. Ack, DeadLetter and Lag may be called while it
+// goes on, Ack by one goroutine at a time. Close is called once, when all other calls have returned.
+//
+// After an error of Receive, Ack or DeadLetter that is not their context's, the subscription is closed and opened
+// again. What was not acknowledged must then come again.
+type Subscription interface {
+	// Receive waits for messages and returns from 1 to most of them. It returns soon after ctx ends.
+	Receive(ctx context.Context, most int) ([]Message, error)
+	// Ack returns once the broker, or the checkpoint, has confirmed that the messages were worked on. Where Cumulative,
+	// those of a partition come in the order of Receive, and without gaps.
+	Ack(ctx context.Context, messages []Message) error
+	// Cumulative says that to acknowledge a message acknowledges all before it in its partition.
+	Cumulative() bool
+	// DeadLetter publishes the message to another topic (queue, stream, subject) of the broker, and returns once that
+	// is confirmed. Why is added as headers, see [Why.Headers]. It may be called concurrently.
+	DeadLetter(ctx context.Context, to string, m Message, why Why) error
+	// Close ends the connection. What was received and not acknowledged is given back, where the broker has such a thing.
+	Close(ctx context.Context) error
+}
+
+// Lagging is a Subscription that knows how far it is behind.
+type Lagging interface {
+	Subscription
+	// Lag asks the broker.
+	Lag(ctx context.Context) (Lag, error)
+}
