@@ -24,19 +24,37 @@ func Schema(kinds *tasks.Kinds) string {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 		switch strings.TrimSpace(line) {
 		case `"(kinds)": "definitions",`:
+			define := func(name, schema string) {
+				fmt.Fprintf(&out, "%s%q: %s,\n", indent, name, indented(schema, indent))
+			}
 			for _, kind := range kinds.All() {
-				fragment := strings.ReplaceAll(strings.TrimSpace(kind.Schema()), "\n", "\n"+indent)
-				fmt.Fprintf(&out, "%s%q: %s,\n", indent, kind.Name(), fragment)
+				define(kind.Name(), kind.Schema())
+			}
+			for _, field := range kinds.TaskFields(false) {
+				define(field.Name, field.Schema)
 			}
 		case `"(kinds)": "fields",`:
-			for _, name := range kinds.Names() {
+			names := kinds.Names()
+			for _, field := range kinds.TaskFields(false) {
+				names = append(names, field.Name)
+			}
+			for _, name := range names {
 				fmt.Fprintf(&out, "%s%q: {\"$ref\": \"#/$defs/%s\"},\n", indent, name, name)
+			}
+		case `"(kinds)": "fields of retry",`:
+			for _, field := range kinds.TaskFields(true) {
+				fmt.Fprintf(&out, "%s%q: %s,\n", indent, field.Name, indented(field.Schema, indent))
 			}
 		default:
 			out.WriteString(line)
 		}
 	}
 	return out.String()
+}
+
+// indented is a fragment of the schema as it stands below others.
+func indented(fragment, indent string) string {
+	return strings.ReplaceAll(strings.TrimSpace(fragment), "\n", "\n"+indent)
 }
 
 // schemas are those compiled, by their kinds.

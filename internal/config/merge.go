@@ -33,10 +33,7 @@ func (l *listReader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 	if kind != nil {
 		goes = kind.Fields()
 	}
-	going := goes.Owned
-	if ticks {
-		going = goes.Ticked
-	}
+	going := goingWith(kind, ticks)
 	wrong := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(going, name) })
 	if !schedule {
 		wrong = append(wrong, "timeZone")
@@ -46,6 +43,19 @@ func (l *listReader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 	}
 	slices.Sort(wrong)
 	return slices.Compact(wrong)
+}
+
+// goingWith are the fields that only some tasks have and that go with one of the kind; of a task without a kind, those
+// of work.
+func goingWith(kind tasks.Kind, ticks bool) []string {
+	goes := tasks.FieldsOfWork()
+	if kind != nil {
+		goes = kind.Fields()
+	}
+	if ticks {
+		return goes.Ticked
+	}
+	return goes.Owned
 }
 
 // withDefaults is a task's node with its group's defaults: its own fields win, mappings merge, lists replace. A

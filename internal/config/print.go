@@ -129,6 +129,9 @@ func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
 		t.Kind(), t.Runner.Print(use),
 		"stop", decode.Pairs("signal", t.Stop.Signal, "timeout", t.Stop.Timeout),
 	)
+	if more, ok := t.Runner.(tasks.TaskRunner); ok {
+		return append(shown, more.PrintTask(use)...)
+	}
 	switch {
 	case !t.Ticks():
 		backoff := append(backoffFields(t.Backoff), decode.Pairs("resetAfter", t.Backoff.ResetAfter)...)

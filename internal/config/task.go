@@ -118,7 +118,11 @@ func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 	}
 	ticks := n.Get("schedule") != nil || n.Get("every") != nil
 	runs := n.Get(kind.Name())
-	t.Runner = kind.Parse(runs, l.Reader)
+	if more, ok := kind.(tasks.TaskKind); ok {
+		runs, t.Runner, t.Retry = n, more.ParseTask(n, l.Reader), tasks.Retry{}
+	} else {
+		t.Runner = kind.Parse(runs, l.Reader)
+	}
 	l.AddFieldErrors(runs,
 		t.Runner.Validate(tasks.Use{Ticks: ticks, Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
@@ -171,6 +175,11 @@ func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
 	for _, name := range l.misplaced(kind, ticks, schedule != nil) {
 		if field := n.Get(name); field != nil && !field.Bad {
 			l.Add(field, "%s", whyMisplaced(name, kind, ticks))
+		}
+	}
+	if letter := n.At("retry", "deadLetter"); letter != nil && slices.Contains(goingWith(kind, ticks), "retry") {
+		if _, subscription := kind.(tasks.TaskKind); !subscription {
+			l.Add(letter, "goes with subscriptions only")
 		}
 	}
 	if every != nil && !every.Bad {

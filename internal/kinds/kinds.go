@@ -8,13 +8,24 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
+
+// Sources are what tasks can subscribe to.
+func Sources() []subscribe.SourceKind { return nil }
+
+// Sinks are where messages can go.
+func Sinks() []subscribe.SinkKind { return nil }
 
 // All are the kinds that a configuration may name.
 var All = sync.OnceValue(func() *tasks.Kinds {
-	kinds, err := tasks.NewKinds(exec.Kind{}, httptask.Kind{}, callback.Kind{})
+	kinds := []tasks.Kind{exec.Kind{}, httptask.Kind{}, callback.Kind{}}
+	for _, source := range Sources() {
+		kinds = append(kinds, subscribe.NewKind(source, Sinks()...))
+	}
+	all, err := tasks.NewKinds(kinds...)
 	if err != nil {
 		panic(err) // two have one name: every test shows it
 	}
-	return kinds
+	return all
 })

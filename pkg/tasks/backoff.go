@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// delay is how long to wait after the given number of failures in a row (from 0). It is anything up to Initial doubled
+// Delay is how long to wait after the given number of failures in a row (from 0). It is anything up to Initial doubled
 // so many times, at most Max. It is drawn evenly from the whole range ("full jitter"), since tasks that failed together
 // would otherwise come back together: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-func (b Backoff) delay(failures int) time.Duration {
+func (b Backoff) Delay(failures int) time.Duration {
 	ceiling := b.ceiling(failures)
 	if ceiling <= 0 {
 		return 0

@@ -13,6 +13,7 @@ type Ending struct {
 	Code     int   // exit status; of what has none, 0 or 1
 	ByItself bool  // the work ran and ended by itself: the restart policy decides
 	Cut      bool  // it had to stop
+	Final    bool  // it failed, and must not start again before an operator asks for that, whatever the restart policy
 }
 
 // NotStarted is the ending of work that could not be started: it is tried again, whatever the restart policy.

@@ -20,6 +20,7 @@ type Env struct {
 	Start    Start
 	Instance string        // this replica's name
 	T        time.Duration // the duration of the leases that tasks are held under
+	Grace    time.Duration // what a run has to end in after it is asked to stop, while the lease holds: stop.timeout
 	Lease    Lease         // the hold on the key, and the value kept with it
 	Remote   *RemoteLease  // what an endpoint elsewhere was promised under this hold
 

@@ -28,7 +28,7 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 	case j.stop != nil || j.next != nil:
 		return fx, nil //nolint:nilerr // as above
 	}
-	delay := j.task.Backoff.delay(j.failures - 1)
+	delay := j.task.Backoff.Delay(j.failures - 1)
 	j.pause(delay, now)
 	j.set(StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
 	fx.note, fx.ended[0].again = true, true
@@ -52,7 +52,7 @@ func (j *job) finish(r ran, now moment) (done error) {
 	}
 	j.status.LastError = display(end.Err)
 	j.status.Outcome = &elect.RunOutcome{
-		Succeeded: succeeded, ExitCode: end.Code, Error: display(end.Err), Token: r.start.Token,
+		Succeeded: succeeded, Final: end.Final, ExitCode: end.Code, Error: display(end.Err), Token: r.start.Token,
 		At: now.wall.UnixMilli(),
 	}
 	j.showOutcome(now)

@@ -323,7 +323,7 @@ func TestBackoffDelay(t *testing.T) {
 		if got := b.ceiling(n); got > ceiling || n < 20 && got != ceiling {
 			t.Fatalf("ceiling %s, want %s", got, ceiling)
 		}
-		if d := b.delay(n); d <= 0 || d > ceiling {
+		if d := b.Delay(n); d <= 0 || d > ceiling {
 			t.Fatalf("delay %s, want within (0, %s]", d, ceiling)
 		}
 	})

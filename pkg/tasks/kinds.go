@@ -42,6 +42,23 @@ func (k *Kinds) Lookup(name string) (Kind, bool) {
 	return nil, false
 }
 
+// TaskFields are the fields that kinds bring besides their own, of tasks or of their field retry, each once.
+func (k *Kinds) TaskFields(retry bool) []TaskField {
+	var fields []TaskField
+	for _, kind := range k.all {
+		more, ok := kind.(TaskKind)
+		if !ok {
+			continue
+		}
+		for _, f := range more.TaskFields() {
+			if f.Retry == retry && !slices.ContainsFunc(fields, func(have TaskField) bool { return have.Name == f.Name }) {
+				fields = append(fields, f)
+			}
+		}
+	}
+	return fields
+}
+
 // FieldsOfWork are those of work that can be restarted, and fired at ticks.
 func FieldsOfWork() Fields {
 	return Fields{

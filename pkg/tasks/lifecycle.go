@@ -88,7 +88,7 @@ func (j *job) unstarted(err error, now moment) effects {
 		return j.leave(err, now)
 	}
 	j.refused++
-	j.pause(advanceBackoff.delay(j.refused-1), now)
+	j.pause(advanceBackoff.Delay(j.refused-1), now)
 	return effects{}
 }
 

@@ -11,7 +11,7 @@ import (
 // endsForGood says whether what has ended stays ended, at so many failures in a row.
 func (t *Task) endsForGood(end Ending, failures int) bool {
 	switch {
-	case end.ByItself && t.Restart == RestartNever, end.ByItself && t.Restart == RestartOnFailure && end.Err == nil:
+	case end.Final, end.ByItself && t.Restart == RestartNever, end.ByItself && t.Restart == RestartOnFailure && end.Err == nil:
 		return true
 	default:
 		return t.MaxRestarts > 0 && failures > t.MaxRestarts
@@ -23,7 +23,7 @@ func (t *Task) endsForGood(end Ending, failures int) bool {
 func (t *Task) ended(outcome *elect.RunOutcome, asked Asked) error {
 	switch {
 	case outcome == nil, asked.Rerun > 0 && outcome.Token <= asked.Rerun,
-		t.Restart == RestartAlways && (outcome.Succeeded || t.MaxRestarts == 0):
+		t.Restart == RestartAlways && !outcome.Final && (outcome.Succeeded || t.MaxRestarts == 0):
 		return nil
 	case outcome.Succeeded:
 		return ErrDone

@@ -49,6 +49,29 @@ type Runner interface {
 	Run(ctx context.Context, env Env) Ending
 }
 
+// TaskKind is a Kind that reads more fields of its task than its own.
+type TaskKind interface {
+	Kind
+	// TaskFields are these fields. Kinds may share some, which then have the same schema.
+	TaskFields() []TaskField
+	// ParseTask is called in place of Parse, with the node of the task. It makes a [TaskRunner].
+	ParseTask(task *decode.Node, r *decode.Reader) TaskRunner
+}
+
+// TaskField is a field of a task.
+type TaskField struct {
+	Name   string
+	Retry  bool   // it stands in retry, not in the task itself
+	Schema string // JSON Schema (draft 2020-12), as of [Kind]
+}
+
+// TaskRunner is a Runner made of several fields of its task. The paths of Validate begin at the task.
+type TaskRunner interface {
+	Runner
+	// PrintTask is what stands in a configuration for the fields besides the kind's own, defaults filled in.
+	PrintTask(use Use) decode.Fields
+}
+
 // Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again
 // with other fields. Leave is called after the last Run, and the key goes on when it returns. What the remote lease
 // promised bounds it.

@@ -130,7 +130,8 @@ func (r *taskRuns) leave() {
 
 func (r *taskRuns) env(task Task, start Start) Env {
 	return Env{
-		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease, Lease: r.hold,
+		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease,
+		Grace: task.Stop.Timeout, Lease: r.hold,
 		Remote:    r.remote,
 		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry,
 		Environ: r.means.cfg.Environ,

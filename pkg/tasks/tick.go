@@ -84,7 +84,7 @@ func (j *job) tried(r ran, now moment) effects {
 	if !again || j.stop != nil || j.next != nil || !j.ticks.pending.IsZero() {
 		return fx
 	}
-	j.pause(j.task.Retry.Backoff.delay(r.start.Attempt-1), now)
+	j.pause(j.task.Retry.Backoff.Delay(r.start.Attempt-1), now)
 	j.set(StateBackoff, now)
 	fx.note, fx.ended[0].again = true, true
 	return fx

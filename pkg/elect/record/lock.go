@@ -61,6 +61,7 @@ func (s TaskStatus) Validate() error {
 // RunOutcome is how a task that ends by itself ended; it holds on every replica until a rerun.
 type RunOutcome struct {
 	Succeeded bool   `json:"succeeded"`
+	Final     bool   `json:"final,omitempty"` // it counts whatever the task's restart policy is
 	ExitCode  int    `json:"exitCode"`
 	Error     string `json:"error,omitempty"`
 	At        int64  `json:"at"` // store's clock, Unix ms

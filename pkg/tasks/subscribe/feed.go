@@ -1,0 +1,248 @@
+package subscribe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+)
+
+// ackTimeout is how long a broker may take to confirm an acknowledgement. After that the subscription is opened again.
+const ackTimeout = 10 * time.Second
+
+// feed delivers what one open subscription gives. One goroutine owns it and its flow; others receive, deliver and
+// acknowledge, and report to it.
+type feed struct {
+	*run
+	sub  Subscription
+	flow *flow.Flow[Message]
+
+	want     chan int // how many messages are to be received
+	received chan received
+	finished chan finished
+	acked    chan acked
+	others   sync.WaitGroup
+
+	receiving, acking bool
+	broken            error // why the subscription is to be closed
+}
+
+type received struct {
+	messages []Message
+	err      error
+}
+
+type finished struct {
+	work flow.Work[Message]
+	errs []error
+}
+
+type acked struct {
+	count int
+	err   error
+}
+
+func newFeed(s *run, sub Subscription) *feed {
+	rules := flow.Rules{
+		InFlight: s.InFlight, Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, Letters: s.letters != "",
+		Cumulative: sub.Cumulative(),
+		Delay:      func(failures int) time.Duration { return s.Retry.Backoff.Delay(failures - 1) },
+	}
+	return &feed{
+		run: s, sub: sub, flow: flow.New[Message](rules),
+		// The last report of what receives may come when the loop is over.
+		want: make(chan int, 1), received: make(chan received, 1),
+		finished: make(chan finished), acked: make(chan acked),
+	}
+}
+
+// loop delivers until the subscription breaks, with the reason, or ctx ends. It returns when no delivery is under way.
+func (f *feed) loop(ctx context.Context) error {
+	receiving, endReceiving := context.WithCancel(ctx)
+	f.others.Go(func() { f.receive(receiving) })
+	defer f.others.Wait()
+	defer close(f.want)
+	defer endReceiving()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	asked := ctx.Done()
+	for {
+		if wake := f.begin(); !wake.IsZero() {
+			timer.Reset(time.Until(wake))
+		}
+		if f.over(ctx) {
+			return f.result()
+		}
+		select {
+		case r := <-f.received:
+			f.receiving = false
+			if ctx.Err() == nil { // else it comes again
+				f.take(r)
+			}
+		case done := <-f.finished:
+			f.flow.Finished(done.work, done.errs, time.Now())
+			f.report(done)
+		case done := <-f.acked:
+			f.acking = false
+			f.flow.Acked(done.count)
+			f.fail(done.err)
+		case <-asked:
+			asked = nil
+			f.flow.Stop()
+			endReceiving()
+		case <-timer.C:
+		}
+	}
+}
+
+// begin begins what may be begun now, and says when to look again.
+func (f *feed) begin() (wake time.Time) {
+	if !f.env.Lease.Valid() {
+		return time.Now().Add(leaseLook) // it is renewed, or the run is about to be asked to stop
+	}
+	works, wake := f.flow.Next(time.Now())
+	for _, w := range works {
+		f.others.Go(func() { f.finished <- finished{w, f.deliver(w)} })
+	}
+	if !f.acking && f.broken == nil {
+		if items := f.flow.Acks(); len(items) > 0 {
+			f.acking = true
+			f.others.Go(func() { f.acked <- acked{len(items), f.ack(items)} })
+		}
+	}
+	if room := f.flow.Room(); room > 0 && !f.receiving {
+		f.receiving = true
+		f.want <- room
+	}
+	return wake
+}
+
+// over says that nothing more can happen.
+func (f *feed) over(ctx context.Context) bool {
+	if ctx.Err() == nil && f.broken == nil && f.flow.Halted() == nil {
+		return false
+	}
+	f.flow.Stop()
+	if f.acking || f.flow.Busy() {
+		return false
+	}
+	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged()
+}
+
+func (f *feed) result() error {
+	if item := f.flow.Halted(); item != nil {
+		return fmt.Errorf("%w: message %s was not worked on in %d attempts, and there is no retry.deadLetter; see to it, "+
+			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Failures, f.env.Group, f.env.Name, item.Err)
+	}
+	return f.broken
+}
+
+// fail ends the feed with the first error.
+func (f *feed) fail(err error) {
+	if err != nil && f.broken == nil {
+		f.broken = err
+	}
+}
+
+// receive asks the broker for messages whenever there is room for them.
+func (f *feed) receive(ctx context.Context) {
+	for most := range f.want {
+		messages, err := f.sub.Receive(ctx, most)
+		f.received <- received{messages, err}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (f *feed) take(r received) {
+	for _, m := range r.messages {
+		f.flow.Received(m, m.Partition, m.Key)
+	}
+	if r.err != nil {
+		f.receiving = true // there is no one to ask any more
+		f.fail(r.err)
+	}
+}
+
+// deliver has work done, and says for each message how that ended.
+func (f *feed) deliver(w flow.Work[Message]) []error {
+	if w.Letter {
+		return []error{f.bury(w.Items[0])}
+	}
+	deliveries := make([]Delivery, len(w.Items))
+	for i, item := range w.Items {
+		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Failures + 1, Start: f.env.Start}
+	}
+	errs := f.receiver.Deliver(f.work, deliveries)
+	for len(errs) < len(deliveries) {
+		errs = append(errs, errors.New("the receiver said nothing of the message"))
+	}
+	return errs
+}
+
+// bury makes a message a dead letter.
+func (f *feed) bury(item *flow.Item[Message]) error {
+	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
+	defer cancel()
+	why := Why{
+		Identity: f.env.Identity, Source: f.title, ID: item.Message.ID, Attempts: item.Failures, Err: item.Err,
+	}
+	if err := f.sub.DeadLetter(ctx, f.letters, item.Message, why); err != nil {
+		return fmt.Errorf("dead letter to %s: %w", f.letters, err)
+	}
+	return nil
+}
+
+// ack acknowledges messages, unless the lease ends before.
+func (f *feed) ack(items []*flow.Item[Message]) error {
+	messages := make([]Message, len(items))
+	for i, item := range items {
+		messages[i] = item.Message
+	}
+	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
+	defer cancel()
+	ctx, cancel = context.WithDeadlineCause(ctx, f.env.Lease.Deadline(), elect.ErrLeaseLost)
+	defer cancel()
+	if err := f.sub.Ack(ctx, messages); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("acknowledge %s: %w", messages[len(messages)-1].ID, err)
+	}
+	return nil
+}
+
+// report says what became of a delivery, where that is news.
+func (f *feed) report(done finished) {
+	for i, item := range done.work.Items {
+		err := done.errs[i]
+		switch {
+		case done.work.Letter && err == nil:
+			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.letters, "attempt",
+				item.Failures, "reason", item.Err.Error())
+		case err != nil && item.Failures == 1 && f.work.Err() == nil:
+			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
+		case err == nil && item.Failures > 0:
+			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Failures+1)
+		}
+	}
+	f.health.message(f.complaint())
+}
+
+// complaint is about the message that has failed most often; nil: there is none.
+func (f *feed) complaint() error {
+	item := f.flow.Worst()
+	if item == nil {
+		return nil
+	}
+	of := ""
+	if f.Retry.Attempts > 0 {
+		of = fmt.Sprintf(" of %d", f.Retry.Attempts)
+	}
+	return fmt.Errorf("message %s was not worked on, attempt %d%s: %w", item.Message.ID, item.Failures, of, item.Err)
+}

@@ -1,0 +1,11 @@
+// Package flow decides what is to be done with the messages of one subscription: which are delivered now, which wait,
+// which become dead letters, and which may be acknowledged.
+//
+// It is a state machine: it starts no goroutine, does no I/O and reads no clock. Its rules:
+//
+//   - At most InFlight messages are held: received and not acknowledged.
+//   - Messages of one lane are delivered one after another, in the order in which they were received. The next one goes
+//     when the one before it has been worked on, or is a confirmed dead letter.
+//   - A message that failed waits, and holds up its lane alone.
+//   - Where acknowledgements are cumulative, a message is acknowledged only with all before it in its partition.
+package flow

@@ -1,0 +1,227 @@
+package flow
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Rules are what a flow goes by. They are not changed.
+type Rules struct {
+	InFlight   int  // most messages held, at least 1
+	Batch      int  // most messages of one delivery, at least 1
+	Attempts   int  // deliveries of one message, after which it fails for good; 0: no limit
+	Letters    bool // what fails for good becomes a dead letter; else the flow halts
+	Cumulative bool
+	// Delay is how long to wait after so many failures in a row, from 1.
+	Delay func(failures int) time.Duration
+}
+
+// calls is how many deliveries may be under way at once: with batches not each message needs one, and while it waits
+// for its turn a batch fills.
+func (r Rules) calls() int { return max(1, r.InFlight/r.Batch) }
+
+// Flow holds the messages of one subscription. It belongs to one goroutine.
+type Flow[M any] struct {
+	rules   Rules
+	lanes   map[string]*lane[M] // those with messages
+	parts   map[string]*part[M]
+	ready   queue[*lane[M]] // may be delivered from, at the latest when their pause is over
+	pausing []*lane[M]      // wait for their time, in order of it
+	acks    []*Item[M]      // may be acknowledged
+	failing []*Item[M]      // failed, and not worked on since
+	held    int
+	calls   int // deliveries and burials under way
+	serial  uint64
+	stopped bool
+	halted  *Item[M]
+}
+
+// New makes an empty flow.
+func New[M any](rules Rules) *Flow[M] {
+	return &Flow[M]{rules: rules, lanes: map[string]*lane[M]{}, parts: map[string]*part[M]{}}
+}
+
+// Room is how many more messages may be received.
+func (f *Flow[M]) Room() int {
+	if f.stopped {
+		return 0
+	}
+	return max(0, f.rules.InFlight-f.held)
+}
+
+// Received takes a message up. With one message in flight the partition is its lane, else its key is, and messages
+// without a key (nil) wait for no other.
+func (f *Flow[M]) Received(message M, partition string, key []byte) {
+	item := &Item[M]{Message: message}
+	f.held++
+	if f.rules.Cumulative {
+		if item.part = f.parts[partition]; item.part == nil {
+			item.part = &part[M]{name: partition}
+			f.parts[partition] = item.part
+		}
+		item.part.push(item)
+	}
+	name := strconv.Quote(partition)
+	switch {
+	case f.rules.InFlight == 1:
+	case key == nil:
+		f.serial++
+		name += "#" + strconv.FormatUint(f.serial, 10)
+	default:
+		name += "=" + string(key)
+	}
+	item.lane = f.lanes[name]
+	if item.lane == nil {
+		item.lane = &lane[M]{name: name}
+		f.lanes[name] = item.lane
+		f.ready.push(item.lane)
+	}
+	item.lane.waiting.push(item)
+}
+
+// Next is the work to begin now, and when to ask again even if nothing happens before; zero: not until then.
+func (f *Flow[M]) Next(now time.Time) (work []Work[M], wake time.Time) {
+	for len(f.pausing) > 0 && !f.pausing[0].due.After(now) {
+		f.ready.push(f.pausing[0])
+		f.pausing = f.pausing[1:]
+	}
+	for !f.stopped && f.ready.len() > 0 && f.calls < f.rules.calls() {
+		work = append(work, f.take())
+		f.calls++
+	}
+	if !f.stopped && len(f.pausing) > 0 {
+		wake = f.pausing[0].due
+	}
+	return work, wake
+}
+
+// take gathers one delivery, from as many lanes as it has room for.
+func (f *Flow[M]) take() Work[M] {
+	var w Work[M]
+	for f.ready.len() > 0 && len(w.Items) < f.rules.Batch {
+		l := f.ready.first()
+		if l.waiting.first().bury {
+			if len(w.Items) > 0 {
+				break // a dead letter goes alone
+			}
+			f.ready.pop().busy = true
+			return Work[M]{Items: []*Item[M]{l.waiting.pop()}, Letter: true}
+		}
+		f.ready.pop().busy = true
+		for l.waiting.len() > 0 && !l.waiting.first().bury && len(w.Items) < f.rules.Batch {
+			w.Items = append(w.Items, l.waiting.pop())
+		}
+	}
+	return w
+}
+
+// Finished takes how work that was begun has ended: for each item an error, nil for success.
+func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
+	f.calls--
+	again := map[*lane[M]][]*Item[M]{}
+	var lanes []*lane[M]
+	for i, item := range w.Items {
+		if !slices.Contains(lanes, item.lane) {
+			lanes = append(lanes, item.lane)
+		}
+		switch {
+		case len(again[item.lane]) > 0:
+			// One before it failed: what the receiver did with this one came too early.
+			again[item.lane] = append(again[item.lane], item)
+		case errs[i] == nil:
+			f.finish(item)
+		default:
+			again[item.lane] = append(again[item.lane], item)
+			f.failed(item, errs[i], w.Letter, now)
+		}
+	}
+	for _, l := range lanes {
+		l.busy = false
+		l.waiting.back(again[l])
+		f.settle(l, now)
+	}
+}
+
+// finish notes that a message was worked on, and what may be acknowledged for that.
+func (f *Flow[M]) finish(item *Item[M]) {
+	if item.done = true; item.Failures > 0 {
+		f.failing = slices.DeleteFunc(f.failing, func(i *Item[M]) bool { return i == item })
+	}
+	if item.part == nil {
+		f.acks = append(f.acks, item)
+		return
+	}
+	for item.part.len() > 0 && item.part.first().done {
+		f.acks = append(f.acks, item.part.pop())
+	}
+	if item.part.len() == 0 {
+		delete(f.parts, item.part.name)
+	}
+}
+
+// failed notes a failure. A dead letter that could not be published is tried again for ever.
+func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
+	if item.Failures++; item.Failures == 1 {
+		f.failing = append(f.failing, item)
+	}
+	item.Err = err
+	item.lane.due = now.Add(f.rules.Delay(item.Failures))
+	if letter || f.rules.Attempts == 0 || item.Failures < f.rules.Attempts {
+		return
+	}
+	if f.rules.Letters {
+		item.bury, item.lane.due = true, now
+		return
+	}
+	if f.halted == nil {
+		f.halted = item
+	}
+	f.stopped = true
+}
+
+// settle puts a lane where it belongs after its messages have come back.
+func (f *Flow[M]) settle(l *lane[M], now time.Time) {
+	switch {
+	case l.waiting.len() == 0:
+		delete(f.lanes, l.name)
+	case l.due.After(now):
+		i, _ := slices.BinarySearchFunc(f.pausing, l.due, func(l *lane[M], due time.Time) int { return l.due.Compare(due) })
+		f.pausing = slices.Insert(f.pausing, i, l)
+	default:
+		f.ready.push(l)
+	}
+}
+
+// Acks are the messages that may be acknowledged now, in order. Each is given once; call Acked when that is done.
+func (f *Flow[M]) Acks() []*Item[M] {
+	acks := f.acks
+	f.acks = nil
+	return acks
+}
+
+// Acked says that so many messages have been acknowledged.
+func (f *Flow[M]) Acked(n int) { f.held -= n }
+
+// Stop lets no more work begin.
+func (f *Flow[M]) Stop() { f.stopped = true }
+
+// Busy says that work is under way.
+func (f *Flow[M]) Busy() bool { return f.calls > 0 }
+
+// Unacknowledged says that messages wait for Acks to give them.
+func (f *Flow[M]) Unacknowledged() bool { return len(f.acks) > 0 }
+
+// Halted is the message that ended the flow: it failed for good, and there are no dead letters. Nil: none has.
+func (f *Flow[M]) Halted() *Item[M] { return f.halted }
+
+// Worst is the message that has failed most often of those that are not worked on yet; nil: none has failed.
+func (f *Flow[M]) Worst() *Item[M] {
+	var worst *Item[M]
+	for _, item := range f.failing {
+		if worst == nil || item.Failures > worst.Failures {
+			worst = item
+		}
+	}
+	return worst
+}
