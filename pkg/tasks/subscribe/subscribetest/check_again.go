@@ -1,0 +1,162 @@
+package subscribetest
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// checkAckDurable: what was acknowledged does not come again, and all else does.
+func (s *scene) checkAckDurable() {
+	c := s.open()
+	sent := s.messages(10, "a")
+	s.publish(sent...)
+	got := c.take(10)
+	c.ack(got[:4]...)
+	c = c.again()
+	c.expectRest(sent[4:], "a")
+}
+
+// checkPieces: with several in flight, each Ack adds to those before it.
+func (s *scene) checkPieces() {
+	c := s.open()
+	sent := s.messages(12, "a")
+	s.publish(sent...)
+	got := c.take(6)
+	c.ack(got[0])
+	c.ack(got[1], got[2])
+	got = append(got, c.take(4)...)
+	c.ack(got[3:8]...)
+	c = c.again()
+	c.expectRest(sent[8:], "a")
+}
+
+// checkOtherOrder: acknowledgements that are not cumulative may come in any order and leave gaps.
+func (s *scene) checkOtherOrder() {
+	c := s.open()
+	if c.sub.Cumulative() {
+		s.Skipf("skipped: acknowledgements of the source are cumulative")
+	}
+	sent := s.messages(8, "a")
+	s.publish(sent...)
+	got := c.take(8)
+	c.ack(got[6])
+	c.ack(got[4], got[2])
+	c.ack(got[1])
+	c = c.again()
+	c.expectRest([]subscribe.Message{sent[0], sent[3], sent[5], sent[7]}, "a")
+}
+
+// checkAgainAfterClose: what was not acknowledged comes before what was published later, in order.
+func (s *scene) checkAgainAfterClose() {
+	c := s.open()
+	sent := s.messages(6, "a")
+	s.publish(sent...)
+	c.ack(c.take(6)[:2]...)
+	newer := s.messages(3, "a")
+	s.publish(newer...)
+	c = c.again()
+	want := slices.Concat(sent[2:], newer)
+	got := c.take(len(want)) // and once more, after none of them was acknowledged
+	if !slices.Equal(names(got), names(want)) {
+		s.Fatalf("after Close and Open came %s, want %s", list(names(got)), list(names(want)))
+	}
+	c = c.again()
+	c.expectRest(want, "a")
+}
+
+// checkAgainAfterCut: a cut ends Receive with an error, or the source connects again unnoticed. Nothing is lost.
+func (s *scene) checkAgainAfterCut() {
+	c := s.open()
+	sent := s.messages(8, "a")
+	s.publish(sent...)
+	got := c.take(6)
+	c.ack(got[:2]...)
+	s.topic.Cut(s.t)
+	newer := s.messages(3, "a")
+	s.publish(newer...)
+	for range len(sent[6:]) + len(newer) {
+		if _, err := c.tryReceive(1, patience); err != nil {
+			s.fatalIfContext(err, "a cut, before "+list(s.book.lost(c.n)))
+			break
+		}
+	}
+	s.closeBroken(c)
+	s.openSoon(c.source).expectRest(slices.Concat(sent[2:], newer), "a")
+}
+
+// fatalIfContext fails when a call waited until its context ended.
+func (s *scene) fatalIfContext(err error, after string) {
+	s.Helper()
+	if isContext(err) {
+		s.Fatalf("Receive after %s: want messages or an error within %s, got neither", after, patience)
+	}
+}
+
+// closeBroken closes a subscription whose connection was broken. It may say so.
+func (s *scene) closeBroken(c *client) {
+	s.Helper()
+	if err := c.tryClose(soon); err != nil {
+		s.Logf("Close after the connection was broken: %v", err)
+	}
+}
+
+// checkAckAfterCut: an Ack over a broken connection fails, or is durable.
+func (s *scene) checkAckAfterCut() {
+	c := s.open()
+	for range 5 {
+		s.publish(s.messages(4, "a")...)
+		got := c.take(4)
+		s.topic.Cut(s.t)
+		if err := c.tryAck(patience, got[:2]...); err != nil {
+			s.Logf("Ack after a cut: %v", err)
+		}
+		s.closeBroken(c)
+		c = s.openSoon(c.source)
+		c.ack(c.takeOpen()...)
+	}
+	c.expectRest(nil, "a")
+}
+
+// takeOpen receives what may still come. Messages whose Ack failed may have been acknowledged all the same.
+func (c *client) takeOpen() (taken []subscribe.Message) {
+	c.Helper()
+	for len(c.book.lost(c.n)) > 0 {
+		messages, err := c.tryReceive(8, patience)
+		if err != nil {
+			c.Fatalf("lost: %s did not come again within %s: %v", list(c.book.lost(c.n)), patience, err)
+		}
+		taken = append(taken, messages...)
+	}
+	return taken
+}
+
+// checkAgainAfterCrash: an owner dies without Close, and its connections with it. The next one has a newer token.
+func (s *scene) checkAgainAfterCrash() {
+	c := s.open()
+	var sent []subscribe.Message
+	for range 3 {
+		fresh := s.messages(6, "a")
+		s.publish(fresh...)
+		sent = append(sent, fresh...)
+		c.ack(c.take(4)[:2]...)
+		sent = sent[2:]
+		s.topic.Cut(s.t)
+		c = s.openSoon(c.source)
+	}
+	c.expectRest(sent, "a")
+}
+
+// checkStaleOwner: an owner that a newer token has replaced acknowledges nothing.
+func (s *scene) checkStaleOwner() {
+	stale := s.open()
+	sent := s.messages(6, "a")
+	s.publish(sent...)
+	got := stale.take(6)
+	stale.ack(got[0])
+	c := s.reopen(stale.source)
+	if err := stale.tryAck(patience, got[1:3]...); err == nil {
+		s.Fatalf("Ack of token %d returned no error, after token %d had opened the subscription", stale.n, c.n)
+	}
+	c.expectRest(sent[1:], "a")
+}

@@ -1,0 +1,192 @@
+package subscribetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// checkValue: a Source is a value that says what it is.
+func (s *scene) checkValue() {
+	a, b := s.topic.Source(s.t), s.topic.Source(s.t)
+	switch {
+	case !reflect.DeepEqual(a, b):
+		s.Fatalf("two values of Source differ: %+v and %+v", a, b)
+	case a.Kind() == "" || a.Topic() == "":
+		s.Fatalf("Kind is %q and Topic %q: both must say something", a.Kind(), a.Topic())
+	}
+	if wrong := a.Validate(); len(wrong) > 0 {
+		s.Fatalf("Validate of a source that works: %v", wrong)
+	}
+	if len(a.Print()) == 0 {
+		s.Fatalf("Print shows no field")
+	}
+}
+
+var sixKeys = []string{"a", "b", "c", "d", "e", "f"}
+
+// checkOrder: messages come in order within a partition.
+func (s *scene) checkOrder() {
+	c := s.open()
+	for range 3 {
+		s.publish(s.messages(40, sixKeys...)...)
+		for got := 0; got < 40; {
+			messages := c.receive(7)
+			c.ack(messages...)
+			got += len(messages)
+		}
+	}
+	c.expectRest(nil, sixKeys...)
+}
+
+// checkBeginning: the first Open of a consumer begins with the oldest message.
+func (s *scene) checkBeginning() {
+	old := s.messages(5, "a")
+	s.publish(old...)
+	c := s.open()
+	c.expectRest(old, "a")
+}
+
+// checkContent: what was published is what comes.
+func (s *scene) checkContent() {
+	c := s.open()
+	binary := make([]byte, 256)
+	for i := range binary {
+		binary[i] = byte(i)
+	}
+	long := make([]byte, 200<<10)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // bytes that do not compress, the same in each run
+	for i := range long {
+		long[i] = byte(random.Uint32() & 0xff)
+	}
+	want := []subscribe.Message{
+		{Key: []byte("a"), Body: []byte("text"), Type: "text/plain"},
+		{Key: []byte("a"), Body: binary, Type: "application/octet-stream"},
+		{Key: []byte("a"), Body: []byte{}},
+		{Key: []byte("a"), Body: long},
+		{Key: []byte("a\x00\xff"), Body: []byte("binary key")},
+		{Body: []byte("no key")},
+		{Key: []byte("a"), Body: []byte("headers"), Type: "application/json", Headers: map[string]string{
+			"Trace-Id": "00-ab cd", "tenant": "Zürich", "empty": "",
+		}},
+	}
+	began := time.Now()
+	s.publish(want...)
+	for range want {
+		got := c.receive(1)[0]
+		i := bodyIn(want, got.Body)
+		if i < 0 {
+			s.Fatalf("a body of %d bytes came that nobody published", len(got.Body))
+		}
+		s.compare(got, want[i])
+		if got.Again {
+			s.Fatalf("%s: Again is set, and it comes for the first time", label(got))
+		}
+		if age := got.Time.Sub(began).Abs(); age > 5*time.Minute && !got.Time.IsZero() {
+			s.Fatalf("%s: Time is %s, it was published at %s", label(got), got.Time, began)
+		}
+		c.ack(got)
+	}
+}
+
+func bodyIn(messages []subscribe.Message, body []byte) int {
+	for i, m := range messages {
+		if bytes.Equal(m.Body, body) {
+			return i
+		}
+	}
+	return -1
+}
+
+// compare checks all fields that a broker carries.
+func (s *scene) compare(got, want subscribe.Message) {
+	s.Helper()
+	switch {
+	case !bytes.Equal(got.Body, want.Body):
+		s.Fatalf("%s: the body differs from the published one %s", label(got), label(want))
+	case !s.topic.NoKeys && !bytes.Equal(got.Key, want.Key):
+		s.Fatalf("%s: the key is %q, want %q", label(got), got.Key, want.Key)
+	case s.topic.NoHeaders:
+	case got.Type != want.Type:
+		s.Fatalf("%s: the type is %q, want %q", label(got), got.Type, want.Type)
+	case !maps.Equal(got.Headers, want.Headers):
+		s.Fatalf("%s: the headers are %q, want %q", label(got), got.Headers, want.Headers)
+	}
+}
+
+// checkMost: Receive returns at most so many. The client sees to it.
+func (s *scene) checkMost() {
+	c := s.open()
+	sent := s.messages(12, "a")
+	s.publish(sent...)
+	var got []subscribe.Message
+	for _, most := range []int{1, 1, 3, 1, 2} {
+		got = append(got, c.receive(most)...)
+	}
+	got = append(got, c.take(len(sent)-len(got))...)
+	c.ack(got...)
+}
+
+// checkWaits: Receive waits where there is nothing, returns when its context ends, and works again afterwards.
+func (s *scene) checkWaits() {
+	c := s.open()
+	began := time.Now()
+	_, err := c.tryReceive(1, moment)
+	if !isContext(err) {
+		s.Fatalf("Receive of an empty topic, for %s: want the context's error, got %v", moment, err)
+	}
+	if took := time.Since(began); took < moment*9/10 {
+		s.Fatalf("Receive of an empty topic returned after %s, its context ended after %s: it must wait", took, moment)
+	}
+	s.checkCancelled(c)
+	sent := s.messages(1, "a")
+	s.publish(sent...)
+	c.ack(c.take(1)...)
+}
+
+// checkCancelled: a context that is cancelled with a cause ends Receive as one that runs out does.
+func (s *scene) checkCancelled(c *client) {
+	cause := errors.New("the test cancels")
+	var got []subscribe.Message
+	var err error
+	s.bounded("Receive", moment, func(ctx context.Context) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		timer := time.AfterFunc(moment/3, func() { cancel(cause) })
+		defer timer.Stop()
+		defer cancel(nil)
+		got, err = c.sub.Receive(ctx, 1)
+	})
+	if len(got) > 0 || !isContext(err) && !errors.Is(err, cause) {
+		s.Fatalf("Receive whose context was cancelled: want the context's error, got %d messages and %v", len(got), err)
+	}
+}
+
+// checkInterrupted: a Receive that its context ends loses nothing.
+func (s *scene) checkInterrupted() {
+	c := s.open()
+	var got []subscribe.Message
+	for began, i := time.Now(), 0; len(got) < 60; i++ {
+		if i < 60 {
+			s.publish(s.messages(1, "a", "b")...)
+		}
+		messages, err := c.tryReceive(1+i%3, time.Duration(i%8)*time.Millisecond)
+		if err != nil && !isContext(err) {
+			s.Fatalf("Receive with a context that ends early: %v", err)
+		}
+		got = append(got, messages...)
+		if len(messages) > 0 {
+			c.ack(messages...)
+		}
+		if time.Since(began) > patience {
+			s.Fatalf("lost: Receive calls that their contexts ended early gave %d of 60 messages within %s, missing %s",
+				len(got), patience, list(s.book.lost(c.n)))
+		}
+	}
+	c.expectRest(nil, "a", "b")
+}

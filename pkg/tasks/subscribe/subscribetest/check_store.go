@@ -1,0 +1,84 @@
+package subscribetest
+
+import (
+	"errors"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// storeChecks are those of sources that keep their position in the checkpoint.
+func storeChecks() []check {
+	return []check{
+		{"StoreKeepsPosition", stored, (*scene).checkStoreKeeps},
+		{"StoreSaysWhereToBegin", stored, (*scene).checkStoreBegins},
+		{"StoreRefusesStaleOwner", stored, (*scene).checkStoreStale},
+	}
+}
+
+// openStored opens the source that keeps its position in the checkpoint.
+func (s *scene) openStored() *client {
+	s.Helper()
+	return s.reopen(s.topic.InStore(s.t))
+}
+
+// checkStoreKeeps: an Ack that has returned is in the checkpoint, whatever happens next.
+func (s *scene) checkStoreKeeps() {
+	c := s.openStored()
+	sent := s.messages(10, "a")
+	s.publish(sent...)
+	got := c.take(10)
+	c.ack(got[:3]...)
+	c.ack(got[3])
+	value, _ := s.store.Held()
+	s.store = NewStore(value) // as a crash leaves it: what comes later is not kept
+	c = s.openStored()
+	c.expectRest(sent[4:], "a")
+}
+
+// checkStoreBegins: the checkpoint says where to begin, and no position that the broker has.
+func (s *scene) checkStoreBegins() {
+	c := s.openStored()
+	sent := s.messages(10, "a")
+	s.publish(sent...)
+	got := c.take(10)
+	c.ack(got[:4]...)
+	value, _ := s.store.Held()
+	c.ack(got[4:7]...)
+	c.close()
+	s.book.forget(got[4:7]...)
+	s.store = NewStore(value)
+	c = s.openStored()
+	c.expectRest(sent[4:], "a")
+}
+
+// checkStoreStale: an owner whose checkpoint a newer one has read acknowledges nothing, and cannot open again.
+func (s *scene) checkStoreStale() {
+	stale := s.openStored()
+	sent := s.messages(8, "a")
+	s.publish(sent...)
+	got := stale.take(8)
+	stale.ack(got[:2]...)
+	c := s.openStored()
+	value, _ := s.store.Held()
+	s.expectLost("Ack", stale, got[2:5])
+	if now, _ := s.store.Held(); string(now) != string(value) {
+		s.Fatalf("the checkpoint was %q when the newer owner had opened, and the stale one made it %q", value, now)
+	}
+	c.ack(c.take(3)...)
+	s.expectLost("Ack, after that of the newer owner,", stale, got[2:5])
+	c = c.again()
+	c.expectRest(sent[5:], "a")
+	s.token -= 3
+	if _, err := s.tryOpen(stale.source, patience); !errors.Is(err, elect.ErrLeaseLost) {
+		s.Fatalf("Open by token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", s.token, err)
+	}
+}
+
+// expectLost has a stale owner acknowledge messages.
+func (s *scene) expectLost(what string, stale *client, messages []subscribe.Message) {
+	s.Helper()
+	if err := stale.tryAck(patience, messages...); !errors.Is(err, elect.ErrLeaseLost) {
+		s.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, stale.n, err)
+	}
+}

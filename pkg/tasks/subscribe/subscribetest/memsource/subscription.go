@@ -1,0 +1,282 @@
+package memsource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// place is the Ref of a message.
+type place struct{ partition, offset int }
+
+// Subscription is an open subscription.
+type Subscription struct {
+	source   Source
+	session  subscribe.Session
+	name     string
+	consumer string
+
+	// Guarded by the broker's mu.
+	next   []int // offset of each partition's next message
+	turn   int   // partition that Receive looks at first
+	cut    bool
+	closed bool
+
+	// acked are positions in the checkpoint: all before them is acknowledged. Of Open and Ack.
+	acked []int
+}
+
+func (s *Subscription) broker() *Broker { return s.source.Broker }
+
+// connect finds the position.
+func (s *Subscription) connect(ctx context.Context) error {
+	b := s.broker()
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	if err := s.readCheckpoint(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t, err := b.find(s.name)
+	if err != nil {
+		return err
+	}
+	s.next = make([]int, len(t.partitions))
+	copy(s.next, s.acked)
+	for i := range t.partitions {
+		if err := s.skipTruncated(i, t.partitions[i]); err != nil {
+			return err
+		}
+	}
+	b.open[s] = struct{}{}
+	return nil
+}
+
+func (s *Subscription) readCheckpoint(ctx context.Context) error {
+	if s.source.Offsets != InStore {
+		return nil
+	}
+	value, err := s.session.Checkpoint.Value(ctx)
+	if err != nil || value == nil {
+		return err
+	}
+	if err := json.Unmarshal(value, &s.acked); err != nil {
+		return fmt.Errorf("the checkpoint of %s is not one of this source: %w", s.session.Key(), err)
+	}
+	return nil
+}
+
+// skipTruncated goes on behind what is gone, or says that nobody has decided to.
+func (s *Subscription) skipTruncated(n int, p partition) error {
+	if s.next[n] >= p.first || p.first == 0 {
+		return nil
+	}
+	missing := 0
+	for offset := s.next[n]; offset < p.first; offset++ {
+		if !s.isAcked(place{n, offset}) {
+			missing++
+		}
+	}
+	if missing == 0 {
+		s.next[n] = p.first
+		return nil
+	}
+	err := fmt.Errorf("%d messages of partition %d were truncated before they were acknowledged", missing, n)
+	if s.source.Lost != Earliest {
+		return fmt.Errorf("%w: set lost: earliest to go on behind them: %w", err, subscribe.ErrStop)
+	}
+	s.session.Log.Info("messages are skipped", "topic", s.name, "err", err)
+	s.next[n] = p.first
+	return nil
+}
+
+func (s *Subscription) isAcked(at place) bool {
+	if s.source.Offsets == InStore {
+		return at.partition < len(s.acked) && at.offset < s.acked[at.partition]
+	}
+	t := s.broker().topics[s.name]
+	return t.consumers[s.consumer][t.id(s.name, at)]
+}
+
+func (t *topic) id(name string, at place) string {
+	return fmt.Sprintf("%s/%d/%d", name, at.partition, at.offset)
+}
+
+// Receive waits for messages.
+func (s *Subscription) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
+	b := s.broker()
+	for {
+		if err := b.pass(ctx); err != nil {
+			return nil, err
+		}
+		changed := b.change()
+		messages, err := s.poll(most)
+		if err != nil || len(messages) > 0 {
+			return messages, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// poll takes what is there, from each partition in turn.
+func (s *Subscription) poll(most int) (taken []subscribe.Message, err error) {
+	b := s.broker()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.broken(); err != nil {
+		return nil, err
+	}
+	t := b.topics[s.name]
+	for range s.next {
+		n := s.turn % len(s.next)
+		s.turn++
+		p := t.partitions[n]
+		if err := s.skipTruncated(n, p); err != nil {
+			return nil, err
+		}
+		for ; s.next[n] < p.end() && len(taken) < most; s.next[n]++ {
+			if !s.isAcked(place{n, s.next[n]}) {
+				m := p.messages[s.next[n]-p.first]
+				m.Headers = maps.Clone(m.Headers)
+				taken = append(taken, m)
+			}
+		}
+	}
+	return taken, nil
+}
+
+var errClosed = errors.New("the subscription is closed")
+
+// broken says that the connection is. The caller has locked the broker.
+func (s *Subscription) broken() error {
+	switch {
+	case s.closed:
+		return errClosed
+	case s.cut:
+		return fmt.Errorf("topic %s: %w", s.name, ErrCut)
+	}
+	return nil
+}
+
+// Ack acknowledges messages.
+func (s *Subscription) Ack(ctx context.Context, messages []subscribe.Message) error {
+	b := s.broker()
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	if s.source.Offsets == InStore {
+		return s.ackInStore(ctx, messages)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.broken(); err != nil {
+		return err
+	}
+	t := b.topics[s.name]
+	acked := t.consumers[s.consumer]
+	if acked == nil {
+		acked = map[string]bool{}
+		t.consumers[s.consumer] = acked
+	}
+	for _, m := range messages {
+		at := m.Ref.(place)
+		acked[t.id(s.name, at)] = true
+		for offset := at.offset - 1; !s.source.Single && offset >= 0; offset-- {
+			acked[t.id(s.name, place{at.partition, offset})] = true
+		}
+	}
+	b.tell()
+	return nil
+}
+
+func (s *Subscription) ackInStore(ctx context.Context, messages []subscribe.Message) error {
+	acked := make([]int, len(s.next))
+	copy(acked, s.acked)
+	for _, m := range messages {
+		at := m.Ref.(place)
+		acked[at.partition] = max(acked[at.partition], at.offset+1)
+	}
+	value, err := json.Marshal(acked)
+	if err != nil {
+		return err
+	}
+	if err := s.session.Checkpoint.SetValue(ctx, value); err != nil {
+		return err
+	}
+	b := s.broker()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.acked = acked
+	return nil
+}
+
+// Cumulative says whether an acknowledgement counts for all before it.
+func (s *Subscription) Cumulative() bool { return !s.source.Single }
+
+// DeadLetter publishes the message to another topic of the broker.
+func (s *Subscription) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+	b := s.broker()
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	err := s.broken()
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	headers := maps.Clone(m.Headers)
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	maps.Copy(headers, why.Headers())
+	m.Headers = headers
+	if err := b.Publish(to, m); err != nil {
+		return fmt.Errorf("publish dead letter %s: %w", m.ID, err)
+	}
+	return nil
+}
+
+// Lag counts what is not acknowledged.
+func (s *Subscription) Lag(ctx context.Context) (subscribe.Lag, error) {
+	b := s.broker()
+	if err := b.pass(ctx); err != nil {
+		return subscribe.Unknown, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.broken(); err != nil {
+		return subscribe.Unknown, err
+	}
+	var lag subscribe.Lag
+	for n, p := range b.topics[s.name].partitions {
+		for i, m := range p.messages {
+			if !s.isAcked(place{n, p.first + i}) {
+				lag.Messages++
+				lag.Seconds = max(lag.Seconds, time.Since(m.Time).Seconds())
+			}
+		}
+	}
+	return lag, nil
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close(context.Context) error {
+	b := s.broker()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.closed = true
+	delete(b.open, s)
+	return nil
+}

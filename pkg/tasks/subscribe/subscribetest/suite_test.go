@@ -1,0 +1,110 @@
+package subscribetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest/memsource"
+)
+
+// memTopic is a topic with three partitions of a broker in memory.
+func memTopic(single bool) func(t *testing.T) Topic {
+	return func(*testing.T) Topic {
+		broker := memsource.New()
+		broker.Create("orders", 3)
+		broker.Create("orders-dead", 1)
+		source := memsource.Source{Broker: broker, Name: "orders", Consumer: "billing", Single: single}
+		topic := Topic{
+			Source: func(*testing.T) subscribe.Source { return source },
+			Publish: func(t *testing.T, messages ...subscribe.Message) {
+				t.Helper()
+				if err := broker.Publish("orders", messages...); err != nil {
+					t.Error(err)
+				}
+			},
+			Letters: "orders-dead",
+			ReadLetters: func(t *testing.T, n int) []subscribe.Message {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				letters, err := broker.Wait(ctx, "orders-dead", n)
+				if err != nil {
+					t.Log(err) // the check says so
+				}
+				return letters
+			},
+			Cut:     func(*testing.T) { broker.Cut() },
+			Block:   func(*testing.T) { broker.Block() },
+			Unblock: func(*testing.T) { broker.Unblock() },
+		}
+		if !single {
+			stored := source
+			stored.Offsets = memsource.InStore
+			topic.InStore = func(*testing.T) subscribe.Source { return stored }
+		}
+		return topic
+	}
+}
+
+// TestMemory is the suite as sources run it.
+func TestMemory(t *testing.T) { Run(t, memTopic(false)) }
+
+// TestGreen shows that what turns red for a fault is green without, for each way to be right.
+func TestGreen(t *testing.T) {
+	for _, right := range []struct {
+		name    string
+		skipped string // checks
+		single  bool
+		with    func(topic Topic) Topic
+	}{
+		{"cumulative", "AckInAnotherOrder StaleOwner", false, withoutFaults},
+		{"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner", true, withoutFaults},
+		{"compares tokens", "AckInAnotherOrder", false, func(topic Topic) Topic {
+			topic.Source, topic.Fenced = topic.InStore, true
+			return topic
+		}},
+		{"connects again by itself", "AckInAnotherOrder StaleOwner", false, func(topic Topic) Topic {
+			return reconnecting(topic, true)
+		}},
+		{
+			"connects again by itself, single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner",
+			true, func(topic Topic) Topic { return reconnecting(topic, true) },
+		},
+		{
+			"forgets", "Beginning AckIsDurable AckInPieces AckInAnotherOrder AgainAfterClose AgainAfterCut AckAfterCut " +
+				"AgainAfterCrash StaleOwner DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " +
+				"StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner", false, forgetful,
+		},
+	} {
+		for _, c := range checks() {
+			t.Run(right.name+"/"+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := record(t, c, right.with(memTopic(right.single)(t)))
+					for _, message := range r.failed {
+						t.Error(message)
+					}
+					expected := slices.Contains(strings.Fields(right.skipped), c.name)
+					if got := r.skipped != ""; got != expected {
+						t.Errorf("the check is skipped: %v (%s), want %v", got, r.skipped, expected)
+					}
+				})
+			})
+		}
+	}
+}
+
+func withoutFaults(topic Topic) Topic { return spoiled(topic, &faults{}) }
+
+// forgetful is a broker that forgets what it has given.
+func forgetful(topic Topic) Topic {
+	topic.Traits, topic.InStore = Traits{Forgets: true, FromNow: true, NoLag: true}, nil
+	return spoiled(topic, &faults{
+		ack: func(ackFunc) ackFunc {
+			return func(context.Context, []subscribe.Message) error { return nil }
+		},
+	})
+}
