@@ -23,6 +23,7 @@ func taskColumns() []column[api.Task] {
 		},
 		{title: "reason", keep: keepReason, cell: func(_ *view, t *T) string { return orDash(t.Reason) }},
 		{title: "kind", wide: true, cell: func(_ *view, t *T) string { return orDash(t.Kind) }},
+		{title: "behind", wide: true, right: true, cell: func(_ *view, t *T) string { return orDash(behind(t.Lag)) }},
 		{title: "token", wide: true, right: true, cell: func(_ *view, t *T) string { return number(t.FencingToken) }},
 		{title: "next run", wide: true, cell: func(v *view, t *T) string { return v.age(t.NextRunAt) }},
 		{title: "pinned to", wide: true, cell: func(_ *view, t *T) string { return pinText(t) }},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,11 +126,33 @@ func (f *taskFacts) showTask(d *description) {
 	d.field("Pinned to", plainText(pinText(t)))
 	d.field("Asked for", plainText(d.view.asked(t.Overrides, "task")))
 	d.field("Next run", d.moment(t))
+	d.field("Behind", lagText(t.Lag))
 	d.field("Restarts", positive(t.Restarts))
 	d.field("Last error", plainText(t.LastError))
 	d.field("Kind", plainText(t.Kind))
 	d.field("Labels", labelText(t.Labels))
 	d.field("Session", plainText(t.Session))
+}
+
+// behind is how many messages a subscription is behind; empty: not known.
+func behind(lag *api.Lag) string {
+	if lag == nil || lag.Messages < 0 {
+		return ""
+	}
+	return strconv.FormatInt(lag.Messages, 10)
+}
+
+// lagText is how far a subscription is behind, in words; empty: not known.
+func lagText(lag *api.Lag) string {
+	n := behind(lag)
+	if n == "" {
+		return ""
+	}
+	text := n + " messages"
+	if lag.Messages > 0 && lag.Seconds >= 0 {
+		text += fmt.Sprintf(", the oldest %s old", time.Duration(lag.Seconds)*time.Second)
+	}
+	return text
 }
 
 // silence is from how long on the silence of an owner is reported.

@@ -42,7 +42,7 @@ func sample() *status.Snapshot {
 			{
 				Key: "topics/topic-002", State: api.Running, Owner: api.Owner{Instance: "a", FencingToken: 7},
 				StateSince: ago(5*time.Minute + 3*time.Second), Reason: "Orphaned",
-				Message: "c died: no heartbeat for 20 s", Kind: "exec",
+				Message: "c died: no heartbeat for 20 s", Kind: "kafka", Lag: &api.Lag{Messages: 1200, Seconds: 42},
 			},
 			{
 				Key: "topics/topic-003", State: api.Backoff, Owner: api.Owner{Instance: "b", FencingToken: 8},

@@ -119,6 +119,9 @@ func (m material) task(t *tasks.Task) api.Task {
 		Overrides:  m.asked.ofTask(key),
 		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
 	}
+	if lag := lock.Status.Lag; lag.Known {
+		shown.Lag = &api.Lag{Messages: lag.Messages, Seconds: lag.Seconds}
+	}
 	if owned {
 		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, api.Millis(lock.Since)
 		shown.State = m.ownedState(key, lock)

@@ -162,8 +162,15 @@ func sameTask(a, b *api.Task) bool {
 		a.Restarts == b.Restarts && a.Reason == b.Reason && a.Message == b.Message && a.LastError == b.LastError &&
 		a.PinnedTo == b.PinnedTo && a.Kind == b.Kind && a.OwnedSince.Equal(b.OwnedSince.Time) &&
 		a.StateSince.Equal(b.StateSince.Time) && a.NextRunAt.Equal(b.NextRunAt.Time) &&
-		maps.Equal(a.Labels, b.Labels) &&
+		maps.Equal(a.Labels, b.Labels) && sameLag(a.Lag, b.Lag) &&
 		sameOverrides(a.Overrides, b.Overrides)
+}
+
+func sameLag(a, b *api.Lag) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 func sameGroup(a, b *api.Group) bool {

@@ -11,17 +11,22 @@ import (
 
 // ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
 // own view: aggregate with max.
-type ClusterCollector struct{ source Source }
+type ClusterCollector struct {
+	source Source
+	lag    lagDescs
+}
 
-// NewClusterCollector returns the collector of that source.
-func NewClusterCollector(source Source) *ClusterCollector { return &ClusterCollector{source} }
+// NewClusterCollector returns the collector of that source. With perTask the lag has a label for the task.
+func NewClusterCollector(source Source, perTask bool) *ClusterCollector {
+	return &ClusterCollector{source, newLagDescs(perTask)}
+}
 
 // NewRegistry returns a registry with all that /metrics shows: of the cluster, of this replica, of Go and of the
 // process.
 func NewRegistry(source Source, m *Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		NewClusterCollector(source), m,
+		NewClusterCollector(source, m.perTask), m,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return r
@@ -49,6 +54,7 @@ func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
+	c.lag.describe(ch)
 }
 
 // Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can
@@ -70,6 +76,7 @@ func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 		set(descHeadroom, less(g.Headroom, 0), g.Name)
 		set(descImbalance, float64(g.Imbalance), g.Name)
 	}
+	c.lag.collect(s.Tasks, set)
 	instances := map[api.InstanceState]int{api.Live: 0, api.Draining: 0, api.Dead: 0}
 	for i := range s.Instances {
 		if state := s.Instances[i].State; state != api.Left {

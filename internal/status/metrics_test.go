@@ -108,7 +108,7 @@ func TestMetricsPassPromlint(t *testing.T) {
 		m := NewMetrics(perTask)
 		useAll(m)
 		r := prometheus.NewRegistry()
-		r.MustRegister(m, NewClusterCollector(boardWith(sample(9))))
+		r.MustRegister(m, NewClusterCollector(boardWith(sample(9)), false))
 		families, err := r.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestMetricsPassPromlint(t *testing.T) {
 func TestMetricsOfTheCluster(t *testing.T) {
 	board := boardWith(sample(9))
 	r := prometheus.NewRegistry()
-	r.MustRegister(NewClusterCollector(board))
+	r.MustRegister(NewClusterCollector(board, false))
 	values, _ := gathered(t, r)
 	for series, want := range map[string]float64{
 		"shardctl_cluster_tasks{group=topics,state=running}":    8,

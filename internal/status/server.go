@@ -80,7 +80,7 @@ func handler(c Config, s *server) http.Handler {
 func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		r := prometheus.NewRegistry()
-		r.MustRegister(NewClusterCollector(c.Source))
+		r.MustRegister(NewClusterCollector(c.Source, false))
 		c.Registry = r
 	}
 	if c.Peers == nil {

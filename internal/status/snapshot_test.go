@@ -45,7 +45,7 @@ func TestJSONIsTheContract(t *testing.T) {
 			`{"items":[{"key":"topics/topic-001","group":"","name":"","kind":"","labels":{},"state":"",` +
 				`"instance":"","session":"","fencingToken":7,` +
 				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,` +
-				`"lastError":"","nextRunAt":null,"pinnedTo":"","overrides":[]}],"continue":"","stale":false}`,
+				`"lastError":"","nextRunAt":null,"pinnedTo":"","overrides":[],"lag":null}],"continue":"","stale":false}`,
 		},
 		"instances": {
 			api.List[api.Instance]{

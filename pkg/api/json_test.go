@@ -20,13 +20,13 @@ func TestJSONIsFlat(t *testing.T) {
 			api.Task{
 				Key: "g/t", Group: "g", Name: "t", Kind: "exec", State: api.Running, Owner: owner,
 				StateSince: api.Millis(2500), Reason: "Created", Message: "new", Restarts: 1, LastError: "e",
-				PinnedTo: "a",
+				PinnedTo: "a", Lag: &api.Lag{Messages: 3, Seconds: -1},
 			},
 			&api.Task{},
 			`{"key":"g/t","group":"g","name":"t","kind":"exec","labels":{},"state":"running","instance":"a",` +
 				`"session":"A","fencingToken":7,"ownedSince":"1970-01-01T00:00:01.500Z",` +
 				`"stateSince":"1970-01-01T00:00:02.500Z","reason":"Created","message":"new","restarts":1,` +
-				`"lastError":"e","nextRunAt":null,"pinnedTo":"a","overrides":[]}`,
+				`"lastError":"e","nextRunAt":null,"pinnedTo":"a","overrides":[],"lag":{"messages":3,"seconds":-1}}`,
 		},
 		{
 			api.Lock{Key: "g/t", Group: "g", Name: "t", Owner: owner, Reason: "Created", Next: "B", Suspended: true},

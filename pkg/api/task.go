@@ -40,4 +40,11 @@ type Task struct {
 	NextRunAt  Time      `json:"nextRunAt"`
 	PinnedTo   string    `json:"pinnedTo"`
 	Overrides  Overrides `json:"overrides"` // of the task, and a pause of its group
+	Lag        *Lag      `json:"lag"`       // of a subscription, as its owner said last; null: not known
+}
+
+// Lag is how far a subscription is behind. A number below 0 is not known.
+type Lag struct {
+	Messages int64 `json:"messages"` // published and not yet acknowledged
+	Seconds  int64 `json:"seconds"`  // age of the oldest of them
 }

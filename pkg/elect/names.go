@@ -16,6 +16,8 @@ type (
 	Member = record.Member
 	// TaskStatus is what the owner says of the work.
 	TaskStatus = record.TaskStatus
+	// Lag is how far a subscription is behind.
+	Lag = record.Lag
 	// RunOutcome is how a task that ends by itself ended.
 	RunOutcome = record.RunOutcome
 )

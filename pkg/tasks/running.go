@@ -162,6 +162,10 @@ func (p *reporter) Running() {
 
 func (p *reporter) Trouble(err error) { p.say(StateRunning, lastError(err)) }
 
+func (p *reporter) Lag(lag elect.Lag) {
+	p.say(StateRunning, func(s *elect.TaskStatus) { s.Lag = lag })
+}
+
 func (p *reporter) say(state string, change ...func(*elect.TaskStatus)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

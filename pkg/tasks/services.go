@@ -57,4 +57,6 @@ type Status interface {
 	Running()
 	// Trouble says that it runs, and what is wrong with it.
 	Trouble(err error)
+	// Lag says how far it is behind. It costs a write: say it where it has changed noticeably.
+	Lag(lag elect.Lag)
 }

@@ -33,17 +33,20 @@ function updateRow(row, t, n) {
   if (row.of && row.of.instance !== t.instance) { row.classList.remove("moved"); void row.offsetWidth; row.classList.add("moved"); }
   row.of = t; row.age = age;
   const why = t.lastError || (t.reason + (t.message ? ": " + t.message : "")), pinned = t.overrides.length ? asked(t.overrides) + ". " : "";
-  fill(row, [t.key, t.state, t.instance, t.kind, age, t.restarts, t.nextRunAt, why, pinned], () => [
+  fill(row, [t.key, t.state, t.instance, t.kind + behind(t), age, t.restarts, t.nextRunAt, why, pinned], () => [
     cell("c-task", taskLink(t.key)),
     cell("c-state", stateBadge(t.state)),
     cell("c-instance", letter(t.instance), t.instance ? el("a", { href: href({ instance: t.instance }) }, t.instance) : el("span", "soft", "none")),
-    cell("c-kind soft", t.kind),
+    cell("c-kind soft", t.kind + behind(t)),
     cell("c-since soft", age),
     cell("c-restarts", String(t.restarts)),
     cell("c-next", t.nextRunAt ? moment(t.nextRunAt) : ""),
     cell("c-why " + (t.lastError ? "bad" : "soft"), el("span", { title: pinned + why }, pinned + why)),
   ]);
 }
+
+// behind is how far a subscription is behind, where it is.
+function behind(t) { return t.lag && t.lag.messages > 0 ? ", " + t.lag.messages.toLocaleString() + " behind" : ""; }
 
 // drawRows shows the rows that are in sight.
 function drawRows() {

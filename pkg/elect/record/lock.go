@@ -37,8 +37,16 @@ type TaskStatus struct {
 	// Unix ms of the first declaration: ticks before it are not caught up
 	FirstSeen int64       `json:"firstSeen,omitempty"`
 	Outcome   *RunOutcome `json:"outcome,omitempty"`
+	Lag       Lag         `json:"lag,omitzero"`
 	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
 	Settled bool `json:"settled,omitempty"`
+}
+
+// Lag is how far a subscription is behind. The zero value is not known.
+type Lag struct {
+	Known    bool  `json:"known,omitempty"`
+	Messages int64 `json:"messages,omitempty"` // published and not yet acknowledged; -1: not known
+	Seconds  int64 `json:"seconds,omitempty"`  // age of the oldest of them; -1: not known
 }
 
 // Validate says whether a store will take the status: a text that is too long would hold up every later write of

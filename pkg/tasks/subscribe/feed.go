@@ -101,7 +101,10 @@ func (f *feed) loop(ctx context.Context) error {
 
 // begin begins what may be begun now, and says when to look again.
 func (f *feed) begin() (wake time.Time) {
-	if !f.env.Lease.Valid() {
+	switch {
+	case f.work.Err() != nil:
+		return time.Time{} // the lease is lost, or the time to end in is over
+	case !f.env.Lease.Valid():
 		return time.Now().Add(leaseLook) // it is renewed, or the run is about to be asked to stop
 	}
 	works, wake := f.flow.Next(time.Now())

@@ -147,7 +147,15 @@ func (s *run) once(ctx context.Context) error {
 	if s.health.connection(nil) {
 		s.env.Log.Info("The subscription is open again", "token", s.env.Start.Token)
 	}
+	watching, unwatch := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watchLag(watching, sub)
+	}()
 	err = newFeed(s, sub).loop(ctx)
+	unwatch()
+	<-watched
 	closing, cancel := context.WithTimeout(s.work, closeTimeout)
 	defer cancel()
 	if closed := sub.Close(closing); closed != nil {

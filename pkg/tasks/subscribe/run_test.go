@@ -101,6 +101,12 @@ func (l *line) DeadLetter(_ context.Context, to string, m subscribe.Message, why
 	return nil
 }
 
+func (l *line) Lag(context.Context) (subscribe.Lag, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return subscribe.Lag{Messages: int64(len(l.all) - l.acked), Seconds: 1.4}, nil
+}
+
 func (l *line) Close(context.Context) error { return nil }
 
 func (l *line) count() int {
@@ -120,11 +126,11 @@ type worker struct {
 	going int
 }
 
-func (w *worker) Kind() string                            { return "worker" }
+func (w *worker) Kind() string                           { return "worker" }
 func (w *worker) Validate(tasks.Use) []decode.FieldError { return nil }
-func (w *worker) Print(tasks.Use) any                     { return "" }
-func (w *worker) Batch() int                              { return max(1, w.batch) }
-func (w *worker) Close(context.Context) error             { return nil }
+func (w *worker) Print(tasks.Use) any                    { return "" }
+func (w *worker) Batch() int                             { return max(1, w.batch) }
+func (w *worker) Close(context.Context) error            { return nil }
 
 func (w *worker) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return w, nil
@@ -160,6 +166,7 @@ func (w *worker) order() []string {
 type says struct {
 	mu      sync.Mutex
 	trouble []string
+	lags    []elect.Lag
 }
 
 func (*says) Running() {}
@@ -168,6 +175,12 @@ func (s *says) Trouble(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble = append(s.trouble, fmt.Sprint(err))
+}
+
+func (s *says) Lag(lag elect.Lag) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lags = append(s.lags, lag)
 }
 
 func (s *says) all() string {
@@ -434,6 +447,25 @@ func TestBatchesFill(t *testing.T) {
 		synctest.Wait()
 		if l.count() != 40 || sizes[4] < 20 {
 			t.Errorf("%d acknowledged, batches %v", l.count(), sizes)
+		}
+	})
+}
+
+func TestLagIsSaidWhereItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(40)
+		w := &worker{work: func(context.Context, subscribe.Delivery) error { time.Sleep(time.Second); return nil }}
+		x := start(t, subscribe.Runner{Source: l, Sink: w})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		x.says.mu.Lock()
+		defer x.says.mu.Unlock()
+		var counts []int64
+		for _, lag := range x.says.lags {
+			counts = append(counts, lag.Messages)
+		}
+		if n := len(counts); n < 3 || n > 9 || counts[0] < 30 || counts[n-1] != 0 {
+			t.Errorf("said %v while 40 messages went", counts)
 		}
 	})
 }

@@ -1,0 +1,58 @@
+package subscribe
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+const (
+	// lagEvery is how often a broker is asked for the lag, and lagTimeout how long it may take to answer.
+	lagEvery   = 10 * time.Second
+	lagTimeout = 5 * time.Second
+)
+
+// watchLag says how far the subscription is behind, until ctx ends.
+func (s *run) watchLag(ctx context.Context, sub Subscription) {
+	lagging, ok := sub.(Lagging)
+	if !ok {
+		return
+	}
+	var said elect.Lag
+	for ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, lagTimeout)
+		lag, err := lagging.Lag(asking)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.env.Log.V(1).Info("The lag is not known", "reason", err.Error())
+		}
+		if now := lagOf(lag); err == nil && noticeable(said, now) {
+			said = now
+			s.env.Status.Lag(now)
+		}
+		pause(ctx, lagEvery)
+	}
+}
+
+// lagOf is a lag as statuses have it.
+func lagOf(lag Lag) elect.Lag {
+	seconds := int64(-1)
+	if lag.Seconds >= 0 {
+		seconds = int64(math.Ceil(lag.Seconds))
+	}
+	return elect.Lag{Known: true, Messages: max(-1, lag.Messages), Seconds: seconds}
+}
+
+// noticeable says whether a lag is worth a write: it began or ended, or changed by half.
+func noticeable(said, now elect.Lag) bool {
+	far := func(a, b int64) bool {
+		return a != b && (a <= 0 || b <= 0 || 2*a > 3*b || 2*b > 3*a)
+	}
+	return said.Known != now.Known || far(said.Messages, now.Messages) ||
+		far(said.Seconds/lagSteps, now.Seconds/lagSteps)
+}
+
+// lagSteps are the seconds below which two ages count as the same.
+const lagSteps = 10
