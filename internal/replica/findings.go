@@ -58,7 +58,7 @@ func (m material) find(s *status.Snapshot) []finding {
 	}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if message := failing(t); message != "" {
+		if message := failing(t, m.lock(record.Key(t.Key)).Status, time.Now()); message != "" {
 			found = append(found, finding{Problem: api.Problem{
 				Reason: api.ProblemTaskFailing, Severity: api.SeverityWarning,
 				Group: t.Group, Task: t.Key, Instance: t.Instance, Message: message,
@@ -272,7 +272,7 @@ func countTasks(n int) string {
 }
 
 // failing says in what way a task fails, nothing when it does not.
-func failing(t *api.Task) string {
+func failing(t *api.Task, said record.TaskStatus, now time.Time) string {
 	switch {
 	case t.State == api.Failed:
 		return fmt.Sprintf("failed after %d restarts: %s", t.Restarts, t.LastError)
@@ -280,10 +280,15 @@ func failing(t *api.Task) string {
 		return fmt.Sprintf("crash-looping, in backoff after %d restarts: %s", t.Restarts, t.LastError)
 	case t.State == api.Waiting && t.LastError != "":
 		return "its last run failed: " + t.LastError
+	case t.State == api.Running && said.TroubleSince > 0 && now.Sub(time.UnixMilli(said.TroubleSince)) >= troubledAfter:
+		return "it runs, and does not do its work: " + t.LastError
 	default:
 		return ""
 	}
 }
+
+// troubledAfter is from when on trouble of a run that goes on is a problem.
+const troubledAfter = 10 * time.Second
 
 // failingAfter is from how many restarts on a task in backoff is a problem.
 const failingAfter = 3

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // taskRuns is what a task's runs have in common, from when it begins until it ends or begins again.
@@ -160,7 +161,7 @@ func (p *reporter) Running() {
 	p.say(StateRunning)
 }
 
-func (p *reporter) Trouble(err error) { p.say(StateRunning, lastError(err)) }
+func (p *reporter) Trouble(err error) { p.say(StateRunning, trouble(err, wallclock.Now())) }
 
 func (p *reporter) Lag(lag elect.Lag) {
 	p.say(StateRunning, func(s *elect.TaskStatus) { s.Lag = lag })

@@ -55,7 +55,7 @@ type HTTP interface {
 type Status interface {
 	// Running says that what was starting runs now.
 	Running()
-	// Trouble says that it runs, and what is wrong with it.
+	// Trouble says that it runs, and what is wrong with it; nil: nothing is any more.
 	Trouble(err error)
 	// Lag says how far it is behind. It costs a write: say it where it has changed noticeably.
 	Lag(lag elect.Lag)

@@ -24,6 +24,9 @@ func setState(s *elect.TaskStatus, t *Task, state string, at time.Time, change .
 	if s.State != state {
 		s.State, s.Since = state, at.UnixMilli()
 	}
+	if state != StateRunning {
+		s.TroubleSince = 0
+	}
 	if !t.Ticks() {
 		s.NextRunAt = 0
 	}
@@ -48,6 +51,18 @@ func settled(t *Task, state string) bool {
 // lastError puts err into the status, cut to what a lock may hold: it is for display, the log has all of it.
 func lastError(err error) func(*elect.TaskStatus) {
 	return func(s *elect.TaskStatus) { s.LastError = display(err) }
+}
+
+// trouble notes what is wrong with a run that goes on, and since when.
+func trouble(err error, at time.Time) func(*elect.TaskStatus) {
+	return func(s *elect.TaskStatus) {
+		switch s.LastError = display(err); {
+		case err == nil:
+			s.TroubleSince = 0
+		case s.TroubleSince == 0:
+			s.TroubleSince = at.UnixMilli()
+		}
+	}
 }
 
 func nextRunAt(at time.Time) func(*elect.TaskStatus) {

@@ -30,8 +30,10 @@ type TaskStatus struct {
 	Since     int64  `json:"since,omitempty"` // store's clock, Unix ms
 	Restarts  int    `json:"restarts,omitempty"`
 	LastError string `json:"lastError,omitempty"`
-	NextRunAt int64  `json:"nextRunAt,omitempty"` // Unix ms
-	LastTick  int64  `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	// TroubleSince is since when a run that goes on does not do its work, Unix ms; 0: it does.
+	TroubleSince int64 `json:"troubleSince,omitempty"`
+	NextRunAt    int64 `json:"nextRunAt,omitempty"` // Unix ms
+	LastTick     int64 `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
 	// LastTrigger is the moment, Unix ms, of the newest tick fired because an operator asked for it.
 	LastTrigger int64 `json:"lastTrigger,omitempty"`
 	// Unix ms of the first declaration: ticks before it are not caught up

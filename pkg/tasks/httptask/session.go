@@ -29,7 +29,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 	}
 	s.env.Status.Running()
 	known := s.env.Remote.Until() // what the endpoint is known to have heard; it may have heard more
-	wait := s.env.T / 3
+	wait, troubled := s.env.T/3, false
 	for {
 		if !sleep(ctx, min(wait, time.Until(known))) {
 			return tasks.Ending{Cut: true}
@@ -41,12 +41,16 @@ func (s session) run(ctx context.Context) tasks.Ending {
 		switch {
 		case err == nil:
 			known, wait = s.env.Remote.Until(), s.env.T/3
+			if troubled {
+				s.env.Status.Trouble(nil)
+			}
+			troubled = false
 		case ctx.Err() != nil:
 			return tasks.Ending{Cut: true}
 		default:
 			s.env.Log.Error(err, "Renewing failed: trying again", "token", s.env.Start.Token)
 			s.env.Status.Trouble(err)
-			wait = s.env.T / 40
+			wait, troubled = s.env.T/40, true
 		}
 	}
 }
