@@ -1,0 +1,180 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// inBroker keeps positions as the committed offsets of a group that has no members.
+type inBroker struct {
+	client     *kgo.Client
+	group      string
+	topic      string
+	id         [16]byte // of the topic: what was committed for one that is gone is refused
+	partitions []int32
+	by         author
+	rivals     func(error) // told who else commits, or nil that nobody does
+	log        logr.Logger
+
+	mu      sync.Mutex
+	marks   map[int32]mark // what is committed, as far as this run knows
+	checked time.Time      // when that was last compared with the broker's
+}
+
+// checkEvery is how often a save first looks whether what was saved is still there.
+const checkEvery = 10 * time.Second
+
+// author is who commits, as the metadata of each commit says.
+type author struct {
+	task  string // GROUP/NAME
+	token int64
+}
+
+const authorPrefix = "shardctl "
+
+func (a author) String() string { return authorPrefix + a.task + " " + strconv.FormatInt(a.token, 10) }
+
+// authorOf reads what String wrote; false for what somebody else wrote.
+func authorOf(metadata string) (author, bool) {
+	rest, ours := strings.CutPrefix(metadata, authorPrefix)
+	task, number, two := strings.Cut(rest, " ")
+	token, err := strconv.ParseInt(number, 10, 64)
+	return author{task, token}, ours && two && err == nil
+}
+
+func (b *inBroker) String() string { return "group " + b.group }
+
+func (b *inBroker) load(ctx context.Context) (kept, error) {
+	found, err := b.fetch(ctx)
+	if err != nil {
+		return kept{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.marks, b.checked = map[int32]mark{}, time.Now()
+	k := kept{marks: map[int32]mark{}}
+	for p, c := range found {
+		k.marks[p], b.marks[p] = c.mark, c.mark
+		if by, ours := authorOf(c.metadata); !ours || by.task != b.by.task {
+			b.log.Info("A position was committed by somebody else", "position", positionOf(b.topic, p, c.Offset), "by",
+				describe(c.metadata))
+		}
+	}
+	return k, nil
+}
+
+func (b *inBroker) save(ctx context.Context, changed map[int32]mark) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.checked) >= checkEvery {
+		if err := b.check(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.commit(ctx, changed); err != nil {
+		return err
+	}
+	maps.Copy(b.marks, changed)
+	return nil
+}
+
+// renew commits again what is committed: a broker drops, by default after a week, what nobody committed.
+func (b *inBroker) renew(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.marks) == 0 {
+		return nil
+	}
+	if err := b.check(ctx); err != nil {
+		return err
+	}
+	return b.commit(ctx, b.marks)
+}
+
+func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
+	metadata := b.by.String()
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic, topic.TopicID = b.topic, b.id
+	for p, m := range marks {
+		part := kmsg.NewOffsetCommitRequestTopicPartition()
+		part.Partition, part.Offset, part.LeaderEpoch, part.Metadata = p, m.Offset, m.Epoch, &metadata
+		topic.Partitions = append(topic.Partitions, part)
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.Topics = b.group, append(req.Topics, topic)
+	resp, err := req.RequestWith(ctx, b.client)
+	if err != nil {
+		return fmt.Errorf("commit to group %s: %w", b.group, err)
+	}
+	var errs []error
+	confirmed := 0
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			confirmed++
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				errs = append(errs, fmt.Errorf("commit to group %s, partition %d: %w", b.group, p.Partition, err))
+			}
+		}
+	}
+	if confirmed < len(marks) && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("commit to group %s: the broker confirmed %d of %d partitions", b.group, confirmed,
+			len(marks)))
+	}
+	return errors.Join(errs...)
+}
+
+type committed struct {
+	mark
+	metadata string
+}
+
+// fetch asks for what is committed. A partition without is left out.
+func (b *inBroker) fetch(ctx context.Context) (map[int32]committed, error) {
+	topic := kmsg.NewOffsetFetchRequestGroupTopic()
+	topic.Topic, topic.TopicID, topic.Partitions = b.topic, b.id, b.partitions
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group, group.Topics = b.group, append(group.Topics, topic)
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Groups = append(req.Groups, group)
+	resp, err := req.RequestWith(ctx, b.client)
+	if err != nil {
+		return nil, fmt.Errorf("group %s: %w", b.group, err)
+	}
+	found := map[int32]committed{}
+	for _, g := range resp.Groups {
+		err := kerr.ErrorForCode(g.ErrorCode)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("group %s: %w", b.group, err)
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return nil, fmt.Errorf("group %s, partition %d: %w", b.group, p.Partition, err)
+				}
+				if p.Offset < 0 {
+					continue
+				}
+				c := committed{mark: mark{Offset: p.Offset, Epoch: p.LeaderEpoch}}
+				if p.Metadata != nil {
+					c.metadata = *p.Metadata
+				}
+				found[p.Partition] = c
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,70 @@
+package kafka
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// worded names the broker and the topic, and says what to do.
+func (set *settings) worded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w%s", set.name(), err, set.hint(err))
+}
+
+// hint is what to do about an error of this topic or group; empty where that is said already, or is to wait.
+func (set *settings) hint(err error) string {
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return ": let the user of kafka.sasl read the topic"
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Sprintf(": let the user of kafka.sasl read the group %s, or set kafka.offsets to store", set.group)
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration),
+		errors.Is(err, kerr.RebalanceInProgress):
+		return fmt.Sprintf(": the group %s has members, a subscription has a name of its own: set kafka.group", set.group)
+	}
+	return hint(err)
+}
+
+// hint is what to do about an error of a connection.
+func hint(err error) string {
+	var firstRead *kgo.ErrFirstReadEOF
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return ": check the user and password of kafka.sasl"
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return ": set kafka.sasl.mechanism to one that the broker has"
+	case errors.Is(err, kerr.IllegalSaslState):
+		return ": the broker wants no kafka.sasl on this port"
+	case errors.As(err, &firstRead), errors.Is(err, io.EOF):
+		return ": the broker closed the connection at once, check kafka.tls, kafka.sasl and the port"
+	case errors.As(err, &authority):
+		return ": set kafka.tls.caFile to the authority of the broker's certificate"
+	case errors.As(err, &hostname):
+		return ": write in kafka.brokers a name that the broker's certificate has"
+	}
+	return ""
+}
+
+// errNoAnswer is why Open ends.
+var errNoAnswer = fmt.Errorf("no answer within %s", openWithin)
+
+// because puts the reason in the place of an error that only says that time was over.
+func because(ctx context.Context, h *health, err error) error {
+	if err == nil || ctx.Err() == nil || !errors.Is(context.Cause(ctx), errNoAnswer) {
+		return err
+	}
+	if why := h.why(); why != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, why)
+	}
+	return fmt.Errorf("%w: the broker hangs, or is not one of Kafka", errNoAnswer)
+}

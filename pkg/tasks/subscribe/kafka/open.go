@@ -1,0 +1,224 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// Open connects, finds where to begin, and keeps that place where none was kept. It ends within 15 s.
+func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.Subscription, error) {
+	set, err := s.settings(session)
+	if err != nil {
+		return nil, err
+	}
+	h := &health{say: session.Trouble}
+	client, err := set.connect(h)
+	if err != nil {
+		return nil, set.worded(err)
+	}
+	within, cancel := context.WithTimeoutCause(ctx, openWithin, errNoAnswer)
+	defer cancel()
+	o := &opening{settings: set, session: session, client: client, health: h}
+	sub, err := o.open(within)
+	if err != nil {
+		client.Close()
+		return nil, set.worded(because(within, h, err))
+	}
+	return sub, nil
+}
+
+// opening is a subscription that is being opened.
+type opening struct {
+	*settings
+	session subscribe.Session
+	client  *kgo.Client
+	health  *health
+	topicIs topic
+	kept    positions
+}
+
+func (o *opening) open(ctx context.Context) (*subscription, error) {
+	// One attempt, so that what is wrong is said soon: to try again is for the caller.
+	if err := o.client.Ping(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.topicIs, err = describeTopic(ctx, o.client, o.topic); err != nil {
+		return nil, err
+	}
+	partitions, err := o.chosen()
+	if err != nil {
+		return nil, err
+	}
+	o.kept = o.positions(partitions)
+	begin, err := o.begin(ctx, partitions)
+	if err != nil {
+		return nil, err
+	}
+	sub := newSubscription(o, begin)
+	sub.consume(begin)
+	o.health.begin()
+	return sub, nil
+}
+
+// chosen are the partitions to consume.
+func (o *opening) chosen() ([]int32, error) {
+	if len(o.partitions) == 0 {
+		return upTo(o.topicIs.partitions), nil
+	}
+	for _, p := range o.partitions {
+		if int(p) >= o.topicIs.partitions {
+			return nil, fmt.Errorf("there is no partition %d, the topic has %d: add partitions, or take it out of "+
+				"kafka.partitions", p, o.topicIs.partitions)
+		}
+	}
+	return o.partitions, nil
+}
+
+func upTo(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}
+
+func (o *opening) positions(partitions []int32) positions {
+	if o.inStore {
+		return &inStore{checkpoint: o.session.Checkpoint, topic: o.topic, id: o.topicIs.idText()}
+	}
+	return &inBroker{
+		client: o.client, group: o.group, topic: o.topic, id: o.topicIs.id, partitions: partitions,
+		by:     author{o.session.Group + "/" + o.session.Name, o.session.Token},
+		rivals: func(err error) { o.health.set("group", err) },
+		log:    o.session.Log,
+	}
+}
+
+// begin is where each partition begins. What is not kept yet is kept before it returns: nothing that is published from
+// now on is skipped by a fail-over.
+func (o *opening) begin(ctx context.Context, partitions []int32) (map[int32]mark, error) {
+	all, k, err := o.find(ctx, partitions)
+	if err != nil {
+		return nil, err
+	}
+	errs := o.gone(k)
+	begin, fresh := map[int32]mark{}, map[int32]mark{}
+	for _, p := range partitions {
+		f := all[p]
+		at, lost, err := f.begin(o.missing)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("partition %d (%s): %w", p, o.kept, err))
+			continue
+		}
+		begin[p] = at
+		switch log := o.session.Log; {
+		case lost != "":
+			log.Info("A position is lost, going on elsewhere: messages may be skipped or come again",
+				"position", positionOf(o.topic, p, f.kept.Offset), "to", positionOf(o.topic, p, at.Offset), "reason", lost)
+		case f.kept == nil:
+			log.Info("No position was kept, beginning", "position", positionOf(o.topic, p, at.Offset))
+		}
+		if f.kept == nil || lost != "" {
+			fresh[p] = at
+		}
+	}
+	if len(errs) == 0 && len(fresh) > 0 {
+		if err := o.kept.save(ctx, fresh); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return begin, errors.Join(errs...)
+}
+
+// gone says which positions are of partitions that the topic does not have.
+func (o *opening) gone(k kept) []error {
+	var errs []error
+	for _, p := range slices.Sorted(maps.Keys(k.marks)) {
+		switch {
+		case int(p) < o.topicIs.partitions || k.topic != "" && k.topic != o.topic:
+		case o.missing == Stop:
+			errs = append(errs, fmt.Errorf("partition %d (%s): position %d is lost: the topic has %d partitions: it was "+
+				"deleted and created again, set kafka.missing to earliest or latest to go on: %w",
+				p, o.kept, k.marks[p].Offset, o.topicIs.partitions, subscribe.ErrStop))
+		default:
+			o.session.Log.Info("A partition is gone with its position", "position", positionOf(o.topic, p, k.marks[p].Offset))
+		}
+	}
+	return errs
+}
+
+// find gathers what is known of the partitions.
+func (o *opening) find(ctx context.Context, partitions []int32) (map[int32]found, kept, error) {
+	var k kept
+	var first, end, start map[int32]int64
+	list := func(to *map[int32]int64, at int64) func() error {
+		return func() (err error) {
+			*to, err = listOffsets(ctx, o.client, o.topic, partitions, at, 0)
+			return err
+		}
+	}
+	var g errgroup.Group
+	g.Go(func() (err error) { k, err = o.kept.load(ctx); return err })
+	g.Go(list(&first, atFirst))
+	g.Go(list(&end, atEnd))
+	if !o.at.IsZero() {
+		g.Go(list(&start, o.at.UnixMilli()))
+	}
+	if err := g.Wait(); err != nil {
+		return nil, kept{}, err
+	}
+	if k.topic != "" && k.topic != o.topic {
+		for _, p := range slices.Sorted(maps.Keys(k.marks)) {
+			o.session.Log.Info("A position of another topic is dropped", "position", positionOf(k.topic, p, k.marks[p].Offset))
+		}
+		k.marks = nil
+	}
+	recreated := k.id != "" && o.topicIs.idText() != "" && k.id != o.topicIs.idText()
+	var common map[int32]int64
+	if !recreated {
+		var err error
+		if common, err = endsOfEpochs(ctx, o.client, o.topic, only(k.marks, partitions)); err != nil {
+			return nil, kept{}, err
+		}
+	}
+	// A partition without a position beside others that have one was added: it counts from its beginning.
+	added := len(o.partitions) == 0 && len(k.marks) > 0
+	all := map[int32]found{}
+	for _, p := range partitions {
+		f := found{first: first[p], end: end[p], common: -1, start: first[p], recreated: recreated}
+		if m, ok := k.marks[p]; ok {
+			f.kept = &m
+		}
+		if c, ok := common[p]; ok {
+			f.common = c
+		}
+		switch {
+		case added:
+		case o.latest, !o.at.IsZero() && start[p] < 0:
+			f.start = end[p]
+		case !o.at.IsZero():
+			f.start = start[p]
+		}
+		all[p] = f
+	}
+	return all, k, nil
+}
+
+func only(marks map[int32]mark, partitions []int32) map[int32]mark {
+	some := map[int32]mark{}
+	for _, p := range partitions {
+		if m, ok := marks[p]; ok {
+			some[p] = m
+		}
+	}
+	return some
+}

@@ -1,0 +1,96 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// refreshEvery is how often the brokers are asked what the topic is. Added partitions are taken up within it.
+const refreshEvery = 30 * time.Second
+
+// renewEvery is how often positions are kept from expiring.
+const renewEvery = 12 * time.Hour
+
+// watcher sees what becomes of the topic while it is consumed.
+type watcher struct {
+	*subscription
+	is      topic
+	all     bool // all partitions are consumed, those that are added too
+	renewed time.Time
+}
+
+func (w *watcher) run(ctx context.Context) {
+	tick := time.NewTicker(w.refresh)
+	defer tick.Stop()
+	w.renewed = time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.look(ctx)
+		w.renew(ctx)
+		w.health.forget(2*w.refresh + openWithin)
+	}
+}
+
+// look compares the topic with what it was. One that is gone, or another of its name, ends the subscription.
+func (w *watcher) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, errNoAnswer)
+	defer cancel()
+	now, err := describeTopic(ctx, w.client, w.topic)
+	switch {
+	case errors.Is(err, errNoTopic):
+		w.end(w.worded(fmt.Errorf("it had %d partitions: %w", w.is.partitions, err)))
+	case err != nil:
+		w.tell(ctx, err)
+	case now.partitions < w.is.partitions:
+		w.end(w.worded(fmt.Errorf("it had %d partitions and now has %d: it was deleted and created again",
+			w.is.partitions, now.partitions)))
+	case now.id != w.is.id:
+		w.end(w.worded(errors.New("it was deleted and created again")))
+	case now.partitions > w.is.partitions && w.all:
+		w.tell(ctx, w.grow(ctx, now))
+	default:
+		w.tell(ctx, nil)
+	}
+}
+
+// tell says what is wrong, or that nothing is, unless the subscription is being closed.
+func (w *watcher) tell(ctx context.Context, err error) {
+	if w.ended.Err() != nil {
+		return
+	}
+	w.health.set("topic", w.worded(because(ctx, w.health, err)))
+}
+
+// grow takes up added partitions from their beginning. Their positions are kept first.
+func (w *watcher) grow(ctx context.Context, now topic) error {
+	added := upTo(now.partitions)[w.is.partitions:]
+	first, err := listOffsets(ctx, w.client, w.topic, added, atFirst, 0)
+	if err != nil {
+		return err
+	}
+	begin := map[int32]mark{}
+	for _, p := range added {
+		begin[p] = mark{first[p], -1}
+		w.log.Info("A partition was added, beginning", "position", positionOf(w.topic, p, first[p]))
+	}
+	w.places.add(begin)
+	w.consume(begin)
+	w.is = now
+	return nil
+}
+
+func (w *watcher) renew(ctx context.Context) {
+	if time.Since(w.renewed) < renewEvery || ctx.Err() != nil {
+		return
+	}
+	w.renewed = time.Now()
+	if err := w.kept.renew(ctx); err != nil {
+		w.log.Error(err, "Positions could not be kept from expiring, trying again later")
+	}
+}
