@@ -9,13 +9,18 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
 )
 
 // Sources are what tasks can subscribe to.
 func Sources() []subscribe.SourceKind { return nil }
 
 // Sinks are where messages can go.
-func Sinks() []subscribe.SinkKind { return nil }
+func Sinks() []subscribe.SinkKind {
+	return []subscribe.SinkKind{cloudevents.Kind{}, jsonlines.Kind{}, function.Kind{}}
+}
 
 // All are the kinds that a configuration may name.
 var All = sync.OnceValue(func() *tasks.Kinds {

@@ -62,13 +62,14 @@ const (
 	pingAfter  = 3 * time.Second
 	pongWithin = 2 * time.Second
 	idleFor    = 90 * time.Second // then an unused connection is closed
+	maxIdle    = 256              // for each server, as many as tasks may send to it at once
 	connectFor = 10 * time.Second // at most, for each of dialing and the TLS handshake
 )
 
 func (c *Clients) make(caFile string, pem []byte) (*http.Client, error) {
 	dialer := &net.Dialer{Timeout: connectFor}
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxIdle,
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: connectFor, IdleConnTimeout: idleFor,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: cmp.Or(c.ping, pingAfter), PingTimeout: cmp.Or(c.pong, pongWithin)},
 	}

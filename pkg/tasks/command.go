@@ -35,13 +35,13 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	}
 	done = sync.OnceFunc(done)
 	defer done()
-	out, stdout, stderr, err := of.pipes()
+	out, stdout, stderr, err := of.pipes(command.Answers)
 	if err != nil {
 		closeFiles(command.Stdin)
 		return nil, err
 	}
 	command.Key, command.Session, command.Token = of.hold.Key(), of.hold.Session(), c.start.Token
-	command.Stdout, command.Stderr = stdout, stderr
+	command.Stdout, command.Stderr, command.Answers = stdout, stderr, nil
 	answered := of.watchStart(done)
 	p, err := of.means.cfg.Starter.Start(ctx, command)
 	answered()
@@ -112,10 +112,14 @@ func (c *child) stop(ctx context.Context) {
 // grace is how long the command may take to end after it was asked to.
 func (c *child) grace(ctx context.Context) time.Duration {
 	timeout := c.of.task().Stop.Timeout
-	if errors.Is(context.Cause(ctx), elect.ErrLeaseLost) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, ErrNoTime):
+		return 0
+	case errors.Is(cause, elect.ErrLeaseLost):
 		return min(timeout, c.untilKill())
+	default:
+		return timeout
 	}
-	return timeout
 }
 
 // untilKill is how long a command may live if the lease is not renewed any more.

@@ -34,6 +34,13 @@ type Env struct {
 	Log       logr.Logger
 }
 
+// Run is what a callback is given of it.
+func (e Env) Run() Run {
+	return Run{
+		Identity: e.Identity, Start: e.Start, Lease: e.Lease, Logger: e.Log.WithValues("token", e.Start.Token),
+	}
+}
+
 // Own are the task's own variables at this start, by name.
 func (e Env) Own() Variables {
 	own := Variables{

@@ -31,8 +31,9 @@ type output struct {
 	patience time.Duration
 }
 
-// pipes opens the output of one start. The writing ends go to the starter.
-func (s *scope) pipes() (out *output, stdout, stderr *os.File, err error) {
+// pipes opens the output of one start, whose answers go elsewhere where that is not nil. The writing ends go to the
+// starter.
+func (s *scope) pipes(answers Answers) (out *output, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
@@ -47,8 +48,8 @@ func (s *scope) pipes() (out *output, stdout, stderr *os.File, err error) {
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
-	s.means.readers.Go(func() { s.read(out, outRead, Stdout) })
-	s.means.readers.Go(func() { s.read(out, errRead, Stderr) })
+	s.means.readers.Go(func() { s.read(out, outRead, Stdout, answers) })
+	s.means.readers.Go(func() { s.read(out, errRead, Stderr, nil) })
 	return out, stdout, stderr, nil
 }
 
@@ -73,11 +74,14 @@ func (o *output) end() {
 	})
 }
 
-// read keeps and passes on what comes from one pipe until its end.
-func (s *scope) read(o *output, from *os.File, stream Stream) {
+// read keeps and passes on what comes from one pipe until its end, but for answers.
+func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 	sink, key := s.means.cfg.Output, s.hold.Key()
 	place, lost := s.means.logs.sink(key, stream), 0
 	err := splitLines(from, func(line string) {
+		if answers != nil && answers.Line(line) {
+			return
+		}
 		s.means.logs.add(key, stream, line, time.Now())
 		if sink == nil {
 			return
@@ -91,6 +95,9 @@ func (s *scope) read(o *output, from *os.File, stream Stream) {
 		}
 	})
 	closeFiles(from)
+	if answers != nil {
+		answers.Closed()
+	}
 	if o.readers.Add(-1) == 0 {
 		close(o.done)
 	}

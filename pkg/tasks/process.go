@@ -22,8 +22,19 @@ type Command struct {
 	// Stdout and Stderr are the writing ends of pipes. The starter passes them on and closes its own copies before
 	// Start returns; the caller keeps the reading ends.
 	Stdout, Stderr *os.File
+	// Answers takes the lines of the standard output; nil: they go to the task's log. A starter has no use for it.
+	Answers Answers
 	// Notify is the socket for sd_notify readiness, passed to the child by NOTIFY_SOCKET in Environ; nothing here
 	// needs to know it.
+}
+
+// Answers takes what a command says to the one that started it. Its methods are called by one goroutine, in order.
+type Answers interface {
+	// Line is given a line of the standard output, without the line end; lines over 64 KiB come in pieces. It says
+	// whether that was an answer: what is none goes to the task's log. It must not block.
+	Line(line string) bool
+	// Closed says that no line comes any more.
+	Closed()
 }
 
 // Starter starts commands, each as a process group of its own. Under `shardctl run` that is the guard, which outlives

@@ -22,7 +22,6 @@ type Run struct {
 	Start
 	// Lease says how long the work may go on; a long step may ask it before it begins.
 	Lease  Lease
-	Batch  *Batch // what is to be worked on, of a callback that is a sink; else nil
 	Logger logr.Logger
 }
 

@@ -86,13 +86,3 @@ type Use struct {
 	Lease     time.Duration // of the replica as configured; it may run with another until it is restarted
 	Callbacks *Registry     // nil: not known
 }
-
-// BatchSink is a Runner that takes batches, for kinds of tasks that receive something and have it worked on. Such a
-// kind parses the sink under a field of its own.
-type BatchSink interface {
-	Runner
-	// Deliver has one batch worked on and returns nil once that is done. With an error nothing is known of it: it is
-	// to be delivered again, under the same ID, or left. Deliver returns soon after ctx ends, with nothing of the
-	// work left. env.Start has the token that batches are delivered under. It may be called concurrently.
-	Deliver(ctx context.Context, env Env, batch Batch) error
-}

@@ -22,23 +22,19 @@ func (r Runner) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner
 
 // Run calls the function once.
 func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
-	call, err := r.lookup(env)
+	call, err := r.Lookup(env.Callbacks)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
 	}
 	env.Status.Running()
-	return tasks.Ended(ctx, call(ctx, r.run(env)))
+	return tasks.Ended(ctx, call(ctx, env.Run()))
 }
 
-func (r Runner) lookup(env tasks.Env) (tasks.Callback, error) {
-	call, ok := env.Callbacks.Lookup(string(r))
+// Lookup finds the function in the registry.
+func (r Runner) Lookup(in *tasks.Registry) (tasks.Callback, error) {
+	call, ok := in.Lookup(string(r))
 	if !ok {
 		return nil, fmt.Errorf("callback %q is not registered", string(r))
 	}
 	return call, nil
-}
-
-func (r Runner) run(env tasks.Env) tasks.Run {
-	return tasks.Run{Identity: env.Identity, Start: env.Start, Lease: env.Lease, Logger: env.Log.WithValues("token",
-		env.Start.Token)}
 }

@@ -17,11 +17,10 @@ func withheld(name string) bool {
 	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
 }
 
-// command expands the command for one start. The task's own variables win over its env, and that over the replica's;
-// values of env see the own ones and the replica's.
-func (r Runner) command(env tasks.Env, more tasks.Variables) (tasks.Command, error) {
+// Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
+// values of env see the own ones and the replica's. An error names the field.
+func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
 	base, own := tasks.ParseEnviron(env.Environ()), env.Own()
-	maps.Copy(own, more)
 	set := make(tasks.Variables, len(r.Env))
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		value, err := decode.Expand(r.Env[name], tasks.LookupIn(own, base))

@@ -56,7 +56,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 
 // start expands and starts the command. On an error nothing of it is left.
 func (r Runner) start(ctx context.Context, env tasks.Env) (tasks.Child, *readiness, error) {
-	command, err := r.command(env, nil)
+	command, err := r.Prepare(env)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,14 +13,15 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
 
 // Name is the field of a task that chooses this kind.
-const Name = "http"
+const Name = endpoint.Name
 
 // What fields are when left out.
 const (
-	DefaultMethod = "POST"
+	DefaultMethod = endpoint.DefaultMethod
 	// DefaultTimeout is that of one request. An endpoint that holds a task between requests gets a quarter of the lease
 	// instead where that is less. It has to answer within a third.
 	DefaultTimeout = 10 * time.Second

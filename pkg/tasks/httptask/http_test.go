@@ -80,8 +80,8 @@ func (f *fakeEndpoint) events() []string {
 	return slices.Clone(f.seen)
 }
 
-// endpoint is a supervisor whose requests all go to f.
-func endpoint(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
+// supervisor makes one whose requests all go to f.
+func supervisor(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 	t.Helper()
 	f.began = time.Now()
 	s := rig.New(t, func(c *tasks.Config) {
@@ -106,7 +106,7 @@ func httpTask() tasks.Task {
 func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the lease is 20 s, the hold's deadline always 18 s away
 		f := &fakeEndpoint{}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		hold := rig.Hold(httpTask())
 		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(25 * time.Second) // longer than the first remote lease
@@ -151,7 +151,7 @@ func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		hold := rig.Hold(httpTask())
 		_, _ = rig.Run(t, s, httpTask(), hold)
 		time.Sleep(2 * time.Second)
@@ -174,7 +174,7 @@ func TestUnrenewedEndpointIsStartedAgain(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		_, _ = rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
@@ -201,7 +201,7 @@ func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		task := httpTask()
 		task.Stop.Timeout = time.Second
 		stop, done := rig.Run(t, s, task, rig.Hold(task))
@@ -228,7 +228,7 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fakeEndpoint{answer: func(string, time.Duration) (int, error) { return 0, c.err }}
-				s := endpoint(t, f)
+				s := supervisor(t, f)
 				task := httpTask()
 				task.Backoff = tasks.Backoff{Initial: time.Hour, Max: time.Hour}
 				stop, done := rig.Run(t, s, task, rig.Hold(task))
@@ -246,7 +246,7 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 func TestNothingIsSentWithoutTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		hold := rig.Hold(httpTask())
 		hold.Freeze(2 * time.Second)
 		_, _ = rig.Run(t, s, httpTask(), hold)
@@ -261,7 +261,7 @@ func TestNothingIsSentWithoutTimeLeft(t *testing.T) {
 func TestNothingIsSentWhenTheRemoteLeaseCannotBeNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{deaf: errors.New("the guard is gone")}
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		hold := rig.Hold(httpTask())
 		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(5 * time.Second)
@@ -283,7 +283,7 @@ func TestNothingIsSentWhenTheRemoteLeaseCannotBeNoted(t *testing.T) {
 func TestNotingTheRemoteLeaseTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
-		s := endpoint(t, f)
+		s := supervisor(t, f)
 		hold := rig.Hold(httpTask())
 		stop, done := rig.Run(t, s, httpTask(), hold)
 		time.Sleep(8 * time.Second)
@@ -411,7 +411,7 @@ func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fakeEndpoint{}
-			s := endpoint(t, f)
+			s := supervisor(t, f)
 			task := httpTask()
 			task.Runner = Runner{URL: "http://far.example/hook", Timeout: timeout}
 			stop, done := rig.Run(t, s, task, rig.Hold(task))

@@ -1,0 +1,102 @@
+// Package endpoint is what kinds that call HTTP endpoints have in common: the fields of the field http, and what every
+// request says of its task.
+package endpoint
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// Name is the field that an endpoint is configured under.
+const Name = "http"
+
+// DefaultMethod is the method where none is given.
+const DefaultMethod = "POST"
+
+// Endpoint is where requests go. Fields are as written: $(NAME) in them is replaced at each request.
+type Endpoint struct {
+	URL       string
+	Method    string // empty: POST
+	Headers   map[string]string
+	TokenFile string // its content is sent as a bearer token, read again at each request
+	CAFile    string
+}
+
+// Request makes a request with everything expanded now. What is wrong names the field.
+func (e Endpoint) Request(ctx context.Context, env tasks.Env, body []byte) (*http.Request, error) {
+	target, err := env.Expand("http.url", e.URL)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(e.Method, DefaultMethod), target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("http.url: %w", WithoutURL(err))
+	}
+	for name, value := range e.Headers {
+		if value, err = env.Expand("http.headers."+name, value); err != nil {
+			return nil, err
+		}
+		if request.Header.Set(name, value); strings.EqualFold(name, "Host") {
+			request.Host = value
+		}
+	}
+	return request, e.authorize(request, env)
+}
+
+// authorize sets the bearer token, read again each time since it may be replaced.
+func (e Endpoint) authorize(request *http.Request, env tasks.Env) error {
+	path, err := env.Expand("http.tokenFile", e.TokenFile)
+	if err != nil || path == "" {
+		return err
+	}
+	token, err := decode.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("http.tokenFile: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
+	return nil
+}
+
+// Client is the one to send requests with.
+func (e Endpoint) Client(env tasks.Env) (*http.Client, error) {
+	caFile, err := env.Expand("http.tls.caFile", e.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	return env.HTTP.Client(caFile)
+}
+
+// Describe sets what the endpoint needs to know of the task. Nothing that the configured headers say wins over it.
+func Describe(header http.Header, env tasks.Env, event string) {
+	header.Set("Shardctl-Task", env.Name)
+	header.Set("Shardctl-Group", env.Group)
+	header.Set("Shardctl-Key", string(env.Lease.Key()))
+	header.Set("Shardctl-Fencing-Token", strconv.FormatInt(env.Start.Token, 10))
+	header.Set("Shardctl-Instance", env.Instance)
+	header.Set("Shardctl-Event", event)
+	if env.Trace.Parent != "" {
+		header.Set("Traceparent", env.Trace.Parent)
+		header.Del("Tracestate")
+	}
+	if env.Trace.State != "" {
+		header.Set("Tracestate", env.Trace.State)
+	}
+}
+
+// WithoutURL is an HTTP client's error less the URL, in which there may be what a variable brought in.
+func WithoutURL(err error) error {
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,33 @@
+package rig
+
+import (
+	"context"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// Env is what a run of the task g/n is given by a supervisor. That run goes on until the test ends, or stop is called.
+func Env(t *testing.T, change ...func(*tasks.Config)) (env tasks.Env, stop context.CancelCauseFunc) {
+	t.Helper()
+	envs := make(chan tasks.Env, 1)
+	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env tasks.Env) { envs <- env })}
+	stop, _ = Run(t, New(t, change...), task, Hold(task))
+	return Wait(t, envs, "the run"), stop
+}
+
+// idle is a runner that does nothing but to hand on what it is given.
+type idle func(env tasks.Env)
+
+func (idle) Kind() string                           { return "idle" }
+func (idle) Validate(tasks.Use) []decode.FieldError { return nil }
+func (idle) Print(tasks.Use) any                    { return "" }
+func (idle) NeedsRestart(tasks.Runner) bool         { return false }
+
+func (r idle) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	env.Status.Running()
+	r(env)
+	<-ctx.Done()
+	return tasks.Ending{Cut: true}
+}

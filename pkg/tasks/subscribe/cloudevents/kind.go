@@ -1,0 +1,105 @@
+// Package cloudevents is the sink that sends messages to an HTTP endpoint as CloudEvents 1.0.
+//
+// One message is a request in binary mode: its body is the request's body, its attributes are headers. Several are a
+// request in batched mode. A status of 2xx says that all of them were worked on.
+package cloudevents
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// Name is the field of deliver that chooses this sink.
+const Name = endpoint.Name
+
+// What fields are when left out, and the most messages in one request.
+const (
+	DefaultMethod    = endpoint.DefaultMethod
+	DefaultTimeout   = 10 * time.Second
+	DefaultBatchSize = 1
+	MaxBatchSize     = 1000
+)
+
+//go:embed schema.json
+var schema string
+
+// Kind reads sinks from a configuration.
+type Kind struct{}
+
+// Name is "http".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with url, method, headers, timeout, tokenFile, tls and batchSize.
+func (Kind) Schema() string { return schema }
+
+// Parse reads a Sink.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
+	to := endpoint.Parse(n, r)
+	return Sink{
+		URL: to.URL, Method: to.Method, Headers: to.Headers, TokenFile: to.TokenFile, CAFile: to.CAFile,
+		Timeout:   r.Positive(n.Get("timeout"), DefaultTimeout, ""),
+		BatchSize: cmp.Or(r.Count(n.Get("batchSize")), DefaultBatchSize),
+	}
+}
+
+// Sink sends messages to an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
+type Sink struct {
+	URL       string
+	Method    string // empty: POST
+	Headers   map[string]string
+	Timeout   time.Duration // of one request; 0: the default
+	TokenFile string        // its content is sent as a bearer token, read again at each request
+	CAFile    string
+	BatchSize int // most messages in one request, from 1 to MaxBatchSize; 0: the default
+}
+
+// Kind is "http".
+func (s Sink) Kind() string { return Name }
+
+func (s Sink) endpoint() endpoint.Endpoint {
+	return endpoint.Endpoint{
+		URL: s.URL, Method: s.Method, Headers: s.Headers, TokenFile: s.TokenFile, CAFile: s.CAFile,
+	}
+}
+
+// Validate checks the URL, the method, the headers and the numbers.
+func (s Sink) Validate(tasks.Use) []decode.FieldError {
+	wrong := s.endpoint().Validate("ce-", "content-type")
+	if s.Timeout < 0 {
+		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: "more than 0s"})
+	}
+	if s.BatchSize < 0 || s.BatchSize > MaxBatchSize {
+		must := fmt.Sprintf("a whole number from 1 to %d", MaxBatchSize)
+		wrong = append(wrong, decode.FieldError{Path: []string{"batchSize"}, Must: must})
+	}
+	return wrong
+}
+
+// Print shows the fields as they are written.
+func (s Sink) Print(tasks.Use) any {
+	fields := s.endpoint().Print(decode.Pairs("timeout", cmp.Or(s.Timeout, DefaultTimeout))...)
+	return append(fields, decode.Pairs("batchSize", cmp.Or(s.BatchSize, DefaultBatchSize))...)
+}
+
+// Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.
+func (s Sink) Open(ctx context.Context, env tasks.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
+	s.Timeout, s.BatchSize = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.BatchSize, DefaultBatchSize)
+	source := url.URL{Path: "/shardctl/" + limits.Source}
+	r := &receiver{sink: s, env: env, source: source.EscapedPath()}
+	if _, err := s.endpoint().Request(ctx, env, nil); err != nil {
+		return nil, err
+	}
+	if _, err := s.endpoint().Client(env); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,145 @@
+package cloudevents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/payload"
+)
+
+// receiver sends messages to an endpoint for one run of a task. It implements [subscribe.Receiver].
+type receiver struct {
+	sink   Sink // with the defaults filled in
+	env    tasks.Env
+	source string // the source attribute of its events
+}
+
+// How much of an answer is looked at.
+const (
+	maxQuoted = 200      // of the body of a refusal, in bytes
+	maxFailed = 1 << 20  // of the body of a 207
+	maxUnread = 64 << 10 // is read on, so that the connection can be used again
+)
+
+// Batch is the batchSize.
+func (r *receiver) Batch() int { return r.sink.BatchSize }
+
+// Close has nothing to end: no request goes on when Deliver has returned.
+func (r *receiver) Close(context.Context) error { return nil }
+
+// Deliver sends one request.
+func (r *receiver) Deliver(ctx context.Context, deliveries []subscribe.Delivery) []error {
+	failed, err := r.send(ctx, deliveries)
+	errs := make([]error, len(deliveries))
+	for i, d := range deliveries {
+		if errs[i] = err; err != nil {
+			continue
+		}
+		if why, ok := failed[payload.Clean(d.ID)]; ok {
+			errs[i] = fmt.Errorf("http: the receiver answered 207 and that this message failed: %s",
+				clean([]byte(why)))
+		}
+	}
+	return errs
+}
+
+// errTimeout is the cause of a request that has taken too long.
+var errTimeout = errors.New("timeout")
+
+// send sends deliveries, and returns why some of them have failed by their IDs. An error is of all of them.
+func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (failed map[string]string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.sink.Timeout, errTimeout)
+	defer cancel()
+	request, err := r.newRequest(ctx, deliveries)
+	if err != nil {
+		return nil, err
+	}
+	client, err := r.sink.endpoint().Client(r.env)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, r.unanswered(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }() // what counts is the status
+	switch {
+	case response.StatusCode == http.StatusMultiStatus:
+		body, err := io.ReadAll(io.LimitReader(response.Body, maxFailed+1))
+		if err != nil {
+			return nil, r.unanswered(ctx, err)
+		}
+		return failures(body, deliveries)
+	case response.StatusCode >= 200 && response.StatusCode <= 299:
+		_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
+		return nil, nil
+	default:
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted)) // a part of it says something, too
+		_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
+		return nil, refusal(response.Status, body)
+	}
+}
+
+// unanswered says why there is no answer, or only a part of one.
+func (r *receiver) unanswered(ctx context.Context, err error) error {
+	err = endpoint.WithoutURL(err)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
+		return fmt.Errorf("http: the receiver gave no answer within the timeout of %s", r.sink.Timeout)
+	case cause != nil:
+		return fmt.Errorf("http: %w", cause)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("http: the receiver closed the connection before it had answered: %w", err)
+	default:
+		return fmt.Errorf("http: %w", err)
+	}
+}
+
+func refusal(status string, body []byte) error {
+	if said := clean(body); said != "" {
+		return fmt.Errorf("http: the receiver answered %s: %s", status, said)
+	}
+	return fmt.Errorf("http: the receiver answered %s", status)
+}
+
+// failures reads the body of a 207.
+func failures(body []byte, deliveries []subscribe.Delivery) (map[string]string, error) {
+	const want = `http: the receiver answered 207, whose body must be {"failed": {"ID": "why", …}}`
+	var answer struct {
+		Failed map[string]string `json:"failed"`
+	}
+	switch err := json.Unmarshal(body, &answer); {
+	case len(body) > maxFailed:
+		return nil, fmt.Errorf("%s: it is longer than %d bytes", want, maxFailed)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", want, err)
+	case answer.Failed == nil:
+		return nil, fmt.Errorf("%s: failed is not there", want)
+	}
+	for id := range answer.Failed {
+		if !slices.ContainsFunc(deliveries, func(d subscribe.Delivery) bool { return payload.Clean(d.ID) == id }) {
+			return nil, fmt.Errorf("%s: no message of the request has the id %q", want, clean([]byte(id)))
+		}
+	}
+	return answer.Failed, nil
+}
+
+// clean is the beginning of what a receiver says, on one line.
+func clean(body []byte) string {
+	text := strings.ToValidUTF8(string(body[:min(len(body), maxQuoted)]), "")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+}

@@ -1,0 +1,345 @@
+package jsonlines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// opened is a receiver with what its processes write.
+type opened struct {
+	subscribe.Receiver
+	lines *rig.Lines
+	lease *fakehold.Hold
+}
+
+func open(t *testing.T, mode string, change ...func(*Sink)) opened {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := Sink{Command: []string{program}, Env: map[string]string{"MODE": mode}, Timeout: rig.Patience}
+	for _, c := range change {
+		c(&sink)
+	}
+	o := opened{lines: &rig.Lines{}}
+	env, _ := rig.Env(t, func(c *tasks.Config) { c.Output = o.lines })
+	o.lease, _ = env.Lease.(*fakehold.Hold)
+	if o.Receiver, err = sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.close(t) })
+	return o
+}
+
+func (o opened) close(t *testing.T) {
+	t.Helper()
+	if err := o.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func delivery(id, body string) subscribe.Delivery {
+	return subscribe.Delivery{
+		Message: subscribe.Message{ID: id, Body: []byte(body)}, Attempt: 1, Start: tasks.Start{Token: 7},
+	}
+}
+
+func (o opened) deliver(t *testing.T, deliveries ...subscribe.Delivery) []error {
+	t.Helper()
+	errs := o.Deliver(t.Context(), deliveries)
+	if len(errs) != len(deliveries) {
+		t.Fatalf("%d results of %d deliveries", len(errs), len(deliveries))
+	}
+	return errs
+}
+
+func TestMessagesAreLines(t *testing.T) {
+	o := open(t, "echo")
+	for _, test := range []struct {
+		m    subscribe.Message
+		want string
+	}{
+		{
+			subscribe.Message{
+				ID: "orders/3/42", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
+				Body: []byte("{\n\"a\": [1.0, \"<\"]}"), Headers: map[string]string{"h": "1\n", "raw": "\xff"},
+				Time: time.Date(2026, 3, 29, 1, 2, 3, 4, time.FixedZone("", 3600)),
+			},
+			`{"id":"orders/3/42","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
+				`"headers_base64":{"raw":"/w=="},"time":"2026-03-29T00:02:03.000000004Z","attempt":2,` +
+				`"redelivered":true,"token":7,"data":{"a":[1.0,"<"]}}`,
+		},
+		{
+			subscribe.Message{ID: "b\n1", Key: []byte("\xff"), Body: []byte("text\n")},
+			`{"id":"b\\x0a1","key_base64":"/w==","type":"text/plain; charset=utf-8","attempt":2,"token":7,"data":"text\n"}`,
+		},
+		{
+			subscribe.Message{ID: "c", Key: []byte(""), Body: []byte("\x00\xff")},
+			`{"id":"c","key":"","type":"application/octet-stream","attempt":2,"token":7,"data_base64":"AP8="}`,
+		},
+		{subscribe.Message{ID: "d"}, `{"id":"d","attempt":2,"token":7}`},
+		{
+			subscribe.Message{ID: "e", Type: "application/json", Body: []byte("")},
+			`{"id":"e","type":"application/json","attempt":2,"token":7,"data_base64":""}`,
+		},
+		{
+			subscribe.Message{ID: "f", Type: "text/csv", Body: []byte("")},
+			`{"id":"f","type":"text/csv","attempt":2,"token":7,"data":""}`,
+		},
+	} {
+		d := subscribe.Delivery{Message: test.m, Attempt: 2, Start: tasks.Start{Token: 7, Attempt: 5}}
+		if err := o.deliver(t, d)[0]; err != nil {
+			t.Errorf("%s: %v", test.m.ID, err)
+		}
+		id, _ := json.Marshal(strings.ReplaceAll(test.m.ID, "\n", `\x0a`))
+		got := `{"id":` + string(id) + o.lines.With(t, `got {"id":`+string(id))
+		if got != test.want {
+			t.Errorf("line\n%s\nwant\n%s", got, test.want)
+		}
+	}
+}
+
+func TestAnswersComeInAnyOrder(t *testing.T) {
+	o := open(t, "backwards")
+	errs := make(chan error)
+	for _, id := range []string{"a", "b", "c"} {
+		go func() { errs <- o.Deliver(t.Context(), []subscribe.Delivery{delivery(id, "x")})[0] }()
+	}
+	for range 3 {
+		if err := rig.Wait(t, errs, "an answer"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	o := open(t, "data")
+	for say, want := range map[string]string{
+		`{"id": "a", "ok": true}`:                 "",
+		`{"id": "a", "ok": true, "error": null}`:  "",
+		"  a\r":                                   "",
+		`{"id": "a", "error": "no such order"}`:   "answered: no such order",
+		`{"id": "a", "ok": true, "error": "x\n"}`: `answered: x\x0a`,
+		`{"id": "a", "error": {"code": 3}}`:       `answered: {"code": 3}`,
+		`{"id": "a", "ok": false}`:                "without ok: true",
+		`{"id": "a"}`:                             "without ok: true",
+	} {
+		d := delivery("a", say)
+		d.Type = "text/plain"
+		switch err := o.deliver(t, d)[0]; {
+		case (want == "") != (err == nil):
+			t.Errorf("%s: %v, want %q", say, err, want)
+		case err != nil && !strings.Contains(err.Error(), want):
+			t.Errorf("%s: %v, want %q", say, err, want)
+		}
+	}
+}
+
+// Lines that answer nothing are output, and the message is waited for.
+func TestOtherLinesGoToTheLog(t *testing.T) {
+	o := open(t, "data")
+	long := strings.Repeat("x", 100<<10)
+	for _, line := range []string{
+		"working on it", `{"id": "b", "ok": true}`, `{"id": 1, "ok": true}`, `{"ok": true}`, "[]", "", long,
+	} {
+		d := delivery("a", line+"\n"+`{"id": "a", "ok": true}`)
+		d.Type = "text/plain"
+		if err := o.deliver(t, d)[0]; err != nil {
+			t.Errorf("%.60s: %v", line, err)
+		}
+		o.lines.With(t, line[:min(len(line), 64<<10)])
+	}
+}
+
+func TestProcessThatEndsIsStartedAgain(t *testing.T) {
+	for mode, want := range map[string]string{
+		"exit": "exec: the process has ended: exit status 3", "silent": "exec: the process closed its standard output",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			o := open(t, mode)
+			for range 2 { // the second one is another process's
+				if err := o.deliver(t, delivery("a", "x"))[0]; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %s", err, want)
+				}
+			}
+		})
+	}
+	o := open(t, "last")
+	for i := range 3 {
+		if err := o.deliver(t, delivery(strconv.Itoa(i), "x"))[0]; err != nil {
+			t.Errorf("its last answer does not count: %v", err)
+		}
+		rig.Wait(t, o.Receiver.(*receiver).now.over, "the end")
+	}
+}
+
+func TestProcessThatDoesNotRead(t *testing.T) {
+	o := open(t, "blind")
+	big := strings.Repeat("x", 1<<20) // more than a pipe holds
+	if err := o.deliver(t, delivery("a", "x"), delivery("b", big))[1]; err == nil ||
+		!strings.Contains(err.Error(), "closed its standard input") {
+		t.Errorf("%v", err)
+	}
+	o = open(t, "stuck", func(s *Sink) { s.Timeout = 300 * time.Millisecond })
+	errs := o.deliver(t, delivery("a", "x"), delivery("b", big))
+	for _, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "within the timeout of 300ms") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A process that does not answer is gone before another one is started, and with it all that it was given.
+func TestProcessThatDoesNotAnswer(t *testing.T) {
+	o := open(t, "stuck", func(s *Sink) { s.Timeout = 300 * time.Millisecond })
+	var both sync.WaitGroup
+	for _, id := range []string{"a", "b"} {
+		both.Go(func() {
+			err := o.Deliver(t.Context(), []subscribe.Delivery{delivery(id, "x")})[0]
+			if err == nil || !strings.Contains(err.Error(), "did not answer message") {
+				t.Errorf("%s: %v", id, err)
+			}
+		})
+	}
+	both.Wait()
+	first := o.Receiver.(*receiver).now
+	if err := o.deliver(t, delivery("a", "x"))[0]; err == nil {
+		t.Error("a process that never answers has answered")
+	}
+	select {
+	case <-first.gone:
+	default:
+		t.Error("two processes ran at once")
+	}
+}
+
+func TestDeliveryEndsWithItsContext(t *testing.T) {
+	o := open(t, "stuck")
+	pid := pidOf(t, o.lines)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errs := make(chan []error)
+	go func() {
+		errs <- o.Deliver(ctx, []subscribe.Delivery{delivery("a", "x"), delivery("b", strings.Repeat("x", 1<<20))})
+	}()
+	cancel(elect.ErrLeaseLost)
+	for _, err := range rig.Wait(t, errs, "the end of the delivery") {
+		if !errors.Is(err, elect.ErrLeaseLost) {
+			t.Errorf("%v, want why its context ended", err)
+		}
+	}
+	o.close(t)
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the process is left")
+	}
+}
+
+func pidOf(t *testing.T, lines *rig.Lines) int {
+	t.Helper()
+	pid, err := strconv.Atoi(lines.With(t, "pid "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// The end of its input comes first, and is enough for a process that heeds it.
+func TestCloseEndsTheProcess(t *testing.T) {
+	o := open(t, "ok")
+	if err := o.deliver(t, delivery("a", "x"))[0]; err != nil {
+		t.Fatal(err)
+	}
+	pid := pidOf(t, o.lines)
+	o.close(t)
+	o.lines.With(t, "input ended")
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the process is left")
+	}
+	if err := o.deliver(t, delivery("b", "x"))[0]; err != nil {
+		t.Fatal(err) // a second process, for the test that follows
+	}
+}
+
+// One that heeds neither that nor the signal is killed before the lease ends, however long stop.timeout is.
+func TestCloseAfterTheLeaseIsLost(t *testing.T) {
+	o := open(t, "deaf")
+	pid := pidOf(t, o.lines)
+	o.lease.Freeze(3 * time.Second) // less a tenth of the lease of 20 s: one second is left
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(elect.ErrLeaseLost)
+	began := time.Now()
+	if err := o.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); syscall.Kill(pid, 0) == nil || took < 500*time.Millisecond || took > 3*time.Second {
+		t.Errorf("closed after %s, want it killed after 1 s and before the lease's end", took)
+	}
+}
+
+// Once the time to stop in is over there is no more of it, whatever stop.timeout is.
+func TestCloseInAHurry(t *testing.T) {
+	o := open(t, "deaf")
+	pid := pidOf(t, o.lines)
+	ctx, cancel := context.WithTimeout(t.Context(), inputEnd+500*time.Millisecond) // stop.timeout is 10 s
+	defer cancel()
+	began := time.Now()
+	if err := o.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); syscall.Kill(pid, 0) == nil || took > 8*time.Second {
+		t.Errorf("closed after %s, want it killed when the context ends", took)
+	}
+	o = open(t, "deafstuck")
+	pid = pidOf(t, o.lines)
+	ctx, cancel = context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	began = time.Now()
+	if err := o.Deliver(ctx, []subscribe.Delivery{delivery("a", "x")})[0]; !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := o.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); syscall.Kill(pid, 0) == nil || took > 8*time.Second {
+		t.Errorf("closed after %s, want it killed when the delivery's context ends", took)
+	}
+}
+
+func TestProcessThatCannotStart(t *testing.T) {
+	env, _ := rig.Env(t)
+	for want, sink := range map[string]Sink{
+		"exec.command[0]: $(NOT_SET) is not set":   {Command: []string{"$(NOT_SET)"}},
+		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
+	} {
+		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	wrong := Sink{Timeout: -1, Env: map[string]string{"SHARDCTL_KEY": "x"}}.Validate(tasks.Use{})
+	if got := fmt.Sprint(wrong); len(wrong) != 3 || !strings.Contains(got, "command: is required") ||
+		!strings.Contains(got, "env.SHARDCTL_KEY: is set by shardctl") || !strings.Contains(got, "timeout: must be") {
+		t.Errorf("%v", wrong)
+	}
+	shown := fmt.Sprint(Sink{Command: []string{"x", "http://u:secret@h"}}.Print(tasks.Use{}))
+	if strings.Contains(shown, "secret") || strings.Contains(shown, "ready") || !strings.Contains(shown, "{timeout 30s}") {
+		t.Errorf("it prints %s", shown)
+	}
+}

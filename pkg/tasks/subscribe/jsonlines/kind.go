@@ -1,0 +1,92 @@
+// Package jsonlines is the sink that gives messages to one long-lived process a run, as JSON lines.
+//
+// Each message is a line on the standard input of the process. For each it answers a line on its standard output, in
+// any order: {"id": "…", "ok": true}, {"id": "…", "error": "why"}, or the bare id. Other lines go to the task's log.
+//
+// A process that exits, closes its outputs or does not answer in time fails the messages that it was given. It is
+// started again for the next.
+package jsonlines
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// Name is the field of deliver that chooses this sink.
+const Name = exec.Name
+
+// DefaultTimeout is how long a message may be unanswered where nothing else is said.
+const DefaultTimeout = 30 * time.Second
+
+//go:embed schema.json
+var schema string
+
+// Kind reads sinks from a configuration.
+type Kind struct{}
+
+// Name is "exec".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with command, env, dir and timeout.
+func (Kind) Schema() string { return schema }
+
+// Parse reads a Sink.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
+	command, _ := exec.Kind{}.Parse(n, r).(exec.Runner)
+	return Sink{
+		Command: command.Command, Env: command.Env, Dir: command.Dir,
+		Timeout: r.Positive(n.Get("timeout"), DefaultTimeout, ""),
+	}
+}
+
+// Sink gives messages to a process. Fields are as written: $(NAME) in them is replaced at each start.
+type Sink struct {
+	Command []string          // program and arguments; a program without a slash is looked for in the command's PATH
+	Env     map[string]string // in addition to the replica's environment
+	Dir     string            // empty: the replica's
+	Timeout time.Duration     // how long a message may be unanswered; 0: the default
+}
+
+// Kind is "exec".
+func (s Sink) Kind() string { return Name }
+
+// command is what prepares the process. It has no readiness: a process is ready once it reads.
+func (s Sink) command() exec.Runner { return exec.Runner{Command: s.Command, Env: s.Env, Dir: s.Dir} }
+
+// Validate checks the command, the names of its variables and the time-out.
+func (s Sink) Validate(use tasks.Use) []decode.FieldError {
+	wrong := s.command().Validate(use)
+	if s.Timeout < 0 {
+		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: "more than 0s"})
+	}
+	return wrong
+}
+
+// Print shows the fields as they are written.
+func (s Sink) Print(use tasks.Use) any {
+	var shown decode.Fields
+	all, _ := s.command().Print(use).(decode.Fields)
+	for _, f := range all {
+		if f.Name != "ready" {
+			shown = append(shown, f)
+		}
+	}
+	return append(shown, decode.Pairs("timeout", cmp.Or(s.Timeout, DefaultTimeout))...)
+}
+
+// Open starts the process.
+func (s Sink) Open(ctx context.Context, env tasks.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
+	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
+	r := &receiver{sink: s, env: env, turn: make(chan struct{}, 1)}
+	if _, err := r.running(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,173 @@
+package jsonlines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Times within which what belongs together happens.
+const (
+	// inputEnd is how long a process may take to end once its input has, before it is stopped.
+	inputEnd = time.Second
+	// settle is how long a pipe that is closed waits for news of the process's end, which says more.
+	settle = time.Second
+)
+
+// errClosed is why a process is over that is not needed any more.
+var errClosed = errors.New("the subscription has ended")
+
+// process is a started process. It implements [tasks.Answers].
+type process struct {
+	log     logr.Logger
+	timeout time.Duration
+	input   input
+	silent  chan struct{} // closed when no line comes any more
+	told    bool          // what lines should be; only Line looks at it
+
+	mu      sync.Mutex
+	waiting map[string]chan<- error // by the IDs of messages, for their answers
+	why     error                   // it is over; nil: it is not
+	over    chan struct{}           // closed when why is set: nothing is given to it any more
+
+	child tasks.Child
+	hurry context.CancelCauseFunc // ends the time that it is given to end
+	gone  chan struct{}           // closed when nothing of it is left
+}
+
+func newProcess(log logr.Logger, stdin *os.File, timeout time.Duration) *process {
+	return &process{
+		log: log, timeout: timeout, input: input{file: stdin, turn: make(chan struct{}, 1)},
+		silent: make(chan struct{}), waiting: map[string]chan<- error{}, over: make(chan struct{}),
+		gone: make(chan struct{}),
+	}
+}
+
+// begin watches the process until nothing of it is left.
+func (p *process) begin(ctx context.Context, child tasks.Child) {
+	p.child = child
+	ctx, p.hurry = context.WithCancelCause(ctx)
+	go p.watch(ctx)
+}
+
+// watch ends the process when it is over, and says so when it ends by itself.
+func (p *process) watch(ctx context.Context) {
+	defer close(p.gone)
+	defer p.hurry(nil)
+	select {
+	case <-p.child.Exited():
+	case <-p.over:
+	case <-p.silent:
+		if !within(settle, p.child.Exited(), p.over) {
+			p.fail(errors.New("exec: the process closed its standard output"))
+		}
+	}
+	p.input.end()
+	if p.reason() == errClosed { //nolint:errorlint // it is this very one
+		select {
+		case <-p.child.Exited():
+		case <-ctx.Done():
+		case <-time.After(inputEnd):
+		}
+	}
+	ending := p.child.End(ctx) // its last answers have been read by then
+	switch {
+	case ending.Cut:
+	case ending.Err != nil:
+		p.fail(fmt.Errorf("exec: the process has ended: %w", ending.Err))
+	default:
+		p.fail(errors.New("exec: the process has ended: exit status 0"))
+	}
+	p.fail(errors.New("exec: the process was stopped"))
+	if why := p.reason(); !errors.Is(why, errClosed) {
+		p.log.Error(why, "The process that takes messages has ended, and is started again for the next")
+	}
+}
+
+// within waits for one of two things for so long, and says whether one has come.
+func within(d time.Duration, a, b <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-a:
+	case <-b:
+	case <-timer.C:
+		return false
+	}
+	return true
+}
+
+// fail says why the process is over, the first time, and fails what it has not answered.
+func (p *process) fail(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.why != nil {
+		return
+	}
+	p.why = why
+	close(p.over)
+	for id, answered := range p.waiting {
+		answered <- why
+		delete(p.waiting, id)
+	}
+}
+
+// reason is why it is over; nil: it is not.
+func (p *process) reason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why
+}
+
+// close ends the process and returns when nothing of it is left.
+func (p *process) close(ctx context.Context) {
+	p.fail(errClosed)
+	defer context.AfterFunc(ctx, func() { p.cut(ctx) })()
+	<-p.gone
+}
+
+// cut leaves the process no more time to end than ctx has, which has ended: what is left of the lease, or none.
+func (p *process) cut(ctx context.Context) {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, elect.ErrLeaseLost) {
+		cause = fmt.Errorf("%w: %w", tasks.ErrNoTime, cause)
+	}
+	p.hurry(cause)
+}
+
+// Line takes an answer.
+func (p *process) Line(line string) bool {
+	if a, ok := readAnswer(line); ok && p.answered(a) {
+		return true
+	}
+	if !p.told {
+		p.told = true
+		p.log.Info("Lines of the process that answer no message go to the task's log: an answer is " +
+			`{"id": "ID", "ok": true}, {"id": "ID", "error": "why"}, or the bare id`)
+	}
+	return false
+}
+
+// answered passes on an answer, and says whether somebody waits for it.
+func (p *process) answered(a answer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waits := p.waiting[a.id]
+	if waits == nil {
+		return false
+	}
+	waits <- a.err
+	delete(p.waiting, a.id)
+	return true
+}
+
+// Closed says that no answer comes any more.
+func (p *process) Closed() { close(p.silent) }
