@@ -31,7 +31,8 @@ LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizabili
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$' | \
 	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
+	internal/testbroker/natsserver/go.mod))
 
 .DEFAULT_GOAL := help
 
@@ -132,6 +133,10 @@ chaos-short: ## What CI has of it: 40 seconds under a fixed seed, 40 under a ran
 .PHONY: kube
 kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
 	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
+
+.PHONY: brokers-install
+brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server
+	go run ./internal/testbroker/install
 
 PAGE_FLAGS ?=
 

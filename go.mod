@@ -87,3 +87,17 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
+
+require github.com/eclipse/paho.golang v0.23.0
+
+require github.com/nats-io/nats.go v1.53.1
+
+require github.com/rabbitmq/amqp091-go v1.15.0
+
+require github.com/redis/go-redis/v9 v9.22.0
+
+require github.com/nats-io/nkeys v0.4.15 // indirect
+
+require github.com/nats-io/nuid v1.0.1 // indirect
+
+require go.uber.org/atomic v1.11.0 // indirect

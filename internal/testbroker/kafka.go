@@ -1,0 +1,128 @@
+//go:build unix
+
+package testbroker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Ports of a Kafka broker.
+const (
+	kafkaClients    = iota
+	kafkaController // in the same JVM
+	kafkaLinked     // for clients of a link
+	kafkaLink       // what those clients are told to dial: the link's
+	kafkaPorts
+)
+
+// kafka is a broker and its controller in one JVM (KRaft).
+type kafka struct{ java, jars string }
+
+func (k *kafka) ports() int { return kafkaPorts }
+
+func (k *kafka) provide(ctx context.Context) (err error) {
+	if k.java, err = program(KindKafka, "default-jre-headless", "java"); err != nil {
+		return err
+	}
+	k.jars, err = kafkaJars(ctx)
+	return err
+}
+
+func (k *kafka) prepare(ctx context.Context, s *site) error {
+	err := errors.Join(s.write("server.properties", kafkaProperties(s)...),
+		os.WriteFile(s.path("log4j2.properties"), kafkaLog4j, 0o600))
+	if err != nil {
+		return fmt.Errorf("configuration of the broker: %w", err)
+	}
+	if _, err := os.Stat(s.path("log/meta.properties")); err == nil {
+		return nil // formatted at its first start
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // it never fails
+	id[0] &= 0x7f        // the first letter is no dash, which would look like an option
+	args := append(k.jvm(s), "kafka.tools.StorageTool", "format", "--cluster-id",
+		base64.RawURLEncoding.EncodeToString(id), "--config", s.path("server.properties"))
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput() //nolint:gosec // our own arguments
+	if err != nil {
+		return fmt.Errorf("format the directory of Kafka: %w: %s", err, out)
+	}
+	return nil
+}
+
+func kafkaProperties(s *site) []string {
+	listeners := []string{
+		"PLAINTEXT://" + s.addr(kafkaClients), "CONTROLLER://" + s.addr(kafkaController),
+		"LINKED://" + s.addr(kafkaLinked),
+	}
+	return []string{
+		"process.roles=broker,controller",
+		"node.id=1",
+		"listeners=" + strings.Join(listeners, ","),
+		"advertised.listeners=PLAINTEXT://" + s.addr(kafkaClients) + ",LINKED://" + s.addr(kafkaLink),
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,LINKED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"controller.listener.names=CONTROLLER",
+		"controller.quorum.voters=1@" + s.addr(kafkaController),
+		"log.dirs=" + s.path("log"),
+		"auto.create.topics.enable=false",
+		"num.partitions=1",
+		"default.replication.factor=1",
+		"offsets.topic.replication.factor=1",
+		"offsets.topic.num.partitions=4",
+		"transaction.state.log.replication.factor=1",
+		"transaction.state.log.min.isr=1",
+		"transaction.state.log.num.partitions=4",
+		"share.coordinator.state.topic.replication.factor=1",
+		"share.coordinator.state.topic.min.isr=1",
+		"share.coordinator.state.topic.num.partitions=4",
+		// No wait for further members of a new group.
+		"group.initial.rebalance.delay.ms=0",
+		// Clients of the newer group protocol cannot choose these, and by default they are 45 s and 5 s at least.
+		"group.consumer.min.session.timeout.ms=1000",
+		"group.consumer.min.heartbeat.interval.ms=100",
+		// After a kill the broker waits for the end of its own session, which is 9 s by default.
+		"broker.session.timeout.ms=3000",
+		"broker.heartbeat.interval.ms=500",
+		"log.cleaner.dedupe.buffer.size=4194304",
+		"num.network.threads=2",
+		"num.io.threads=4",
+	}
+}
+
+func (k *kafka) jvm(s *site) []string {
+	return []string{
+		k.java, "-Xmx768m", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true",
+		"-Dlog4j2.configurationFile=" + s.path("log4j2.properties"), "-cp", filepath.Join(k.jars, "*"),
+	}
+}
+
+func (k *kafka) commands(s *site) []command {
+	return []command{{args: append(k.jvm(s), "kafka.Kafka", s.path("server.properties"))}}
+}
+
+// apiVersions is a request that everyone may send, before a login too: key 18, version 0, no name of a client.
+var apiVersions = []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
+
+// ready asks for the versions of the protocol. The broker reads no request before its log is recovered.
+func (k *kafka) ready(ctx context.Context, s *site) error {
+	reply := make([]byte, 10)
+	if err := ask(ctx, s.addr(kafkaClients), apiVersions, reply); err != nil {
+		return err
+	}
+	if code := binary.BigEndian.Uint16(reply[8:]); code != 0 {
+		return fmt.Errorf("error %d of Kafka", code)
+	}
+	return nil
+}
+
+// kafkaJarsTimeout bounds one fetch by Maven.
+const kafkaJarsTimeout = 5 * time.Minute
