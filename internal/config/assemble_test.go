@@ -170,8 +170,9 @@ func (held) Token() int64        { return 7 }
 func (held) Valid() bool         { return true }
 func (held) Deadline() time.Time { return time.Now().Add(time.Hour) }
 
-func (held) Status() elect.TaskStatus                                    { return elect.TaskStatus{} }
-func (held) Report(elect.TaskStatus)                                     {}
-func (held) Advance(context.Context, elect.TaskStatus) (int64, error)    { return 10, nil }
-func (held) Save(context.Context, []byte) error                          { return nil }
-func (held) Load(context.Context) (value []byte, token int64, err error) { return nil, 0, nil }
+func (held) Status() elect.TaskStatus                                 { return elect.TaskStatus{} }
+func (held) Report(elect.TaskStatus)                                  {}
+func (held) Advance(context.Context, elect.TaskStatus) (int64, error) { return 10, nil }
+func (held) Value(context.Context) ([]byte, error)                    { return nil, nil }
+func (held) SetValue(context.Context, []byte) error                   { return nil }
+func (h held) Checkpoint() elect.Checkpoint                           { return h }

@@ -118,11 +118,21 @@ func (d *documents) decodeSession(doc store.Doc) record.Session {
 	return s
 }
 
-// loadValue returns the value's document, which holds the token as its count; the zero document when there is none.
-func (d *documents) loadValue(ctx context.Context, key Key) (store.Doc, error) {
-	res, err := d.store.Read(ctx, store.KindValue, string(key))
-	if err != nil || len(res.Docs) == 0 {
+// readValue returns a value's document, whose count is the largest token that has read or set it; the zero document
+// when there is none.
+func (d *documents) readValue(ctx context.Context, key Key) (store.Doc, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
+	defer cancel()
+	reply, err := d.store.Read(ctx, store.KindValue, string(key))
+	if err != nil || len(reply.Docs) == 0 {
 		return store.Doc{}, err
 	}
-	return res.Docs[0], nil
+	return reply.Docs[0], nil
+}
+
+// applyValue is applyOne, limited in time.
+func (d *documents) applyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
+	defer cancel()
+	return d.applyOne(ctx, change)
 }

@@ -403,9 +403,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 		tokens := make(chan int64, 2)
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			tokens <- l.Token()
-			if err := l.Save(ctx, []byte("offset 7")); err != nil {
-				t.Error(err)
-			}
+			mustSet(t, l, "offset 7")
 			token, err := l.Advance(ctx, elect.TaskStatus{State: "running", Restarts: 1})
 			if err != nil || token != l.Token() {
 				t.Errorf("Advance = %d, %v", token, err)
@@ -428,16 +426,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 		})
 		a.stop()
 		b := startNode(t, db, "b")
-		loaded := make(chan struct{})
-		mustLock(t, b, "g/k", func(ctx context.Context, l *elect.Lease) error {
-			defer close(loaded)
-			value, token, err := l.Load(ctx)
-			if string(value) != "offset 7" || token == 0 || err != nil {
-				t.Errorf("Load = %q, %d, %v", value, token, err)
-			}
-			return nil
-		})
-		<-loaded
+		underLock(t, b, func(l *elect.Lease) { wantValue(t, l, "offset 7") })
 		b.stop()
 	})
 }

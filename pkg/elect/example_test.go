@@ -146,7 +146,7 @@ func ExampleElector_LockWith() {
 	// second: true <nil>
 }
 
-func ExampleLease_Save() {
+func ExampleLease_SetValue() {
 	e, stop := startExample(memstore.New(), "pod-1")
 	defer stop()
 	ctx := context.Background()
@@ -155,9 +155,9 @@ func ExampleLease_Save() {
 		options := elect.LockOptions{Wait: time.Minute}
 		_, err := e.LockWith(ctx, "topics/orders", options, func(ctx context.Context, lease *elect.Lease) error {
 			defer close(done)
-			value, token, err := lease.Load(ctx)
-			fmt.Printf("goes on from %q, saved earlier: %v, %v\n", value, token != 0 && token < lease.Token(), err)
-			return lease.Save(ctx, []byte("offset 42"))
+			value, err := lease.Value(ctx)
+			fmt.Printf("goes on from %q, %v\n", value, err)
+			return lease.SetValue(ctx, []byte("offset 42"))
 		})
 		if err != nil {
 			fmt.Println(err)
@@ -165,6 +165,6 @@ func ExampleLease_Save() {
 		<-done
 	}
 	// Output:
-	// goes on from "", saved earlier: false, <nil>
-	// goes on from "offset 42", saved earlier: true, <nil>
+	// goes on from "", <nil>
+	// goes on from "offset 42", <nil>
 }

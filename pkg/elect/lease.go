@@ -22,6 +22,7 @@ type Lease struct {
 
 	mu     sync.Mutex
 	status TaskStatus
+	value  *fencedValue // of the newest token that asked for it
 }
 
 // keeper holds keys, for leases. Its methods are called in the loop.

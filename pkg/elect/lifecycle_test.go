@@ -158,9 +158,7 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 		if l.Valid() || !l.Deadline().IsZero() {
 			t.Error("valid after the run has returned")
 		}
-		if err := l.Save(t.Context(), []byte("x")); !errors.Is(err, elect.ErrLeaseLost) {
-			t.Errorf("Save after the return: %v", err)
-		}
+		wantLost(t, "SetValue after the return", l.SetValue(t.Context(), []byte("x")))
 		a.stop()
 	})
 }

@@ -21,4 +21,23 @@ type Hold interface {
 	// happened. Every start after the first, and every tick, does so before it runs anything. It fails when the
 	// lease is lost, or the key is being released.
 	Advance(ctx context.Context, status elect.TaskStatus) (token int64, err error)
+	// Checkpoint is the value kept with the key, under the token of now, for good. Value and SetValue are under that of
+	// each call.
+	Checkpoint() elect.Checkpoint
+}
+
+// runLease is the lease as one run sees it: its value is under the token of that run.
+type runLease struct {
+	Lease
+	value elect.Checkpoint
+}
+
+func newRunLease(hold Hold) runLease { return runLease{Lease: hold, value: hold.Checkpoint()} }
+
+// Value implements [elect.Checkpoint].
+func (l runLease) Value(ctx context.Context) ([]byte, error) { return l.value.Value(ctx) }
+
+// SetValue implements [elect.Checkpoint].
+func (l runLease) SetValue(ctx context.Context, value []byte) error {
+	return l.value.SetValue(ctx, value)
 }

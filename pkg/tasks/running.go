@@ -132,7 +132,7 @@ func (r *taskRuns) leave() {
 func (r *taskRuns) env(task Task, start Start) Env {
 	return Env{
 		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease,
-		Grace: task.Stop.Timeout, Lease: r.hold,
+		Grace: task.Stop.Timeout, Lease: newRunLease(r.hold),
 		Remote:    r.remote,
 		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry,
 		Environ: r.means.cfg.Environ,
@@ -182,4 +182,4 @@ func (p *reporter) stopping() {
 	p.r.report(StateStopping)
 }
 
-var _ Lease = (*elect.Lease)(nil)
+var _ Hold = (*elect.Lease)(nil)

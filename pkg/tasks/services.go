@@ -18,11 +18,9 @@ type Lease interface {
 	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must
 	// have ended.
 	Deadline() time.Time
-	// Save stores a value with the key, for its next holder: a checkpoint. A holder with a larger token has the last
-	// word.
-	Save(ctx context.Context, value []byte) error
-	// Load returns what was saved last, and the token it was saved under; nil and 0 when nothing was.
-	Load(ctx context.Context) (value []byte, token int64, err error)
+	// Checkpoint is the value kept with the key, under the token of this run: once the next run has read it or set it,
+	// this one can change it no more.
+	elect.Checkpoint
 }
 
 // Processes starts commands, each as a process group of its own.

@@ -1,13 +1,14 @@
 // Package protocol is the lock's protocol as pure values: events and a clock reading in, a new state and actions
 // out. It performs no I/O, reads no clock, and starts no goroutine; package elect is the loop round it.
 //
-// Three machines make it up, each a comparable value without pointers, so that a model checker can search them:
+// Four machines make it up, each a comparable value without pointers, so that a model checker can search them:
 //
 //   - [Session] is this process's membership. It sends heartbeats, and counts its deadlines from the moment the last
 //     acknowledged heartbeat was sent. It says when tasks must be cancelled, killed, and surely gone.
 //   - [Peer] is another session as seen from here. It says when a heartbeat has stood still for so long that the
 //     session may be marked dead.
 //   - [Key] is one key in this process: claimed, run, stopped, released, with at most one write under way.
+//   - [Value] is what is kept with a key, as one token reads and sets it.
 //
 // # Why two processes never run one key at a time
 //

@@ -137,7 +137,7 @@ func pause(ctx context.Context, d time.Duration) {
 // once opens the subscription and delivers until it breaks, or ctx ends.
 func (s *run) once(ctx context.Context) error {
 	sub, err := s.Source.Open(ctx, Session{
-		Identity: s.env.Identity, Token: s.env.Start.Token, InFlight: s.InFlight, Checkpoint: checkpoint{s.env.Lease},
+		Identity: s.env.Identity, Token: s.env.Start.Token, InFlight: s.InFlight, Checkpoint: s.env.Lease,
 		Expand: s.env.Expand, Trouble: s.health.source, Log: s.env.Log,
 	})
 	if err != nil {

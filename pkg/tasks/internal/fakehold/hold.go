@@ -24,7 +24,7 @@ type Hold struct {
 	calls    int
 	frozen   time.Time // the deadline, when it moves no more
 	value    []byte
-	saved    int64 // the token that value was saved under
+	writer   int64 // the largest token that has read or set it
 }
 
 // New makes a hold with a lease of 20 s and the token 7.
@@ -105,19 +105,50 @@ func (h *Hold) Advance(ctx context.Context, s elect.TaskStatus) (int64, error) {
 	return h.token, nil
 }
 
-// Save keeps a value.
-func (h *Hold) Save(_ context.Context, value []byte) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.value, h.saved = slices.Clone(value), h.token
+// Value is what was set last.
+func (h *Hold) Value(ctx context.Context) ([]byte, error) { return h.Checkpoint().Value(ctx) }
+
+// SetValue keeps a value.
+func (h *Hold) SetValue(ctx context.Context, value []byte) error {
+	return h.Checkpoint().SetValue(ctx, value)
+}
+
+// Checkpoint is the value under the token of now.
+func (h *Hold) Checkpoint() elect.Checkpoint { return checkpoint{h, h.Token()} }
+
+// checkpoint is the value under one token.
+type checkpoint struct {
+	h     *Hold
+	token int64
+}
+
+// Value is what was set last, fenced as package elect does it.
+func (c checkpoint) Value(context.Context) ([]byte, error) {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if err := c.fence(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(c.h.value), nil
+}
+
+// SetValue keeps a value.
+func (c checkpoint) SetValue(_ context.Context, value []byte) error {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if err := c.fence(); err != nil {
+		return err
+	}
+	c.h.value = slices.Clone(value)
 	return nil
 }
 
-// Load returns it.
-func (h *Hold) Load(context.Context) ([]byte, int64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.value, h.saved, nil
+func (c checkpoint) fence() error {
+	if c.h.writer > c.token {
+		return elect.ErrLeaseLost
+	}
+	c.h.writer = c.token
+	return nil
 }
 
 // Reports are all statuses in order.
