@@ -1,0 +1,277 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// grouped is a subscription whose position is a consumer group's.
+type grouped struct {
+	common
+	owner owner
+	// at is where the group is. Only the fetch that is under way looks at it.
+	at position
+	// claimed is the last of the pending entries that were given again, until finished says that none is left.
+	claimed  id
+	finished bool
+}
+
+// openGrouped takes the group over from its last owner, and creates it where there is none.
+func openGrouped(ctx context.Context, c common, o owner) (*grouped, error) {
+	g := &grouped{common: c, owner: o}
+	g.reader = newReader(g.fetch)
+	known, err := o.own(ctx, g.link)
+	if err != nil {
+		return nil, err
+	}
+	e, err := g.extent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, found, err := g.group(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return g, g.create(ctx, e, known)
+	}
+	if g.at.last, err = parseID(info.LastDeliveredID); err != nil {
+		return nil, err
+	}
+	if g.at.read = info.EntriesRead; g.at.read == 0 && g.at.last != (id{}) {
+		g.at.read = unknown // the client gives 0 for it
+	}
+	if what := e.lost(g.at); what != "" {
+		if err := g.move(ctx, e, what); err != nil {
+			return nil, err
+		}
+	}
+	if info.Pending > 0 {
+		err = g.claim(ctx, e)
+	}
+	if err == nil {
+		err = g.warn(ctx)
+	}
+	return g, err
+}
+
+// group is what the broker says of the group.
+func (g *grouped) group(ctx context.Context) (info redis.XInfoGroup, found bool, err error) {
+	all, err := ask(ctx, g.link, func(ctx context.Context) ([]redis.XInfoGroup, error) {
+		return g.client.XInfoGroups(ctx, g.stream).Result()
+	})
+	i := slices.IndexFunc(all, func(i redis.XInfoGroup) bool { return i.Name == g.owner.group })
+	if i < 0 {
+		return redis.XInfoGroup{}, false, err
+	}
+	return all[i], true, nil
+}
+
+// create makes the group. Known says that there was one before, so that its position is lost.
+func (g *grouped) create(ctx context.Context, e extent, known bool) (err error) {
+	if known {
+		g.at, err = g.recover(e, "the consumer group "+g.owner.group+" was destroyed, and its position with it")
+	} else {
+		g.at, err = e.begin(g.start)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = g.owner.do(ctx, g.link, g.stream,
+		"XGROUP", "CREATE", g.stream, g.owner.group, g.at.last.String(), "ENTRIESREAD", g.at.read)
+	return err
+}
+
+// move sets the group's position after entries were lost.
+func (g *grouped) move(ctx context.Context, e extent, what string) (err error) {
+	if g.at, err = g.recover(e, what); err != nil {
+		return err
+	}
+	_, err = g.owner.do(ctx, g.link, g.stream,
+		"XGROUP", "SETID", g.stream, g.owner.group, g.at.last.String(), "ENTRIESREAD", g.at.read)
+	return err
+}
+
+// claim takes the pending entries of all consumers. Those that are no longer in the stream are missing.
+func (g *grouped) claim(ctx context.Context, e extent) error {
+	oldest, _, err := g.pending(ctx)
+	if err != nil {
+		return err
+	}
+	if oldest.before(e.first) || e.length == 0 {
+		what := fmt.Sprintf("entries from %s on were given, and removed before they were acknowledged", oldest)
+		if _, err := g.recover(e, what); err != nil {
+			return err
+		}
+	}
+	for cursor := "0-0"; ; {
+		reply, err := g.owner.do(ctx, g.link, g.stream, "XAUTOCLAIM", g.stream, g.owner.group, g.owner.task,
+			0, cursor, "COUNT", 1000, "JUSTID")
+		if err != nil {
+			return err
+		}
+		parts, _ := reply.([]any)
+		if len(parts) < 2 {
+			return g.explain(errors.New("unexpected answer to XAUTOCLAIM"))
+		}
+		if cursor, _ = parts[0].(string); cursor == "0-0" || cursor == "" {
+			return nil
+		}
+	}
+}
+
+// pending is the oldest entry that was given and not acknowledged, and how many there are.
+func (g *grouped) pending(ctx context.Context) (oldest id, count int64, err error) {
+	p, err := ask(ctx, g.link, func(ctx context.Context) (*redis.XPending, error) {
+		return g.client.XPending(ctx, g.stream, g.owner.group).Result()
+	})
+	if err != nil || p.Count == 0 {
+		return id{}, 0, err
+	}
+	oldest, err = parseID(p.Lower)
+	return oldest, p.Count, err
+}
+
+// warn says who else consumes in the group: order is not kept among several.
+func (g *grouped) warn(ctx context.Context) error {
+	all, err := ask(ctx, g.link, func(ctx context.Context) ([]redis.XInfoConsumer, error) {
+		return g.client.XInfoConsumers(ctx, g.stream, g.owner.group).Result()
+	})
+	for _, consumer := range all {
+		if consumer.Name != g.owner.task {
+			g.log.Info("The consumer group has another consumer, which takes messages away", "names", consumer.Name)
+		}
+	}
+	return err
+}
+
+// fetch gives what was pending when the subscription was opened, then what is new.
+func (g *grouped) fetch(count int) ([]entry, error) {
+	ctx := context.Background() // ends with the connection
+	for !g.finished {
+		entries, err := g.owner.given(ctx, g.link, g.claimed, count)
+		if err != nil {
+			return nil, err
+		}
+		if g.finished = len(entries) == 0; g.finished {
+			break
+		}
+		g.claimed = entries[len(entries)-1].id
+		if entries, err = g.present(ctx, entries); err != nil || len(entries) > 0 {
+			return entries, err
+		}
+	}
+	for {
+		entries, err := g.owner.take(ctx, g.link, g.at, count)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			g.at = g.at.plus(len(entries), entries[len(entries)-1].id)
+			return entries, nil
+		}
+		if err := g.await(g.at.last, g.block); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// present are the pending entries that are still in the stream. Of the others there is nothing left to work on.
+func (g *grouped) present(ctx context.Context, entries []entry) ([]entry, error) {
+	var there []entry
+	var gone []id
+	for _, e := range entries {
+		if e.fields == nil {
+			gone = append(gone, e.id)
+			continue
+		}
+		e.again = true
+		there = append(there, e)
+	}
+	if len(gone) == 0 {
+		return there, nil
+	}
+	if g.missing == Stop {
+		return nil, g.explain(stopped(fmt.Sprintf("entry %s was given, and removed before it was acknowledged", gone[0])))
+	}
+	for _, one := range gone {
+		g.log.Info("A message was removed before it was acknowledged", "position", g.stream+"/"+one.String())
+	}
+	return there, g.ack(ctx, gone)
+}
+
+// mostAtOnce is how many entries one command acknowledges: a script has few arguments.
+const mostAtOnce = 1000
+
+// Ack acknowledges entries of the group.
+func (g *grouped) Ack(ctx context.Context, messages []subscribe.Message) error {
+	ids := make([]id, len(messages))
+	for i, m := range messages {
+		ids[i], _ = m.Ref.(id)
+	}
+	return g.ack(ctx, ids)
+}
+
+func (g *grouped) ack(ctx context.Context, ids []id) error {
+	for some := range slices.Chunk(ids, mostAtOnce) {
+		command := []any{"XACK", g.stream, g.owner.group}
+		for _, one := range some {
+			command = append(command, one.String())
+		}
+		reply, err := g.owner.do(ctx, g.link, g.stream, command...)
+		if err != nil {
+			return err
+		}
+		if n, _ := reply.(int64); n != int64(len(some)) {
+			return g.explain(fmt.Errorf("%d of %d entries were no longer pending in the consumer group %s: "+
+				"somebody else acknowledged them, or destroyed the group", int64(len(some))-n, len(some), g.owner.group))
+		}
+	}
+	return nil
+}
+
+// Cumulative is false: entries are acknowledged one by one.
+func (g *grouped) Cumulative() bool { return false }
+
+// DeadLetter adds an entry to another stream.
+func (g *grouped) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+	command := append([]any{"XADD", to, "*"}, fieldsOf(m, g.field, why.Headers())...)
+	_, err := g.owner.do(ctx, g.link, to, command...)
+	return letterError(to, err)
+}
+
+// Lag is what the group has not given, and what is pending.
+func (g *grouped) Lag(ctx context.Context) (subscribe.Lag, error) {
+	e, err := g.extent(ctx)
+	if err != nil {
+		return subscribe.Unknown, err
+	}
+	info, found, err := g.group(ctx)
+	if err != nil || !found {
+		return subscribe.Unknown, err
+	}
+	oldest, pending, err := g.pending(ctx)
+	if err != nil {
+		return subscribe.Unknown, err
+	}
+	last, err := parseID(info.LastDeliveredID)
+	if err != nil {
+		return subscribe.Unknown, err
+	}
+	behind := e.after(position{last: last}, info.Lag)
+	if pending == 0 && behind != 0 {
+		if oldest, err = g.firstAfter(ctx, last); err != nil {
+			return subscribe.Unknown, err
+		}
+	}
+	if behind >= 0 {
+		behind += pending
+	}
+	return g.lag(ctx, behind, oldest)
+}

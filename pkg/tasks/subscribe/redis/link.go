@@ -1,0 +1,126 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// The client would write to standard error what its errors say as well, and for each connection. A program that wants
+// that sets its own logger.
+func init() { redis.SetLogger(&logging.VoidLogger{}) }
+
+// link is the connection of one subscription to its stream. Its methods may be called concurrently.
+type link struct {
+	client  *redis.Client
+	address string
+	stream  string
+	waiting sync.WaitGroup // requests that nobody waits for any more
+}
+
+func newLink(o *redis.Options, stream string) *link {
+	return &link{client: redis.NewClient(o), address: o.Addr, stream: stream}
+}
+
+// close ends all requests, and returns when none is left. Then returns when nobody sends any.
+func (l *link) close(then func()) error {
+	err := l.client.Close()
+	then()
+	l.waiting.Wait()
+	return err
+}
+
+// ask sends a request, and returns its answer when it is there or soon after ctx ends. The client itself looks at a
+// context's deadline alone. Errors but those of ctx say which broker and stream.
+func ask[T any](ctx context.Context, l *link, request func(context.Context) (T, error)) (T, error) {
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	l.waiting.Go(func() {
+		defer cancel()
+		value, err := request(within)
+		answered <- answer{value, err}
+	})
+	var a answer
+	select {
+	case a = <-answered:
+	case <-within.Done():
+		select {
+		case a = <-answered: // before its context ended
+		default:
+			a.err = within.Err()
+		}
+	}
+	if a.err != nil && ctx.Err() != nil {
+		return a.value, ctx.Err()
+	}
+	return a.value, l.explain(a.err)
+}
+
+// await returns when there is an entry after last, or block is over.
+func (l *link) await(last id, block time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), block+answerWithin)
+	defer cancel()
+	err := l.client.XRead(ctx, &redis.XReadArgs{
+		Streams: []string{l.stream, last.String()}, Count: 1, Block: block,
+	}).Err()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return l.explain(err)
+}
+
+const noStream = "there is no such stream: add an entry to it, or correct redis.stream"
+
+// advice is what to do about errors that begin with a word.
+var advice = []struct{ word, text string }{
+	{"NOSTREAM none", noStream},
+	{"no such key", noStream},
+	{"NOSTREAM", "the key is no stream: correct redis.stream"},
+	{"NOAUTH", "the server wants a password: set redis.user, and redis.password or redis.passwordFile"},
+	{"WRONGPASS", "correct redis.user and redis.password or redis.passwordFile"},
+	{"NOPERM", "let the user do this, see ACL SETUSER"},
+	{"WRONGTYPE", "the key holds something else: choose another name"},
+	{"NOGROUP", "the group was destroyed: it is made again when the subscription is opened again"},
+	{"NOOWNER", "the key that holds the group's token is gone: it is written when the subscription is opened again"},
+	{"GAP", "entries were removed before they were read: redis.missing says how to go on"},
+	{"LOADING", "the server reads its data: wait"},
+	{"READONLY", "the server is a replica: redis.url must name the master"},
+	{"MOVED", "the server is a node of a cluster: redis.url must name a server that has every key"},
+}
+
+// explain says which broker and stream an error is about, and what to do.
+func (l *link) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	what := ""
+	for _, a := range advice {
+		if strings.HasPrefix(text, a.word) || strings.HasPrefix(text, "ERR "+a.word) {
+			what = ": " + a.text
+			break
+		}
+	}
+	if task, ok := strings.CutPrefix(text, "OTHERTASK "); ok {
+		what = fmt.Sprintf(": task %s owns the consumer group: set another redis.group", task)
+	}
+	if token, ok := strings.CutPrefix(text, "OTHERTOKEN "); ok {
+		what = fmt.Sprintf(": a newer owner of the task has the token %s: this one is no longer the owner", token)
+	}
+	if timeout := net.Error(nil); errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout() {
+		what = fmt.Sprintf(": no answer within %s: see whether the server works", answerWithin)
+	}
+	return fmt.Errorf("redis %s, stream %s: %w%s", l.address, l.stream, err, what)
+}
