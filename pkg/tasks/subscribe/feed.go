@@ -84,8 +84,7 @@ func (f *feed) loop(ctx context.Context) error {
 				f.take(r)
 			}
 		case done := <-f.finished:
-			f.flow.Finished(done.work, done.errs, time.Now())
-			f.report(done)
+			f.finish(ctx, done)
 		case done := <-f.acked:
 			f.acking = false
 			f.flow.Acked(done.count)
@@ -151,6 +150,19 @@ func (f *feed) fail(err error) {
 	}
 }
 
+// finish takes how a delivery has ended. A dead letter that was not published ends the feed, as a broken connection may
+// be the cause.
+func (f *feed) finish(ctx context.Context, done finished) {
+	if ctx.Err() != nil {
+		f.flow.Stop() // that may be why it failed
+	}
+	f.flow.Finished(done.work, done.errs, time.Now())
+	f.report(done)
+	if done.work.Letter && f.work.Err() == nil {
+		f.fail(done.errs[0])
+	}
+}
+
 // receive asks the broker for messages whenever there is room for them.
 func (f *feed) receive(ctx context.Context) {
 	for most := range f.want {
@@ -164,7 +176,8 @@ func (f *feed) receive(ctx context.Context) {
 
 func (f *feed) take(r received) {
 	for _, m := range r.messages {
-		f.flow.Received(m, m.Partition, m.Key)
+		f.flow.Received(m, m.Partition, m.Key, f.past[m.ID])
+		delete(f.past, m.ID)
 	}
 	if r.err != nil {
 		f.receiving = true // there is no one to ask any more
@@ -211,6 +224,9 @@ func (f *feed) ack(items []*flow.Item[Message]) error {
 	defer cancel()
 	ctx, cancel = context.WithDeadlineCause(ctx, f.env.Lease.Deadline(), elect.ErrLeaseLost)
 	defer cancel()
+	if ctx.Err() != nil {
+		return fmt.Errorf("acknowledge %s: %w", messages[len(messages)-1].ID, context.Cause(ctx))
+	}
 	if err := f.sub.Ack(ctx, messages); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -228,7 +244,7 @@ func (f *feed) report(done finished) {
 		case done.work.Letter && err == nil:
 			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.letters, "attempt",
 				item.Failures, "reason", item.Err.Error())
-		case err != nil && item.Failures == 1 && f.work.Err() == nil:
+		case err != nil && !done.work.Letter && item.Failures == 1 && f.work.Err() == nil:
 			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
 			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Failures+1)

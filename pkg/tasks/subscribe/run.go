@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 const (
@@ -44,7 +45,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	defer end()
 	s := &run{
 		Runner: r, env: env, work: work, receiver: receiver, title: title, letters: letters,
-		health: newHealth(env.Status),
+		health: newHealth(env.Status), past: map[string]flow.Past{},
 	}
 	err = s.keepOpen(ctx)
 	closing, cancel := context.WithTimeout(work, closeTimeout)
@@ -99,6 +100,7 @@ type run struct {
 	title    string // kind and topic
 	letters  string // topic for dead letters
 	health   *health
+	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
 }
 
 // keepOpen opens the subscription whenever it is not, until ctx ends. An error says that it must not be opened again.
@@ -153,7 +155,11 @@ func (s *run) once(ctx context.Context) error {
 		defer close(watched)
 		s.watchLag(watching, sub)
 	}()
-	err = newFeed(s, sub).loop(ctx)
+	f := newFeed(s, sub)
+	err = f.loop(ctx)
+	for _, item := range f.flow.Failing() {
+		s.past[item.Message.ID] = item.Past
+	}
 	unwatch()
 	<-watched
 	closing, cancel := context.WithTimeout(s.work, closeTimeout)

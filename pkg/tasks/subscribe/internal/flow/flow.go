@@ -21,6 +21,9 @@ type Rules struct {
 // for its turn a batch fills.
 func (r Rules) calls() int { return max(1, r.InFlight/r.Batch) }
 
+// over says that so many failures are all that a message may have.
+func (r Rules) over(failures int) bool { return r.Attempts > 0 && failures >= r.Attempts }
+
 // Flow holds the messages of one subscription. It belongs to one goroutine.
 type Flow[M any] struct {
 	rules   Rules
@@ -51,10 +54,14 @@ func (f *Flow[M]) Room() int {
 }
 
 // Received takes a message up. With one message in flight the partition is its lane, else its key is, and messages
-// without a key (nil) wait for no other.
-func (f *Flow[M]) Received(message M, partition string, key []byte) {
-	item := &Item[M]{Message: message}
+// without a key (nil) wait for no other. past is what is known of it from an earlier flow.
+func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
+	item := &Item[M]{Message: message, Past: past}
 	f.held++
+	if past.Failures > 0 {
+		f.failing = append(f.failing, item)
+		item.bury = f.rules.Letters && f.rules.over(past.Failures)
+	}
 	if f.rules.Cumulative {
 		if item.part = f.parts[partition]; item.part == nil {
 			item.part = &part[M]{name: partition}
@@ -160,14 +167,19 @@ func (f *Flow[M]) finish(item *Item[M]) {
 	}
 }
 
-// failed notes a failure. A dead letter that could not be published is tried again for ever.
+// failed notes a failure. A dead letter that could not be published is tried again for ever, and keeps its reason.
+// After Stop a failure does not count: the stop may be its cause.
 func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
+	if letter || f.stopped {
+		item.lane.due = now.Add(f.rules.Delay(max(1, item.Failures)))
+		return
+	}
 	if item.Failures++; item.Failures == 1 {
 		f.failing = append(f.failing, item)
 	}
 	item.Err = err
 	item.lane.due = now.Add(f.rules.Delay(item.Failures))
-	if letter || f.rules.Attempts == 0 || item.Failures < f.rules.Attempts {
+	if !f.rules.over(item.Failures) {
 		return
 	}
 	if f.rules.Letters {
@@ -203,7 +215,7 @@ func (f *Flow[M]) Acks() []*Item[M] {
 // Acked says that so many messages have been acknowledged.
 func (f *Flow[M]) Acked(n int) { f.held -= n }
 
-// Stop lets no more work begin.
+// Stop lets no more work begin, and no more failures count.
 func (f *Flow[M]) Stop() { f.stopped = true }
 
 // Busy says that work is under way.
@@ -214,6 +226,9 @@ func (f *Flow[M]) Unacknowledged() bool { return len(f.acks) > 0 }
 
 // Halted is the message that ended the flow: it failed for good, and there are no dead letters. Nil: none has.
 func (f *Flow[M]) Halted() *Item[M] { return f.halted }
+
+// Failing are the messages that have failed and are not worked on yet.
+func (f *Flow[M]) Failing() []*Item[M] { return f.failing }
 
 // Worst is the message that has failed most often of those that are not worked on yet; nil: none has failed.
 func (f *Flow[M]) Worst() *Item[M] {

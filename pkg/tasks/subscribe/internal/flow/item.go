@@ -2,11 +2,16 @@ package flow
 
 import "time"
 
-// Item is one message that is held.
-type Item[M any] struct {
-	Message  M
+// Past is how deliveries of a message have ended.
+type Past struct {
 	Failures int   // deliveries that failed, in a row
 	Err      error // of the last of them
+}
+
+// Item is one message that is held.
+type Item[M any] struct {
+	Message M
+	Past
 
 	lane *lane[M]
 	part *part[M] // where acknowledgements are cumulative

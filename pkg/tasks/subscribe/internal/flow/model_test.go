@@ -1,0 +1,229 @@
+package flow_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+)
+
+type (
+	item = flow.Item[*message]
+	work = flow.Work[*message]
+)
+
+// machine is what a flow does. Weakened ones stand in for it.
+type machine interface {
+	Room() int
+	Received(m *message, partition string, key []byte, past flow.Past)
+	Next(now time.Time) ([]work, time.Time)
+	Finished(w work, errs []error, now time.Time)
+	Acks() []*item
+	Acked(n int)
+	Stop()
+	Busy() bool
+	Unacknowledged() bool
+	Halted() *item
+	Worst() *item
+}
+
+// message is one message, as the model knows it.
+type message struct {
+	n         int
+	partition string
+	lane      string
+	failures  int
+	bury      bool // is to become a dead letter
+	done      bool
+	given     bool // to be acknowledged
+}
+
+func (m *message) String() string { return fmt.Sprintf("message %d of %s", m.n, m.lane) }
+
+// model says what a flow may do. It keeps all messages in plain lists, and looks through them each time.
+type model struct {
+	rules   flow.Rules
+	all     []*message
+	under   []work
+	due     map[string]time.Time // of lanes
+	acked   int
+	stopped bool
+	halted  *message
+}
+
+// lane are the messages of a lane that are not done, in order of receipt.
+func (m *model) lane(name string) []*message {
+	return slices.DeleteFunc(slices.Clone(m.all), func(x *message) bool { return x.lane != name || x.done })
+}
+
+// idle are the lanes with messages of which none is under way.
+func (m *model) idle() (names []string) {
+	for _, x := range m.all {
+		if !x.done && !m.busy(x.lane) && !slices.Contains(names, x.lane) {
+			names = append(names, x.lane)
+		}
+	}
+	return names
+}
+
+func (m *model) busy(lane string) bool {
+	return slices.ContainsFunc(m.under, func(w work) bool {
+		return slices.ContainsFunc(w.Items, func(i *item) bool { return i.Message.lane == lane })
+	})
+}
+
+func (m *model) calls() int { return max(1, m.rules.InFlight/m.rules.Batch) }
+
+// begin judges work that the flow wants to begin.
+func (m *model) begin(w work, now time.Time) error {
+	switch {
+	case m.stopped:
+		return fmt.Errorf("%v begins after a stop", w.Items[0].Message)
+	case len(w.Items) < 1 || len(w.Items) > m.rules.Batch || w.Letter && len(w.Items) != 1:
+		return fmt.Errorf("a delivery of %d messages, letter %v: a batch has %d", len(w.Items), w.Letter, m.rules.Batch)
+	case len(m.under) >= m.calls():
+		return fmt.Errorf("more than %d deliveries are under way", m.calls())
+	}
+	next := map[string]int{} // place in the lane
+	for _, i := range w.Items {
+		x := i.Message
+		lane := m.lane(x.lane)
+		switch at := next[x.lane]; {
+		case m.busy(x.lane):
+			return fmt.Errorf("%v begins while another of its lane is under way", x)
+		case at >= len(lane) || lane[at] != x:
+			return fmt.Errorf("%v begins out of order: the next is %v", x, lane[min(at, len(lane)-1)])
+		case now.Before(m.due[x.lane]):
+			return fmt.Errorf("%v begins %s too early", x, m.due[x.lane].Sub(now))
+		case x.bury != w.Letter:
+			return fmt.Errorf("%v is to become a dead letter: %v, want %v", x, w.Letter, x.bury)
+		case i.Failures != x.failures:
+			return fmt.Errorf("%v has failed %d times, want %d", x, i.Failures, x.failures)
+		}
+		next[x.lane]++
+	}
+	m.under = append(m.under, w)
+	return nil
+}
+
+// rest judges what the flow leaves for later: nothing that could begin now, and the time of the next that can then.
+func (m *model) rest(now, wake time.Time) error {
+	var want time.Time
+	for _, lane := range m.idle() {
+		switch due := m.due[lane]; {
+		case m.stopped:
+		case due.After(now):
+			if want.IsZero() || due.Before(want) {
+				want = due
+			}
+		case len(m.under) < m.calls():
+			return fmt.Errorf("lane %s could begin and does not", lane)
+		}
+	}
+	if !wake.Equal(want) {
+		return fmt.Errorf("asks to be woken at %s, want %s", wake, want)
+	}
+	return nil
+}
+
+// finish notes how work ended.
+func (m *model) finish(w work, errs []error, now time.Time) {
+	m.under = slices.DeleteFunc(m.under, func(u work) bool { return u.Items[0] == w.Items[0] })
+	failed := map[string]bool{}
+	for i, it := range w.Items {
+		x := it.Message
+		switch {
+		case failed[x.lane]:
+		case errs[i] == nil:
+			x.done = true
+		default:
+			failed[x.lane] = true
+			m.fail(x, w.Letter, now)
+		}
+	}
+}
+
+func (m *model) fail(x *message, letter bool, now time.Time) {
+	if !letter && !m.stopped {
+		x.failures++
+	}
+	m.due[x.lane] = now.Add(m.rules.Delay(max(1, x.failures)))
+	switch {
+	case letter || m.stopped || m.rules.Attempts == 0 || x.failures < m.rules.Attempts:
+	case m.rules.Letters:
+		x.bury, m.due[x.lane] = true, now
+	default:
+		if m.stopped = true; m.halted == nil {
+			m.halted = x
+		}
+	}
+}
+
+// acks judges what the flow gives to be acknowledged.
+func (m *model) acks(items []*item) error {
+	for _, i := range items {
+		x := i.Message
+		switch {
+		case !x.done:
+			return fmt.Errorf("%v is acknowledged, and was not worked on", x)
+		case x.given:
+			return fmt.Errorf("%v is acknowledged twice", x)
+		case m.rules.Cumulative && m.before(x):
+			return fmt.Errorf("%v is acknowledged before an earlier one of its partition", x)
+		}
+		x.given = true
+	}
+	if x := m.toAck(); x != nil {
+		return fmt.Errorf("%v could be acknowledged and is not", x)
+	}
+	return nil
+}
+
+// before says whether an earlier message of the partition was not given to be acknowledged.
+func (m *model) before(x *message) bool {
+	return slices.ContainsFunc(m.all, func(y *message) bool {
+		return y.n < x.n && y.partition == x.partition && !y.given
+	})
+}
+
+// toAck is a message that may be acknowledged.
+func (m *model) toAck() *message {
+	for _, x := range m.all {
+		if x.done && !x.given && (!m.rules.Cumulative || !m.before(x)) {
+			return x
+		}
+	}
+	return nil
+}
+
+// agrees compares what the flow says of itself.
+func (m *model) agrees(f machine) error {
+	room := m.rules.InFlight - (len(m.all) - m.acked)
+	if m.stopped {
+		room = 0
+	}
+	worst := 0
+	for _, x := range m.all {
+		if !x.done {
+			worst = max(worst, x.failures)
+		}
+	}
+	got := 0
+	if i := f.Worst(); i != nil {
+		got = i.Failures
+	}
+	switch halted := f.Halted(); {
+	case f.Room() != room:
+		return fmt.Errorf("room for %d, want %d", f.Room(), room)
+	case f.Busy() != (len(m.under) > 0):
+		return fmt.Errorf("busy %v with %d deliveries under way", f.Busy(), len(m.under))
+	case f.Unacknowledged() != (m.toAck() != nil):
+		return fmt.Errorf("unacknowledged %v, want %v", f.Unacknowledged(), m.toAck())
+	case (halted == nil) != (m.halted == nil) || halted != nil && halted.Message != m.halted:
+		return fmt.Errorf("halted by %v, want %v", halted, m.halted)
+	case got != worst:
+		return fmt.Errorf("the worst has failed %d times, want %d", got, worst)
+	}
+	return nil
+}

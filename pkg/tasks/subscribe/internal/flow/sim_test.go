@@ -1,0 +1,224 @@
+package flow_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+)
+
+// draws chooses a number from 0 to n-1.
+type draws func(what string, n int) int
+
+// yes is true once in n times.
+func (d draws) yes(what string, n int) bool { return d(what, n) == 0 }
+
+// sim plays with a flow, and has the model judge it.
+type sim struct {
+	model
+	flow  machine
+	draw  draws
+	now   time.Time
+	wake  time.Time
+	given int // to be acknowledged, and not yet
+}
+
+var errFailed = errors.New("failed")
+
+func drawRules(draw draws) flow.Rules {
+	return flow.Rules{
+		InFlight: 1 + draw("inFlight", 12), Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
+		Letters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
+		Delay: func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
+	}
+}
+
+// play plays, and says what the flow did wrong.
+func play(draw draws, making func(rules flow.Rules) machine) error {
+	rules := drawRules(draw)
+	s := &sim{
+		model: model{rules: rules, due: map[string]time.Time{}}, flow: making(rules), draw: draw,
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for range 80 {
+		if err := s.step(); err != nil {
+			return err
+		}
+	}
+	return s.end()
+}
+
+func (s *sim) step() error {
+	var err error
+	switch s.draw("step", 12) {
+	case 0, 1, 2:
+		s.receive()
+	case 3, 4:
+		err = s.next()
+	case 5, 6, 7:
+		if len(s.under) > 0 {
+			s.finish(s.draw("work", len(s.under)), 3)
+		}
+	case 8:
+		err = s.take()
+	case 9:
+		s.confirm(s.draw("confirmed", s.given+1))
+	case 10:
+		s.now = s.now.Add(time.Duration(s.draw("passes", 300)) * time.Millisecond)
+	case 11:
+		if s.draw.yes("stop", 20) {
+			s.stopped = true
+			s.flow.Stop()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.agrees(s.flow)
+}
+
+// receive receives some of what there is room for.
+func (s *sim) receive() {
+	for range s.draw("messages", s.flow.Room()+1) {
+		m := &message{n: len(s.all), partition: fmt.Sprintf("p%d", s.draw("partition", 3))}
+		var key []byte
+		if k := s.draw("key", 4); k > 0 {
+			key = []byte{byte('a' + k)}
+		}
+		switch {
+		case s.rules.InFlight == 1:
+			m.lane = m.partition
+		case key == nil:
+			m.lane = fmt.Sprintf("%s, message %d", m.partition, m.n)
+		default:
+			m.lane = fmt.Sprintf("%s, key %s", m.partition, key)
+		}
+		var past flow.Past
+		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.Letters) {
+			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
+			m.bury = m.failures == s.rules.Attempts
+			past = flow.Past{Failures: m.failures, Err: errFailed}
+		}
+		s.all = append(s.all, m)
+		s.flow.Received(m, m.partition, key, past)
+	}
+}
+
+// next begins what the flow wants to begin.
+func (s *sim) next() error {
+	works, wake := s.flow.Next(s.now)
+	for _, w := range works {
+		if err := s.begin(w, s.now); err != nil {
+			return err
+		}
+	}
+	s.wake = wake
+	return s.rest(s.now, wake)
+}
+
+// finish ends work that is under way. One in so many messages fails; 0: none.
+func (s *sim) finish(n, failing int) {
+	w := s.under[n]
+	errs := make([]error, len(w.Items))
+	for i := range errs {
+		if failing > 0 && s.draw.yes("fails", failing) {
+			errs[i] = errFailed
+		}
+	}
+	s.model.finish(w, errs, s.now)
+	s.flow.Finished(w, errs, s.now)
+}
+
+// take takes what is to be acknowledged, as a runner does once its last acknowledgement has been confirmed.
+func (s *sim) take() error {
+	items := s.flow.Acks()
+	s.given += len(items)
+	return s.acks(items)
+}
+
+// confirm says that acknowledgements were confirmed.
+func (s *sim) confirm(n int) {
+	s.given -= n
+	s.acked += n
+	s.flow.Acked(n)
+}
+
+// end has everything succeed from now on. Then each message must be acknowledged, unless the flow was stopped.
+func (s *sim) end() error {
+	for range 1000 {
+		if err := s.next(); err != nil {
+			return err
+		}
+		for len(s.under) > 0 {
+			s.finish(0, 0)
+		}
+		if err := s.take(); err != nil {
+			return err
+		}
+		s.confirm(s.given)
+		if err := s.agrees(s.flow); err != nil {
+			return err
+		}
+		if s.acked == len(s.all) || s.stopped {
+			return nil
+		}
+		if s.wake.After(s.now) {
+			s.now = s.wake
+		}
+	}
+	return fmt.Errorf("lost: %d of %d messages were acknowledged, and nothing is to be done", s.acked, len(s.all))
+}
+
+// TestFlowKeepsItsRules plays with the flow at random.
+func TestFlowKeepsItsRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+		if err := play(draw, right); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestSeededPlays is the same for many more plays, which are quicker without rapid.
+func TestSeededPlays(t *testing.T) {
+	for seed := range uint64(5000) {
+		if err := play(seeded(seed), right); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+func right(rules flow.Rules) machine { return flow.New[*message](rules) }
+
+// seeded draws without rapid, for what is to fail.
+func seeded(seed uint64) draws {
+	random := rand.New(rand.NewPCG(seed, 1))
+	return func(_ string, n int) int { return random.IntN(n) }
+}
+
+// TestWeakenedFlowsAreSeen shows that the test above sees each rule being broken.
+func TestWeakenedFlowsAreSeen(t *testing.T) {
+	for _, weak := range weakened() {
+		t.Run(weak.name, func(t *testing.T) {
+			var other error
+			for seed := range uint64(3000) {
+				err := play(seeded(seed), weak.make)
+				switch {
+				case err == nil:
+				case strings.Contains(err.Error(), weak.seen):
+					t.Logf("seen at seed %d: %v", seed, err)
+					return
+				default:
+					other = err
+				}
+			}
+			t.Errorf("no play said %q; one said: %v", weak.seen, other)
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package flow_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+)
+
+// weak is a flow that breaks a rule, and what the model says of it.
+type weak struct {
+	name, seen string
+	make       func(rules flow.Rules) machine
+}
+
+type theFlow = flow.Flow[*message]
+
+// changed is a flow under other rules.
+func changed(change func(rules *flow.Rules)) func(flow.Rules) machine {
+	return func(rules flow.Rules) machine {
+		change(&rules)
+		return right(rules)
+	}
+}
+
+func weakened() []weak {
+	flowOf := func(rules flow.Rules) *theFlow { return flow.New[*message](rules) }
+	return []weak{
+		{"keys do not count", "while another of its lane is under way", func(r flow.Rules) machine {
+			return keyless{flowOf(r)}
+		}},
+		{"swaps two in a batch", "out of order", func(r flow.Rules) machine { return swapping{flowOf(r)} }},
+		{"swaps two on receipt", "out of order", func(r flow.Rules) machine { return &late{theFlow: flowOf(r)} }},
+		{"one more in flight", "room for", func(r flow.Rules) machine { return roomy{flowOf(r)} }},
+		{"does not count", "room for", func(r flow.Rules) machine { return generous{flowOf(r)} }},
+		{"larger batches", "a batch has", changed(func(r *flow.Rules) { r.Batch++ })},
+		{"more calls", "deliveries are under way", func(r flow.Rules) machine {
+			more := r
+			more.InFlight += r.Batch
+			return crowded{flowOf(more), r.Batch}
+		}},
+		{"acknowledges with gaps", "before an earlier one of its partition", changed(func(r *flow.Rules) {
+			r.Cumulative = false
+		})},
+		{"holds acknowledgements back", "could be acknowledged and is not", changed(func(r *flow.Rules) {
+			r.Cumulative = true
+		})},
+		{"acknowledges what failed", "unacknowledged true, want <nil>", func(r flow.Rules) machine { return blind{flowOf(r)} }},
+		{"acknowledges what is under way", "was not worked on", func(r flow.Rules) machine {
+			return &eager{theFlow: flowOf(r)}
+		}},
+		{"acknowledges twice", "acknowledged twice", func(r flow.Rules) machine { return &twice{theFlow: flowOf(r)} }},
+		{"loses an acknowledgement", "could be acknowledged and is not", func(r flow.Rules) machine {
+			return forgetful{flowOf(r)}
+		}},
+		{"loses a message", "out of order", func(r flow.Rules) machine { return &lossy{theFlow: flowOf(r)} }},
+		{"loses a lane", "could begin and does not", func(r flow.Rules) machine { return &lossy{theFlow: flowOf(r)} }},
+		{"does not wait", "too early", func(r flow.Rules) machine { return hasty{flowOf(r)} }},
+		{"forgets the past", "has failed 0 times", func(r flow.Rules) machine { return ignorant{flowOf(r)} }},
+		{"counts what fails after a stop", "the worst has failed", func(r flow.Rules) machine {
+			return &counting{theFlow: flowOf(r)}
+		}},
+		{"sleeps on", "asks to be woken", func(r flow.Rules) machine { return sleepy{flowOf(r)} }},
+		{"does not stop", "begins after a stop", func(r flow.Rules) machine { return unstoppable{flowOf(r)} }},
+		{"one more attempt", "is to become a dead letter: false, want true", changed(func(r *flow.Rules) {
+			r.Attempts++
+		})},
+		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.Letters = false })},
+		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.Letters = true })},
+		{"hides the worst", "the worst has failed", func(r flow.Rules) machine { return cheerful{flowOf(r)} }},
+	}
+}
+
+type keyless struct{ *theFlow }
+
+func (f keyless) Received(m *message, partition string, _ []byte, past flow.Past) {
+	f.theFlow.Received(m, partition, nil, past)
+}
+
+type swapping struct{ *theFlow }
+
+func (f swapping) Next(now time.Time) ([]work, time.Time) {
+	works, wake := f.theFlow.Next(now)
+	for _, w := range works {
+		slices.Reverse(w.Items)
+	}
+	return works, wake
+}
+
+// late passes a message on with the one after it, in the wrong order.
+type late struct {
+	*theFlow
+	pending func()
+}
+
+func (f *late) Received(m *message, partition string, key []byte, past flow.Past) {
+	pass := func() { f.theFlow.Received(m, partition, key, past) }
+	if f.pending == nil && m.n%2 == 0 && f.Room() > 1 {
+		f.pending = pass
+		return
+	}
+	pass()
+	if f.pending != nil {
+		f.pending()
+		f.pending = nil
+	}
+}
+
+type roomy struct{ *theFlow }
+
+func (f roomy) Room() int { return f.theFlow.Room() + 1 }
+
+// crowded has one more call under way. It keeps to the room all the same.
+type crowded struct {
+	*theFlow
+	more int
+}
+
+func (f crowded) Room() int { return max(0, f.theFlow.Room()-f.more) }
+
+type generous struct{ *theFlow }
+
+func (f generous) Acked(n int) { f.theFlow.Acked(n + 1) }
+
+type blind struct{ *theFlow }
+
+func (f blind) Finished(w work, errs []error, now time.Time) {
+	f.theFlow.Finished(w, make([]error, len(errs)), now)
+}
+
+type eager struct {
+	*theFlow
+	begun []*item
+}
+
+func (f *eager) Next(now time.Time) ([]work, time.Time) {
+	works, wake := f.theFlow.Next(now)
+	for _, w := range works {
+		f.begun = append(f.begun, w.Items...)
+	}
+	return works, wake
+}
+
+func (f *eager) Acks() []*item {
+	f.theFlow.Acks()
+	return f.begun
+}
+
+type twice struct {
+	*theFlow
+	last []*item
+}
+
+func (f *twice) Acks() []*item {
+	acks := append(f.theFlow.Acks(), f.last...)
+	f.last = acks[:min(1, len(acks))]
+	return acks
+}
+
+type forgetful struct{ *theFlow }
+
+func (f forgetful) Acks() []*item {
+	acks := f.theFlow.Acks()
+	return acks[:max(0, len(acks)-1)]
+}
+
+type lossy struct {
+	*theFlow
+	received int
+}
+
+func (f *lossy) Received(m *message, partition string, key []byte, past flow.Past) {
+	if f.received++; f.received%5 != 0 {
+		f.theFlow.Received(m, partition, key, past)
+	}
+}
+
+// Room counts what was lost too, so that only the loss itself shows.
+func (f *lossy) Room() int { return max(0, f.theFlow.Room()-f.received/5) }
+
+type hasty struct{ *theFlow }
+
+func (f hasty) Next(now time.Time) ([]work, time.Time) { return f.theFlow.Next(now.Add(time.Minute)) }
+
+type ignorant struct{ *theFlow }
+
+func (f ignorant) Received(m *message, partition string, key []byte, _ flow.Past) {
+	f.theFlow.Received(m, partition, key, flow.Past{})
+}
+
+// counting begins nothing after a stop, and yet counts what fails.
+type counting struct {
+	*theFlow
+	stopped bool
+}
+
+func (f *counting) Stop() { f.stopped = true }
+
+func (f *counting) Next(now time.Time) ([]work, time.Time) {
+	if f.stopped {
+		return nil, time.Time{}
+	}
+	return f.theFlow.Next(now)
+}
+
+func (f *counting) Room() int {
+	if f.stopped {
+		return 0
+	}
+	return f.theFlow.Room()
+}
+
+type sleepy struct{ *theFlow }
+
+func (f sleepy) Next(now time.Time) ([]work, time.Time) {
+	works, _ := f.theFlow.Next(now)
+	return works, time.Time{}
+}
+
+type unstoppable struct{ *theFlow }
+
+func (unstoppable) Stop() {}
+
+type cheerful struct{ *theFlow }
+
+func (cheerful) Worst() *item { return nil }
