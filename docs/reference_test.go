@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardctl/shardctl/config"
+	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -120,17 +121,36 @@ func TestConfigurationPage(t *testing.T) {
 	if err := json.Unmarshal(config.Schema, &schema); err != nil {
 		t.Fatal(err)
 	}
+	definitions := schema.(map[string]any)["$defs"].(map[string]any)
+	onPages := map[string]any{"subscriptions.md": map[string]any{}}
+	for _, source := range kinds.Sources() {
+		onPages["sources/"+source.Name()+".md"] = definitions[source.Name()]
+		delete(definitions, source.Name())
+	}
+	for _, name := range []string{"deliver", "maxInFlight"} {
+		onPages["subscriptions.md"].(map[string]any)[name] = definitions[name]
+		delete(definitions, name)
+	}
+	for page, fragment := range onPages {
+		named(t, page, fragment)
+	}
+	if n := named(t, "configuration.md", schema); n < 50 {
+		t.Fatalf("only %d fields", n)
+	}
+}
+
+// named holds that a page names all fields of a schema, and counts them.
+func named(t *testing.T, file string, schema any) int {
+	t.Helper()
 	fields := map[string]bool{}
 	collectFields(schema, fields)
-	if len(fields) < 50 {
-		t.Fatalf("only %d fields", len(fields))
-	}
-	page := read(t, "configuration.md")
+	page := read(t, file)
 	for name := range fields {
 		if !regexp.MustCompile("`[^`\n]*\\b" + name + "\\b[^`\n]*`").MatchString(page) {
-			t.Errorf("configuration.md does not name %s", name)
+			t.Errorf("%s does not name %s", file, name)
 		}
 	}
+	return len(fields)
 }
 
 func collectFields(v any, fields map[string]bool) {

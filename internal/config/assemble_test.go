@@ -95,7 +95,7 @@ func (s say) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 // of it.
 func TestKindThatOnlyATestKnows(t *testing.T) {
 	said := make(chan string, 10)
-	all, err := tasks.NewKinds(append(kinds.All().All(), sayKind{said})...)
+	all, err := tasks.NewKinds(append(work.All(), sayKind{said})...)
 	if err != nil {
 		t.Fatal(err)
 	}

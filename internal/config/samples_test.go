@@ -19,13 +19,16 @@ func TestSamples(t *testing.T) {
 	counts := map[string]int{
 		"topics.yaml": 100, "webhooks.yaml": 4, "schedules.yaml": 4, "jobs.yaml": 11, "full.yaml": 13,
 	}
+	for _, source := range kinds.Sources() {
+		counts["topics-"+source.Name()+".yaml"] = 100
+	}
 	files, err := filepath.Glob("../../config/*.yaml")
 	if err != nil || len(files) != len(counts) {
 		t.Fatalf("%v, %v: want %d samples", files, err, len(counts))
 	}
 	none := func(string) (string, bool) { return "", false }
 	for _, file := range files {
-		s, err := Load([]string{file}, optionsOf(none))
+		s, err := Load([]string{file}, Options{Env: none, Kinds: kinds.All()})
 		if err != nil {
 			t.Errorf("%s:\n%v", file, err)
 			continue
@@ -54,14 +57,15 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestFullSampleHasEveryField holds full.yaml to the schema: what is added to one is added to the other.
+// TestFullSampleHasEveryField holds full.yaml to the schema, less subscriptions: what is added to one is added to the
+// other. Subscriptions need a broker, and every sample must run: each kind has a sample of its own.
 func TestFullSampleHasEveryField(t *testing.T) {
 	content, err := os.ReadFile("../../config/full.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &decode.Problems{}
-	root := parse("full.yaml", content, compiled(kinds.All()), p)
+	root := parse("full.yaml", content, compiled(work), p)
 	if len(p.Errs) > 0 {
 		t.Fatal(p.Errs)
 	}
@@ -70,7 +74,7 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	// In defaults not every field of a task is shown again, and notify is the alternative to delay. A callback is shown
 	// as a comment, since every sample must run.
 	elsewhere := slices.Concat(
-		kinds.All().Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
+		work.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
 		[]string{"weight", "timeZone", "notify"},
 	)
 	for schema, names := range shown {
@@ -79,6 +83,22 @@ func TestFullSampleHasEveryField(t *testing.T) {
 			if name != "callback" && !names[name] && (isTask || !slices.Contains(elsewhere, name)) {
 				t.Errorf("full.yaml does not show %s of %s", name, schema.Location)
 			}
+		}
+	}
+}
+
+// Every source has a sample that subscribes with it.
+func TestSampleForEverySource(t *testing.T) {
+	for _, source := range kinds.Sources() {
+		path := "../../config/topics-" + source.Name() + ".yaml"
+		env := func(name string) (string, bool) { return "", false }
+		s, err := Load([]string{path}, Options{Env: env, Kinds: kinds.All()})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := s.Groups[0].Tasks[0].Kind(); got != source.Name() {
+			t.Errorf("%s has a task of kind %s", path, got)
 		}
 	}
 }

@@ -12,10 +12,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/kafka"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 )
 
 // Sources are what tasks can subscribe to.
-func Sources() []subscribe.SourceKind { return nil }
+func Sources() []subscribe.SourceKind {
+	return []subscribe.SourceKind{
+		kafka.Kind{},
+		redis.Kind{},
+	}
+}
 
 // Sinks are where messages can go.
 func Sinks() []subscribe.SinkKind {
