@@ -6,15 +6,17 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 )
 
-// Env is what a run of the task g/n is given by a supervisor. That run goes on until the test ends, or stop is called.
-func Env(t *testing.T, change ...func(*tasks.Config)) (env tasks.Env, stop context.CancelCauseFunc) {
+// Env is what a run of the task g/n is given by a supervisor, and its lease. That run goes on until the test ends.
+func Env(t *testing.T, change ...func(*tasks.Config)) (tasks.Env, *fakehold.Hold) {
 	t.Helper()
 	envs := make(chan tasks.Env, 1)
 	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env tasks.Env) { envs <- env })}
-	stop, _ = Run(t, New(t, change...), task, Hold(task))
-	return Wait(t, envs, "the run"), stop
+	hold := Hold(task)
+	_, _ = Run(t, New(t, change...), task, hold)
+	return Wait(t, envs, "the run"), hold
 }
 
 // idle is a runner that does nothing but to hand on what it is given.

@@ -38,8 +38,8 @@ func open(t *testing.T, mode string, change ...func(*Sink)) opened {
 		c(&sink)
 	}
 	o := opened{lines: &rig.Lines{}}
-	env, _ := rig.Env(t, func(c *tasks.Config) { c.Output = o.lines })
-	o.lease, _ = env.Lease.(*fakehold.Hold)
+	env, lease := rig.Env(t, func(c *tasks.Config) { c.Output = o.lines })
+	o.lease = lease
 	if o.Receiver, err = sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10}); err != nil {
 		t.Fatal(err)
 	}
