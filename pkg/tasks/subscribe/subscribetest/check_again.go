@@ -47,6 +47,20 @@ func (s *scene) checkOtherOrder() {
 	c.expectRest([]subscribe.Message{sent[0], sent[3], sent[5], sent[7]}, "a")
 }
 
+// checkAckEnded: an Ack whose context has ended, as it does with the lease, acknowledges nothing.
+func (s *scene) checkAckEnded() {
+	c := s.open()
+	sent := s.messages(4, "a")
+	s.publish(sent...)
+	got := c.take(4)
+	c.ack(got[0])
+	if err := c.tryAck(0, got[1:3]...); err == nil {
+		s.Fatalf("Ack with a context that had ended returned no error")
+	}
+	s.closeBroken(c)
+	s.openSoon(c.source).expectRest(sent[1:], "a")
+}
+
 // checkAgainAfterClose: what was not acknowledged comes before what was published later, in order.
 func (s *scene) checkAgainAfterClose() {
 	c := s.open()

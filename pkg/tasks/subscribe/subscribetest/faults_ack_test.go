@@ -42,6 +42,26 @@ func faultsOfAck() []fault {
 				}
 			}),
 		},
+		{
+			name: "ignores the context", checks: "AckWithEndedContext CallsWhileBlocked",
+			with: acking(func(right ackFunc) ackFunc {
+				return func(ctx context.Context, messages []subscribe.Message) error {
+					ctx, cancel := longer(ctx)
+					defer cancel()
+					return right(ctx, messages)
+				}
+			}),
+		},
+		{
+			name: "looks at the context too late", checks: "AckWithEndedContext",
+			with: acking(func(right ackFunc) ackFunc {
+				return func(ctx context.Context, messages []subscribe.Message) error {
+					lasting, cancel := longer(ctx)
+					defer cancel()
+					return errors.Join(right(lasting, messages), ctx.Err())
+				}
+			}),
+		},
 		{name: "does not compare tokens", checks: "StaleOwner", with: func(topic Topic) Topic {
 			topic.Fenced = true
 			return topic

@@ -26,6 +26,7 @@ func checks() []check {
 		{"AckIsDurable", again, (*scene).checkAckDurable},
 		{"AckInPieces", again, (*scene).checkPieces},
 		{"AckInAnotherOrder", again, (*scene).checkOtherOrder},
+		{"AckWithEndedContext", again, (*scene).checkAckEnded},
 		{"AgainAfterClose", again, (*scene).checkAgainAfterClose},
 		{"AgainAfterCut", again, (*scene).checkAgainAfterCut},
 		{"AckAfterCut", again, (*scene).checkAckAfterCut},

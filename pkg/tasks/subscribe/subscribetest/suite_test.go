@@ -75,7 +75,7 @@ func TestGreen(t *testing.T) {
 			true, func(topic Topic) Topic { return reconnecting(topic, true) },
 		},
 		{
-			"forgets", "Beginning AckIsDurable AckInPieces AckInAnotherOrder AgainAfterClose AgainAfterCut AckAfterCut " +
+			"forgets", "Beginning AckIsDurable AckInPieces AckInAnotherOrder AckWithEndedContext AgainAfterClose AgainAfterCut AckAfterCut " +
 				"AgainAfterCrash StaleOwner DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " +
 				"StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner", false, forgetful,
 		},

@@ -108,6 +108,23 @@ func (b *Broker) Wait(ctx context.Context, name string, n int) ([]subscribe.Mess
 	}
 }
 
+// WaitAcked waits until a consumer has acknowledged n messages of a topic.
+func (b *Broker) WaitAcked(ctx context.Context, name, consumer string, n int) error {
+	for {
+		changed := b.change()
+		acked := b.Acked(name, consumer)
+		if acked >= n {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %d messages of topic %s that %s has acknowledged, there are %d: %w", n, name,
+				consumer, acked, ctx.Err())
+		case <-changed:
+		}
+	}
+}
+
 // Acked is how many messages of a topic a consumer has acknowledged.
 func (b *Broker) Acked(name, consumer string) int {
 	b.mu.Lock()
