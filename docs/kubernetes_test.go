@@ -40,7 +40,7 @@ func TestExampleValuesAreAConfiguration(t *testing.T) {
 	}
 	path := write(t, string(text)+"store: {uri: \"mongodb://db/shardctl\"}\n")
 	s, err := config.Load([]string{path}, config.Options{
-		Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(),
+		Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(), Listers: kinds.Listers(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func runCommand() *cobra.Command {
 
 // configOptions are what configurations are read with. This program has no callbacks.
 func configOptions() config.Options {
-	return config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Callbacks: &tasks.Registry{}}
+	return config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers(), Callbacks: &tasks.Registry{}}
 }
 
 // load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is 2.

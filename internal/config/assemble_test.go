@@ -18,7 +18,7 @@ import (
 // What editors check by is what the program checks by.
 func TestSchemaFileIsUpToDate(t *testing.T) {
 	const path = "../../config/shardctl.schema.json"
-	want := Schema(kinds.All())
+	want := Schema(kinds.All(), kinds.Listers())
 	if *update {
 		write(t, path, want)
 	}

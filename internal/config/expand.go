@@ -49,7 +49,8 @@ func (l *loader) checkDollar(n *decode.Node, runner bool) {
 	}
 }
 
-// within says whether n stands in a task or the defaults of tasks, and there in a mapping that says what runs.
+// within says whether n stands in a task, or the defaults or the template of tasks, and whether it is of what runs, or
+// of what discover asks: texts of these are replaced later.
 func (l *loader) within(n *decode.Node) (task, runner bool) {
 	var path []string
 	for at := n; at.Parent != nil; at = at.Parent {
@@ -62,6 +63,9 @@ func (l *loader) within(n *decode.Node) (task, runner bool) {
 	if len(path) < 3 || path[0] != "groups" {
 		return false, false
 	}
-	task = path[1] == "tasks" || path[1] == "defaults"
+	if path[1] == "discover" {
+		return false, len(path) > 3 && slices.Contains(l.opts.Listers.Names(), path[2])
+	}
+	task = path[1] == "tasks" || path[1] == "defaults" || path[1] == "template"
 	return task, task && len(path) > 3 && slices.Contains(l.opts.Kinds.Names(), path[2])
 }

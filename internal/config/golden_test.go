@@ -11,6 +11,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/filelist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/httplist"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
@@ -83,16 +87,26 @@ func (s scenario) compare(t *testing.T, path, got string) {
 
 var testOptions = optionsOf(testEnv)
 
-func optionsOf(env decode.Lookup) Options { return Options{Env: env, Kinds: work} }
+func optionsOf(env decode.Lookup) Options { return Options{Env: env, Kinds: work, Listers: listers} }
 
-// work are the kinds that are no subscription. What tests expect of them does not change with a kind that is added.
-var work = func() *tasks.Kinds {
-	all, err := tasks.NewKinds(exec.Kind{}, httptask.Kind{}, callback.Kind{})
-	if err != nil {
-		panic(err)
-	}
-	return all
-}()
+// work are the kinds that are no subscription, and listers those that ask no broker. What tests expect of them does not
+// change with one that is added.
+var (
+	work = func() *tasks.Kinds {
+		all, err := tasks.NewKinds(exec.Kind{}, httptask.Kind{}, callback.Kind{})
+		if err != nil {
+			panic(err)
+		}
+		return all
+	}()
+	listers = func() *discover.Kinds {
+		all, err := discover.NewKinds(filelist.Kind{}, httplist.Kind{}, calllist.Kind{})
+		if err != nil {
+			panic(err)
+		}
+		return all
+	}()
+)
 
 func testEnv(name string) (string, bool) {
 	value, ok := map[string]string{

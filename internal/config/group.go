@@ -19,6 +19,8 @@ type parts struct {
 	cap      *decode.Node
 	selector *decode.Node
 	defaults *decode.Node
+	discover *decode.Node
+	template *decode.Node
 	tasks    []*decode.Node
 }
 
@@ -62,7 +64,7 @@ func (l *listReader) groups(files []*decode.Node, s *Settings) []Group {
 	return groups
 }
 
-// fill adds what one file says of a group. Its cap, instances and defaults stand in one file.
+// fill adds what one file says of a group. All but its tasks stands in one file.
 func (l *listReader) fill(p *parts, n *decode.Node) {
 	once := func(into **decode.Node, name string, value *decode.Node) {
 		if value == nil {
@@ -77,6 +79,8 @@ func (l *listReader) fill(p *parts, n *decode.Node) {
 	once(&p.cap, "cap", n.Get("cap"))
 	once(&p.selector, "instances", n.At("instances", "selector"))
 	once(&p.defaults, "defaults", n.Get("defaults"))
+	once(&p.discover, "discover", n.Get("discover"))
+	once(&p.template, "template", n.Get("template"))
 	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
@@ -102,6 +106,10 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 		g.Tasks = append(g.Tasks, built...)
 		g.tasksWritten = append(g.tasksWritten, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
 		lines = append(lines, canonical(merged))
+	}
+	if p.discover != nil || p.template != nil {
+		g.Discover = l.discover(p, s)
+		lines = append(lines, canonicalDiscover(p))
 	}
 	g.Hash = listHash(p.selector, lines)
 	return g

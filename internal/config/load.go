@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // Options are what a configuration is read with.
@@ -15,6 +16,8 @@ type Options struct {
 	Env decode.Lookup
 	// Kinds are what tasks may run.
 	Kinds *tasks.Kinds
+	// Listers are what discover may ask; nil: none.
+	Listers *discover.Kinds
 	// Callbacks are those that tasks may name; nil: it is not checked.
 	Callbacks *tasks.Registry
 	// Stdin is what the path - stands for; nil: a file of that name.
@@ -26,7 +29,7 @@ type Options struct {
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
-	l := &loader{fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds), sum: newSum()}
+	l := &loader{fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum()}
 	files, errs := findFiles(paths, opts.Stdin != nil)
 	l.Errs, l.partial = errs, len(errs) > 0
 	var roots []*decode.Node

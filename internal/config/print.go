@@ -117,7 +117,11 @@ func (g Group) fields(s *Settings) decode.Fields {
 	if len(g.Selector) > 0 {
 		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}
-	return append(g.written.over("", shown), decode.Pairs("tasks", all)...)
+	shown = append(g.written.over("", shown), decode.Pairs("tasks", all)...)
+	if g.Discover != nil {
+		shown = append(shown, g.Discover.fields(tasks.Use{Lease: s.Lease.Duration})...)
+	}
+	return shown
 }
 
 // fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.

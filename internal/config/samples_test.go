@@ -28,7 +28,7 @@ func TestSamples(t *testing.T) {
 	}
 	none := func(string) (string, bool) { return "", false }
 	for _, file := range files {
-		s, err := Load([]string{file}, Options{Env: none, Kinds: kinds.All()})
+		s, err := Load([]string{file}, Options{Env: none, Kinds: kinds.All(), Listers: kinds.Listers()})
 		if err != nil {
 			t.Errorf("%s:\n%v", file, err)
 			continue
@@ -65,17 +65,17 @@ func TestFullSampleHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &decode.Problems{}
-	root := parse("full.yaml", content, compiled(work), p)
+	root := parse("full.yaml", content, compiled(work, listers), p)
 	if len(p.Errs) > 0 {
 		t.Fatal(p.Errs)
 	}
 	shown := map[*jsonschema.Schema]map[string]bool{}
 	fieldsIn(root, shown)
-	// In defaults not every field of a task is shown again, and notify is the alternative to delay. A callback is shown
+	// In defaults and template not every field of a task is shown again, and notify is the alternative to delay. A callback is shown
 	// as a comment, since every sample must run.
 	elsewhere := slices.Concat(
-		work.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
-		[]string{"weight", "timeZone", "notify"},
+		work.Names(), listers.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
+		[]string{"weight", "timeZone", "notify", "stop", "labels"},
 	)
 	for schema, names := range shown {
 		_, isTask := schema.Properties["name"]
@@ -92,7 +92,7 @@ func TestSampleForEverySource(t *testing.T) {
 	for _, source := range kinds.Sources() {
 		path := "../../config/topics-" + source.Name() + ".yaml"
 		env := func(name string) (string, bool) { return "", false }
-		s, err := Load([]string{path}, Options{Env: env, Kinds: kinds.All()})
+		s, err := Load([]string{path}, Options{Env: env, Kinds: kinds.All(), Listers: kinds.Listers()})
 		if err != nil {
 			t.Error(err)
 			continue

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -152,13 +153,24 @@ type Group struct {
 	Name     string
 	Cap      *int              // most tasks one instance owns in this group; nil: no cap
 	Selector map[string]string // labels an instance must have to own any; empty: all may
-	Tasks    []tasks.Task      // braces expanded, in the order of the files
+	Tasks    []tasks.Task      // braces expanded, in the order of the files; then those that were discovered
+	Discover *Discover         // makes more tasks; nil: none are discovered
 	// Hash says which list this is, equal on replicas with equal lists. It is made of the tasks' names and fields as
 	// written and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
 	Hash string
 
 	written      written   // of the group itself
 	tasksWritten []written // of each task; nil where nothing came from outside
+}
+
+// WithDiscovered is s with tasks added to groups, by their names: those that were discovered. s stays as it is.
+func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {
+	all := *s
+	all.Groups = slices.Clone(s.Groups)
+	for i, g := range all.Groups {
+		all.Groups[i].Tasks = slices.Concat(g.Tasks, found[g.Name])
+	}
+	return &all
 }
 
 // Tasks counts the tasks of all groups.

@@ -33,7 +33,7 @@ func TestPlacesOfSyntaxErrors(t *testing.T) {
 		"a: ä\nb: ä\xff\n":                     {Line: 2, Col: 4},
 	} {
 		p := &decode.Problems{}
-		if parse("a.yaml", []byte(text), compiled(kinds.All()), p) != nil || len(p.Errs) != 1 {
+		if parse("a.yaml", []byte(text), compiled(kinds.All(), kinds.Listers()), p) != nil || len(p.Errs) != 1 {
 			t.Errorf("%q: errors %v, want one", text, p.Errs)
 			continue
 		}

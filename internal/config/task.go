@@ -27,7 +27,7 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings
 		}
 		if i == 0 || each {
 			l.Scope = l.own(name, index, group, s)
-			l.AtStart = l.atStart(made.braces, n.Get("schedule") != nil || n.Get("every") != nil)
+			l.AtStart = l.atStart(made.braces, ticks(n), false)
 			shared = l.task(n, s)
 		}
 		t := shared
@@ -58,9 +58,11 @@ func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 }
 
 // atStart finds the variables that will be set when a task starts.
-func (l *listReader) atStart(braces, ticks bool) decode.Lookup {
+func (l *listReader) atStart(braces, ticks, discovered bool) decode.Lookup {
 	return func(name string) (string, bool) {
 		switch {
+		case decode.IsDiscovered(name):
+			return "", discovered
 		case name == "SHARDCTL_INDEX":
 			return "", braces
 		case name == "SHARDCTL_SCHEDULED_AT":
@@ -116,7 +118,6 @@ func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 		l.addNotOne(n)
 		return t.WithDefaults()
 	}
-	ticks := n.Get("schedule") != nil || n.Get("every") != nil
 	runs := n.Get(kind.Name())
 	if more, ok := kind.(tasks.TaskKind); ok {
 		runs, t.Runner, t.Retry = n, more.ParseTask(n, l.Reader), tasks.Retry{}
@@ -124,9 +125,12 @@ func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 		t.Runner = kind.Parse(runs, l.Reader)
 	}
 	l.AddFieldErrors(runs,
-		t.Runner.Validate(tasks.Use{Ticks: ticks, Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
+		t.Runner.Validate(tasks.Use{Ticks: ticks(n), Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
 }
+
+// ticks says whether a task is fired at ticks.
+func ticks(task *decode.Node) bool { return task.Get("schedule") != nil || task.Get("every") != nil }
 
 // addNotOne says that a task has not exactly one of the kinds.
 func (l *listReader) addNotOne(n *decode.Node) {

@@ -61,7 +61,7 @@ func TestConfigFileLoads(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, err := config.Load([]string{file}, config.Options{
-				Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(),
+				Env: func(string) (string, bool) { return "", false }, Kinds: kinds.All(), Listers: kinds.Listers(),
 			})
 			if err != nil {
 				t.Fatal(err)

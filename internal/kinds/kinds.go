@@ -1,4 +1,4 @@
-// Package kinds is what tasks can run in the program: one line for each kind.
+// Package kinds is what tasks can run in the program, and what discover can ask: one line for each kind.
 package kinds
 
 import (
@@ -6,6 +6,10 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/filelist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/httplist"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -40,4 +44,17 @@ var All = sync.OnceValue(func() *tasks.Kinds {
 		panic(err) // two have one name: every test shows it
 	}
 	return all
+})
+
+// Listers are those that discover may name.
+var Listers = sync.OnceValue(func() *discover.Kinds {
+	listers, err := discover.NewKinds(
+		filelist.Kind{},
+		httplist.Kind{},
+		calllist.Kind{},
+	)
+	if err != nil {
+		panic(err) // two have one name: every test shows it
+	}
+	return listers
 })

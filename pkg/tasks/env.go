@@ -54,6 +54,9 @@ func (e Env) Own() Variables {
 	if e.Index != "" {
 		own["SHARDCTL_INDEX"] = e.Index
 	}
+	if e.Discovered.Name != "" {
+		own["DISCOVERED_NAME"], own["DISCOVERED_PARTITION"] = e.Discovered.Name, e.Discovered.Partition
+	}
 	if !e.Start.ScheduledAt.IsZero() {
 		own["SHARDCTL_SCHEDULED_AT"] = e.Start.Tick()
 	}

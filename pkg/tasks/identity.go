@@ -7,7 +7,12 @@ import "github.com/shardctl/shardctl/pkg/elect"
 type Identity struct {
 	Group, Name, Index string
 	Labels             map[string]string
+	Discovered         Discovered
 }
+
+// Discovered is what a task was made for by its group's discover; zero for a task of a list. Partition is empty where
+// there are none.
+type Discovered struct{ Name, Partition string }
 
 // Key is what is locked for the task.
 func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }

@@ -15,6 +15,7 @@ type Task struct {
 	Index       string // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
 	Labels      map[string]string
 	Weight      int // share of the load, at least 1
+	Discovered  Discovered
 
 	Runner Runner // what runs
 
@@ -31,7 +32,7 @@ func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
 
 // Identity says which task it is.
 func (t Task) Identity() Identity {
-	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels}
+	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels, Discovered: t.Discovered}
 }
 
 // Timing says when a task is fired and what holds for its runs at ticks. The zero value is a task without ticks.
@@ -100,6 +101,6 @@ type Retry struct {
 // NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
 // weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func (t Task) NeedsRestart(old Task) bool {
-	return old.Index != t.Index || old.Schedule != t.Schedule || old.Every != t.Every || old.TimeZone != t.TimeZone ||
+	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule || old.Every != t.Every || old.TimeZone != t.TimeZone ||
 		old.Kind() != t.Kind() || t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
 }

@@ -38,6 +38,14 @@ func EventsWritten() store.Change {
 	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterEvents}}
 }
 
+// CounterDiscovered is the ID of the counter that is incremented once a list of what was discovered is published.
+const CounterDiscovered = "~discovered"
+
+// DiscoveryPublished is the change that has replicas read the lists of what was discovered.
+func DiscoveryPublished() store.Change {
+	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterDiscovered}}
+}
+
 // EventID is that of the n-th event that a session notes, at a time of the store's clock in Unix ms. The order of IDs
 // is that of times.
 func EventID(at int64, session string, n int64) string {

@@ -6,6 +6,12 @@ import "strings"
 // sees to both), but nothing here relies on that for names.
 type Key string
 
+// GroupDiscovery is the group of the locks under which one replica looks for what exists. No group's name begins so.
+const GroupDiscovery = "~discovery"
+
+// Chore says whether the key is no task's: a replica holds it while it does something for all of them.
+func (k Key) Chore() bool { return strings.HasPrefix(string(k), "~") }
+
 // NewKey joins a group and a name.
 func NewKey(group, name string) Key { return Key(group + "/" + name) }
 

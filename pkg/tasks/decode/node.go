@@ -67,6 +67,24 @@ type Rule interface {
 	Valid(n *Node) bool
 }
 
+// Clone is a copy that shares no node below n with it: what is said of one does not count for the other.
+func (n *Node) Clone() *Node {
+	if n == nil {
+		return nil
+	}
+	c := *n
+	c.Entries, c.Items = slices.Clone(n.Entries), slices.Clone(n.Items)
+	for i := range c.Entries {
+		c.Entries[i].Value = c.Entries[i].Value.Clone()
+		c.Entries[i].Value.Parent = &c
+	}
+	for i := range c.Items {
+		c.Items[i] = c.Items[i].Clone()
+		c.Items[i].Parent = &c
+	}
+	return &c
+}
+
 // Get is the value of a field, nil when it is left out.
 func (n *Node) Get(name string) *Node {
 	if n == nil {

@@ -9,11 +9,15 @@ import (
 var (
 	knownAtLoad  = []string{"SHARDCTL_TASK", "SHARDCTL_GROUP", "SHARDCTL_KEY", "SHARDCTL_INSTANCE", "SHARDCTL_INDEX"}
 	knownAtStart = []string{"SHARDCTL_FENCING_TOKEN", "SHARDCTL_SESSION", "SHARDCTL_SCHEDULED_AT"}
+	discovered   = []string{"DISCOVERED_NAME", "DISCOVERED_PARTITION"} // known at load, of a task that was discovered
 )
+
+// IsDiscovered says whether a variable says what a task was discovered by.
+func IsDiscovered(name string) bool { return slices.Contains(discovered, name) }
 
 // IsOwn says whether a variable is one of a task's own.
 func IsOwn(name string) bool {
-	return slices.Contains(knownAtLoad, name) || slices.Contains(knownAtStart, name)
+	return slices.Contains(knownAtLoad, name) || slices.Contains(knownAtStart, name) || IsDiscovered(name)
 }
 
 // Outside says whether what is not in the file occurs in a scalar. That is a variable that is not one of a task's own,
@@ -87,6 +91,8 @@ func (p *Problems) addUnset(n *Node, name string) {
 		p.Add(n, "$(%s) is set only for tasks with braces in their name", name)
 	case name == "SHARDCTL_SCHEDULED_AT":
 		p.Add(n, "$(%s) is set only for tasks with schedule or every", name)
+	case IsDiscovered(name):
+		p.Add(n, "$(%s) is set only for tasks that are discovered: only a group's template can use it", name)
 	case slices.Contains(knownAtStart, name):
 		p.Add(n, "$(%s) is known only when the task starts: only texts of what runs can use it", name)
 	case IsOwn(name):

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// What fields of discover are when left out.
+const (
+	DefaultInterval = 30 * time.Second
+	DefaultGrace    = 5 * time.Minute
+	DefaultLimit    = 10_000
+)
+
+// minInterval bounds how often a place is asked.
+const minInterval = time.Second
+
+// Discover says what makes tasks of a group from what exists.
+type Discover struct {
+	Lister   discover.Lister // who is asked
+	Interval time.Duration   // between two looks, at least 1 s
+	Grace    time.Duration   // how long what has vanished stays
+	Limit    int             // most tasks that are made
+	Template *Template
+
+	written  written
+	template *decode.Node // with the defaults of its group
+}
+
+// discover reads a group's discover and template, which go together.
+func (l *listReader) discover(p *parts, s *Settings) *Discover {
+	n := p.discover
+	switch {
+	case n == nil:
+		l.Add(p.template, "goes with discover only: it is what runs for each that is found")
+		return nil
+	case n.Shape != decode.Mapping:
+		return nil // the schema's check has said so
+	case p.template == nil && p.node != nil:
+		l.AddAt(n.Place, decode.Under(p.node.Field(), "template"),
+			"is required with discover: it is what runs for each that is found")
+	}
+	d := &Discover{
+		Interval: l.Duration(n.Get("interval"), DefaultInterval),
+		Grace:    l.Duration(n.Get("grace"), DefaultGrace),
+		Limit:    DefaultLimit,
+		written:  written{},
+	}
+	if d.Interval < minInterval {
+		l.Refuse(n.Get("interval"), "at least "+decode.Short(minInterval))
+	}
+	if limit := n.Get("limit"); limit != nil {
+		d.Limit = l.Count(limit)
+	}
+	d.Lister = l.lister(n)
+	d.written.note("", n)
+	if p.template == nil || p.template.Shape != decode.Mapping {
+		return d
+	}
+	d.template = l.withDefaults(p.template, p.defaults)
+	d.Template = &Template{opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template)}
+	// What is wrong with the template is wrong for any name.
+	d.Template.build(l, d.template, discover.Found{Name: "x", Partition: "0"})
+	return d
+}
+
+// lister reads who is asked: the one field of discover that names a kind.
+func (l *listReader) lister(n *decode.Node) discover.Lister {
+	var has []discover.Kind
+	for _, kind := range l.opts.Listers.All() {
+		if n.Get(kind.Name()) != nil {
+			has = append(has, kind)
+		}
+	}
+	names := strings.Join(l.opts.Listers.Names(), ", ")
+	switch {
+	case n.Bad:
+		return nil
+	case len(has) == 0:
+		l.AddAt(n.Place, n.Field(), "has no one to ask, must have exactly one of %s", names)
+		return nil
+	case len(has) > 1:
+		l.AddAt(n.Place, n.Field(), "has %s and %s, must have exactly one of %s", has[0].Name(), has[1].Name(), names)
+		return nil
+	}
+	l.AtStart = func(name string) (string, bool) {
+		if decode.IsOwn(name) {
+			return "", name == "SHARDCTL_GROUP"
+		}
+		return l.opts.Env(name)
+	}
+	l.Scope = l.AtStart
+	asked := n.Get(has[0].Name())
+	lister := has[0].Parse(asked, l.Reader)
+	l.AddFieldErrors(asked, lister.Validate())
+	return lister
+}
+
+// canonicalDiscover is what stands of discover and its template, as canonical is of a task.
+func canonicalDiscover(p *parts) string {
+	parts := map[string]any{}
+	for name, n := range map[string]*decode.Node{
+		"discover": p.discover, "template": p.template, "defaults": p.defaults,
+	} {
+		if n != nil {
+			parts[name] = n.Written()
+		}
+	}
+	return jsonText(parts)
+}
+
+// fields are what is printed. A template shows what depends on what is found as it is written.
+func (d *Discover) fields(use tasks.Use) decode.Fields {
+	if d.Lister == nil || d.Template == nil {
+		return nil
+	}
+	asks := d.written.over("", decode.Pairs(
+		d.Lister.Kind(), d.Lister.Print(), "interval", d.Interval, "grace", d.Grace, "limit", d.Limit,
+	))
+	sample, err := d.Template.Task(discover.Found{Name: "x", Partition: "0"})
+	if err != nil {
+		return decode.Pairs("discover", asks)
+	}
+	use.Ticks = sample.Ticks()
+	shown := slices.DeleteFunc(fieldsOf(sample, use), func(f decode.Field) bool { return f.Name == "name" })
+	var w written
+	if w = (&listReader{fieldReader: fieldReader{opts: d.Template.opts}}).taskWritten(d.template); w != nil {
+		shown = w.over("", shown)
+	}
+	return decode.Pairs("discover", asks, "template", asWritten(shown, d.template))
+}
+
+// asWritten is fields with what was not settled when the file was read as it is written.
+func asWritten(fields decode.Fields, n *decode.Node) decode.Fields {
+	shown := slices.Clone(fields)
+	for i, f := range shown {
+		from := n.Get(f.Name)
+		if from == nil || !variesByName(&decode.Node{Entries: []decode.Entry{{Value: from}}}) {
+			continue
+		}
+		if below, ok := f.Value.(decode.Fields); ok && from.Shape == decode.Mapping {
+			shown[i].Value = asWritten(below, from)
+			continue
+		}
+		shown[i].Value = plainly(from)
+	}
+	return shown
+}
+
+// plainly is a node as it is written, to be printed.
+func plainly(n *decode.Node) any {
+	switch n.Shape {
+	case decode.Mapping:
+		m := map[string]any{}
+		for _, e := range n.Entries {
+			m[e.Name] = plainly(e.Value)
+		}
+		fields := decode.Fields{}
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			fields = append(fields, decode.Field{Name: name, Value: m[name]})
+		}
+		return fields
+	case decode.List:
+		items := make([]string, len(n.Items))
+		for i, item := range n.Items {
+			items[i] = masked(item.Raw)
+		}
+		return items
+	default:
+		return masked(n.Raw)
+	}
+}

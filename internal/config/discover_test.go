@@ -1,0 +1,105 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
+)
+
+// loadText loads one file with this content.
+func loadText(t *testing.T, text string) *Settings {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("a.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load([]string{"a.yaml"}, testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const discoverHead = "store: {uri: \"sqlite:a.db\"}\ngroups:\n  - name: g\n    discover: {file: {path: a}}\n"
+
+func TestTemplateMakesTasks(t *testing.T) {
+	d := loadText(t, discoverHead+`    defaults: {stop: {timeout: 3s}}
+    template:
+      labels: {team: core, app: x}
+      weight: 2
+      exec: {command: [consume, $(DISCOVERED_NAME)]}
+`).Groups[0].Discover
+	if d.Interval != DefaultInterval || d.Grace != DefaultGrace || d.Limit != DefaultLimit {
+		t.Errorf("defaults are %v %v %d", d.Interval, d.Grace, d.Limit)
+	}
+	made, err := d.Template.Tasks([]discover.Found{
+		{Name: "a/b"}, {Name: "c", Labels: map[string]string{"team": "blue"}, Weight: 7},
+	})
+	if err != nil || len(made) != 2 {
+		t.Fatal(made, err)
+	}
+	first, second := made[0], made[1]
+	if first.Name != "a_2Fb" || first.Group != "g" || first.Discovered != (tasks.Discovered{Name: "a/b"}) ||
+		first.Weight != 2 || first.Stop.Timeout != 3*time.Second || first.Labels["team"] != "core" {
+		t.Errorf("the first is %+v", first)
+	}
+	if second.Weight != 7 || second.Labels["team"] != "blue" || second.Labels["app"] != "x" {
+		t.Errorf("what was found does not win over the template: %+v", second)
+	}
+	if command := first.Runner.(exec.Runner).Command; command[1] != "$(DISCOVERED_NAME)" {
+		t.Errorf("a text of what runs is not as it is written: %q", command)
+	}
+}
+
+// One name for which a field is wrong takes no other task away, and is told.
+func TestTemplateRefusesSome(t *testing.T) {
+	d := loadText(t, discoverHead+`    template:
+      labels: {of: $(DISCOVERED_NAME), task: $(SHARDCTL_TASK)}
+      exec: {command: [a]}
+`).Groups[0].Discover
+	found := []discover.Found{{Name: "a"}, {Name: "b c"}, {Name: "d"}, {Name: "e f"}, {Name: "g"}}
+	for range 2 { // what was wrong once is not remembered
+		made, err := d.Template.Tasks(found)
+		if len(made) != 3 || made[0].Labels["of"] != "a" || made[1].Labels["of"] != "d" || made[2].Labels["task"] != "g" {
+			t.Errorf("made %+v", made)
+		}
+		want := `no task can be made for "b c": a.yaml:6:20: groups[0].template.labels.of: what $(DISCOVERED_NAME) ` +
+			"holds is not allowed"
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "(and for 1 more)") {
+			t.Errorf("refused with %v", err)
+		}
+	}
+}
+
+// The hash of a list is that of who is asked and of the template, not of what was found.
+func TestHashOfDiscover(t *testing.T) {
+	hash := func(text string) string { return loadText(t, text).Groups[0].Hash }
+	const template = "    template: {exec: {command: [a]}}\n"
+	base := hash(discoverHead + template)
+	if again := hash(discoverHead + "    # other words\n" + template); again != base {
+		t.Error("a comment changes the hash")
+	}
+	for what, text := range map[string]string{
+		"another template": discoverHead + "    template: {exec: {command: [b]}}\n",
+		"another file":     strings.Replace(discoverHead, "path: a", "path: b", 1) + template,
+		"another interval": strings.Replace(discoverHead, "}}", "}, interval: 5s}", 1) + template,
+		"defaults":         discoverHead + "    defaults: {weight: 3}\n" + template,
+	} {
+		if hash(text) == base {
+			t.Errorf("%s has the same hash", what)
+		}
+	}
+}
+
+func TestWithDiscovered(t *testing.T) {
+	s := loadText(t, discoverHead+"    template: {exec: {command: [a]}}\n    tasks: [{name: own, exec: {command: [a]}}]\n")
+	more := s.WithDiscovered(map[string][]tasks.Task{"g": {{Group: "g", Name: "found"}}})
+	if len(more.Groups[0].Tasks) != 2 || len(s.Groups[0].Tasks) != 1 || more.Groups[0].Hash != s.Groups[0].Hash {
+		t.Errorf("tasks are %+v, and were %+v", more.Groups[0].Tasks, s.Groups[0].Tasks)
+	}
+}

@@ -1,0 +1,80 @@
+package discovery
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// Entry is one thing in a list.
+type Entry struct {
+	discover.Found
+	// Gone is when a look first missed it, by the store's clock in Unix ms; 0: the last look found it.
+	Gone int64 `json:"gone,omitempty"`
+}
+
+// same says whether nothing of two differs.
+func (e Entry) same(other Entry) bool { return e.Gone == other.Gone && e.Same(other.Found) }
+
+// Rules say how a list follows what is found.
+type Rules struct {
+	Grace time.Duration // how long what has vanished stays
+	Limit int           // most entries of the list
+}
+
+// Next is the list after a look at now, the store's clock in Unix ms. before and found are in order, and so is the
+// result. Known entries stay also beyond the limit; new ones that have no room are left out and counted.
+func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []Entry, leftOut int) {
+	var added []Entry
+	for len(before) > 0 || len(found) > 0 {
+		switch order := compareFirst(before, found); {
+		case order < 0: // not found
+			if e, stays := r.missed(before[0], now); stays {
+				after = append(after, e)
+			}
+			before = before[1:]
+		case order > 0:
+			added = append(added, Entry{Found: found[0]})
+			found = found[1:]
+		default:
+			after = append(after, Entry{Found: found[0]})
+			before, found = before[1:], found[1:]
+		}
+	}
+	room := min(len(added), max(0, r.Limit-len(after)))
+	after = append(after, added[:room]...)
+	slices.SortFunc(after, func(a, b Entry) int { return discover.Compare(a.Found, b.Found) })
+	return after, len(added) - room
+}
+
+// compareFirst orders the first of both; what is not there comes last.
+func compareFirst(before []Entry, found []discover.Found) int {
+	switch {
+	case len(found) == 0:
+		return -1
+	case len(before) == 0:
+		return 1
+	default:
+		return discover.Compare(before[0].Found, found[0])
+	}
+}
+
+// missed is an entry that a look did not find, and whether it stays.
+func (r Rules) missed(e Entry, now int64) (Entry, bool) {
+	if e.Gone == 0 || e.Gone > now { // the clock may have been set back
+		e.Gone = now
+	}
+	return e, now-e.Gone < r.Grace.Milliseconds()
+}
+
+// vanished counts those that the last look did not find.
+func vanished(entries []Entry) int {
+	n := 0
+	for _, e := range entries {
+		if e.Gone != 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,120 @@
+package discovery
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// found makes a list of names, each NAME or NAME:PARTITION.
+func found(names string) []discover.Found {
+	var all []discover.Found
+	for name := range strings.FieldsSeq(names) {
+		name, partition, _ := strings.Cut(name, ":")
+		all = append(all, discover.Found{Name: name, Partition: partition})
+	}
+	return all
+}
+
+// shown is a list as NAME, or NAME@GONE.
+func shown(entries []Entry) string {
+	words := make([]string, len(entries))
+	for i, e := range entries {
+		if words[i] = e.Name; e.Gone != 0 {
+			words[i] += fmt.Sprintf("@%d", e.Gone)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestAListFollowsWhatIsFound(t *testing.T) {
+	rules := Rules{Grace: 100 * time.Millisecond, Limit: 4}
+	var list []Entry
+	for i, step := range []struct {
+		now     int64
+		found   string
+		want    string
+		leftOut int
+	}{
+		{1000, "b d", "b d", 0},
+		{1010, "a b d", "a b d", 0},
+		{1020, "a d", "a b@1020 d", 0},
+		{1119, "a d", "a b@1020 d", 0},
+		{1119, "a b d", "a b d", 0},             // it is back
+		{1120, "", "a@1120 b@1120 d@1120", 0},   // an empty answer
+		{1130, "a", "a b@1120 d@1120", 0},       //
+		{1140, "a e f", "a b@1120 d@1120 e", 1}, // what vanished has its place until the grace is over
+		{1220, "a e f", "a e f", 0},
+		{900, "e f", "a@900 e f", 0}, // the clock was set back
+		{800, "e f", "a@800 e f", 0}, // a date that is to come would keep it for ever
+		{900, "e f", "e f", 0},
+		{901, "c d e f g", "c d e f", 1},
+	} {
+		var left int
+		if list, left = rules.Next(list, found(step.found), step.now); shown(list) != step.want || left != step.leftOut {
+			t.Fatalf("step %d: %q, %d left out; want %q, %d", i, shown(list), left, step.want, step.leftOut)
+		}
+	}
+	if after, _ := (Rules{Limit: 2}).Next(list, found("c d e f"), 950); len(after) != 4 {
+		t.Errorf("a lower limit takes known ones away: %s", shown(after))
+	}
+	if after, _ := (Rules{Limit: 9}).Next(list, found("c"), 950); shown(after) != "c" {
+		t.Errorf("without a grace %s is left", shown(after))
+	}
+	changed := []discover.Found{{Name: "c", Weight: 3}}
+	if after, _ := rules.Next(list[:1], changed, 950); after[0].Weight != 3 {
+		t.Errorf("a new weight does not count: %+v", after)
+	}
+}
+
+func TestChunks(t *testing.T) {
+	var entries []Entry
+	for i := range 5000 {
+		entries = append(entries, Entry{
+			Found: discover.Found{Name: fmt.Sprintf("topic-%05d-%s", i, strings.Repeat("<", 40)), Weight: i},
+		})
+	}
+	chunks, err := chunksOf(entries)
+	if err != nil || len(chunks) < 5 {
+		t.Fatal(len(chunks), err)
+	}
+	h := head{headBody: headBody{Revision: 1, Count: len(entries), Chunks: hashesOf(chunks)}}
+	bodies := map[string][]byte{}
+	for i, body := range chunks {
+		if len(body) > store.MaxBody {
+			t.Errorf("a chunk has %d bytes", len(body))
+		}
+		bodies[chunkID("g", 1, i)] = body
+	}
+	back, err := entriesFrom("g", h, bodies)
+	if err != nil || len(back) != len(entries) || !back[4321].same(entries[4321]) {
+		t.Fatal(len(back), err)
+	}
+	bodies[chunkID("g", 1, 2)] = append([]byte(" "), chunks[2]...)
+	if back, err := entriesFrom("g", h, bodies); err == nil || len(back) == len(entries) {
+		t.Error("a list with a changed chunk was read")
+	}
+	delete(bodies, chunkID("g", 1, 2))
+	if back, err := entriesFrom("g", h, bodies); err == nil || len(back) < 3000 {
+		t.Error("a list without one of its chunks was read, or nothing of it")
+	}
+	if chunks, err := chunksOf(nil); err != nil || len(chunks) != 0 {
+		t.Error(chunks, err)
+	}
+	// The largest that passes Check.
+	labels := map[string]string{}
+	for i := range discover.MaxLabels {
+		labels[fmt.Sprintf("%063d", i)] = strings.Repeat("x", 63)
+	}
+	large := discover.Found{Name: strings.Repeat("\x01", discover.MaxName), Labels: labels, Weight: discover.MaxWeight}
+	if _, err := discover.Check([]discover.Found{large}); err != nil {
+		t.Fatal(err)
+	}
+	if chunks, err := chunksOf([]Entry{{Found: large}}); err != nil || len(chunks[0]) > maxChunk {
+		t.Errorf("%v, %d bytes", err, len(chunks[0]))
+	}
+}

@@ -1,0 +1,150 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// Looker is what looks at one group. Its fields are not changed once it runs.
+type Looker struct {
+	Store    store.Store
+	Group    string
+	Instance string // of this replica
+	Lister   discover.Lister
+	Env      discover.Env
+	Interval time.Duration
+	Rules    Rules
+	Logger   logr.Logger
+}
+
+const (
+	firstRetry = time.Second      // after a look that failed; doubled up to the interval
+	leastWait  = 10 * time.Second // at least so long is a lister waited for
+	// noteEvery is how often it is written down that a look succeeded and found nothing new.
+	noteEvery = 30 * time.Second
+)
+
+// Run looks at once and then at the interval, until ctx ends or another replica looks by now. token is that of the lock
+// under which it runs.
+func (l Looker) Run(ctx context.Context, token int64) error {
+	p := newPublisher(l.Store, l.Group, token)
+	failures := 0
+	for {
+		began := time.Now()
+		err := l.Look(ctx, p)
+		wait := l.Interval - time.Since(began)
+		switch {
+		case errors.Is(err, ErrOvertaken):
+			return err
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the replica no longer looks
+		case err != nil:
+			failures++
+			wait = min(l.Interval, firstRetry<<min(failures-1, 10))
+			l.Logger.V(1).Info("Looking for what exists failed, trying again", "group", l.Group, "error", err.Error(),
+				"duration", wait)
+		default:
+			failures = 0
+		}
+		timer := time.NewTimer(max(0, wait))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// Look asks the lister once and publishes what came of it, an error too.
+func (l Looker) Look(ctx context.Context, p *publisher) error {
+	found, failed := l.list(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	b, err := p.read(ctx)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed == nil {
+		err = l.publish(ctx, p, b, found)
+	} else {
+		err = l.noteFailure(ctx, p, b, failed)
+	}
+	return errors.Join(failed, err)
+}
+
+// publish has the list follow what was found.
+func (l Looker) publish(ctx context.Context, p *publisher, b before, found []discover.Found) error {
+	if b.broken != nil {
+		l.Logger.Error(b.broken, "The published list is made whole from what is left of it and what is found",
+			"group", l.Group)
+	}
+	entries, leftOut := l.Rules.Next(b.entries, found, b.now)
+	status := Status{Lister: l.Lister.Kind(), By: l.Instance, At: b.now, Found: len(found), LeftOut: leftOut}
+	changed := b.differs(entries)
+	quiet := b.token == p.token && !changed && !status.news(b.Status) && status.By == b.Status.By && status.Lister == b.Status.Lister &&
+		status.Found == b.Status.Found && b.now-b.Status.At < noteEvery.Milliseconds()
+	if quiet {
+		return p.tell(ctx)
+	}
+	if !changed {
+		return p.note(ctx, b, status)
+	}
+	if err := p.publish(ctx, b, entries, status); err != nil {
+		return err
+	}
+	l.Logger.Info("What exists has changed", "group", l.Group, "revision", max(0, b.Revision)+1, "tasks", len(entries),
+		"vanished", vanished(entries))
+	return nil
+}
+
+// noteFailure lets all replicas know why a look failed. The list stays as it is.
+func (l Looker) noteFailure(ctx context.Context, p *publisher, b before, failed error) error {
+	if b.broken != nil {
+		return b.broken // there is no list to say it of; the first look that succeeds makes one
+	}
+	status := b.Status
+	status.Lister, status.By, status.Error = l.Lister.Kind(), l.Instance, clip(failed.Error())
+	if b.Status.Error == "" {
+		status.Since = b.now
+		l.Logger.Error(failed, "Cannot look for what exists: nothing is removed meanwhile", "group", l.Group)
+	}
+	if status == b.Status && b.token == p.token {
+		return p.tell(ctx)
+	}
+	return p.note(ctx, b, status)
+}
+
+// list asks the lister, for a limited time.
+func (l Looker) list(ctx context.Context) ([]discover.Found, error) {
+	limit := max(l.Interval, leastWait)
+	asking, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	defer cancel()
+	found, err := l.Lister.List(asking, l.Env)
+	if err == nil {
+		found, err = discover.Check(found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.Lister.Kind(), err)
+	}
+	return found, nil
+}
+
+// clip cuts an error to what the store takes as a text, and hides the passwords of URIs.
+func clip(text string) string {
+	text = strings.ToValidUTF8(decode.WithoutPasswords(text), "\uFFFD")
+	if len(text) > store.MaxText {
+		text = strings.ToValidUTF8(text[:store.MaxText], "")
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+//go:build unix
+
+package discovery_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+
+	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/testmongo"
+	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
+)
+
+func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+
+// Real databases keep a list of many chunks, and show the next one to who read the first.
+func TestOnStores(t *testing.T) {
+	uris := map[string]func() string{
+		"sqlite":  func() string { return "sqlite:" + filepath.Join(t.TempDir(), "a.db") },
+		"mongodb": func() string { return testmongo.Shared(t) },
+	}
+	for name, uri := range uris {
+		t.Run(name, func(t *testing.T) {
+			if name == "mongodb" && testing.Short() {
+				t.Skip("MongoDB is not started with -short")
+			}
+			db, err := store.Open(t.Context(), store.Config{URI: uri()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close(context.Background()) }()
+			lookOn(t, db)
+		})
+	}
+}
+
+func lookOn(t *testing.T, db store.Store) {
+	t.Helper()
+	var f discover.Functions
+	n := make(chan int, 1)
+	if err := f.Register("names", func(context.Context) ([]discover.Found, error) {
+		all := make([]discover.Found, <-n)
+		for i := range all {
+			all[i] = discover.Found{Name: fmt.Sprintf("topic-%05d", i), Labels: map[string]string{"a": "b"}}
+		}
+		return all, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l := discovery.Looker{
+		Store: db, Group: "g", Instance: "r1", Lister: calllist.New("names"), Env: discover.Env{Functions: &f},
+		Interval: time.Second, Rules: discovery.Rules{Limit: 20_000}, Logger: testr.New(t),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx, 3) }()
+	r := discovery.NewReader(db, "g")
+	for _, want := range []int{12_000, 12_001, 10, 0} {
+		n <- want
+		await(t, r, want)
+	}
+	stop()
+	select {
+	case n <- 0: // it may be asking
+	default:
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func await(t *testing.T, r *discovery.Reader, want int) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		got, err := r.Read(t.Context())
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case got.Revision > 0 && len(got.Entries) == want:
+			if want > 0 && got.Entries[want-1].Name != fmt.Sprintf("topic-%05d", want-1) {
+				t.Errorf("the last is %+v", got.Entries[want-1])
+			}
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("%d are there at revision %d, want %d", len(got.Entries), got.Revision, want)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

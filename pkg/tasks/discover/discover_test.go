@@ -1,0 +1,171 @@
+package discover_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
+
+func TestTaskNames(t *testing.T) {
+	for _, c := range []struct{ name, partition, want string }{
+		{"orders", "", "orders"},
+		{"orders", "12", "orders-12"},
+		{"orders.eu_v2-x", "", "orders.eu_v2-x"},
+		{"a/b c", "", "a_2Fb_20c"},
+		{"größe", "", "gr_C3_B6_C3_9Fe"},
+		{"a_2F", "", "a_5F2F"},
+		{"a_2f", "", "a_2f"},
+		{"a_", "", "a_5F"},
+		{"a_-b", "", "a_5F-b"},
+		{"a__b", "", "a__b"},
+		{"__DEAD", "", "__5FDEAD"},
+		{".hidden", "", "_2Ehidden"},
+		{"-x", "0", "_2Dx-0"},
+		{strings.Repeat("x", 249), "", strings.Repeat("x", 249)},
+		{
+			strings.Repeat("x", 250), "",
+			strings.Repeat("x", 215) + "_-086d4a1c293bde318dc1fec9a21b9d82",
+		},
+	} {
+		if got := discover.TaskName(c.name, c.partition); got != c.want {
+			t.Errorf("%q partition %q: got %q, want %q", c.name, c.partition, got, c.want)
+		}
+	}
+}
+
+// unescape is what a name was made of; false for one that was cut.
+func unescape(name string) (string, bool) {
+	if strings.Contains(name, "_-") {
+		return "", false
+	}
+	var out strings.Builder
+	for i := 0; i < len(name); i++ {
+		var c byte
+		if n, _ := fmt.Sscanf(name[i:], "_%02X", &c); n == 1 && name[i] == '_' && regexp.MustCompile(
+			`^_[0-9A-F]{2}`).MatchString(name[i:]) {
+			out.WriteByte(c)
+			i += 2
+			continue
+		}
+		out.WriteByte(name[i])
+	}
+	return out.String(), true
+}
+
+// A name says what it was made of, so that no two can have the same.
+func FuzzTaskName(f *testing.F) {
+	for _, seed := range []string{"orders", "a_2F", "a_", "_-", "ä/ö", "a-1", strings.Repeat("/", 90), "__5F", "_5F5F"} {
+		f.Add(seed, seed+"x", uint16(1))
+	}
+	f.Fuzz(func(t *testing.T, a, b string, n uint16) {
+		if a == "" || b == "" {
+			return
+		}
+		partition := fmt.Sprint(n)
+		for _, p := range []string{"", partition} {
+			name := discover.TaskName(a, p)
+			if !taskName.MatchString(name) {
+				t.Errorf("%q is no name of a task", name)
+			}
+			if a != b && name == discover.TaskName(b, p) {
+				t.Errorf("%q and %q are both called %q", a, b, name)
+			}
+		}
+		if next := fmt.Sprint(int(n) + 1); discover.TaskName(a, partition) == discover.TaskName(a, next) {
+			t.Errorf("partitions %s and %s of %q have one name", partition, next, a)
+		}
+		if back, whole := unescape(discover.TaskName(a, "")); whole && back != a {
+			t.Errorf("%q became %q, which is %q", a, discover.TaskName(a, ""), back)
+		}
+	})
+}
+
+func TestLists(t *testing.T) {
+	const json = `["orders", {"name": "a b", "partition": 3, "labels": {"team": "core"}, "weight": 2}]`
+	want := []discover.Found{
+		{Name: "orders"}, {Name: "a b", Partition: "3", Labels: map[string]string{"team": "core"}, Weight: 2},
+	}
+	same := func(got []discover.Found, err error) {
+		t.Helper()
+		if err != nil || len(got) != 2 || !got[0].Same(want[0]) || !got[1].Same(want[1]) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	same(discover.ParseJSON([]byte(json)))
+	same(discover.ParseYAML([]byte(json)))
+	same(discover.ParseYAML([]byte("- orders\n- name: a b\n  partition: 3\n  labels: {team: core}\n  weight: 2\n")))
+	lines := discover.ParseLines([]byte("# topics\n\n orders \r\na b\n"))
+	if len(lines) != 2 || lines[0].Name != "orders" || lines[1].Name != "a b" {
+		t.Errorf("lines are %+v", lines)
+	}
+	for _, empty := range []string{"[]", " [ ] \n"} {
+		if got, err := discover.ParseJSON([]byte(empty)); err != nil || len(got) != 0 {
+			t.Errorf("%q: %v, %v", empty, got, err)
+		}
+	}
+	if got, err := discover.ParseYAML([]byte("[]")); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Whatever is not clearly a list is an error: nothing may vanish because of it.
+func TestMalformedLists(t *testing.T) {
+	for _, text := range []string{
+		"", "null", "{}", `"a"`, `["a"`, `["a"] ["b"]`, `[1]`, `[["a"]]`, `[{"nam": "a"}]`, `[{"name": "a", "weight": 0}]`,
+		`[{"name": "a", "partition": "x"}]`, "<html>",
+	} {
+		if got, err := discover.ParseJSON([]byte(text)); err == nil {
+			t.Errorf("JSON %q is %v", text, got)
+		}
+	}
+	for _, text := range []string{
+		"", "# nothing", "a: b", "a", "- [a]", "- {nam: a}", "- a\n---\n- b", "- {name: a, weight: 0}", "- a\n b: [",
+	} {
+		if got, err := discover.ParseYAML([]byte(text)); err == nil {
+			t.Errorf("YAML %q is %v", text, got)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	found, err := discover.Check([]discover.Found{
+		{Name: "b", Partition: "10"}, {Name: "b", Partition: "9"}, {Name: "a", Partition: "0"},
+	})
+	if err != nil || found[0].Name != "a" || found[1].Partition != "9" || found[2].Partition != "10" {
+		t.Errorf("got %v, %v", found, err)
+	}
+	for want, list := range map[string][]discover.Found{
+		`entry 2 (""): name: is empty`:               {{Name: "a"}, {}},
+		`"a" is there twice`:                         {{Name: "a"}, {Name: "b"}, {Name: "a", Weight: 3}},
+		"either all have a partition or none has":    {{Name: "a", Partition: "1"}, {Name: "b"}},
+		`partition: is "01"`:                         {{Name: "a", Partition: "01"}},
+		"weight: is -1":                              {{Name: "a", Weight: -1}},
+		"is not UTF-8":                               {{Name: "a\xff"}},
+		"has 2000 bytes":                             {{Name: strings.Repeat("a", 2000)}},
+		`labels.a: is "b c"`:                         {{Name: "a", Labels: map[string]string{"a": "b c"}}},
+		`labels: the name "b c"`:                     {{Name: "a", Labels: map[string]string{"b c": ""}}},
+		`entry 5 (""): name: is empty (and 1 more)`:  {{}, {}, {}, {}, {}, {}},
+		"100001 were found, at most 100000 are read": make([]discover.Found, 100_001),
+	} {
+		if _, err := discover.Check(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestExpandForListers(t *testing.T) {
+	env := discover.Env{Group: "g", Lookup: func(name string) (string, bool) { return "of-" + name, name != "UNSET" }}
+	if got, err := env.Expand("url", "$(SHARDCTL_GROUP)/$(A)"); err != nil || got != "g/of-A" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, text := range []string{"$(UNSET)", "$(SHARDCTL_TASK)"} {
+		if _, err := env.Expand("http.url", text); err == nil || !strings.HasPrefix(err.Error(), "http.url: ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+// Package httplist is the lister that asks an HTTP address.
+package httplist
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// Name is the field of discover that chooses this lister.
+const Name = "http"
+
+// DefaultTimeout is that of one request.
+const DefaultTimeout = 10 * time.Second
+
+//go:embed schema.json
+var schema string
+
+// Kind reads listers that ask an address from a configuration.
+type Kind struct{}
+
+// Name is "http".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with url, headers, timeout, tokenFile and tls.
+func (Kind) Schema() string { return schema }
+
+// Parse reads a Lister.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+	r.CheckStart(n, nil)
+	return &Lister{
+		URL:       r.Text(n.Get("url"), ""),
+		Headers:   r.Texts(n.Get("headers")),
+		Timeout:   r.Positive(n.Get("timeout"), DefaultTimeout, ""),
+		TokenFile: r.Text(n.Get("tokenFile"), ""),
+		CAFile:    r.Text(n.At("tls", "caFile"), ""),
+	}
+}
+
+// Lister sends a GET at each look. The answer is a JSON list of names, or of objects with name, partition, labels and
+// weight. Fields are as written: $(NAME) in them is replaced at each look.
+type Lister struct {
+	URL       string
+	Headers   map[string]string
+	Timeout   time.Duration // of one request; 0: DefaultTimeout
+	TokenFile string        // its content is sent as a bearer token, read again at each look
+	CAFile    string        // PEM file of the authorities to trust; empty: the system's
+
+	clients tasks.Clients
+}
+
+// Kind is "http".
+func (*Lister) Kind() string { return Name }
+
+var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: the name of a header
+
+// Validate checks the URL and the headers.
+func (l *Lister) Validate() []decode.FieldError {
+	var wrong []decode.FieldError
+	switch path := []string{"url"}; {
+	case l.URL == "":
+		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
+	case !strings.Contains(l.URL, "$(") && !isWebURL(l.URL):
+		// Not quoted: it may hold a password.
+		wrong = append(wrong, decode.FieldError{
+			Path: path, Message: "is not a URL to ask, must be http://HOST… or https://HOST…",
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
+		path := []string{"headers", name}
+		switch {
+		case !token.MatchString(name):
+			wrong = append(wrong, decode.WrongName(path, "is not the name of a header"))
+		case strings.EqualFold(name, "authorization") && l.TokenFile != "":
+			wrong = append(wrong, decode.WrongName(
+				path, "is set together with tokenFile, which sets it: use one of them",
+			))
+		}
+		if strings.ContainsAny(l.Headers[name], "\r\n\x00") {
+			wrong = append(wrong, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})
+		}
+	}
+	return wrong
+}
+
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0
+}
+
+// Print shows the fields as they are written.
+func (l *Lister) Print() any {
+	fields := decode.Pairs(
+		"url", decode.WithoutPasswords(l.URL),
+		"headers", decode.Map(decode.WithoutPasswordsIn(l.Headers)),
+		"timeout", cmp.Or(l.Timeout, DefaultTimeout),
+		"tokenFile", decode.TextOrNil(l.TokenFile),
+	)
+	if l.CAFile != "" {
+		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", l.CAFile))...)
+	}
+	return fields
+}
+
+// List asks the address once.
+func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(l.Timeout, DefaultTimeout), errors.New("no answer in time"))
+	defer cancel()
+	found, err := l.list(ctx, env)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", decode.WithoutPasswords(l.URL), err)
+	}
+	return found, nil
+}
+
+func (l *Lister) list(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+	request, err := l.request(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	caFile, err := env.Expand("http.tls.caFile", l.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := l.clients.Client(caFile)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, plainly(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }() // the answer is read
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s, want 200", response.Status)
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, discover.MaxSize+1))
+	if err != nil {
+		return nil, plainly(ctx, err)
+	}
+	if len(content) > discover.MaxSize {
+		return nil, fmt.Errorf("the answer is larger than %d MiB, the most that is read", discover.MaxSize>>20)
+	}
+	found, err := discover.ParseJSON(content)
+	if err != nil {
+		return nil, fmt.Errorf("the answer %w", err)
+	}
+	return found, nil
+}
+
+// plainly is an error of a request less the URL, in which there may be what a variable brought in.
+func plainly(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// request makes the request, with everything expanded now.
+func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, error) {
+	target, err := env.Expand("http.url", l.URL)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("http.url: %w", plainly(ctx, err))
+	}
+	request.Header.Set("Accept", "application/json")
+	for name, value := range l.Headers {
+		if value, err = env.Expand("http.headers."+name, value); err != nil {
+			return nil, err
+		}
+		if request.Header.Set(name, value); strings.EqualFold(name, "Host") {
+			request.Host = value
+		}
+	}
+	path, err := env.Expand("http.tokenFile", l.TokenFile)
+	if err != nil || path == "" {
+		return request, err
+	}
+	bearer, err := decode.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("http.tokenFile: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(bearer))
+	return request, nil
+}
