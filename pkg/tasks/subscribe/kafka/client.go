@@ -12,8 +12,8 @@ const (
 	dialWithin   = 5 * time.Second
 	answerWithin = 5 * time.Second  // beyond what a request itself waits
 	retryFor     = 30 * time.Second // a request that fails for a reason that may pass
-	pollFor      = 5 * time.Second  // a broker that has nothing new answers after so long
 	openWithin   = 15 * time.Second
+	idleFor      = 3 * refreshEvery       // then a connection is closed: a handshake for each refresh would cost more
 	oldest       = 100 * time.Millisecond // metadata younger than this is not asked for again
 	maxPause     = 2 * time.Second        // between attempts to connect
 	mostRead     = 100 << 20              // of one answer, or more where maxBytes is large
@@ -34,7 +34,9 @@ func (set *settings) connect(hooks kgo.Hook) (*kgo.Client, error) {
 		kgo.RetryTimeout(retryFor),
 		kgo.RetryBackoffFn(pause),
 		kgo.MetadataMinAge(oldest),
-		kgo.FetchMaxWait(pollFor),
+		kgo.ConnIdleTimeout(idleFor),
+		// A broker that has nothing new answers after so long. Added partitions wait for that.
+		kgo.FetchMaxWait(set.refresh / 3),
 		kgo.FetchMaxPartitionBytes(int32(set.maxBytes)),      //nolint:gosec // G115: validated
 		kgo.FetchMaxBytes(int32(answer)),                     //nolint:gosec // G115: at most 1 GiB
 		kgo.BrokerMaxReadBytes(int32(max(mostRead, answer))), //nolint:gosec // G115: at most 1 GiB

@@ -113,7 +113,7 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Topics = b.group, append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, b.client)
+	resp, err := b.insist(ctx, req)
 	if err != nil {
 		return fmt.Errorf("commit to group %s: %w", b.group, err)
 	}
@@ -132,6 +132,27 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 			len(marks)))
 	}
 	return errors.Join(errs...)
+}
+
+// insist sends a commit again for a while when the broker is away: an error would have what was worked on come again.
+// That it may be committed twice makes no difference.
+func (b *inBroker) insist(ctx context.Context, req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
+	began := time.Now()
+	for tries := 1; ; tries++ {
+		resp, err := req.RequestWith(ctx, b.client)
+		if err == nil || !mayPass(err) || time.Since(began) > retryFor {
+			return resp, err
+		}
+		timer := time.NewTimer(pause(tries))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+	}
 }
 
 type committed struct {

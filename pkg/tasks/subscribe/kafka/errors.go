@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -53,6 +54,12 @@ func hint(err error) string {
 		return ": write in kafka.brokers a name that the broker's certificate has"
 	}
 	return ""
+}
+
+// mayPass says whether an error is that a broker is away, or not ready yet.
+func mayPass(err error) bool {
+	var network *net.OpError
+	return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err) || errors.As(err, &network)
 }
 
 // errNoAnswer is why Open ends.

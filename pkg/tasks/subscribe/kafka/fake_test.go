@@ -38,12 +38,12 @@ func fake(t *testing.T, opts ...kfake.Opt) *bench {
 	return benchOf(t, cluster.ListenAddrs()[0])
 }
 
-func benchOf(t *testing.T, addr string) *bench {
+func benchOf(t *testing.T, addr string, opts ...kgo.Opt) *bench {
 	t.Helper()
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(opts,
 		kgo.SeedBrokers(addr), kgo.MetadataMinAge(oldest), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
-	)
+	)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +62,15 @@ func (b *bench) create(topic string, partitions int32) {
 	if _, err := b.admin.CreateTopic(b.ctx(), partitions, 1, nil, topic); err != nil {
 		b.t.Fatal(err)
 	}
+	// A broker says that a topic is made before it serves it, and before it coordinates its first group.
+	eventually(b.t, "the topic "+topic, func() bool {
+		offsets, err := b.admin.ListEndOffsets(b.ctx(), topic)
+		return err == nil && offsets.Error() == nil && len(offsets[topic]) == int(partitions)
+	})
+	eventually(b.t, "a coordinator", func() bool {
+		_, err := b.admin.FetchOffsets(b.ctx(), "any")
+		return err == nil || errors.Is(err, kerr.GroupIDNotFound)
+	})
 }
 
 // publish publishes values to a partition.

@@ -27,7 +27,7 @@ func TestValidate(t *testing.T) {
 		"": with(nil),
 		"brokers: is required: HOST:PORT of one broker or more":                  with(func(s *Source) { s.Brokers = nil }),
 		"brokers[1]: must be " + addressMust:                                     with(func(s *Source) { s.Brokers = append(s.Brokers, "kafka://b:9092") }),
-		"brokers[0]: must be " + addressMust:                                     with(func(s *Source) { s.Brokers[0] = "a:9092,b" }),
+		"brokers: must be " + addressMust:                                        with(func(s *Source) { s.Brokers[0] = "a:9092,b" }),
 		"topic: is required":                                                     with(func(s *Source) { s.TopicName = "" }),
 		`topic: is "a b", must be at most 249 letters, digits, '.', '_' and '-'`: with(func(s *Source) { s.TopicName = "a b" }),
 		"partitions[2]: is 3, which stands there twice":                          with(func(s *Source) { s.Partitions = []int32{3, 1, 3} }),

@@ -50,7 +50,11 @@ func (s Source) validateBrokers() []decode.FieldError {
 		}
 		parts := addresses([]string{text})
 		if len(parts) == 0 || slices.ContainsFunc(parts, func(part string) bool { return !isAddress(part) }) {
-			wrong = append(wrong, decode.FieldError{Path: append(path, strconv.Itoa(i)), Message: "must be " + addressMust})
+			at := path // which may be text, and not a list
+			if len(s.Brokers) > 1 {
+				at = []string{"brokers", strconv.Itoa(i)}
+			}
+			wrong = append(wrong, decode.FieldError{Path: at, Message: "must be " + addressMust})
 		}
 	}
 	return wrong

@@ -1,0 +1,354 @@
+//go:build unix
+
+package kafka
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// topicOf makes a topic of the shared broker.
+func topicOf(t *testing.T, partitions int32) (*bench, string) {
+	t.Helper()
+	broker := testbroker.Shared(t, testbroker.KindKafka)
+	b, topic := benchOf(t, broker.Addr), testbroker.Name()
+	b.create(topic, partitions)
+	return b, topic
+}
+
+func numbered(from, to int) []string {
+	var list []string
+	for i := from; i < to; i++ {
+		list = append(list, fmt.Sprint(i))
+	}
+	return list
+}
+
+// named sets a group of its own, so that tests of one broker do not meet.
+func named(group string, change func(s *Source)) func(s *Source) {
+	return func(s *Source) {
+		s.Group = group
+		if change != nil {
+			change(s)
+		}
+	}
+}
+
+// deleteBefore removes the messages before an offset, as retention does.
+func (b *bench) deleteBefore(topic string, offset int64) {
+	b.t.Helper()
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: topic, Partition: 0, At: offset})
+	deleted, err := b.admin.DeleteRecords(b.ctx(), os)
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestBrokerRestart(t *testing.T) {
+	broker := testbroker.Kafka(t)
+	b := benchOf(t, broker.Addr)
+	b.create("orders", 1)
+	b.publish("orders", 0, "0", "1", "2")
+	o := b.open(b.source("orders", nil), 1)
+	got := o.values("0", "1")
+	o.ack(got[0])
+	broker.Kill()
+	ack := make(chan error, 1)
+	go func() { ack <- o.Ack(b.ctx(), got[1:]) }()
+	eventually(t, "that the broker is away is said", func() bool { return o.said("cannot connect") })
+	broker.Start()
+	if err := <-ack; err != nil {
+		t.Fatalf("the acknowledgement did not wait for the broker: %v", err)
+	}
+	b.publish("orders", 0, "3")
+	o.ack(o.values("2", "3")...)
+	eventually(t, "that it is back is said", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.troubles[len(o.troubles)-1] == "<nil>"
+	})
+	if offset, _ := b.committed(group, "orders", 0); offset != 4 {
+		t.Errorf("committed is %d", offset)
+	}
+}
+
+func TestBrokerHangs(t *testing.T) {
+	broker := testbroker.Kafka(t)
+	b := benchOf(t, broker.Addr)
+	b.create("orders", 1)
+	o := b.open(b.source("orders", nil), 1)
+	broker.Freeze()
+	defer broker.Thaw()
+	_, err := b.tryOpen(b.source("orders", nil), 1)
+	if err == nil || !strings.Contains(err.Error(), broker.Addr) {
+		t.Errorf("a second one opened: %v", err)
+	}
+	eventually(t, "that the broker hangs is said", func() bool { return o.said("does not answer") })
+	broker.Thaw()
+	b.publish("orders", 0, "0")
+	o.ack(o.values("0")...)
+}
+
+func TestLostPosition(t *testing.T) {
+	for missing, want := range map[string][]string{
+		Stop: nil, Earliest: numbered(5, 8), Latest: {"new"},
+	} {
+		t.Run(missing, func(t *testing.T) {
+			b, topic := topicOf(t, 1)
+			b.publish(topic, 0, numbered(0, 8)...)
+			s := b.source(topic, named(topic, func(s *Source) { s.Missing = missing }))
+			o := b.open(s, 1)
+			o.ack(o.values(numbered(0, 3)...)...)
+			o.close()
+			b.deleteBefore(topic, 5)
+			o, err := b.tryOpen(s, 2)
+			if missing != Stop {
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.publish(topic, 0, "new")
+				o.values(want...)
+				return
+			}
+			says := fmt.Sprintf("broker %s, topic %s: partition 0 (group %s): position 3 is lost: the messages before offset 5 "+
+				"were deleted; the log holds offsets 5 to 7: set kafka.missing to earliest or latest", b.addr, topic, topic)
+			if !errors.Is(err, subscribe.ErrStop) || !strings.HasPrefix(err.Error(), says) {
+				t.Errorf("got  %v\nwant %s…", err, says)
+			}
+		})
+	}
+}
+
+func TestLogIsDeletedWhileItIsRead(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	large := strings.Repeat("x", 50_000)
+	for range 40 {
+		b.publish(topic, 0, large)
+	}
+	// Little is fetched ahead, so that what is deleted is not here yet.
+	s := b.source(topic, named(topic, func(s *Source) { s.MaxBytes = 1 }))
+	o := b.open(s, 1)
+	o.ack(o.receive(1)...)
+	b.deleteBefore(topic, 39)
+	err := o.fails()
+	if !strings.Contains(err.Error(), "the log does not hold the next message any more") ||
+		!strings.Contains(err.Error(), "partition 0") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := b.tryOpen(s, 1); !errors.Is(err, subscribe.ErrStop) {
+		t.Errorf("opened again: %v", err)
+	}
+}
+
+func TestPositionBeyondTheLog(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	b.publish(topic, 0, numbered(0, 3)...)
+	b.commit(topic, topic, 0, 10, "")
+	_, err := b.tryOpen(b.source(topic, named(topic, nil)), 1)
+	if !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "truncated and ends at offset 3") {
+		t.Errorf("got %v", err)
+	}
+	o := b.open(b.source(topic, named(topic, func(s *Source) { s.Missing = Earliest })), 1)
+	o.values(numbered(0, 3)...)
+}
+
+func TestTopicMadeAgainWithFewerPartitions(t *testing.T) {
+	b, topic := topicOf(t, 3)
+	b.publish(topic, 2, "old")
+	s := b.source(topic, named(topic, nil))
+	o := b.open(s, 1)
+	o.ack(o.values("old")...)
+	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the topic is gone", func() bool {
+		_, err := describeTopic(b.ctx(), b.client, topic)
+		return errors.Is(err, errNoTopic)
+	})
+	if err := o.fails(); !strings.Contains(err.Error(), "topic "+topic) {
+		t.Errorf("the topic is gone: %v", err)
+	}
+	if err := o.Ack(b.ctx(), nil); err != nil {
+		t.Errorf("nothing to acknowledge: %v", err)
+	}
+	o.close()
+	b = benchOf(t, b.addr)
+	b.create(topic, 2)
+	b.publish(topic, 1, "new")
+	b.open(s, 2).values("new")
+}
+
+func TestAcknowledgementOfATopicThatIsGone(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	b.publish(topic, 0, "old")
+	o := b.open(b.source(topic, named(topic, nil)), 1)
+	got := o.values("old")
+	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
+		t.Fatal(err)
+	}
+	b = benchOf(t, b.addr)
+	eventually(t, "it is made again", func() bool {
+		_, err := b.admin.CreateTopic(b.ctx(), 1, 1, nil, topic)
+		return err == nil
+	})
+	if err := o.Ack(b.ctx(), got); err == nil {
+		t.Error("the position of a topic that is gone was kept for its successor")
+	}
+	if offset, _ := b.committed(topic, topic, 0); offset > 0 {
+		t.Errorf("committed is %d", offset)
+	}
+}
+
+// transact publishes values in one transaction.
+func transact(b *bench, topic string, end kgo.TransactionEndTry, values ...string) {
+	b.t.Helper()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(b.addr), kgo.TransactionalID(testbroker.Name()), kgo.MetadataMinAge(oldest),
+	)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, value := range values {
+		if err := client.ProduceSync(b.ctx(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := client.EndTransaction(b.ctx(), end); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestTransactions(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	transact(b, topic, kgo.TryAbort, "aborted")
+	transact(b, topic, kgo.TryCommit, "a", "b")
+	transact(b, topic, kgo.TryAbort, "aborted", "too")
+	o := b.open(b.source(topic, named(topic, nil)), 1)
+	o.ack(o.values("a", "b")...)
+	// The marks of transactions and what was aborted hold up neither the lag nor the position.
+	ctx := b.ctx()
+	go func() { _, _ = o.Receive(ctx, 1) }()
+	eventually(t, "no lag", func() bool { return o.lag().Messages == 0 })
+	transact(b, topic, kgo.TryCommit, "c")
+	uncommitted := b.open(b.source(topic, func(s *Source) { s.Group, s.Isolation = "all-"+topic, ReadUncommitted }), 1)
+	uncommitted.values("aborted", "a", "b", "aborted", "too", "c")
+}
+
+func TestCompactedLog(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	for i := range 20 {
+		transact(b, topic, kgo.TryCommit, fmt.Sprint(i)) // each leaves a gap of one offset behind it
+	}
+	o := b.open(b.source(topic, named(topic, nil)), 1)
+	for i := range 20 {
+		o.ack(o.values(fmt.Sprint(i))...)
+		if offset, _ := b.committed(topic, topic, 0); offset < int64(2*i+1) || offset > int64(2*i+2) {
+			t.Fatalf("after message %d, at offset %d, committed is %d", i, 2*i, offset)
+		}
+	}
+}
+
+func TestLargeMessage(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	large := strings.Repeat("x", 900_000)
+	b.publish(topic, 0, "small", large, "small")
+	o := b.open(b.source(topic, named(topic, func(s *Source) { s.MaxBytes = 1000 })), 1)
+	o.ack(o.values("small", large, "small")...)
+}
+
+func TestGroupWithMembers(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	b.publish(topic, 0, "a")
+	member, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic),
+		kgo.DisableAutoCommit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	if err := member.PollFetches(b.ctx()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.tryOpen(b.source(topic, named(topic, nil)), 1)
+	if err == nil || !strings.Contains(err.Error(), "the group "+topic+" has members") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDeadLetterThatIsTooLarge(t *testing.T) {
+	b, topic := topicOf(t, 1)
+	letters := testbroker.Name()
+	limit := "1000"
+	if _, err := b.admin.CreateTopic(b.ctx(), 1, 1, map[string]*string{"max.message.bytes": &limit}, letters); err != nil {
+		t.Fatal(err)
+	}
+	o := b.open(b.source(topic, named(topic, nil)), 1)
+	m := subscribe.Message{ID: topic + "/0/0", Body: make([]byte, 5000)}
+	_, _ = rand.Read(m.Body) // what compresses well would fit
+	err := o.DeadLetter(b.ctx(), letters, m, subscribe.Why{Err: errors.New("no")})
+	if err == nil || !strings.Contains(err.Error(), "raise max.message.bytes of topic "+letters) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Wrong passwords are an error at once, and a right one is all that is missing.
+func TestPasswords(t *testing.T) {
+	broker := testbroker.Kafka(t,
+		"listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,LINKED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=LINKED",
+		"listener.name.plaintext.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.plaintext.plain.sasl.jaas.config="+
+			`org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="right";`,
+		"listener.name.plaintext.scram-sha-256.sasl.jaas.config="+
+			"org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.plaintext.scram-sha-512.sasl.jaas.config="+
+			"org.apache.kafka.common.security.scram.ScramLoginModule required;",
+	)
+	b := benchOf(t, broker.Addr, kgo.SASL(plain.Auth{User: "admin", Pass: "right"}.AsMechanism()))
+	for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
+		user := kadm.UpsertSCRAM{User: "user", Mechanism: mechanism, Iterations: 4096, Password: "right"}
+		users, err := b.admin.AlterUserSCRAMs(b.ctx(), nil, []kadm.UpsertSCRAM{user})
+		if err == nil {
+			err = users.Error()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(as SASL) error {
+		_, err := b.tryOpen(b.source("orders", func(s *Source) { s.SASL = as }), 1)
+		return err
+	}
+	for mechanism, user := range map[string]string{"PLAIN": "admin", "SCRAM-SHA-256": "user", "SCRAM-SHA-512": "user"} {
+		began := time.Now()
+		err := open(SASL{mechanism, user, "not-this-one", ""})
+		if err == nil || !strings.Contains(err.Error(), "check the user and password of kafka.sasl") ||
+			strings.Contains(err.Error(), "not-this-one") || time.Since(began) > openWithin {
+			t.Errorf("%s, after %s: %v", mechanism, time.Since(began), err)
+		}
+		if err := open(SASL{mechanism, user, "right", ""}); err == nil || !strings.Contains(err.Error(), "the topic does not") {
+			t.Errorf("%s with the right one: %v", mechanism, err)
+		}
+	}
+	if err := open(SASL{}); err == nil || !strings.Contains(err.Error(), "check kafka.tls, kafka.sasl and the port") {
+		t.Errorf("without one: %v", err)
+	}
+}
