@@ -28,7 +28,7 @@ FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube)?$$' | \
+UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers)?$$' | \
 	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
@@ -78,7 +78,7 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test api page model simulation chaos kube ## All of it, whole: the tests, the API, the page, the whole search, a long chaos test, a cluster
+test-all: test brokers api page model simulation chaos kube ## All of it, whole: the tests, the brokers, the API, the page, the whole search, a long chaos test, a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
@@ -133,6 +133,18 @@ chaos-short: ## What CI has of it: 40 seconds under a fixed seed, 40 under a ran
 .PHONY: kube
 kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
 	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
+
+# For example BROKERS_FLAGS='-brokers.rate=1000 -ginkgo.focus=hundred'. A test that lacks its broker fails.
+BROKERS_FLAGS ?=
+
+.PHONY: brokers
+brokers: ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
+	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers $(BROKERS_FLAGS)
+
+.PHONY: brokers-short
+brokers-short: ## What CI has of it: one short scenario of faults for each kind of broker
+	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
+	go test -v -count=1 -timeout 15m ./test/e2e/brokers -ginkgo.label-filter=short $(BROKERS_FLAGS)
 
 .PHONY: brokers-install
 brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server

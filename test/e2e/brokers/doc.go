@@ -1,0 +1,10 @@
+// Package brokers holds the end-to-end scenarios of subscriptions: real brokers, real replicas, and a receiver that
+// records each delivery. A sender numbers its messages, replicas are killed, stopped and added, the broker is started
+// again, and package judge says whether what was promised was kept.
+//
+//	make brokers                                            all of them
+//	make brokers-short                                      one short scenario for each kind of broker
+//	go test -v ./test/e2e/brokers -brokers.rate=1000 -ginkgo.focus='hundred topics'
+//
+// A new kind of source is one entry in kinds_test.go. With -short none runs.
+package brokers

@@ -1,0 +1,41 @@
+//go:build linux
+
+package brokers_test
+
+import (
+	"context"
+
+	"github.com/shardctl/shardctl/internal/testbroker"
+)
+
+// kind is one kind of source under test. A new kind is one entry in kinds, and its publisher.
+type kind struct {
+	name   string
+	broker testbroker.Kind
+	// source is the task's source in the configuration. ADDR is the broker's address; the topic is the task's name.
+	source string
+	// partitions are those of each topic; 0: topics have none.
+	partitions int
+	// orderly has the broker stopped by SIGTERM where it loses what it has confirmed in a kill.
+	orderly bool
+	// connect makes a publisher to a fresh broker with these topics, which it makes.
+	connect func(ctx context.Context, addr string, topics []string, partitions int) (publisher, error)
+}
+
+// publisher publishes to the topics of a broker, and survives its restarts. Its methods may be called concurrently.
+type publisher interface {
+	// Publish returns nil once the broker has confirmed the message. It never makes it two.
+	Publish(ctx context.Context, topic string, partition int, body []byte) error
+	Close()
+}
+
+var kinds = []kind{
+	{
+		name: "kafka", broker: testbroker.KindKafka, partitions: 2, connect: connectKafka,
+		source: `kafka: {brokers: [ADDR], topic: $(SHARDCTL_TASK), start: earliest}`,
+	},
+	{
+		name: "redis", broker: testbroker.KindRedis, connect: connectRedis,
+		source: `redis: {url: "redis://ADDR/0", stream: $(SHARDCTL_TASK)}`,
+	},
+}

@@ -1,0 +1,122 @@
+//go:build linux
+
+package brokers_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/test/e2e/brokers/judge"
+)
+
+const (
+	// senders publish at the same time, each to lanes of its own.
+	senders = 10
+	// publishTimeout bounds one message. A broker that restarts may take most of it.
+	publishTimeout = 45 * time.Second
+	// behind is how far a sender may fall behind its schedule before it forgets what it missed. After an outage it does
+	// not send everything at once.
+	behind = time.Second
+)
+
+// sender publishes numbered messages to lanes in turn, at a rate. It never publishes one twice: what is not confirmed
+// may be there or not.
+type sender struct {
+	publish func(ctx context.Context, lane int, body []byte) error
+
+	mu        sync.Mutex
+	sent      []judge.Sent
+	confirmed map[int]int // highest sequence number, by lane
+	last      error       // why a message was not confirmed
+	began     time.Time
+	took      time.Duration
+
+	stop context.CancelFunc
+	wait sync.WaitGroup
+}
+
+// startSender starts to publish; rate is messages a second in all.
+func startSender(
+	ctx context.Context, lanes int, rate float64, publish func(ctx context.Context, lane int, body []byte) error,
+) *sender {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &sender{publish: publish, confirmed: map[int]int{}, began: time.Now(), stop: stop}
+	n := min(senders, lanes)
+	every := time.Duration(float64(n) / rate * float64(time.Second))
+	for first := range n {
+		s.wait.Go(func() { s.run(ctx, first, n, lanes, every) })
+	}
+	return s
+}
+
+// run publishes to every step-th lane until ctx ends.
+func (s *sender) run(ctx context.Context, first, step, lanes int, every time.Duration) {
+	next := time.Now()
+	for seq := 1; ; seq++ {
+		for lane := first; lane < lanes; lane += step {
+			if wait := time.Until(next); wait > 0 {
+				select {
+				case <-ctx.Done():
+				case <-time.After(wait):
+				}
+			} else if wait < -behind {
+				next = time.Now()
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			next = next.Add(every)
+			s.one(context.WithoutCancel(ctx), lane, seq) // what has begun ends in its own time
+		}
+	}
+}
+
+// one publishes one message and notes how that ended.
+func (s *sender) one(ctx context.Context, lane, seq int) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	err := s.publish(ctx, lane, judge.Body(lane, seq))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, judge.Sent{Lane: lane, Seq: seq, Confirmed: err == nil})
+	if err != nil {
+		s.last = err
+		return
+	}
+	s.confirmed[lane] = seq
+}
+
+// marks are the highest sequence numbers that the broker has confirmed, by lane.
+func (s *sender) marks() map[int]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.confirmed)
+}
+
+// end stops sending and waits for what is under way. It may be called again.
+func (s *sender) end() {
+	s.stop()
+	s.wait.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.took == 0 {
+		s.took = time.Since(s.began)
+	}
+}
+
+// result is all that was sent, the rate of what was confirmed, in messages a second while the broker was there, and why
+// some were not.
+func (s *sender) result(down time.Duration) (sent []judge.Sent, rate float64, last error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	confirmed := 0
+	for _, m := range s.sent {
+		if m.Confirmed {
+			confirmed++
+		}
+	}
+	return slices.Clone(s.sent), float64(confirmed) / (s.took - down).Seconds(), s.last
+}
