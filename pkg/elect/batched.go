@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Batched is a [Checkpoint] whose SetValue calls share writes, for callers that set often. There is at most one write in
-// an interval, of the newest value. Each call returns once its value or a later one is kept, with the outcome of that
-// write. The first call after a rest is written at once. Its methods may be called concurrently.
+// Batched is a [Checkpoint] whose SetValue calls share writes, for callers that set often. There is at most one write
+// in an interval, of the newest value. Each call returns once its value or a later one is kept, with the outcome of
+// that write. The first call after a rest is written at once. Its methods may be called concurrently.
 type Batched struct {
 	of    Checkpoint
 	every time.Duration

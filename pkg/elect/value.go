@@ -135,7 +135,9 @@ func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 }
 
 // perform does one thing, and says what came of it. The error ends the operation: nothing more is to be tried.
-func (v *fencedValue) perform(ctx context.Context, act protocol.ValueAction, value []byte) (protocol.ValueEvent, error) {
+func (v *fencedValue) perform(
+	ctx context.Context, act protocol.ValueAction, value []byte,
+) (protocol.ValueEvent, error) {
 	none := protocol.ValueEvent{}
 	if act.Repeat {
 		if err := v.pause(ctx); err != nil {

@@ -266,6 +266,58 @@ func TestBadLocks(t *testing.T) {
 	}
 }
 
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	sets := func(call, end, token int64, number int) valueCall {
+		return valueCall{span: span{call, end}, valueStep: valueStep{sets: true, number: number, token: token}}
+	}
+	reads := func(call, end, token int64, number int) valueCall {
+		return valueCall{span: span{call, end}, valueStep: valueStep{number: number, token: token}}
+	}
+	unknown := func(c valueCall) valueCall {
+		c.err = errCut
+		return c
+	}
+	for name, tc := range map[string]struct{ good, bad []valueCall }{
+		"a stale owner sets it after the new one has read it": {
+			good: []valueCall{sets(1, 2, 5, 1), sets(3, 5, 5, 2), reads(3, 4, 6, 2)},
+			bad:  []valueCall{sets(1, 2, 5, 1), reads(3, 4, 6, 1), sets(5, 6, 5, 2)},
+		},
+		"a set of a stale owner is seen only after the new one has read": {
+			good: []valueCall{sets(1, 2, 5, 1), unknown(sets(3, 4, 5, 2)), reads(5, 6, 6, 2), reads(7, 8, 6, 2)},
+			bad:  []valueCall{sets(1, 2, 5, 1), unknown(sets(3, 4, 5, 2)), reads(5, 6, 6, 1), reads(7, 8, 6, 2)},
+		},
+		"a stale owner reads": {
+			good: []valueCall{sets(1, 2, 5, 1), reads(3, 5, 5, 1), reads(4, 6, 6, 1)},
+			bad:  []valueCall{sets(1, 2, 5, 1), reads(3, 4, 6, 1), reads(5, 6, 5, 1)},
+		},
+		"an acknowledged set is gone": {
+			good: []valueCall{sets(1, 2, 5, 1), reads(3, 4, 6, 1)},
+			bad:  []valueCall{sets(1, 2, 5, 1), reads(3, 4, 6, 0)},
+		},
+		"a set happens twice": {
+			good: []valueCall{unknown(sets(1, 2, 5, 1)), sets(3, 4, 5, 2), reads(5, 6, 5, 2)},
+			bad: []valueCall{
+				unknown(sets(1, 2, 5, 1)), reads(3, 4, 5, 1), sets(5, 6, 5, 2), reads(7, 8, 5, 2), reads(9, 10, 5, 1),
+			},
+		},
+		"one that nobody has set": {
+			good: []valueCall{reads(1, 2, 5, 0)},
+			bad:  []valueCall{reads(1, 2, 5, -1)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good, bad := value{calls: tc.good}, value{calls: tc.bad}
+			if found := good.judge(name); len(found) > 0 {
+				t.Errorf("the good history is rejected: %s", found[0].text)
+			}
+			if len(bad.judge(name)) == 0 {
+				t.Error("the bad history is accepted")
+			}
+		})
+	}
+}
+
 // What porcupine rejects is shown as a time line and a picture.
 func TestReport(t *testing.T) {
 	t.Parallel()

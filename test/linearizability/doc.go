@@ -1,11 +1,13 @@
 // Package linearizability records histories of real runs, with faults on, and has porcupine judge them.
 //
-// There are two sorts of histories:
+// There are three sorts of histories:
 //
 //   - of documents: clients, each with a store of its own on one database, read, list, create, compare-and-set, delete
 //     and increment a few documents at once. Each document is a history: a register with versions.
 //   - of locks: electors lock and unlock keys, and are cut off, killed and closed meanwhile. Each key is a history: a
 //     lock with one holder whose tokens rise.
+//   - of values: the runs of those keys read and set what is kept with them, also under tokens that are not the newest.
+//     Each value is a history: a register that refuses a token smaller than one that has used it.
 //
 // A write of unknown outcome may have happened, or may yet happen, at any time until the end. What is known of it is
 // used: once anybody has seen what it wrote, it happened before that reply came. One that was never seen cannot matter

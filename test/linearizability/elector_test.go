@@ -155,6 +155,7 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 	work := &work{
 		x: w.x, k: k, try: t, hold: hold, end: end, steps: w.random.IntN(4),
 		linger: upTo(w.random, 15*time.Millisecond), over: make(chan struct{}),
+		values: valueUser{x: w.x, of: &k.value, random: rand.New(rand.NewPCG(w.random.Uint64(), 1))},
 	}
 	t.call = now()
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
@@ -216,6 +217,7 @@ type work struct {
 	end    way
 	steps  int // advances of the token on the way
 
+	values  valueUser
 	started *run
 	session string
 	cause   error
@@ -240,6 +242,8 @@ func (w *work) run(ctx context.Context, lease *elect.Lease) error {
 	w.k.runs = append(w.k.runs, r)
 	w.started, w.try.run = r, r.n
 	w.k.mu.Unlock()
+	w.values.begin(lease)
+	w.values.use(ctx)
 	w.work(ctx, lease, r)
 	w.cause = context.Cause(ctx)
 	left, lives := w.x.alive(now())
@@ -271,6 +275,7 @@ func (w *work) work(ctx context.Context, lease *elect.Lease, r *run) {
 				w.steps--
 				w.advance(ctx, lease, r)
 			}
+			w.values.use(ctx)
 			w.look(lease, r)
 		}
 	}
@@ -296,6 +301,7 @@ func (w *work) advance(ctx context.Context, lease *elect.Lease, r *run) {
 	u.end, u.token = now(), token
 	if _, lives := w.x.alive(u.end); err == nil && lives {
 		w.note(r, u)
+		w.values.begin(lease)
 	}
 }
 

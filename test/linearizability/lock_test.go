@@ -111,6 +111,8 @@ type lockKey struct {
 	mu   sync.Mutex
 	runs []*run
 	try  []*try
+
+	value value
 }
 
 // steps is what the history says happened, for porcupine. A run that lost its lease, or whose process was killed, ends

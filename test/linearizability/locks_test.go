@@ -158,6 +158,7 @@ func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 		all.Go(func() {
 			for k := range next {
 				w := &work{x: x, k: k, try: &try{who: x.n}, over: make(chan struct{})}
+				w.values = valueUser{x: x, of: &k.value}
 				w.try.call = now()
 				w.try.ok, w.try.err = x.e.LockWith(ctx, elect.Key(k.key), elect.LockOptions{Wait: lastWait}, w.run)
 				w.try.end = now()
@@ -208,7 +209,9 @@ func (r *lockRun) judge(keys []*lockKey) []finding {
 				r.tally.lost.Add(1)
 			}
 		}
+		r.tally.values.Add(int64(len(k.value.calls)))
 		found = append(found, k.judge(r.db.name+": lock "+k.key)...)
+		found = append(found, k.value.judge(r.db.name+": value of "+k.key)...)
 	}
 	return found
 }

@@ -51,7 +51,7 @@ func since(from, at int64) string {
 // tally counts what was judged, over all of a test.
 type tally struct {
 	histories, operations, unknown atomic.Int64
-	runs, lost                     atomic.Int64 // of locks
+	runs, lost, values             atomic.Int64 // of locks
 }
 
 func (c *tally) String() string {
@@ -59,7 +59,10 @@ func (c *tally) String() string {
 		"%d histories, %d operations, %d of them unknown", c.histories.Load(), c.operations.Load(), c.unknown.Load(),
 	)
 	if runs := c.runs.Load(); runs > 0 {
-		text += fmt.Sprintf(", %d runs, %d of them cut short by death or a lost lease", runs, c.lost.Load())
+		text += fmt.Sprintf(
+			", %d runs, %d of them cut short by death or a lost lease, %d reads and sets of values", runs, c.lost.Load(),
+			c.values.Load(),
+		)
 	}
 	return text
 }

@@ -27,6 +27,9 @@ const (
 	notice                           // replica a notices that its run of b has ended
 	reconcile                        // replica a compares key b with its lock
 	advanceKey                       // replica a wants a new token for b
+	readValue                        // the newest run of the first key in replica a, or what is left of it, reads its value
+	changeValue                      // it sets it
+	abandonValue                     // it waits for neither any longer
 	drainReplica                     //
 	guardMarks                       // the guard of a marks the b-th session dead
 	workerExits                      // the worker of a finds its guard gone
@@ -194,6 +197,9 @@ func (w *world) replicaActions(r int8, visit func(action)) {
 			continue // it is about to find out
 		}
 		w.keyActions(r, k, visit)
+	}
+	if rep.works() {
+		w.valueActions(r, visit)
 	}
 	switch {
 	case rep.works() && !rep.guard && w.weak != workerOutlivesGuard:
@@ -436,6 +442,8 @@ func (w *world) what(a action) string {
 		return "" // what follows says it
 	case reconcile:
 		return fmt.Sprintf("%s counts its locks and looks at %s", who(), keyName(int(a.b)))
+	case readValue, changeValue, abandonValue:
+		return w.whatOfValue(a)
 	case advanceKey:
 		return fmt.Sprintf("%s wants a new token for %s", who(), keyName(int(a.b)))
 	case guardMarks:
@@ -499,6 +507,8 @@ func (w *world) message(i int8) string {
 		return fmt.Sprintf("%s's read of its own session", from)
 	case peerRead:
 		return fmt.Sprintf("%s's read of session %s", from, sessionName(m.session))
+	case valueRead, valueWrite:
+		return w.valueMessage(m)
 	case lookRead, noMessage:
 	}
 	return fmt.Sprintf("%s's look at the sessions", from)

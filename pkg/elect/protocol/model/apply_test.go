@@ -6,6 +6,7 @@ import "github.com/shardctl/shardctl/pkg/elect/protocol"
 var costs = map[actionKind]fault{
 	delay: slow, delayAnswer: slow, loseRequest: lose, loseAnswer: lose, directStale: stale, claimStale: stale,
 	landTwice: double,
+	readValue: getValue, changeValue: setValue,
 	giveUpKey: giveUp, advanceKey: advance, drainReplica: drain, startAgain: restart, startInPlace: restart,
 	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll,
 	sleepAll: sleep, wakeJump: sleep,
@@ -143,6 +144,8 @@ func (w *world) applyReplica(a action) {
 		w.reconcile(r, k)
 	case advanceKey:
 		w.stepKey(r, k, protocol.KeyEvent{Kind: protocol.KeyAdvance})
+	case readValue, changeValue, abandonValue:
+		w.useValue(r, a.kind)
 	case drainReplica:
 		rep.drain = true
 		w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionDrain})

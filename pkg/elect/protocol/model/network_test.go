@@ -48,6 +48,10 @@ func (w *world) land(m *message, showStale bool) {
 		w.landRepair(m)
 	case increment:
 		w.store.high = max(w.store.high, m.newRev)
+	case valueRead:
+		m.value = w.store.value
+	case valueWrite:
+		w.landValue(m)
 	case noMessage:
 	}
 }
@@ -250,6 +254,8 @@ func (w *world) answer(i int, status protocol.Status) {
 		if status == protocol.Applied && rep.alive {
 			w.raise(r, m.newRev)
 		}
+	case valueRead, valueWrite:
+		w.answerValue(r, m, status)
 	case increment, noMessage:
 	}
 	w.settle(r)

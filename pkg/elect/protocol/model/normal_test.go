@@ -36,6 +36,9 @@ func (w *world) normal() {
 	for k := 0; k < w.keys && !w.numbers; k++ {
 		w.normalKey(k)
 	}
+	if w.values && !w.numbers {
+		w.normalValue()
+	}
 	w.sortMessages()
 }
 
@@ -112,7 +115,7 @@ func (w *world) normalReplica(r int) {
 
 // numbers are the fields where a state keeps numbers of one kind, in order.
 type numbers struct {
-	at [96]*int64
+	at [128]*int64
 	n  int
 }
 
@@ -213,6 +216,7 @@ func (w *world) normalKey(k int) {
 	lock(&w.store.backupLocks[k])
 	revs.add(&w.ghost.token[k])
 	w.addClocks(revs)
+	w.addValueTokens(k, revs)
 	for r := range w.n {
 		m := &w.replicas[r].keys[k]
 		revs.add(&m.Rev)
@@ -258,14 +262,14 @@ func compareMessages(a, b *message) int {
 	}
 	first := cmp.Or(
 		cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session),
-		cmp.Compare(a.key, b.key),
+		cmp.Compare(a.key, b.key), cmp.Compare(a.value.token, b.value.token), cmp.Compare(a.value.set, b.value.set),
 	)
 	if first != 0 {
 		return first
 	}
 	flags := func(m *message) int {
 		n := 0
-		for _, f := range [...]bool{m.prompt, m.landed, m.expired} {
+		for _, f := range [...]bool{m.prompt, m.landed, m.expired, m.overdue} {
 			n *= 2
 			if f {
 				n++

@@ -45,6 +45,7 @@ func two(change ...func(*setting)) setting {
 func swapped(s *setting)       { s.rates[0], s.rates[1] = s.rates[1], s.rates[0] }
 func clocked(s *setting)       { s.clock = true }
 func calmly(s *setting)        { s.calm = true }
+func valued(s *setting)        { s.values = true }
 func coldly(s *setting)        { s.cold = true }
 func onlyStopped(s *setting)   { s.stopped = true }
 func lateCreation(s *setting)  { s.late = 1 }
@@ -174,6 +175,14 @@ func scenarios() []scenario {
 			budget{nameOwner: 2, touchLock: 1, giveUp: 1, advance: 1},
 			false,
 		},
+		{"values, messages slow", two(valued), budget{slow: 1, giveUp: 1, getValue: 2, setValue: 1}, false},
+		{
+			"values, messages doubled", two(valued),
+			budget{slow: 1, double: 1, giveUp: 1, getValue: 1, setValue: 2},
+			false,
+		},
+		{"values, replicas frozen", two(valued), budget{slow: 1, stopAll: 1, getValue: 1, setValue: 1}, false},
+		{"values under new tokens", two(valued), budget{slow: 1, lose: 1, advance: 1, getValue: 2, setValue: 1}, false},
 		{"drains", two(), budget{slow: 2, drain: 1, restart: 1}, false},
 		{"two givers, one place", two(receiver), budget{slow: 1, giveUp: 2}, false},
 		{

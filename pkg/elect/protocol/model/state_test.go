@@ -29,10 +29,17 @@ type lockDoc struct {
 	wrote      protocol.KeyOp // and what: together they stand for the number that production gives each write
 }
 
+// valueDoc is the document of the first key's value; rev 0: absent.
+type valueDoc struct {
+	rev, token int64 // token is of who has read or set it last,
+	set        int8  // and with what: the number of the set; 0: by a read, which writes back what it read
+}
+
 // store is the database: what is there, and what a stale read may still show.
 type store struct {
 	sessions, staleSessions [maxSessions]sessionDoc
 	locks, staleLocks       [maxKeys]lockDoc
+	value                   valueDoc
 	removed                 sessionDoc // deleted out of band, may be restored
 	removedID               int8
 
@@ -93,6 +100,10 @@ type replica struct {
 	tasks    [maxKeys][2]task // the second: should a key ever run twice in one replica
 	returned [maxKeys]bool    // its run has ended, and the worker does not know yet
 
+	// of its newest run of the first key. It outlives the run: what a run has left behind may use it still
+	value   protocol.Value
+	setting int8 // the number of the set that it wants
+
 	guarded protocol.Instant // the guard: when the last acknowledged heartbeat was sent
 	knows   bool             // the guard knows a deadline
 	marks   [perReplica]bool // the guard: sessions to be marked dead when the worker is gone
@@ -112,6 +123,8 @@ const (
 	peerRead
 	lookRead
 	repairWrite
+	valueWrite
+	valueRead
 )
 
 // message is a request on its way, or its answer.
@@ -120,6 +133,7 @@ type message struct {
 	prompt  bool // not yet delayed: nothing else happens before it
 	landed  bool // it has reached the store: this is the answer
 	expired bool // its sender knows that it timed out, or is gone
+	overdue bool // it was abandoned, and a later call under its token has returned: it must not land any more
 	age     int8 // ticks since it was sent
 
 	from, session, key int8
@@ -130,6 +144,7 @@ type message struct {
 	heartbeat          int64
 	docs               [maxSessions]sessionDoc
 	lock               lockDoc
+	value              valueDoc
 	now, high          int64 // of the store, when it answered
 }
 
@@ -140,6 +155,10 @@ type ghost struct {
 	outOfBand [maxKeys]bool
 	edited    [maxKeys]bool // a hand wrote the lock
 	named     bool          // a hand wrote a session into some lock
+
+	valueToken int64 // the largest whose first read or set of the value has returned
+	sets       int8  // of the value so far
+	kept       uint8 // which of them have landed, a bit each
 
 	restored int8 // 1: a backup was restored under running replicas; one more for each quarter of T since, up to 3
 }
@@ -165,6 +184,8 @@ const (
 	giveUp                    // of a key, for another replica
 	drain                     // of a replica
 	advance                   // a new token for a new start
+	getValue                  // a run reads its value
+	setValue                  // a run sets it
 	dropSession               // out of band
 	bringBack                 // of a session dropped, out of band
 	dropLock                  // out of band, of a key without an owner

@@ -48,6 +48,11 @@ const (
 	noHighWaterMark
 	restoresWhileRunning
 	claimsEditedAtOnce
+	readsWithoutToken
+	setsOverLargerToken
+	setsUnconditioned
+	believesUnansweredSet
+	forgetsAbandonedSet
 )
 
 // weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.
@@ -315,6 +320,38 @@ func weaknesses() []weak {
 			two(),
 			budget{nameOwner: 1},
 			"P1",
+		},
+		{
+			"read-without-token", "the first read of a value under a token writes the token before it returns",
+			readsWithoutToken,
+			two(valued),
+			budget{slow: 1, giveUp: 1, getValue: 1, setValue: 1},
+			"P2",
+		},
+		{
+			"set-over-larger-token", "a value that a larger token has read or set is not set", setsOverLargerToken,
+			two(valued),
+			budget{giveUp: 1, getValue: 1, setValue: 1},
+			"P2",
+		},
+		{
+			"set-unconditioned", "a set is conditioned on the revision", setsUnconditioned,
+			two(valued),
+			budget{slow: 1, giveUp: 1, getValue: 1, setValue: 1},
+			"P2",
+		},
+		{
+			"believe-unanswered-set", "a set is believed only when acknowledged", believesUnansweredSet,
+			two(valued),
+			budget{lose: 1, setValue: 1},
+			"P8",
+		},
+		{
+			"forget-abandoned-set", "after a set that was abandoned unanswered, the next read writes as the first does",
+			forgetsAbandonedSet,
+			two(valued),
+			budget{slow: 1, getValue: 2, setValue: 1},
+			"P2",
 		},
 		{
 			"successor-by-name", "a name alone proves nothing: a restart in place needs the same container",

@@ -18,6 +18,7 @@ type setting struct {
 	cold    bool  // the search begins before anybody has opened a session
 	late    int64 // with cold: that heartbeat of A's session has not landed yet, and A knows that it timed out
 	stopped bool  // backups are restored only with all replicas stopped
+	values  bool  // the first key has a value
 	calm    bool  // no replica has a fault of its own: none may be marked dead
 	weak    weakening
 }
@@ -212,6 +213,7 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 		for i := range rep.tasks[k] {
 			if t := &rep.tasks[k][i]; t.on {
 				w.newToken(k, a.Token)
+				w.newValue(r, k, a.Token)
 				t.token = a.Token
 			}
 		}
@@ -245,6 +247,7 @@ func (w *world) newToken(k int, token int64) {
 func (w *world) start(r, k int, token int64) {
 	rep := &w.replicas[r]
 	w.newToken(k, token)
+	w.newValue(r, k, token)
 	w.say("%s runs %s under token %d", name(r), keyName(k), token)
 	for i := range rep.tasks[k] {
 		if t := &rep.tasks[k][i]; !t.on {
@@ -510,6 +513,7 @@ func (w *world) work(r int) {
 	default:
 	}
 	w.tickPeers(r, patience)
+	w.repeatValue(r)
 	if !rep.looking {
 		rep.looking = true
 		w.send(message{kind: lookRead, from: int8(r)})
@@ -560,6 +564,7 @@ func (w *world) workerGone(r int) {
 		[maxKeys]bool{}, false
 	rep.lastLook, rep.lastHeartbeat, rep.inPlace, rep.drain = now, now, 0, false
 	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
+	rep.value, rep.setting = protocol.Value{}, 0
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
 			m.expired, m.prompt = true, false
