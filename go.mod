@@ -65,6 +65,7 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/xdg-go/pbkdf2 v1.0.0 // indirect
@@ -91,8 +92,6 @@ require (
 require github.com/eclipse/paho.golang v0.23.0
 
 require github.com/nats-io/nats.go v1.53.1
-
-require github.com/rabbitmq/amqp091-go v1.15.0
 
 require github.com/redis/go-redis/v9 v9.22.0
 

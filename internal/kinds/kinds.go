@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
@@ -23,6 +24,7 @@ import (
 // Sources are what tasks can subscribe to.
 func Sources() []subscribe.SourceKind {
 	return []subscribe.SourceKind{
+		amqp.Kind{},
 		kafka.Kind{},
 		redis.Kind{},
 	}

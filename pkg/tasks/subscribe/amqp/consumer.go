@@ -1,0 +1,165 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// consumer is what queues and streams have in common: a channel that consumes, and what it has brought.
+type consumer struct {
+	reader
+
+	link     *link
+	lane     *lane // that consumes
+	inbox    *inbox
+	letters  *letters
+	session  subscribe.Session
+	prefetch int
+	told     bool // that messages have no name; of Receive
+}
+
+func newConsumer(s Source, l *link, session subscribe.Session) *consumer {
+	return &consumer{
+		reader:   newReader(s),
+		link:     l,
+		inbox:    newInbox(),
+		letters:  newLetters(l.address, session),
+		session:  session,
+		prefetch: s.prefetch(session.InFlight),
+	}
+}
+
+// open opens the channel that will consume.
+func (c *consumer) open(ctx context.Context) (err error) {
+	if c.lane, err = c.link.lane(ctx); err != nil {
+		return c.link.explain(c.queue, err)
+	}
+	return nil
+}
+
+// consume begins to receive. Exclusive: no one else may consume the queue.
+func (c *consumer) consume(ctx context.Context, exclusive bool, args amqp091.Table) error {
+	err := c.lane.do(ctx, func() error { return c.start(exclusive, args) })
+	if err != nil {
+		return c.link.explain(c.queue, err)
+	}
+	return nil
+}
+
+// start is the requests of consume. Quorum queues let two exclusive consumers in, so the consumers are counted. They are
+// counted first, so that no message is sent to one that is to go.
+func (c *consumer) start(exclusive bool, args amqp091.Table) error {
+	ch := c.lane.ch
+	if err := c.others(exclusive, 0); err != nil {
+		return err
+	}
+	if err := ch.Qos(c.prefetch, 0, false); err != nil {
+		return err //nolint:wrapcheck // explained by the caller
+	}
+	closes := ch.NotifyClose(make(chan *amqp091.Error, 1))
+	cancels := ch.NotifyCancel(make(chan string, 1))
+	deliveries, err := ch.Consume(c.queue, c.tag(), false, exclusive, false, false, args)
+	if err != nil {
+		return err //nolint:wrapcheck // explained by the caller
+	}
+	c.link.work.Go(func() {
+		for d := range deliveries {
+			c.inbox.put(d)
+		}
+		c.inbox.end(c.link.explain(c.queue, ended(closes, cancels)))
+	})
+	return c.others(exclusive, 1)
+}
+
+// others fails where an exclusive consumer has others beside it.
+func (c *consumer) others(exclusive bool, most int) error {
+	q, err := c.inspect(c.lane.ch)
+	if err == nil && exclusive && q.Consumers > most {
+		return errHeld
+	}
+	return err
+}
+
+// ended is why deliveries ended.
+func ended(closes <-chan *amqp091.Error, cancels <-chan string) error {
+	select {
+	case <-cancels:
+		return errEnded
+	default:
+	}
+	select {
+	case err := <-closes:
+		if err != nil {
+			return err
+		}
+	default:
+	}
+	return errClosed
+}
+
+// inspect asks for the numbers of messages and consumers. It declares nothing.
+func (c *consumer) inspect(ch *amqp091.Channel) (amqp091.Queue, error) {
+	return ch.QueueDeclarePassive(c.queue, false, false, false, false, nil) //nolint:wrapcheck // explained by the caller
+}
+
+// tag is what the broker shows of the consumer.
+func (c *consumer) tag() string {
+	tag := "shardctl " + string(c.session.Key())
+	return tag[:min(len(tag), maxName)]
+}
+
+// Receive returns what the broker has sent.
+func (c *consumer) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
+	deliveries, err := c.inbox.take(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	messages := make([]subscribe.Message, len(deliveries))
+	for i := range deliveries {
+		messages[i] = c.message(&deliveries[i])
+		c.tellUnnamed(&deliveries[i])
+	}
+	return messages, nil
+}
+
+// tellUnnamed says once that a receiver cannot know messages again.
+func (c *consumer) tellUnnamed(d *amqp091.Delivery) {
+	if _, ok := offsetOf(d); ok || d.MessageId != "" || c.told {
+		return
+	}
+	c.told = true
+	c.session.Log.Info("Messages have no message-id, one that comes again has another ID", "position", c.id(d))
+}
+
+// tags are the messages' own in this channel.
+func tags(messages []subscribe.Message) []uint64 {
+	tags := make([]uint64, 0, len(messages))
+	for _, m := range messages {
+		if d, ok := m.Ref.(*amqp091.Delivery); ok {
+			tags = append(tags, d.DeliveryTag)
+		}
+	}
+	return tags
+}
+
+// failed explains an error of the channel: by what ended it, where that is known.
+func (c *consumer) failed(err error) error {
+	if why := c.inbox.failure(); why != nil && errors.Is(err, amqp091.ErrClosed) {
+		return why
+	}
+	return c.link.explain(c.queue, err)
+}
+
+// DeadLetter publishes to the queue of that name.
+func (c *consumer) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+	return c.letters.publish(ctx, to, m, why)
+}
+
+// Close ends the connections.
+func (c *consumer) Close(ctx context.Context) error {
+	return errors.Join(c.letters.close(ctx), c.link.close(ctx))
+}

@@ -1,0 +1,306 @@
+//go:build unix
+
+package amqp_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+)
+
+// rig is a broker with a channel to it.
+type rig struct {
+	admin
+	addr string
+}
+
+func newRig(t *testing.T) rig {
+	t.Helper()
+	addr := testbroker.Shared(t, testbroker.KindRabbitMQ).Addr
+	return rig{connect(t, addr), addr}
+}
+
+func (r rig) source(queue string) amqp.Source {
+	return amqp.Source{URL: "amqp://" + r.addr, Queue: queue}
+}
+
+func (r rig) stream(queue string, s amqp.Stream) amqp.Source {
+	source := r.source(queue)
+	source.Stream = &s
+	return source
+}
+
+// Each of these is refused with an error that names the broker and the queue, and says what to do.
+func TestOpenRefuses(t *testing.T) {
+	r := newRig(t)
+	queue, stream := r.declare("classic"), r.declare("stream")
+	for name, c := range map[string]struct {
+		source amqp.Source
+		says   []string
+	}{
+		"unknown queue": {r.source("nowhere"), []string{`queue "nowhere"`, "declare it"}},
+		"a stream without stream": {
+			r.source(stream), []string{"is a stream: set amqp.stream"},
+		},
+		"a queue with stream": {
+			r.stream(queue, amqp.Stream{}), []string{"is not a stream: leave amqp.stream out"},
+		},
+		"wrong password": {
+			amqp.Source{URL: "amqp://guest:secret@" + r.addr, Queue: queue},
+			[]string{"refuses the user or password"},
+		},
+		"wrong password of its own": {
+			amqp.Source{URL: "amqp://" + r.addr, Login: amqp.Login{User: "guest", Password: "secret"}, Queue: queue},
+			[]string{"refuses the user or password"},
+		},
+		"unknown virtual host": {
+			amqp.Source{URL: "amqp://" + r.addr + "/nowhere", Queue: queue}, []string{`virtual host "nowhere"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := tryOpen(t, c.source, session(t, subscribetest.NewStore(nil), 1))
+			wantError(t, err, append(c.says, r.addr)...)
+		})
+	}
+}
+
+// A queue is not made by asking for it.
+func TestDeclaresNothing(t *testing.T) {
+	r := newRig(t)
+	name := testbroker.Name()
+	_, err := tryOpen(t, r.source(name), session(t, subscribetest.NewStore(nil), 1))
+	wantError(t, err, name)
+	if _, err := r.QueueDeclarePassive(name, false, false, false, false, nil); err == nil {
+		t.Error("the queue was made")
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	_ = listener.Close()
+	source := amqp.Source{URL: "amqp://guest:secret@" + addr, Queue: "orders"}
+	_, err = tryOpen(t, source, session(t, subscribetest.NewStore(nil), 1))
+	wantError(t, err, addr, `queue "orders"`, "cannot be reached")
+}
+
+// A queue has one consumer, whatever its type, and the next one in line gets it when that one closes.
+func TestOneConsumer(t *testing.T) {
+	for _, kind := range []string{"classic", "quorum"} {
+		t.Run(kind, func(t *testing.T) {
+			r := newRig(t)
+			queue := r.declare(kind)
+			r.bodies(queue, "a", "b", "c")
+			store := subscribetest.NewStore(nil)
+			first := open(t, r.source(queue), session(t, store, 1))
+			wantTexts(t, take(t, first, 3), "a b c")
+			_, err := tryOpen(t, r.source(queue), session(t, store, 2))
+			wantError(t, err, "another consumer holds the queue", queue)
+			closeSub(t, first)
+			second := take(t, open(t, r.source(queue), session(t, store, 3)), 3)
+			wantTexts(t, second, "a b c")
+			if !second[0].Again {
+				t.Error("Again is not set on a message that was given before")
+			}
+		})
+	}
+}
+
+// What was not acknowledged comes again in its order after kill -9 of the broker.
+func TestBrokerKilled(t *testing.T) {
+	broker := testbroker.RabbitMQ(t)
+	queue, stream := testbroker.Name(), testbroker.Name()
+	a := connect(t, broker.Addr)
+	a.declareAs(queue, "quorum")
+	a.declareAs(stream, "stream")
+	// A broker killed within seconds of its first stream has lost it. After an orderly stop it has not.
+	broker.Stop()
+	broker.Start()
+	a = connect(t, broker.Addr)
+	r := rig{a, broker.Addr}
+	for _, source := range []amqp.Source{r.source(queue), r.stream(stream, amqp.Stream{})} {
+		store := subscribetest.NewStore(nil)
+		sub := reopen(t, source, session(t, store, 1)) // the broker has just started
+		a.bodies(source.Queue, "a", "b", "c", "d")
+		ack(t, sub, take(t, sub, 4)[:2]...)
+		broker.Kill()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := sub.Receive(ctx, 1); err == nil || ctx.Err() != nil {
+			t.Fatalf("Receive from a broker that was killed: %v", err)
+		}
+		_ = sub.Close(ctx) // its connection has ended
+		_, err := tryOpen(t, source, session(t, store, 2))
+		wantError(t, err, broker.Addr, "cannot be reached")
+		broker.Start()
+		a = connect(t, broker.Addr)
+		a.bodies(source.Queue, "e") // a stream shows nothing before, once its node has started
+		sub = reopen(t, source, session(t, store, 3))
+		var got []subscribe.Message
+		for !strings.HasSuffix(texts(got), "e") {
+			got = append(got, take(t, sub, 1)...)
+		}
+		// A quorum queue that is killed may have lost acknowledgements of its last moment.
+		if want := texts(got); want != "c d e" && (source.Stream != nil || want != "b c d e" && want != "a b c d e") {
+			t.Fatalf("received %q, want c d e", want)
+		}
+	}
+}
+
+// A broker that hangs is noticed by its heartbeats, and every call returns with its context before that.
+func TestBrokerFrozen(t *testing.T) {
+	broker := testbroker.RabbitMQ(t)
+	a := connect(t, broker.Addr)
+	a.declareAs("orders", "classic")
+	a.bodies("orders", "a", "b")
+	source := amqp.Source{URL: "amqp://" + broker.Addr + "?heartbeat=1", Queue: "orders"}
+	sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
+	got := take(t, sub, 2)
+	broker.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := sub.Ack(ctx, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Ack at a broker that hangs: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := sub.Receive(ctx, 1)
+	broker.Thaw()
+	if ctx.Err() != nil {
+		t.Fatal("the broker's silence was not noticed")
+	}
+	wantError(t, err, broker.Addr, `queue "orders"`)
+	_ = sub.Close(ctx) // its connection has ended
+	// The acknowledgement may have arrived when the broker went on.
+	again := take(t, reopen(t, source, session(t, subscribetest.NewStore(nil), 2)), 1)
+	if text := texts(again); text != "a" && text != "b" {
+		t.Errorf("received %q, want a or b", text)
+	}
+}
+
+// An Ack that its context has ended is finished by another one.
+func TestAckTwice(t *testing.T) {
+	r := newRig(t)
+	link := testbroker.Link(t, r.addr)
+	queue := r.declare("classic")
+	r.bodies(queue, "a", "b")
+	source := amqp.Source{URL: "amqp://" + link.Addr, Queue: queue}
+	sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
+	got := take(t, sub, 2)
+	link.Block()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := sub.Ack(ctx, got); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Ack over a blocked link: %v", err)
+	}
+	link.Unblock()
+	ack(t, sub, got...)
+	r.bodies(queue, "c")
+	wantTexts(t, take(t, sub, 1), "c")
+}
+
+func TestQueueDeleted(t *testing.T) {
+	for _, kind := range []string{"classic", "quorum", "stream"} {
+		t.Run(kind, func(t *testing.T) {
+			r := newRig(t)
+			source := r.source(r.declare(kind))
+			if kind == "stream" {
+				source.Stream = &amqp.Stream{}
+			}
+			sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
+			if _, err := r.QueueDelete(source.Queue, false, false, false); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := sub.Receive(ctx, 1)
+			wantError(t, err, source.Queue, "the queue was deleted")
+		})
+	}
+}
+
+// why is the reason of a dead letter.
+func why(m subscribe.Message) subscribe.Why {
+	return subscribe.Why{
+		Identity: subscribetest.NewIdentity(), Source: "amqp:q", ID: m.ID, Attempts: 3,
+		Err: errors.New("the receiver answered 500"),
+	}
+}
+
+// A dead letter that no queue takes is an error, and does not keep the next one from its queue.
+func TestLetterReturned(t *testing.T) {
+	r := newRig(t)
+	queue, letters := r.declare("classic"), r.declare("quorum")
+	full := r.declare("classic", "x-max-length", int32(0), "x-overflow", "reject-publish")
+	r.bodies(queue, "a")
+	sub := open(t, r.source(queue), session(t, subscribetest.NewStore(nil), 1))
+	m := take(t, sub, 1)[0]
+	wantError(t, sub.DeadLetter(t.Context(), "nowhere", m, why(m)), `queue "nowhere"`, m.ID, "declare the queue")
+	wantError(t, sub.DeadLetter(t.Context(), full, m, why(m)), full, "refused it")
+	if err := sub.DeadLetter(t.Context(), letters, m, why(m)); err != nil {
+		t.Fatal(err)
+	}
+	got := r.read(letters, 1)[0]
+	if string(got.Body) != "a" || got.DeliveryMode != 2 || got.Headers["Shardctl-Dead-Attempts"] != "3" ||
+		got.MessageId == "" {
+		t.Errorf("the dead letter is %+v", got)
+	}
+}
+
+// A broker short of memory takes no dead letter, which is told; it takes acknowledgements all the same.
+func TestBrokerBlocked(t *testing.T) {
+	broker := testbroker.RabbitMQ(t, "vm_memory_high_watermark.absolute = 1MB")
+	a := connect(t, broker.Addr)
+	a.declareAs("orders", "classic")
+	a.declareAs("dead", "classic")
+	troubles := make(chan error, 100)
+	s := session(t, subscribetest.NewStore(nil), 1)
+	s.Trouble = func(err error) { troubles <- err }
+	sub := open(t, rig{a, broker.Addr}.source("orders"), s)
+	m := subscribe.Message{ID: "orders/1", Body: []byte("a")}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		wantError(t, sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
+	}
+	select {
+	case err := <-troubles:
+		wantError(t, err, broker.Addr, "takes no messages now")
+	case <-time.After(patience):
+		t.Fatal("nothing was told")
+	}
+	ack(t, sub) // confirmed by the broker
+	closeSub(t, sub)
+}
+
+// A message without message-id has an ID that no other message has, in this connection or the next.
+func TestUnnamed(t *testing.T) {
+	r := newRig(t)
+	queue := r.declare("classic")
+	seen := map[string]bool{}
+	for token := range int64(2) {
+		for range 2 {
+			publishPlain(t, r.admin, queue)
+		}
+		sub := open(t, r.source(queue), session(t, subscribetest.NewStore(nil), token+1))
+		for _, m := range take(t, sub, 2) {
+			if seen[m.ID] || !strings.HasPrefix(m.ID, queue+"#") {
+				t.Errorf("the ID is %q, after %v", m.ID, seen)
+			}
+			seen[m.ID] = true
+			ack(t, sub, m)
+		}
+		closeSub(t, sub)
+	}
+}

@@ -1,0 +1,114 @@
+package amqp
+
+import (
+	"context"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// queue is a subscription to a classic or quorum queue.
+type queue struct{ *consumer }
+
+// openQueue consumes a queue alone. The priority is the default one: streams refuse to be given any, and without it they
+// would let themselves be read as queues, from the newest message on.
+func openQueue(ctx context.Context, c *consumer) (*queue, error) {
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	return &queue{c}, c.consume(ctx, true, amqp091.Table{"x-priority": int32(0)})
+}
+
+// Cumulative is false: each message is acknowledged by itself.
+func (q *queue) Cumulative() bool { return false }
+
+// Ack acknowledges messages. The broker confirms no acknowledgement. A question about the queue, behind them on the same
+// channel, is answered once they have arrived.
+func (q *queue) Ack(ctx context.Context, messages []subscribe.Message) error {
+	tags := tags(messages)
+	err := q.lane.do(ctx, func() error {
+		for _, tag := range q.inbox.unsent(tags) {
+			if err := q.lane.ch.Ack(tag, false); err != nil {
+				return err //nolint:wrapcheck // explained below
+			}
+		}
+		_, err := q.inspect(q.lane.ch)
+		return err
+	})
+	if err != nil {
+		return q.failed(err)
+	}
+	q.inbox.acked(tags)
+	return nil
+}
+
+// leaving is how long a broker may take to take a consumer off its list.
+const leaving = 3 * time.Second
+
+// Close gives back what was not acknowledged, and ends the connections. A quorum queue counts a consumer for a moment
+// after its channel has ended, and only then has its messages back, so that moment is waited for.
+func (q *queue) Close(ctx context.Context) error {
+	if q.inbox.failure() == nil {
+		waiting, cancel := context.WithTimeout(ctx, leaving)
+		_ = q.leave(waiting) // where it fails, the broker does so when the connection ends
+		cancel()
+	}
+	return q.consumer.Close(ctx)
+}
+
+// leave ends the channel, and returns once the broker counts no consumer.
+func (q *queue) leave(ctx context.Context) error {
+	if err := q.lane.do(ctx, q.lane.ch.Close); err != nil {
+		return err
+	}
+	lane, err := q.link.lane(ctx)
+	if err != nil {
+		return err
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		var at amqp091.Queue
+		err := lane.do(ctx, func() (err error) {
+			at, err = q.inspect(lane.ch)
+			return err
+		})
+		if err != nil || at.Consumers == 0 {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err() //nolint:wrapcheck // the caller's own
+		}
+	}
+}
+
+// Lag counts what is ready at the broker and what is not acknowledged here. The age is that of the oldest message, by
+// the publisher's timestamp, to the second.
+func (q *queue) Lag(ctx context.Context) (subscribe.Lag, error) {
+	var at amqp091.Queue
+	err := q.lane.do(ctx, func() (err error) {
+		at, err = q.inspect(q.lane.ch)
+		return err
+	})
+	if err != nil {
+		return subscribe.Unknown, q.failed(err)
+	}
+	here, first := q.inbox.unacked()
+	return lag(int64(at.Messages+here), first.at), nil
+}
+
+// lag has an age where there is a time to count from, or nothing to wait for.
+func lag(messages int64, oldest time.Time) subscribe.Lag {
+	l := subscribe.Lag{Messages: messages, Seconds: subscribe.Unknown.Seconds}
+	switch {
+	case messages == 0:
+		l.Seconds = 0
+	case !oldest.IsZero():
+		l.Seconds = max(0, time.Since(oldest).Seconds())
+	}
+	return l
+}

@@ -1,0 +1,152 @@
+package amqp
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+// stream is a subscription to a stream, whose position is kept in the checkpoint.
+type stream struct {
+	*consumer
+	checkpoint subscribe.Checkpoint
+	next       atomic.Int64 // offset of the first message that is not acknowledged; unknown: not known yet
+}
+
+const unknown = -1
+
+// openStream reads a stream from its position, or from where the configuration begins.
+func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe.Checkpoint) (*stream, error) {
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	from, next, err := (&opening{c, s, checkpoint}).from(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened := &stream{consumer: c, checkpoint: checkpoint}
+	opened.next.Store(next)
+	return opened, c.consume(ctx, false, amqp091.Table{offsetHeader: from})
+}
+
+// Cumulative is true: the position is that of the last message.
+func (s *stream) Cumulative() bool { return true }
+
+// Ack keeps the position behind the last message. What the broker is then told only has it send more. Where that fails
+// the connection has ended, as Receive says, and the position is kept nevertheless.
+func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	d, ok := messages[len(messages)-1].Ref.(*amqp091.Delivery)
+	if !ok {
+		return fmt.Errorf("stream %q: acknowledge a message of another source", s.queue)
+	}
+	offset, _ := offsetOf(d)
+	if err := (position{s.queue, offset + 1}).keep(ctx, s.checkpoint); err != nil {
+		return err
+	}
+	s.next.Store(offset + 1)
+	s.inbox.acked(tags(messages))
+	_ = s.lane.do(ctx, func() error { return s.lane.ch.Ack(d.DeliveryTag, true) })
+	return nil
+}
+
+// Lag counts the messages from the first that is not acknowledged to the newest. The age is that of the first, by the
+// publisher's timestamp, to the second.
+func (s *stream) Lag(ctx context.Context) (subscribe.Lag, error) {
+	end, err := (&probe{s.consumer}).end(ctx)
+	if err != nil {
+		return subscribe.Unknown, err
+	}
+	next := s.next.Load()
+	here, first := s.inbox.unacked()
+	if next == unknown && here > 0 {
+		next = first.offset
+	}
+	if next == unknown {
+		return subscribe.Unknown, nil
+	}
+	return lag(max(0, end-next), first.at), nil
+}
+
+// opening finds where to begin.
+type opening struct {
+	*consumer
+	Stream
+	checkpoint subscribe.Checkpoint
+}
+
+// from is the argument of the consumer, and the offset that it stands for where that is known.
+func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
+	kept, err := readPosition(ctx, o.checkpoint, o.queue)
+	if err != nil {
+		return nil, unknown, err
+	}
+	if kept == nil {
+		return o.begin(ctx, o.Start)
+	}
+	gone, err := o.gone(ctx, kept.Next)
+	if err != nil || gone == "" {
+		return kept.Next, kept.Next, err
+	}
+	err = fmt.Errorf("offset %d, where it was left, is gone: %s", kept.Next, gone)
+	if o.Missing == stop {
+		return nil, unknown, o.link.explain(o.queue, fmt.Errorf("%w: %w: set amqp.stream.missing to earliest or latest",
+			subscribe.ErrStop, err))
+	}
+	o.session.Log.Error(o.link.explain(o.queue, err), "Messages are missing", "position", o.Missing)
+	return o.begin(ctx, o.Missing)
+}
+
+// begin is from for a start. What is latest now is not at the next Open, so it is kept.
+func (o *opening) begin(ctx context.Context, start string) (from any, next int64, err error) {
+	p := &probe{o.consumer}
+	switch from, err = parseStart(start); {
+	case err != nil:
+		return nil, unknown, err
+	case start == earliest:
+		next, _, err = p.begin(ctx)
+		return from, next, err
+	case start == latest:
+		if next, err = p.settled(ctx, 1); err != nil {
+			return nil, unknown, err
+		}
+		return next, next, position{o.queue, next}.keep(ctx, o.checkpoint)
+	}
+	if offset, ok := from.(int64); ok {
+		return from, offset, nil
+	}
+	return from, unknown, nil
+}
+
+// settle is how long what was published may take to be seen.
+const settle = time.Second
+
+// gone says why the stream no longer has an offset; empty: it has it. The broker would take the nearest without a word,
+// or wait for one that a new stream of the name reaches in years.
+func (o *opening) gone(ctx context.Context, next int64) (string, error) {
+	p := &probe{o.consumer}
+	begin, some, err := p.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	if some && next < begin {
+		return fmt.Sprintf("it begins at %d, messages in between have been removed", begin), nil
+	}
+	end, err := p.settled(ctx, next)
+	switch {
+	case err != nil || next <= end:
+		return "", err
+	case end == 0:
+		// RabbitMQ may show nothing of a stream from the start of its node until the next message is published.
+		return "", o.link.explain(o.queue, fmt.Errorf("the stream is empty, and was left at offset %d: wait until it is "+
+			"there, or, if it was made again, publish to it or give the task another name", next))
+	}
+	return fmt.Sprintf("it ends before %d, it was made again or its end is lost", end), nil
+}
