@@ -32,6 +32,9 @@ type Endpoint struct {
 	CAFile    string
 }
 
+// usualHeaders is room for those that are set besides, so that the map need not grow with each request.
+const usualHeaders = 24
+
 // Request makes a request with everything expanded now. What is wrong names the field.
 func (e Endpoint) Request(ctx context.Context, env tasks.Env, body []byte) (*http.Request, error) {
 	target, err := env.Expand("http.url", e.URL)
@@ -42,6 +45,7 @@ func (e Endpoint) Request(ctx context.Context, env tasks.Env, body []byte) (*htt
 	if err != nil {
 		return nil, fmt.Errorf("http.url: %w", WithoutURL(err))
 	}
+	request.Header = make(http.Header, len(e.Headers)+usualHeaders)
 	for name, value := range e.Headers {
 		if value, err = env.Expand("http.headers."+name, value); err != nil {
 			return nil, err

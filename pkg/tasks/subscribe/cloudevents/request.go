@@ -78,9 +78,27 @@ func (a attributes) SetExtension(name string, value any) error {
 	if err != nil {
 		return fmt.Errorf("attribute %s: %w", name, err)
 	}
-	http.Header(a).Set("Ce-"+name, encoded(text))
+	header, ok := headerNames[name]
+	if !ok {
+		header = headerName(name)
+	}
+	a[header] = []string{encoded(text)}
 	return nil
 }
+
+// headerNames are the headers of the attributes that events have.
+var headerNames = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{
+		"specversion", "id", "source", "type", "subject", "time", extPartition, extPartitionKey, extKeyBase64, extAttempt,
+		extRedelivered, extHeaders, extHeadersBase64,
+	} {
+		names[name] = headerName(name)
+	}
+	return names
+}()
+
+func headerName(attribute string) string { return http.CanonicalHeaderKey("Ce-" + attribute) }
 
 // encoded is text as the value of a header: with percent, quotes, blanks and all that is not printable ASCII written as
 // %XX, as the HTTP binding demands.
