@@ -91,7 +91,7 @@ func (f *feed) loop(ctx context.Context) error {
 			f.fail(done.err)
 		case <-asked:
 			asked = nil
-			f.flow.Stop()
+			f.flow.Drain()
 			endReceiving()
 		case <-timer.C:
 		}
@@ -128,7 +128,10 @@ func (f *feed) over(ctx context.Context) bool {
 	if ctx.Err() == nil && f.broken == nil && f.flow.Halted() == nil {
 		return false
 	}
-	f.flow.Stop()
+	if f.broken != nil || f.work.Err() != nil {
+		f.flow.Stop()
+	}
+	f.flow.Drain()
 	if f.acking || f.flow.Busy() {
 		return false
 	}
@@ -154,7 +157,7 @@ func (f *feed) fail(err error) {
 // be the cause.
 func (f *feed) finish(ctx context.Context, done finished) {
 	if ctx.Err() != nil {
-		f.flow.Stop() // that may be why it failed
+		f.flow.Drain() // that may be why it failed
 	}
 	f.flow.Finished(done.work, done.errs, time.Now())
 	f.report(done)

@@ -8,4 +8,6 @@
 //     when the one before it has been worked on, or is a confirmed dead letter.
 //   - A message that failed waits, and holds up its lane alone.
 //   - Where acknowledgements are cumulative, a message is acknowledged only with all before it in its partition.
+//   - When the flow drains, only what such acknowledgements wait for still begins. So nothing that was worked on comes
+//     again after an orderly stop, unless a message before it has failed.
 package flow

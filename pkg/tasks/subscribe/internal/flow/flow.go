@@ -37,6 +37,7 @@ type Flow[M any] struct {
 	calls   int // deliveries and burials under way
 	serial  uint64
 	stopped bool
+	drains  bool // stopped, and what is owed still begins
 	halted  *Item[M]
 }
 
@@ -93,7 +94,7 @@ func (f *Flow[M]) Next(now time.Time) (work []Work[M], wake time.Time) {
 		f.ready.push(f.pausing[0])
 		f.pausing = f.pausing[1:]
 	}
-	for !f.stopped && f.ready.len() > 0 && f.calls < f.rules.calls() {
+	for f.calls < f.rules.calls() && f.mayBegin() {
 		work = append(work, f.take())
 		f.calls++
 	}
@@ -103,21 +104,29 @@ func (f *Flow[M]) Next(now time.Time) (work []Work[M], wake time.Time) {
 	return work, wake
 }
 
+// mayBegin says whether there is work to begin. After Drain it drops the lanes that nothing is owed of.
+func (f *Flow[M]) mayBegin() bool {
+	for f.drains && f.ready.len() > 0 && !f.ready.first().waiting.first().owed {
+		f.ready.pop()
+	}
+	return f.ready.len() > 0 && (f.drains || !f.stopped)
+}
+
 // take gathers one delivery, from as many lanes as it has room for.
 func (f *Flow[M]) take() Work[M] {
 	var w Work[M]
-	for f.ready.len() > 0 && len(w.Items) < f.rules.Batch {
+	for len(w.Items) < f.rules.Batch && f.mayBegin() {
 		l := f.ready.first()
 		if l.waiting.first().bury {
 			if len(w.Items) > 0 {
 				break // a dead letter goes alone
 			}
-			f.ready.pop().busy = true
-			return Work[M]{Items: []*Item[M]{l.waiting.pop()}, Letter: true}
+			f.ready.pop()
+			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: true}
 		}
-		f.ready.pop().busy = true
-		for l.waiting.len() > 0 && !l.waiting.first().bury && len(w.Items) < f.rules.Batch {
-			w.Items = append(w.Items, l.waiting.pop())
+		f.ready.pop()
+		for len(w.Items) < f.rules.Batch && l.goesOn(f.stopped) {
+			w.Items = append(w.Items, l.begin())
 		}
 	}
 	return w
@@ -129,6 +138,7 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	again := map[*lane[M]][]*Item[M]{}
 	var lanes []*lane[M]
 	for i, item := range w.Items {
+		item.begun = false
 		if !slices.Contains(lanes, item.lane) {
 			lanes = append(lanes, item.lane)
 		}
@@ -144,7 +154,6 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 		}
 	}
 	for _, l := range lanes {
-		l.busy = false
 		l.waiting.back(again[l])
 		f.settle(l, now)
 	}
@@ -168,9 +177,10 @@ func (f *Flow[M]) finish(item *Item[M]) {
 }
 
 // failed notes a failure. A dead letter that could not be published is tried again for ever, and keeps its reason.
-// After Stop a failure does not count: the stop may be its cause.
+// After Drain or Stop a failure does not count: the stop may be its cause.
 func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
 	if letter || f.stopped {
+		item.owed = false
 		item.lane.due = now.Add(f.rules.Delay(max(1, item.Failures)))
 		return
 	}
@@ -186,10 +196,7 @@ func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
 		item.bury, item.lane.due = true, now
 		return
 	}
-	if f.halted == nil {
-		f.halted = item
-	}
-	f.stopped = true
+	f.halted, f.stopped = item, true
 }
 
 // settle puts a lane where it belongs after its messages have come back.
@@ -215,8 +222,20 @@ func (f *Flow[M]) Acks() []*Item[M] {
 // Acked says that so many messages have been acknowledged.
 func (f *Flow[M]) Acked(n int) { f.held -= n }
 
+// Drain lets no more work begin, but for messages that never failed and without which others that are worked on cannot
+// be acknowledged. No more failures count.
+func (f *Flow[M]) Drain() {
+	if f.stopped {
+		return
+	}
+	f.stopped, f.drains = true, true
+	for _, p := range f.parts {
+		p.drain()
+	}
+}
+
 // Stop lets no more work begin, and no more failures count.
-func (f *Flow[M]) Stop() { f.stopped = true }
+func (f *Flow[M]) Stop() { f.stopped, f.drains = true, false }
 
 // Busy says that work is under way.
 func (f *Flow[M]) Busy() bool { return f.calls > 0 }

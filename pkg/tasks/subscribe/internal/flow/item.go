@@ -13,10 +13,12 @@ type Item[M any] struct {
 	Message M
 	Past
 
-	lane *lane[M]
-	part *part[M] // where acknowledgements are cumulative
-	done bool     // worked on, or a confirmed dead letter
-	bury bool     // its attempts are over: it is to become a dead letter
+	lane  *lane[M]
+	part  *part[M] // where acknowledgements are cumulative
+	begun bool     // being delivered or buried
+	done  bool     // worked on, or a confirmed dead letter
+	bury  bool     // its attempts are over: it is to become a dead letter
+	owed  bool     // work may still begin after Drain: others cannot be acknowledged without it
 }
 
 // Work is what is to be begun at once. Each is answered by one call of Finished.
@@ -29,14 +31,39 @@ type Work[M any] struct {
 type lane[M any] struct {
 	name    string
 	waiting queue[*Item[M]]
-	busy    bool      // some of its messages are being delivered
 	due     time.Time // not before then; zero: at once
+}
+
+// begin takes the first message out.
+func (l *lane[M]) begin() *Item[M] {
+	item := l.waiting.pop()
+	item.begun = true
+	return item
+}
+
+// goesOn says whether the next message may go with the one before it.
+func (l *lane[M]) goesOn(stopped bool) bool {
+	if l.waiting.len() == 0 {
+		return false
+	}
+	next := l.waiting.first()
+	return !next.bury && (next.owed || !stopped)
 }
 
 // part is a partition: its messages that are held, in order of receipt.
 type part[M any] struct {
 	name string
 	queue[*Item[M]]
+}
+
+// drain marks the messages that stand before the last one that has begun.
+func (p *part[M]) drain() {
+	begun := false
+	for i := len(p.items) - 1; i >= p.head; i-- {
+		item := p.items[i]
+		item.owed = begun && !item.begun && !item.done && item.Failures == 0
+		begun = begun || item.begun || item.done
+	}
 }
 
 // queue is a list that is taken from at the front, without a copy at each.

@@ -21,6 +21,7 @@ type machine interface {
 	Finished(w work, errs []error, now time.Time)
 	Acks() []*item
 	Acked(n int)
+	Drain()
 	Stop()
 	Busy() bool
 	Unacknowledged() bool
@@ -37,6 +38,8 @@ type message struct {
 	bury      bool // is to become a dead letter
 	done      bool
 	given     bool // to be acknowledged
+	owed      bool // may begin after a drain
+	refused   bool // has failed last
 }
 
 func (m *message) String() string { return fmt.Sprintf("message %d of %s", m.n, m.lane) }
@@ -49,6 +52,7 @@ type model struct {
 	due     map[string]time.Time // of lanes
 	acked   int
 	stopped bool
+	drains  bool
 	halted  *message
 }
 
@@ -78,7 +82,7 @@ func (m *model) calls() int { return max(1, m.rules.InFlight/m.rules.Batch) }
 // begin judges work that the flow wants to begin.
 func (m *model) begin(w work, now time.Time) error {
 	switch {
-	case m.stopped:
+	case m.stopped && !m.drains:
 		return fmt.Errorf("%v begins after a stop", w.Items[0].Message)
 	case len(w.Items) < 1 || len(w.Items) > m.rules.Batch || w.Letter && len(w.Items) != 1:
 		return fmt.Errorf("a delivery of %d messages, letter %v: a batch has %d", len(w.Items), w.Letter, m.rules.Batch)
@@ -90,6 +94,8 @@ func (m *model) begin(w work, now time.Time) error {
 		x := i.Message
 		lane := m.lane(x.lane)
 		switch at := next[x.lane]; {
+		case m.drains && !x.owed:
+			return fmt.Errorf("%v begins after a stop, and nothing depends on it", x)
 		case m.busy(x.lane):
 			return fmt.Errorf("%v begins while another of its lane is under way", x)
 		case at >= len(lane) || lane[at] != x:
@@ -112,7 +118,7 @@ func (m *model) rest(now, wake time.Time) error {
 	var want time.Time
 	for _, lane := range m.idle() {
 		switch due := m.due[lane]; {
-		case m.stopped:
+		case m.stopped && (!m.drains || !m.lane(lane)[0].owed):
 		case due.After(now):
 			if want.IsZero() || due.Before(want) {
 				want = due
@@ -136,8 +142,9 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 		switch {
 		case failed[x.lane]:
 		case errs[i] == nil:
-			x.done = true
+			x.done, x.refused = true, false
 		default:
+			x.refused = true
 			failed[x.lane] = true
 			m.fail(x, w.Letter, now)
 		}
@@ -148,6 +155,7 @@ func (m *model) fail(x *message, letter bool, now time.Time) {
 	if !letter && !m.stopped {
 		x.failures++
 	}
+	x.owed = x.owed && !m.stopped
 	m.due[x.lane] = now.Add(m.rules.Delay(max(1, x.failures)))
 	switch {
 	case letter || m.stopped || m.rules.Attempts == 0 || x.failures < m.rules.Attempts:
@@ -158,6 +166,38 @@ func (m *model) fail(x *message, letter bool, now time.Time) {
 			m.halted = x
 		}
 	}
+}
+
+// drain marks what others depend on: they are worked on, or are being, and cannot be acknowledged without it.
+func (m *model) drain() {
+	if m.stopped {
+		return
+	}
+	m.stopped, m.drains = true, true
+	for _, x := range m.all {
+		x.owed = m.rules.Cumulative && !x.done && !m.begun(x) && x.failures == 0 &&
+			slices.ContainsFunc(m.all, func(y *message) bool {
+				return y.n > x.n && y.partition == x.partition && (y.done || m.begun(y))
+			})
+	}
+}
+
+func (m *model) begun(x *message) bool {
+	return slices.ContainsFunc(m.under, func(w work) bool {
+		return slices.ContainsFunc(w.Items, func(i *item) bool { return i.Message == x })
+	})
+}
+
+// stuck is a message that was worked on, and whose acknowledgement waits for one that has not failed.
+func (m *model) stuck() *message {
+	for _, x := range m.all {
+		if x.done && !x.given && !slices.ContainsFunc(m.all, func(y *message) bool {
+			return y.n < x.n && y.partition == x.partition && y.refused
+		}) {
+			return x
+		}
+	}
+	return nil
 }
 
 // acks judges what the flow gives to be acknowledged.

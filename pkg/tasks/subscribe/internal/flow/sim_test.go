@@ -32,8 +32,12 @@ type sim struct {
 var errFailed = errors.New("failed")
 
 func drawRules(draw draws) flow.Rules {
+	inFlight := 1 + draw("inFlight", 12)
+	if draw.yes("many", 400) {
+		inFlight *= 40 // so that queues grow long
+	}
 	return flow.Rules{
-		InFlight: 1 + draw("inFlight", 12), Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
+		InFlight: inFlight, Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
 		Letters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
 		Delay: func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
 	}
@@ -72,9 +76,13 @@ func (s *sim) step() error {
 	case 10:
 		s.now = s.now.Add(time.Duration(s.draw("passes", 300)) * time.Millisecond)
 	case 11:
-		if s.draw.yes("stop", 20) {
-			s.stopped = true
+		switch s.draw("stop", 20) {
+		case 0:
+			s.stopped, s.drains = true, false
 			s.flow.Stop()
+		case 1, 2:
+			s.drain()
+			s.flow.Drain()
 		}
 	}
 	if err != nil {
@@ -102,7 +110,7 @@ func (s *sim) receive() {
 		var past flow.Past
 		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.Letters) {
 			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
-			m.bury = m.failures == s.rules.Attempts
+			m.bury, m.refused = m.failures == s.rules.Attempts, true
 			past = flow.Past{Failures: m.failures, Err: errFailed}
 		}
 		s.all = append(s.all, m)
@@ -157,6 +165,9 @@ func (s *sim) end() error {
 		}
 		for len(s.under) > 0 {
 			s.finish(0, 0)
+			if err := s.next(); err != nil {
+				return err
+			}
 		}
 		if err := s.take(); err != nil {
 			return err
@@ -165,7 +176,12 @@ func (s *sim) end() error {
 		if err := s.agrees(s.flow); err != nil {
 			return err
 		}
-		if s.acked == len(s.all) || s.stopped {
+		switch x := s.stuck(); {
+		case s.acked == len(s.all), s.stopped && !s.drains:
+			return nil
+		case s.drains && x != nil:
+			return fmt.Errorf("drained, and %v waits for its acknowledgement", x)
+		case s.drains:
 			return nil
 		}
 		if s.wake.After(s.now) {

@@ -62,6 +62,10 @@ func weakened() []weak {
 		}},
 		{"sleeps on", "asks to be woken", func(r flow.Rules) machine { return sleepy{flowOf(r)} }},
 		{"does not stop", "begins after a stop", func(r flow.Rules) machine { return unstoppable{flowOf(r)} }},
+		{"begins all while it drains", "and nothing depends on it", func(r flow.Rules) machine {
+			return undrained{flowOf(r)}
+		}},
+		{"drains nothing", "could begin and does not", func(r flow.Rules) machine { return abrupt{flowOf(r)} }},
 		{"one more attempt", "is to become a dead letter: false, want true", changed(func(r *flow.Rules) {
 			r.Attempts++
 		})},
@@ -220,6 +224,14 @@ func (f sleepy) Next(now time.Time) ([]work, time.Time) {
 type unstoppable struct{ *theFlow }
 
 func (unstoppable) Stop() {}
+
+type undrained struct{ *theFlow }
+
+func (undrained) Drain() {}
+
+type abrupt struct{ *theFlow }
+
+func (f abrupt) Drain() { f.Stop() }
 
 type cheerful struct{ *theFlow }
 
