@@ -95,7 +95,7 @@ require github.com/nats-io/nats.go v1.53.1
 
 require github.com/redis/go-redis/v9 v9.22.0
 
-require github.com/nats-io/nkeys v0.4.15 // indirect
+require github.com/nats-io/nkeys v0.4.15
 
 require github.com/nats-io/nuid v1.0.1 // indirect
 

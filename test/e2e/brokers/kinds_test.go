@@ -35,6 +35,11 @@ var kinds = []kind{
 		source: `kafka: {brokers: [ADDR], topic: $(SHARDCTL_TASK), start: earliest}`,
 	},
 	{
+		// A server that is killed loses acknowledgements that it has confirmed.
+		name: "nats", broker: testbroker.KindNATS, connect: connectNATS, orderly: true,
+		source: `nats: {servers: [ADDR], stream: $(SHARDCTL_TASK)}`,
+	},
+	{
 		name: "redis", broker: testbroker.KindRedis, connect: connectRedis,
 		source: `redis: {url: "redis://ADDR/0", stream: $(SHARDCTL_TASK)}`,
 	},

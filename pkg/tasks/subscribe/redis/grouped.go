@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func (g *grouped) present(ctx context.Context, entries []entry) ([]entry, error)
 	if len(gone) == 0 {
 		return there, nil
 	}
-	if g.missing == Stop {
+	if cmp.Or(g.missing, DefaultMissing) == Stop {
 		return nil, g.explain(stopped(fmt.Sprintf("entry %s was given, and removed before it was acknowledged", gone[0])))
 	}
 	for _, one := range gone {

@@ -14,7 +14,7 @@ import (
 func TestTrimmedPosition(t *testing.T) {
 	for _, offsets := range []string{redis.Broker, redis.Store} {
 		for missing, want := range map[string]string{
-			"": "4 5 6", redis.Earliest: "4 5 6", redis.Latest: "6", redis.Stop: "",
+			"": "", redis.Earliest: "4 5 6", redis.Latest: "6", redis.Stop: "",
 		} {
 			t.Run(offsets+","+missing, func(t *testing.T) {
 				r := newRig(t, 2)
@@ -90,7 +90,7 @@ func TestTrimmedWhileOpen(t *testing.T) {
 		t.Run(offsets, func(t *testing.T) {
 			r := newRig(t, 0)
 			r.add("0")
-			r.source.Offsets = offsets
+			r.source.Offsets, r.source.Missing = offsets, redis.Earliest
 			s := r.open(1)
 			s.ack(s.read(1))
 			// Both at once: the reader sees the stream before or after.

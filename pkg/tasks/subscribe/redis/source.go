@@ -25,7 +25,7 @@ const (
 const (
 	DefaultStart   = Earliest
 	DefaultOffsets = Broker
-	DefaultMissing = Earliest
+	DefaultMissing = Stop
 	DefaultField   = "body"
 	DefaultBlock   = 5 * time.Second
 )
@@ -43,7 +43,7 @@ type Source struct {
 	Group   string // of consumers; empty: shardctl.GROUP.TASK
 	Start   string // Earliest, Latest, or the ID of the entry to begin after; empty: Earliest
 	Offsets string // Broker or Store; empty: Broker
-	Missing string // Earliest, Latest or Stop; empty: Earliest
+	Missing string // Earliest, Latest or Stop; empty: Stop
 	Field   string // of an entry that holds the body; empty: body
 	// Block is how long one read waits for entries; 0: the default. It bounds how soon a silent broker is noticed.
 	Block time.Duration

@@ -1,0 +1,181 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsio "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+const (
+	// pullFor is how long one request for messages stands.
+	pullFor = 30 * time.Second
+	// heartbeat is how often the server shows meanwhile that it is there. Two that are missing are an error.
+	heartbeat = 5 * time.Second
+	// pullBytes is the most that one request brings, unless a single message may be larger.
+	pullBytes = 4 << 20
+)
+
+// durable is a subscription of a stream.
+type durable struct {
+	*link
+	js       jetstream.JetStream
+	family   *family
+	stream   string
+	consumer jetstream.Consumer
+	messages jetstream.MessagesContext
+	given    uint64 // up to there messages were given to an earlier consumer
+	last     seen
+}
+
+// seen is what is known of the last message that came.
+type seen struct {
+	number  uint64 // of the consumer, without gaps
+	place   uint64 // in the stream
+	pending uint64 // how many followed it
+}
+
+func newDurable(
+	l *link, js jetstream.JetStream, f *family, consumer jetstream.Consumer, given uint64,
+) (*durable, error) {
+	bytes := max(pullBytes, 2*int(l.MaxPayload()))
+	messages, err := consumer.Messages(
+		jetstream.PullMaxMessagesWithBytesLimit(ahead, bytes), jetstream.PullExpiry(pullFor),
+		jetstream.PullHeartbeat(heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &durable{
+		link: l, js: js, family: f, stream: consumer.CachedInfo().Stream, consumer: consumer, messages: messages,
+		given: given,
+	}, nil
+}
+
+// Receive waits for one message.
+func (d *durable) Receive(ctx context.Context, _ int) ([]subscribe.Message, error) {
+	msg, err := d.messages.Next(jetstream.NextContext(ctx))
+	if err != nil {
+		return nil, d.explainIn(ctx, err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	if err := d.follows(ctx, meta); err != nil {
+		return nil, d.explain(err)
+	}
+	m := messageOf(msg.Subject(), msg.Headers(), msg.Data())
+	m.ID = d.stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	m.Time, m.Ref = meta.Timestamp.UTC(), msg
+	m.Again = meta.NumDelivered > 1 || meta.Sequence.Stream <= d.given
+	return []subscribe.Message{m}, nil
+}
+
+// follows checks that no message is missing before one. It goes on when ctx ends: the message has been taken.
+func (d *durable) follows(ctx context.Context, meta *jetstream.MsgMetadata) error {
+	last := d.last
+	d.last = seen{number: meta.Sequence.Consumer, place: meta.Sequence.Stream, pending: meta.NumPending}
+	switch {
+	case meta.Sequence.Consumer != last.number+1:
+		return fmt.Errorf("message %d of the consumer came after %d: those between were lost on the way, and come again",
+			meta.Sequence.Consumer, last.number)
+	case last.number == 0 || last.pending == 0 || meta.Sequence.Stream == last.place+1:
+		return nil
+	}
+	// It was behind, and the places between are another subject's, or were removed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	info, err := d.js.Stream(ctx, d.stream)
+	if err != nil {
+		return err
+	}
+	if what := lost(last.place, info.CachedInfo()); what != "" {
+		return fmt.Errorf("%s: nats.missing says how to go on", what)
+	}
+	return nil
+}
+
+// Ack acknowledges messages, and returns when the server has confirmed the last of them. It takes them in order.
+func (d *durable) Ack(ctx context.Context, messages []subscribe.Message) error {
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for i, m := range messages {
+		msg, ok := m.Ref.(jetstream.Msg)
+		if !ok {
+			return errors.New("a message of another source was acknowledged")
+		}
+		var err error
+		if i < len(messages)-1 {
+			err = msg.Ack()
+		} else {
+			err = msg.DoubleAck(within)
+		}
+		if errors.Is(err, natsio.ErrNoResponders) {
+			err = fmt.Errorf("%w: %s", err, consumerGone)
+		}
+		if err != nil {
+			return d.explainIn(ctx, err)
+		}
+	}
+	return nil
+}
+
+// Cumulative is true: the next consumer begins after the first message that is not acknowledged.
+func (d *durable) Cumulative() bool { return true }
+
+// DeadLetter publishes to a subject that a stream takes.
+func (d *durable) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	_, err := d.js.PublishMsg(within, letter(to, m, why.Headers()), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return fmt.Errorf("dead letter to subject %s: %w", to, d.explainIn(ctx, err))
+	}
+	return nil
+}
+
+// Lag is what the consumer has not given, and what is not acknowledged.
+func (d *durable) Lag(ctx context.Context) (subscribe.Lag, error) {
+	stream, err := d.js.Stream(ctx, d.stream)
+	if err != nil {
+		return subscribe.Unknown, d.explainIn(ctx, err)
+	}
+	consumer, err := stream.Consumer(ctx, d.consumer.CachedInfo().Name)
+	if err != nil {
+		return subscribe.Unknown, d.explainIn(ctx, err)
+	}
+	info := consumer.CachedInfo()
+	//nolint:gosec // G115: a count of messages
+	lag := subscribe.Lag{Messages: int64(info.NumPending) + int64(info.NumAckPending)}
+	if lag.Messages == 0 {
+		return lag, d.explainIn(ctx, d.family.keepClean(ctx, stream, info))
+	}
+	filter := d.family.filter
+	if filter == "" {
+		filter = ">"
+	}
+	first, err := stream.GetMsg(ctx, info.AckFloor.Stream+1, jetstream.WithGetMsgSubject(filter))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		lag.Seconds = -1 // it was removed since
+	case err != nil:
+		return subscribe.Unknown, d.explainIn(ctx, err)
+	default:
+		lag.Seconds = max(0, info.TimeStamp.Sub(first.Time).Seconds())
+	}
+	return lag, nil
+}
+
+// Close ends the connection. What was not acknowledged comes again to the next consumer.
+func (d *durable) Close(context.Context) error {
+	d.messages.Stop()
+	d.Conn.Close()
+	return nil
+}

@@ -1,0 +1,305 @@
+package nats_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	natsio "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
+)
+
+func TestMessage(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	msg := natsio.NewMsg(r.name + ".eu")
+	msg.Data = []byte{0, 0xff}
+	msg.Header.Set("Content-Type", "text/plain")
+	msg.Header.Add("Many", "a")
+	msg.Header.Add("Many", "b")
+	ack, err := r.js.PublishMsg(r.within(), msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.open(1).read(1)[0]
+	if m.ID != fmt.Sprintf("%s/%d", r.name, ack.Sequence) || string(m.Key) != r.name+".eu" || m.Type != "text/plain" ||
+		len(m.Headers) != 1 || m.Headers["Many"] != "a, b" || string(m.Body) != "\x00\xff" ||
+		time.Since(m.Time).Abs() > time.Minute || m.Again {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// A new owner gets what the last one did not acknowledge, of all subjects in the order of the stream, and before what
+// is new. Each owner has one consumer, and only the last one is left.
+func TestUnacknowledgedComesAgainFirst(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	for n := range 6 {
+		r.add("abc"[n%3:n%3+1], fmt.Sprint(n))
+	}
+	first := r.open(1)
+	got := first.read(5)
+	first.ack(got[:2])
+	first.close()
+	r.add("a", "6")
+	second := r.open(2)
+	again := second.read(5)
+	if bodies(again) != "2 3 4 5 6" {
+		t.Errorf("got %s", bodies(again))
+	}
+	// Message 5 was read ahead.
+	if !again[0].Again || !again[2].Again || again[4].Again {
+		t.Errorf("again is %t, %t, %t", again[0].Again, again[2].Again, again[4].Again)
+	}
+	second.ack(again)
+	if lag := second.lag(); lag.Messages != 0 || lag.Seconds != 0 {
+		t.Errorf("lag %+v", lag)
+	}
+	second.close()
+	r.open(2)
+	if all := r.consumers(); !slices.Equal(all, []string{"shardctl-shop-orders-2-1"}) {
+		t.Errorf("consumers %q", all)
+	}
+}
+
+// A replica that has lost its lease, and does not know, acknowledges nothing.
+func TestStaleOwner(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	r.add("a", "0", "1", "2")
+	stale := r.open(1)
+	got := stale.read(2)
+	waiting := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := stale.Receive(r.within(), 1); err != nil {
+				waiting <- err
+				return
+			}
+		}
+	}()
+	owner := r.open(2)
+	wants(t, stale.Ack(r.within(), got), "a newer owner has taken over", r.name)
+	wants(t, <-waiting, "a newer owner has taken over", r.name)
+	wants(t, r.refused(1), "of a newer owner, with token 2", "shardctl-shop-orders-2-0")
+	if lag := owner.lag(); lag.Messages != 3 {
+		t.Errorf("lag %+v", lag)
+	}
+	if again := owner.read(3); bodies(again) != "0 1 2" {
+		t.Errorf("got %s", bodies(again))
+	}
+}
+
+// A consumer that an owner made too late does not count, and is deleted.
+func TestLateConsumer(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	r.add("a", "0", "1", "2")
+	owner := r.open(2)
+	owner.ack(owner.read(1))
+	late, err := r.js.CreateConsumer(r.within(), r.name, jetstream.ConsumerConfig{
+		Durable: "shardctl-shop-orders-1-0", AckPolicy: jetstream.AckExplicitPolicy,
+		Metadata: map[string]string{"shardctl-task": "shop/orders"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		msg, err := late.Next(jetstream.FetchMaxWait(limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := msg.DoubleAck(r.within()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner.close()
+	if got := r.open(3).read(2); bodies(got) != "1 2" || !got[1].Again {
+		t.Errorf("got %s", bodies(got))
+	}
+	if all := r.consumers(); !slices.Equal(all, []string{"shardctl-shop-orders-3-0"}) {
+		t.Errorf("consumers %q", all)
+	}
+}
+
+func TestTwoTasksWithOneConsumer(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	r.source.Consumer = "readers"
+	r.open(5)
+	_, err := r.source.Open(r.within(), r.session("invoices", 9))
+	wants(t, err, `"shop/orders"`, "another nats.consumer", r.name)
+	r.source.Consumer = "readers-5" // begins as the other's consumer does
+	r.open(1)
+}
+
+func TestUnknownStream(t *testing.T) {
+	r := newRig(t)
+	wants(t, r.refused(1), "there is no such stream", r.name, r.broker.Addr, "nats.stream")
+	if _, err := r.js.Stream(r.within(), r.name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("the stream was created: %v", err)
+	}
+}
+
+func TestStart(t *testing.T) {
+	for start, want := range map[string]string{
+		"": "0 1 2 new", nats.Earliest: "0 1 2 new", nats.Latest: "new", "time": "2 new",
+	} {
+		t.Run(start, func(t *testing.T) {
+			r := newRig(t)
+			r.stream(jetstream.StreamConfig{})
+			r.add("a", "0", "1", "2")
+			if r.source.Start = start; start == "time" {
+				stream, err := r.js.Stream(r.within(), r.name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				msg, err := stream.GetMsg(r.within(), 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.source.Start = msg.Time.Format(time.RFC3339Nano)
+			}
+			s := r.open(1)
+			r.add("a", "new")
+			n := len(strings.Fields(want))
+			if lag := s.lag(); lag.Messages != int64(n) || lag.Seconds < 0 || lag.Seconds > 60 {
+				t.Errorf("lag %+v, want %d messages", lag, n)
+			}
+			if got := s.read(n); bodies(got) != want {
+				t.Errorf("got %s, want %s", bodies(got), want)
+			}
+			// A position that nothing was acknowledged at is kept all the same.
+			s.close()
+			if again := r.open(2).read(n); bodies(again) != want {
+				t.Errorf("got %s again, want %s", bodies(again), want)
+			}
+		})
+	}
+}
+
+func TestFilter(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	r.source.Subject = r.name + ".eu.*"
+	r.add("eu.a", "0")
+	r.add("us.a", "1")
+	r.add("eu.b", "2")
+	s := r.open(1)
+	if lag := s.lag(); lag.Messages != 2 {
+		t.Errorf("lag %+v", lag)
+	}
+	got := s.read(2)
+	if bodies(got) != "0 2" || string(got[1].Key) != r.name+".eu.b" {
+		t.Errorf("got %s", bodies(got))
+	}
+	s.ack(got)
+	if lag := s.lag(); lag.Messages != 0 {
+		t.Errorf("lag %+v", lag)
+	}
+}
+
+func TestDeadLetterWithoutStream(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	r.add("a", "0")
+	s := r.open(1)
+	m := s.read(1)[0]
+	err := s.DeadLetter(r.within(), "nowhere."+r.name, m, subscribe.Why{Err: errors.New("no")})
+	wants(t, err, "nowhere."+r.name, "no stream takes this subject")
+	m.Body = make([]byte, 2<<20)
+	err = s.DeadLetter(r.within(), r.name+".dead", m, subscribe.Why{Err: errors.New("no")})
+	wants(t, err, "maximum payload exceeded", "max_payload")
+	// What JetStream takes for requests to itself stays away, and a header is one line.
+	m.Body, m.Headers = []byte("x"), map[string]string{"Nats-Rollup": "all", "Nats-Msg-Id": "1", "A": "b"}
+	if err = s.DeadLetter(r.within(), r.name+".dead", m, subscribe.Why{Err: errors.New("no\nway")}); err != nil {
+		t.Fatal(err)
+	}
+	letter := r.readStream(t, r.name, 2)[1]
+	if letter.Headers["A"] != "b" || letter.Headers["Shardctl-Dead-Error"] != "no way" || len(letter.Headers) != 6 {
+		t.Errorf("got %q", letter.Headers)
+	}
+}
+
+// Hundreds of messages, and some as large as the server takes.
+func TestSizes(t *testing.T) {
+	r := newRig(t)
+	r.stream(jetstream.StreamConfig{})
+	big := strings.Repeat("x", 1<<20)
+	r.add("a", big, big, big, big, big, big)
+	r.add("a", numbers(600)...)
+	s := r.open(1)
+	got := s.read(6)
+	s.ack(got)
+	for range 6 {
+		got = append(got, s.read(100)...)
+		s.ack(got[len(got)-100:])
+	}
+	if len(got[5].Body) != len(big) || bodies(got[6:]) != strings.Join(numbers(600), " ") {
+		t.Errorf("got %d bytes and %s", len(got[5].Body), bodies(got[6:]))
+	}
+	if lag := s.lag(); lag.Messages != 0 {
+		t.Errorf("lag %+v", lag)
+	}
+}
+
+func TestServerIsKilled(t *testing.T) {
+	b := testbroker.NATS(t)
+	r := rigAt(t, b)
+	r.stream(jetstream.StreamConfig{})
+	r.add("a", "0", "1", "2")
+	s := r.open(1)
+	got := s.read(2)
+	s.ack(got[:1])
+	b.Kill()
+	_, err := s.Receive(r.within(), 1)
+	if err == nil {
+		_, err = s.Receive(r.within(), 1) // the first had been read ahead
+	}
+	wants(t, err, b.Addr, r.name)
+	wants(t, s.Ack(r.within(), got[1:]), b.Addr)
+	wants(t, r.refused(1), b.Addr, "see whether")
+	s.close()
+	b.Start()
+	// The server writes down acknowledgements a little later than it confirms them.
+	if again := r.open(1).read(2); bodies(again) != "1 2" && bodies(again) != "0 1" {
+		t.Errorf("got %s", bodies(again))
+	}
+}
+
+func TestServerIsSilent(t *testing.T) {
+	b := testbroker.NATS(t)
+	r := rigAt(t, b)
+	r.stream(jetstream.StreamConfig{})
+	r.add("a", "0", "1", "2")
+	s := r.open(1)
+	got := s.read(3)
+	b.Freeze()
+	defer b.Thaw()
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Ack(short, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	wants(t, s.Ack(r.within(), got[1:]), "no answer in time", b.Addr)
+	wants(t, r.refused(1), "no answer in time", b.Addr)
+	_, err := s.Receive(r.within(), 1)
+	wants(t, err, "the server is silent", b.Addr)
+	s.close()
+	b.Thaw()
+	// The acknowledgements had been sent, and may be carried out or not.
+	r.add("a", "last")
+	for again := r.open(1); ; {
+		if m := again.read(1)[0]; string(m.Body) == "last" {
+			break
+		}
+	}
+}

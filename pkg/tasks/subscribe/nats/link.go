@@ -1,0 +1,160 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	natsio "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+)
+
+const (
+	// answerWithin is how long a server may take to answer one request.
+	answerWithin = 5 * time.Second
+	// pingEvery is how often the server is asked for a sign of life. Two that are not answered end the connection.
+	pingEvery = 10 * time.Second
+	// flushWithin is how long it may take to hand bytes to the network.
+	flushWithin = 2 * time.Second
+)
+
+// link is the connection of one subscription. Its methods may be called concurrently.
+type link struct {
+	*natsio.Conn
+	servers string // for people
+	topic   string
+	session subscribe.Session
+}
+
+// connect connects to one of the servers. A connection that breaks is not made again: what was on its way is lost, and
+// comes again only after the subscription is opened again.
+func connect(ctx context.Context, set settings, topic string, session subscribe.Session) (*link, error) {
+	l := &link{topic: topic, session: session}
+	names := make([]string, len(set.servers))
+	for i, server := range set.servers {
+		names[i] = server[strings.LastIndexByte(server, '@')+1:]
+	}
+	l.servers = strings.Join(names, ",")
+	opts, err := set.options()
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{ctx: ctx}
+	opts = append(opts,
+		natsio.Name("shardctl "+string(session.Key())), natsio.SetCustomDialer(d), natsio.SkipHostLookup(),
+		natsio.NoReconnect(), natsio.Timeout(answerWithin), natsio.FlusherTimeout(flushWithin),
+		natsio.PingInterval(pingEvery), natsio.MaxPingsOutstanding(2), natsio.PermissionErrOnSubscribe(true),
+		natsio.ErrorHandler(l.problem), natsio.NoCallbacksAfterClientClose(),
+	)
+	l.Conn, err = natsio.Connect(strings.Join(set.servers, ","), opts...)
+	d.done()
+	if ctx.Err() != nil && err != nil {
+		err = ctx.Err()
+	}
+	return l, l.explain(err)
+}
+
+// problem is called by the client. Calls return what else is wrong.
+func (l *link) problem(_ *natsio.Conn, _ *natsio.Subscription, err error) {
+	if !errors.Is(err, natsio.ErrSlowConsumer) && !errors.Is(err, natsio.ErrPermissionViolation) {
+		return
+	}
+	l.session.Log.Error(l.explain(err), "A connection to NATS has a problem")
+}
+
+// dialer dials for a connection that is being made. It ends with its context.
+type dialer struct {
+	ctx  context.Context
+	mu   sync.Mutex
+	stop []func() bool
+}
+
+// Dial implements natsio.CustomDialer.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: answerWithin}).DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stop = append(d.stop, context.AfterFunc(d.ctx, func() { _ = conn.Close() })) // ends what reads from it
+	return conn, nil
+}
+
+// done keeps the connections when the context ends later.
+func (d *dialer) done() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, stop := range d.stop {
+		stop()
+	}
+}
+
+// advice is what to do about errors.
+var advice = []struct {
+	err  error
+	text string
+}{
+	{natsio.ErrAuthorization, "correct the login: nats.credsFile, nkeyFile, tokenFile, or user and password"},
+	{natsio.ErrAuthExpired, "renew what nats.credsFile holds"},
+	{natsio.ErrPermissionViolation, "let the user do this"},
+	{natsio.ErrSecureConnRequired, "the server wants TLS: write tls:// in nats.servers, or set nats.tls"},
+	{natsio.ErrSecureConnWanted, "the server has no TLS: leave nats.tls out"},
+	{natsio.ErrNoServers, "none of the servers answers: see whether they work, and correct nats.servers"},
+	{natsio.ErrSlowConsumer, "messages came faster than they were worked on, and were dropped"},
+	{natsio.ErrMaxPayload, "the server takes no message that is so large, see its max_payload"},
+	{jetstream.ErrStreamNotFound, "there is no such stream: create it, or correct nats.stream"},
+	{jetstream.ErrJetStreamNotEnabled, "turn JetStream on, or leave nats.stream out"},
+	{jetstream.ErrJetStreamNotEnabledForAccount, "turn JetStream on for the account, or leave nats.stream out"},
+	{jetstream.ErrMaximumConsumersLimit, "a new owner needs one consumer more for a moment: raise max_consumers"},
+	{jetstream.ErrConsumerDeleted, consumerGone},
+	{jetstream.ErrConsumerNotFound, consumerGone},
+	{jetstream.ErrNoHeartbeat, "the server is silent: see whether it works"},
+	{jetstream.ErrNoStreamResponse, "no stream takes this subject: add it to one"},
+	{context.DeadlineExceeded, silent},
+	{natsio.ErrTimeout, silent},
+}
+
+const (
+	silent       = "no answer in time: see whether the server works"
+	consumerGone = "a newer owner has taken over, or somebody deleted the consumer"
+)
+
+// explain says which servers and topic an error is about, and what to do.
+func (l *link) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	what := ""
+	for _, a := range advice {
+		if errors.Is(err, a.err) {
+			what = ": " + a.text
+			break
+		}
+	}
+	if timeout := net.Error(nil); what == "" && errors.As(err, &timeout) && timeout.Timeout() {
+		what = ": " + silent
+	}
+	return fmt.Errorf("nats %s, %s: %w%s", l.servers, l.topic, err, what)
+}
+
+// explainIn is explain, and plainly the end of ctx where that is the reason.
+func (l *link) explainIn(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return l.explain(err)
+}
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum64()
+}

@@ -1,0 +1,42 @@
+//go:build linux
+
+package brokers_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	natsio "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// natsPublisher publishes to streams, each with the subject of its name.
+type natsPublisher struct {
+	conn *natsio.Conn
+	js   jetstream.JetStream
+}
+
+func connectNATS(ctx context.Context, addr string, topics []string, _ int) (publisher, error) {
+	conn, err := natsio.Connect(addr, natsio.MaxReconnects(-1), natsio.ReconnectWait(100*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, topic := range topics {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: topic, Subjects: []string{topic}})
+		errs = append(errs, err)
+	}
+	return natsPublisher{conn, js}, errors.Join(errs...)
+}
+
+func (p natsPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
+	_, err := p.js.Publish(ctx, topic, body, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+func (p natsPublisher) Close() { p.conn.Close() }
