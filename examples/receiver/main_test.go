@@ -245,6 +245,10 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 				t.Errorf("%s: %s", body, response.Status)
 			}
 		}
+		large := subscribe.Message{ID: "large", Body: make([]byte, maxBody+1)}
+		if err := s.deliver(t, "n", 7, large)[0]; err == nil {
+			t.Error("a message that is too large was taken")
+		}
 		http.DefaultClient.CloseIdleConnections()
 	})
 }

@@ -54,11 +54,11 @@ class Receiver(BaseHTTPRequestHandler):
     tokens = {}
 
     def do_POST(self):
-        length = int(self.headers.get("Content-Length", 0))
-        if length > MAX_BODY:
-            self.close_connection = True  # the rest is not read
-            return self.answer(413, "the request is too large")
-        body = self.rfile.read(length)
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY:
+            self.close_connection = True  # the body is not read
+            return self.answer(413, f"Content-Length must be there, and at most {MAX_BODY}")
+        body = self.rfile.read(int(length))
         try:
             key, token = self.headers["Shardctl-Key"], int(self.headers["Shardctl-Fencing-Token"])
             if not key:

