@@ -18,7 +18,8 @@ type natsPublisher struct {
 }
 
 func connectNATS(ctx context.Context, addr string, topics []string, _ int) (publisher, error) {
-	conn, err := natsio.Connect(addr, natsio.MaxReconnects(-1), natsio.ReconnectWait(100*time.Millisecond))
+	conn, err := natsio.Connect(addr, natsio.MaxReconnects(-1), natsio.ReconnectWait(100*time.Millisecond),
+		natsio.ReconnectBufSize(-1)) // what cannot be sent fails
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,12 @@ func connectNATS(ctx context.Context, addr string, topics []string, _ int) (publ
 	return natsPublisher{conn, js}, errors.Join(errs...)
 }
 
+// confirmWithin is how long a confirmation may take. One that was on its way when the server ended never comes.
+const confirmWithin = 2 * time.Second
+
 func (p natsPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
+	defer cancel()
 	_, err := p.js.Publish(ctx, topic, body, jetstream.WithRetryAttempts(0))
 	return err
 }
