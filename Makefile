@@ -139,12 +139,12 @@ BROKERS_FLAGS ?=
 
 .PHONY: brokers
 brokers: ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
-	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers $(BROKERS_FLAGS)
+	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers $(ATTEMPTS) $(BROKERS_FLAGS)
 
 .PHONY: brokers-short
 brokers-short: ## What CI has of it: one short scenario of faults for each kind of broker
 	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
-	go test -v -count=1 -timeout 15m ./test/e2e/brokers -ginkgo.label-filter=short $(BROKERS_FLAGS)
+	go test -v -count=1 -timeout 15m ./test/e2e/brokers $(ATTEMPTS) -ginkgo.label-filter=short $(BROKERS_FLAGS)
 
 .PHONY: brokers-install
 brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server

@@ -43,4 +43,8 @@ var kinds = []kind{
 		name: "redis", broker: testbroker.KindRedis, connect: connectRedis,
 		source: `redis: {url: "redis://ADDR/0", stream: $(SHARDCTL_TASK)}`,
 	},
+	{
+		name: "amqp", broker: testbroker.KindRabbitMQ, connect: connectRabbitMQ,
+		source: `amqp: {url: "amqp://guest:guest@ADDR/", queue: $(SHARDCTL_TASK)}`,
+	},
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -58,7 +59,7 @@ var _ = Describe("Subscriptions", func() {
 			func(ctx SpecContext) { play(ctx, k, small) }, SpecTimeout(2*suite.ScenarioTimeout))
 	}
 	It("to a hundred topics of kafka lose nothing", Label("kafka", "full"), func(ctx SpecContext) {
-		k := kinds[0]
+		k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "kafka" })]
 		k.partitions = 1
 		p := hundred
 		p.rate = *fullRate

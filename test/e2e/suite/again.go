@@ -15,6 +15,7 @@ import (
 const (
 	TwoRuns    = "two runs of one key were alive at once"
 	TokensFell = "tokens must strictly increase"
+	Lost       = "messages were lost or out of order"
 )
 
 // With -ginkgo.flake-attempts=2 a scenario that failed is tried once more: on a machine that stands still for seconds,
@@ -37,8 +38,10 @@ func firstAttempts(report Report) (failed, unsafe []string) {
 		for _, failure := range spec.AdditionalFailures {
 			line := fmt.Sprintf("%s: %.400s", spec.FullText(), failure.Failure.Message)
 			failed = append(failed, line)
-			if strings.Contains(failure.Failure.Message, TwoRuns) || strings.Contains(failure.Failure.Message, TokensFell) {
-				unsafe = append(unsafe, line)
+			for _, words := range []string{TwoRuns, TokensFell, Lost} {
+				if strings.Contains(failure.Failure.Message, words) {
+					unsafe = append(unsafe, line)
+				}
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func TestWhatIsUnsafeHasNoSecondAttempt(t *testing.T) {
 	}
 	failed, unsafe := firstAttempts(Report{SpecReports: types.SpecReports{
 		spec("calm", 1), spec("late", 2, "keys moved more often"), spec("twice", 2, TwoRuns+", since 12:00"),
-		spec("back", 2, TokensFell+": [3 2]"), spec("other node", 1, TwoRuns),
+		spec("back", 2, TokensFell+": [3 2]"), spec("gone", 2, Lost), spec("other node", 1, TwoRuns),
 	}})
 	names := func(lines []string) string {
 		var all []string
@@ -32,10 +32,10 @@ func TestWhatIsUnsafeHasNoSecondAttempt(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	if got := names(failed); got != "late, twice, back" {
+	if got := names(failed); got != "late, twice, back, gone" {
 		t.Errorf("tried again: %s", got)
 	}
-	if got := names(unsafe); got != "twice, back" {
+	if got := names(unsafe); got != "twice, back, gone" {
 		t.Errorf("unsafe: %s", got)
 	}
 }

@@ -100,6 +100,19 @@ func TestWhatMayNotHappenIsBlamed(t *testing.T) {
 	}
 }
 
+func TestOnlyRepeatsMayBeTheMachines(t *testing.T) {
+	r := good()
+	r.Crashes = nil
+	if v := judge.Judge(r); len(v.Problems()) == 0 || len(v.Unsafe()) > 0 {
+		t.Errorf("delivered again: problems %v, unsafe %v", v.Problems(), v.Unsafe())
+	}
+	r = good()
+	r.Deliveries = r.Deliveries[:9]
+	if v := judge.Judge(r); len(v.Unsafe()) != 1 {
+		t.Errorf("lost: unsafe %v", v.Unsafe())
+	}
+}
+
 func TestMoreInFlightExcusesMore(t *testing.T) {
 	r := good()
 	r.InFlight = 2

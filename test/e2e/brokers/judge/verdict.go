@@ -30,24 +30,34 @@ type Figures struct {
 
 // Problems are all that is wrong, in some words each; the first few of every kind.
 func (v Verdict) Problems() []string {
-	var all []string
-	for _, kind := range []struct {
-		name  string
-		lines []string
-	}{
-		{"not delivered", v.Missing},
-		{"never sent", v.Strange},
-		{"out of order", v.Disorder},
-		{"token fell", v.Falls},
-		{"delivered again without a fault", v.Unexcused},
-		{"delivered again too often", v.TooMany},
-	} {
-		const most = 5
-		if n := len(kind.lines); n > 0 {
-			all = append(all, fmt.Sprintf("%s (%d): %s", kind.name, n, strings.Join(kind.lines[:min(n, most)], "; ")))
+	return append(v.Unsafe(), words([]found{
+		{"delivered again without a fault", v.Unexcused}, {"delivered again too often", v.TooMany},
+	})...)
+}
+
+// Unsafe are those of the problems that must not be on any machine. One that stands still loses leases, and then
+// delivers again what it had delivered.
+func (v Verdict) Unsafe() []string {
+	return words([]found{
+		{"not delivered", v.Missing}, {"never sent", v.Strange}, {"out of order", v.Disorder}, {"token fell", v.Falls},
+	})
+}
+
+// found are problems of one sort.
+type found struct {
+	sort  string
+	lines []string
+}
+
+// words are a line for each sort that there is.
+func words(all []found) (lines []string) {
+	const most = 5
+	for _, f := range all {
+		if n := len(f.lines); n > 0 {
+			lines = append(lines, fmt.Sprintf("%s (%d): %s", f.sort, n, strings.Join(f.lines[:min(n, most)], "; ")))
 		}
 	}
-	return all
+	return lines
 }
 
 // place is one message.
