@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
@@ -13,7 +14,9 @@ import (
 type inStore struct {
 	checkpoint subscribe.Checkpoint
 	topic, id  string
-	marks      map[int32]mark
+
+	mu    sync.Mutex
+	marks map[int32]mark
 }
 
 // document is the checkpoint's content. Each position is offset and epoch, in short: a topic may have thousands.
@@ -30,6 +33,8 @@ func (s *inStore) load(ctx context.Context) (kept, error) {
 	if err != nil {
 		return kept{}, fmt.Errorf("checkpoint: %w", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.marks = map[int32]mark{}
 	if len(value) == 0 {
 		return kept{}, nil
@@ -52,6 +57,8 @@ func (s *inStore) load(ctx context.Context) (kept, error) {
 }
 
 func (s *inStore) save(ctx context.Context, changed map[int32]mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := maps.Clone(s.marks)
 	maps.Copy(all, changed)
 	d := document{Topic: s.topic, ID: s.id, Offsets: make(map[int32][2]int64, len(all))}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // What a connection is given.
@@ -29,6 +30,7 @@ func (set *settings) connect(hooks kgo.Hook) (*kgo.Client, error) {
 		kgo.SoftwareNameAndVersion("shardctl", "franz-go"),
 		kgo.WithHooks(hooks),
 		kgo.DisableClientMetrics(),
+		kgo.MaxVersions(versions()),
 		kgo.DialTimeout(dialWithin),
 		kgo.RequestTimeoutOverhead(answerWithin),
 		kgo.RetryTimeout(retryFor),
@@ -41,6 +43,8 @@ func (set *settings) connect(hooks kgo.Hook) (*kgo.Client, error) {
 		kgo.FetchMaxBytes(int32(answer)),                     //nolint:gosec // G115: at most 1 GiB
 		kgo.BrokerMaxReadBytes(int32(max(mostRead, answer))), //nolint:gosec // G115: at most 1 GiB
 		kgo.FetchIsolationLevel(set.isolation),
+		// A session saves little for a few partitions. A broker has 1,000 of them for everybody, and Close waits to end it.
+		kgo.DisableFetchSessions(),
 		// Places of transactions' ends are seen, so that the position goes past them.
 		kgo.KeepControlRecords(),
 		// A position that the log does not hold is an error: what follows is decided when the subscription opens again.
@@ -57,4 +61,12 @@ func (set *settings) connect(hooks kgo.Hook) (*kgo.Client, error) {
 func pause(fails int) time.Duration {
 	longest := min(maxPause, 100*time.Millisecond<<min(fails, 10))
 	return longest/2 + rand.N(longest/2) //nolint:gosec // G404: for jitter any numbers will do
+}
+
+// versions are the newest that are spoken. Version 3 of ApiVersions is the newest that every broker since 2.4 knows: to
+// ask by a newer one costs two requests for each connection.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(18, 3)
+	return v
 }

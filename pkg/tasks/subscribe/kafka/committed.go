@@ -131,7 +131,7 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 		errs = append(errs, fmt.Errorf("commit to group %s: the broker confirmed %d of %d partitions", b.group, confirmed,
 			len(marks)))
 	}
-	return errors.Join(errs...)
+	return join(errs)
 }
 
 // insist sends a commit again for a while when the broker is away: an error would have what was worked on come again.

@@ -56,21 +56,42 @@ func hint(err error) string {
 	return ""
 }
 
+// join is all errors in one line; nil where there are none.
+func join(errs []error) error {
+	var all error
+	for _, err := range errs {
+		if all == nil {
+			all = err
+		} else {
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}
+
 // mayPass says whether an error is that a broker is away, or not ready yet.
 func mayPass(err error) bool {
 	var network *net.OpError
 	return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err) || errors.As(err, &network)
 }
 
-// errNoAnswer is why Open ends.
-var errNoAnswer = fmt.Errorf("no answer within %s", openWithin)
+// Why the context of an Open ends.
+var (
+	errNoAnswer = fmt.Errorf("no answer within %s", openWithin)
+	errRefused  = errors.New("no connection")
+)
 
-// because puts the reason in the place of an error that only says that time was over.
+// because puts the reason in the place of an error that only says that a context has ended.
 func because(ctx context.Context, h *health, err error) error {
-	if err == nil || ctx.Err() == nil || !errors.Is(context.Cause(ctx), errNoAnswer) {
+	cause, why := context.Cause(ctx), h.why()
+	switch {
+	case err == nil || cause == nil:
 		return err
-	}
-	if why := h.why(); why != nil {
+	case errors.Is(cause, errRefused):
+		return why
+	case !errors.Is(cause, errNoAnswer):
+		return err
+	case why != nil:
 		return fmt.Errorf("%w: %w", errNoAnswer, why)
 	}
 	return fmt.Errorf("%w: the broker hangs, or is not one of Kafka", errNoAnswer)

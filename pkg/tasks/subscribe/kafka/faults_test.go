@@ -116,11 +116,11 @@ func TestLostPosition(t *testing.T) {
 			o.ack(o.values(numbered(0, 3)...)...)
 			o.close()
 			b.deleteBefore(topic, 5)
-			o, err := b.tryOpen(s, 2)
+			o = b.open(s, 2)
+			err := o.fails()
+			o.close()
 			if missing != Stop {
-				if err != nil {
-					t.Fatal(err)
-				}
+				o = b.open(s, 3)
 				b.publish(topic, 0, "new")
 				o.values(want...)
 				return
@@ -145,13 +145,18 @@ func TestLogIsDeletedWhileItIsRead(t *testing.T) {
 	o := b.open(s, 1)
 	o.ack(o.receive(1)...)
 	b.deleteBefore(topic, 39)
-	err := o.fails()
-	if !strings.Contains(err.Error(), "the log does not hold the next message any more") ||
-		!strings.Contains(err.Error(), "partition 0") {
+	if err := o.fails(); !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "position 1 is lost") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := b.tryOpen(s, 1); !errors.Is(err, subscribe.ErrStop) {
-		t.Errorf("opened again: %v", err)
+	o.close()
+	s.Missing = Earliest
+	o = b.open(s, 2)
+	if err := o.fails(); !strings.Contains(err.Error(), "partition 0: the log does not hold the next message any more") {
+		t.Errorf("got %v", err)
+	}
+	o.close()
+	if got := b.open(s, 3).receive(1); got[0].ID != topic+"/0/39" {
+		t.Errorf("went on at %s", got[0].ID)
 	}
 }
 
@@ -212,67 +217,6 @@ func TestAcknowledgementOfATopicThatIsGone(t *testing.T) {
 	if offset, _ := b.committed(topic, topic, 0); offset > 0 {
 		t.Errorf("committed is %d", offset)
 	}
-}
-
-// transact publishes values in one transaction.
-func transact(b *bench, topic string, end kgo.TransactionEndTry, values ...string) {
-	b.t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(b.addr), kgo.TransactionalID(testbroker.Name()), kgo.MetadataMinAge(oldest),
-	)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer client.Close()
-	if err := client.BeginTransaction(); err != nil {
-		b.t.Fatal(err)
-	}
-	for _, value := range values {
-		if err := client.ProduceSync(b.ctx(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr(); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	if err := client.EndTransaction(b.ctx(), end); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-func TestTransactions(t *testing.T) {
-	b, topic := topicOf(t, 1)
-	transact(b, topic, kgo.TryAbort, "aborted")
-	transact(b, topic, kgo.TryCommit, "a", "b")
-	transact(b, topic, kgo.TryAbort, "aborted", "too")
-	o := b.open(b.source(topic, named(topic, nil)), 1)
-	o.ack(o.values("a", "b")...)
-	// The marks of transactions and what was aborted hold up neither the lag nor the position.
-	ctx := b.ctx()
-	go func() { _, _ = o.Receive(ctx, 1) }()
-	eventually(t, "no lag", func() bool { return o.lag().Messages == 0 })
-	transact(b, topic, kgo.TryCommit, "c")
-	uncommitted := b.open(b.source(topic, func(s *Source) { s.Group, s.Isolation = "all-"+topic, ReadUncommitted }), 1)
-	uncommitted.values("aborted", "a", "b", "aborted", "too", "c")
-}
-
-func TestCompactedLog(t *testing.T) {
-	b, topic := topicOf(t, 1)
-	for i := range 20 {
-		transact(b, topic, kgo.TryCommit, fmt.Sprint(i)) // each leaves a gap of one offset behind it
-	}
-	o := b.open(b.source(topic, named(topic, nil)), 1)
-	for i := range 20 {
-		o.ack(o.values(fmt.Sprint(i))...)
-		if offset, _ := b.committed(topic, topic, 0); offset < int64(2*i+1) || offset > int64(2*i+2) {
-			t.Fatalf("after message %d, at offset %d, committed is %d", i, 2*i, offset)
-		}
-	}
-}
-
-func TestLargeMessage(t *testing.T) {
-	b, topic := topicOf(t, 1)
-	large := strings.Repeat("x", 900_000)
-	b.publish(topic, 0, "small", large, "small")
-	o := b.open(b.source(topic, named(topic, func(s *Source) { s.MaxBytes = 1000 })), 1)
-	o.ack(o.values("small", large, "small")...)
 }
 
 func TestGroupWithMembers(t *testing.T) {
@@ -344,7 +288,8 @@ func TestPasswords(t *testing.T) {
 			strings.Contains(err.Error(), "not-this-one") || time.Since(began) > openWithin {
 			t.Errorf("%s, after %s: %v", mechanism, time.Since(began), err)
 		}
-		if err := open(SASL{mechanism, user, "right", ""}); err == nil || !strings.Contains(err.Error(), "the topic does not") {
+		err = open(SASL{mechanism, user, "right", ""})
+		if err == nil || !strings.Contains(err.Error(), "the topic does not") {
 			t.Errorf("%s with the right one: %v", mechanism, err)
 		}
 	}

@@ -22,6 +22,9 @@ type health struct {
 	open     bool // before and after, nothing is said
 	wrong    []problem
 	refused  error // why the last connection could not be made
+	refusals int   // since one was made
+	enough   int   // refusals after which refuse is called
+	refuse   func(error)
 }
 
 type problem struct {
@@ -57,7 +60,7 @@ func (h *health) tell() {
 	for i, p := range h.wrong {
 		errs[i] = p.err
 	}
-	h.say(errors.Join(errs...))
+	h.say(join(errs))
 }
 
 // begin says from now on what is wrong.
@@ -108,12 +111,20 @@ func address(meta kgo.BrokerMetadata) string {
 func (h *health) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil {
 		err = fmt.Errorf("broker %s: cannot connect: %w", address(meta), err)
-		h.mu.Lock()
-		h.refused = err
-		h.mu.Unlock()
+		h.note(err)
 		err = fmt.Errorf("%w: messages wait until it can be reached%s", err, hint(err))
 	}
 	h.set(address(meta), err)
+}
+
+// note remembers why a connection could not be made.
+func (h *health) note(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = err
+	if h.refusals++; h.refusals == h.enough && !h.open {
+		h.refuse(errRefused)
+	}
 }
 
 // OnBrokerRead hears of an answer, or that none came in time.

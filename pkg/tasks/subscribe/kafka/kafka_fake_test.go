@@ -268,7 +268,8 @@ func TestTwoTasksInOneGroupAreTold(t *testing.T) {
 	b.commit(group, "orders", 0, 4, author{"g/other", 3}.String())
 	o.rivalsSoon()
 	o.ack(o.values("b")...)
-	if !o.said("somebody else commits to group " + group + " for topic orders: partition 0 is at offset 4, by task g/other") {
+	want := "somebody else commits to group " + group + " for topic orders: partition 0 is at offset 4, by task g/other"
+	if !o.said(want) {
 		t.Errorf("said %q", o.troubles)
 	}
 	o.rivalsSoon()

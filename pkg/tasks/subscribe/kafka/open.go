@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,13 +18,16 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 	if err != nil {
 		return nil, err
 	}
-	h := &health{say: session.Trouble}
+	within, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	within, cancel := context.WithTimeoutCause(within, openWithin, errNoAnswer)
+	defer cancel()
+	// Each broker is tried once more, and then what is wrong is said: to go on trying is for the caller.
+	h := &health{say: session.Trouble, enough: len(set.brokers) + 1, refuse: refuse}
 	client, err := set.connect(h)
 	if err != nil {
 		return nil, set.worded(err)
 	}
-	within, cancel := context.WithTimeoutCause(ctx, openWithin, errNoAnswer)
-	defer cancel()
 	o := &opening{settings: set, session: session, client: client, health: h}
 	sub, err := o.open(within)
 	if err != nil {
@@ -46,10 +48,6 @@ type opening struct {
 }
 
 func (o *opening) open(ctx context.Context) (*subscription, error) {
-	// One attempt, so that what is wrong is said soon: to try again is for the caller.
-	if err := o.client.Ping(ctx); err != nil {
-		return nil, err
-	}
 	var err error
 	if o.topicIs, err = describeTopic(ctx, o.client, o.topic); err != nil {
 		return nil, err
@@ -59,7 +57,14 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 		return nil, err
 	}
 	o.kept = o.positions(partitions)
-	begin, err := o.begin(ctx, partitions)
+	k, err := o.kept.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	begin, sure, err := o.resume(ctx, k, partitions)
+	if err == nil && !sure {
+		begin, err = o.begin(ctx, k, partitions)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +108,32 @@ func (o *opening) positions(partitions []int32) positions {
 	}
 }
 
+// resume is where each partition goes on, when that is sure without the log's range: all positions were kept, and the
+// log is still the one they are of. Retention may have passed them by. Then the first fetch says so.
+func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin map[int32]mark, sure bool, err error) {
+	if k.topic != "" && (k.topic != o.topic || k.id != o.topicIs.idText()) {
+		return nil, false, nil
+	}
+	begin = only(k.marks, partitions)
+	if len(begin) < len(partitions) || len(begin) < len(k.marks) {
+		return nil, false, nil
+	}
+	ends, err := endsOfEpochs(ctx, o.client, o.topic, begin)
+	if err != nil {
+		return nil, false, err
+	}
+	for p, m := range begin {
+		if end, known := ends[p]; !known || end < m.Offset {
+			return nil, false, nil
+		}
+	}
+	return begin, true, nil
+}
+
 // begin is where each partition begins. What is not kept yet is kept before it returns: nothing that is published from
 // now on is skipped by a fail-over.
-func (o *opening) begin(ctx context.Context, partitions []int32) (map[int32]mark, error) {
-	all, k, err := o.find(ctx, partitions)
+func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[int32]mark, error) {
+	all, err := o.find(ctx, k, partitions)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +163,7 @@ func (o *opening) begin(ctx context.Context, partitions []int32) (map[int32]mark
 			errs = append(errs, err)
 		}
 	}
-	return begin, errors.Join(errs...)
+	return begin, join(errs)
 }
 
 // gone says which positions are of partitions that the topic does not have.
@@ -157,8 +184,7 @@ func (o *opening) gone(k kept) []error {
 }
 
 // find gathers what is known of the partitions.
-func (o *opening) find(ctx context.Context, partitions []int32) (map[int32]found, kept, error) {
-	var k kept
+func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int32]found, error) {
 	var first, end, start map[int32]int64
 	list := func(to *map[int32]int64, at int64) func() error {
 		return func() (err error) {
@@ -167,14 +193,13 @@ func (o *opening) find(ctx context.Context, partitions []int32) (map[int32]found
 		}
 	}
 	var g errgroup.Group
-	g.Go(func() (err error) { k, err = o.kept.load(ctx); return err })
 	g.Go(list(&first, atFirst))
 	g.Go(list(&end, atEnd))
 	if !o.at.IsZero() {
 		g.Go(list(&start, o.at.UnixMilli()))
 	}
 	if err := g.Wait(); err != nil {
-		return nil, kept{}, err
+		return nil, err
 	}
 	if k.topic != "" && k.topic != o.topic {
 		for _, p := range slices.Sorted(maps.Keys(k.marks)) {
@@ -187,7 +212,7 @@ func (o *opening) find(ctx context.Context, partitions []int32) (map[int32]found
 	if !recreated {
 		var err error
 		if common, err = endsOfEpochs(ctx, o.client, o.topic, only(k.marks, partitions)); err != nil {
-			return nil, kept{}, err
+			return nil, err
 		}
 	}
 	// A partition without a position beside others that have one was added: it counts from its beginning.
@@ -210,7 +235,7 @@ func (o *opening) find(ctx context.Context, partitions []int32) (map[int32]found
 		}
 		all[p] = f
 	}
-	return all, k, nil
+	return all, nil
 }
 
 func only(marks map[int32]mark, partitions []int32) map[int32]mark {

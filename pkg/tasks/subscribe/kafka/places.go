@@ -105,6 +105,17 @@ func (p *places) wereSaved(marks map[int32]mark) {
 	}
 }
 
+// kept are the marks that positions hold.
+func (p *places) kept() map[int32]mark {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	marks := map[int32]mark{}
+	for partition, at := range p.of {
+		marks[partition] = at.saved
+	}
+	return marks
+}
+
 // behind is how many offsets the places are behind the ends, and when the oldest message that waits was published.
 func (p *places) behind(ends map[int32]int64) (offsets int64, oldest time.Time) {
 	p.mu.Lock()

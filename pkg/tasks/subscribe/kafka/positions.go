@@ -15,14 +15,13 @@ type kept struct {
 	topic, id string
 }
 
-// positions keep how far the partitions of a topic were worked on. Its methods are not called concurrently, but for
-// renew.
+// positions keep how far the partitions of a topic were worked on. Its methods may be called concurrently.
 type positions interface {
 	// load is called first.
 	load(ctx context.Context) (kept, error)
 	// save keeps the marks of some partitions, all or none, and returns once that is confirmed.
 	save(ctx context.Context, changed map[int32]mark) error
-	// renew keeps what was saved from expiring. It may be called concurrently with save.
+	// renew keeps what was saved from expiring.
 	renew(ctx context.Context) error
 	// String names the place, as in "group orders".
 	String() string

@@ -122,7 +122,8 @@ func (e *expander) file(field, name string) []byte {
 	if name = e.text(field, name); name == "" {
 		return nil
 	}
-	content, err := os.ReadFile(name) //nolint:gosec // G304: reading the file that the configuration names is what this is for
+	//nolint:gosec // G304: reading the file that the configuration names is what this is for
+	content, err := os.ReadFile(name)
 	if err != nil {
 		e.errs = append(e.errs, fmt.Errorf("kafka.%s: %w", field, err))
 	}

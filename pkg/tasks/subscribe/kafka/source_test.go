@@ -24,22 +24,54 @@ func with(change func(s *Source)) Source {
 
 func TestValidate(t *testing.T) {
 	for want, s := range map[string]Source{
-		"": with(nil),
-		"brokers: is required: HOST:PORT of one broker or more":                  with(func(s *Source) { s.Brokers = nil }),
-		"brokers[1]: must be " + addressMust:                                     with(func(s *Source) { s.Brokers = append(s.Brokers, "kafka://b:9092") }),
-		"brokers: must be " + addressMust:                                        with(func(s *Source) { s.Brokers[0] = "a:9092,b" }),
-		"topic: is required":                                                     with(func(s *Source) { s.TopicName = "" }),
-		`topic: is "a b", must be at most 249 letters, digits, '.', '_' and '-'`: with(func(s *Source) { s.TopicName = "a b" }),
-		"partitions[2]: is 3, which stands there twice":                          with(func(s *Source) { s.Partitions = []int32{3, 1, 3} }),
-		"start: must be " + startMust:                                            with(func(s *Source) { s.Start = "2026-01-31" }),
-		"missing: must be earliest, latest or stop":                              with(func(s *Source) { s.Missing = "ignore" }),
-		"offsets: must be broker or store":                                       with(func(s *Source) { s.Offsets = "memory" }),
-		"isolation: must be read_committed or read_uncommitted":                  with(func(s *Source) { s.Isolation = "none" }),
-		"maxBytes: must be a whole number of bytes from 1 to 268435456":          with(func(s *Source) { s.MaxBytes = 1 << 29 }),
-		"sasl.user: is required\nsasl.password: is required, or passwordFile":    with(func(s *Source) { s.SASL.Mechanism = "PLAIN" }),
-		"sasl.mechanism: must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512":          with(func(s *Source) { s.SASL = SASL{"GSSAPI", "u", "p", ""} }),
-		"sasl.password: is set together with passwordFile: use one of them":      with(func(s *Source) { s.SASL = SASL{"PLAIN", "u", "p", "f"} }),
-		"tls.keyFile: is required with certFile":                                 with(func(s *Source) { s.TLS.CertFile = "c.pem" }),
+		"": with(
+			nil,
+		),
+		"brokers: is required: HOST:PORT of one broker or more": with(
+			func(s *Source) { s.Brokers = nil },
+		),
+		"brokers[1]: must be " + addressMust: with(
+			func(s *Source) { s.Brokers = append(s.Brokers, "kafka://b:9092") },
+		),
+		"brokers: must be " + addressMust: with(
+			func(s *Source) { s.Brokers[0] = "a:9092,b" },
+		),
+		"topic: is required": with(
+			func(s *Source) { s.TopicName = "" },
+		),
+		`topic: is "a b", must be at most 249 letters, digits, '.', '_' and '-'`: with(
+			func(s *Source) { s.TopicName = "a b" },
+		),
+		"partitions[2]: is 3, which stands there twice": with(
+			func(s *Source) { s.Partitions = []int32{3, 1, 3} },
+		),
+		"start: must be " + startMust: with(
+			func(s *Source) { s.Start = "2026-01-31" },
+		),
+		"missing: must be earliest, latest or stop": with(
+			func(s *Source) { s.Missing = "ignore" },
+		),
+		"offsets: must be broker or store": with(
+			func(s *Source) { s.Offsets = "memory" },
+		),
+		"isolation: must be read_committed or read_uncommitted": with(
+			func(s *Source) { s.Isolation = "none" },
+		),
+		"maxBytes: must be a whole number of bytes from 1 to 268435456": with(
+			func(s *Source) { s.MaxBytes = 1 << 29 },
+		),
+		"sasl.user: is required\nsasl.password: is required, or passwordFile": with(
+			func(s *Source) { s.SASL.Mechanism = "PLAIN" },
+		),
+		"sasl.mechanism: must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512": with(
+			func(s *Source) { s.SASL = SASL{"GSSAPI", "u", "p", ""} },
+		),
+		"sasl.password: is set together with passwordFile: use one of them": with(
+			func(s *Source) { s.SASL = SASL{"PLAIN", "u", "p", "f"} },
+		),
+		"tls.keyFile: is required with certFile": with(
+			func(s *Source) { s.TLS.CertFile = "c.pem" },
+		),
 	} {
 		var got []string
 		for _, e := range s.Validate() {
@@ -64,7 +96,8 @@ func TestValidate(t *testing.T) {
 			t.Errorf("want %s\ngot  %s", want, strings.Join(got, "\n"))
 		}
 	}
-	if wrong := with(func(s *Source) { s.Brokers, s.TopicName = []string{"$(KAFKA)"}, "$(SHARDCTL_TASK)" }).Validate(); len(wrong) > 0 {
+	variables := with(func(s *Source) { s.Brokers, s.TopicName = []string{"$(KAFKA)"}, "$(SHARDCTL_TASK)" })
+	if wrong := variables.Validate(); len(wrong) > 0 {
 		t.Errorf("variables are refused: %v", wrong)
 	}
 }
@@ -100,8 +133,8 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(set.brokers, []string{"a:1", "b:2", "c:3"}) || set.topic != "orders-eu" || set.group != "shardctl.g.n" ||
-		set.missing != Stop || set.maxBytes != DefaultMaxBytes || set.name() != "broker a:1,b:2,c:3, topic orders-eu" {
+	if !slices.Equal(set.brokers, []string{"a:1", "b:2", "c:3"}) || set.topic != "orders-eu" ||
+		set.group != "shardctl.g.n" || set.missing != Stop || set.maxBytes != DefaultMaxBytes || set.name() != "broker a:1,b:2,c:3, topic orders-eu" {
 		t.Errorf("got %+v", set)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -17,12 +16,8 @@ import (
 
 // subscription is an open one.
 type subscription struct {
-	*settings
-	client *kgo.Client
-	kept   positions
+	*opening
 	places *places
-	health *health
-	log    logr.Logger
 	failed error // of a poll that had messages as well: for the next Receive
 
 	// ended ends with what is wrong as its cause, or when the subscription is closed.
@@ -46,8 +41,7 @@ func refOf(r *kgo.Record) ref { return ref{r.Partition, r.Offset, r.LeaderEpoch}
 
 func newSubscription(o *opening, begin map[int32]mark) *subscription {
 	s := &subscription{
-		settings: o.settings, client: o.client, kept: o.kept, places: newPlaces(begin), health: o.health,
-		log: o.session.Log, letters: letters{client: o.client},
+		opening: o, places: newPlaces(begin), letters: letters{client: o.client},
 	}
 	s.ended, s.end = context.WithCancelCause(context.Background())
 	w := &watcher{subscription: s, is: o.topicIs, all: len(o.partitions) == 0}
@@ -82,7 +76,7 @@ func (s *subscription) Receive(ctx context.Context, most int) ([]subscribe.Messa
 		case s.ended.Err() != nil && len(messages) == 0:
 			return nil, context.Cause(s.ended) //nolint:contextcheck // as above
 		case poll.Err() == nil:
-			s.failed = s.failure(fetches)
+			s.failed = s.failure(ctx, fetches)
 		}
 		if len(messages) > 0 {
 			return messages, nil
@@ -134,11 +128,14 @@ func messageOf(r *kgo.Record) subscribe.Message {
 }
 
 // failure is what is wrong with the partitions of a poll. The client goes on by itself after all that may pass.
-func (s *subscription) failure(fetches kgo.Fetches) error {
+func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 	var errs []error
+	lost := false
 	fetches.EachError(func(_ string, partition int32, err error) {
+		var loss *kgo.ErrDataLoss
 		switch {
-		case errors.Is(err, kerr.OffsetOutOfRange):
+		case errors.Is(err, kerr.OffsetOutOfRange), errors.As(err, &loss):
+			lost = true
 			err = fmt.Errorf("the log does not hold the next message any more: %w", err)
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 			err = fmt.Errorf("the topic was deleted, or deleted and created again: %w", err)
@@ -146,9 +143,15 @@ func (s *subscription) failure(fetches kgo.Fetches) error {
 		if partition >= 0 {
 			err = fmt.Errorf("partition %d: %w", partition, err)
 		}
-		errs = append(errs, s.worded(err))
+		errs = append(errs, err)
 	})
-	return errors.Join(errs...)
+	if lost {
+		// Where to go on is decided now, and kept for the next Open, or an error says that somebody has to decide.
+		if _, err := s.begin(ctx, kept{marks: s.places.kept()}, s.places.partitions()); err != nil {
+			return s.worded(err)
+		}
+	}
+	return s.worded(join(errs))
 }
 
 // Cumulative says that what is acknowledged is a position.

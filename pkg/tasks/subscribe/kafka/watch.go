@@ -77,7 +77,7 @@ func (w *watcher) grow(ctx context.Context, now topic) error {
 	begin := map[int32]mark{}
 	for _, p := range added {
 		begin[p] = mark{first[p], -1}
-		w.log.Info("A partition was added, beginning", "position", positionOf(w.topic, p, first[p]))
+		w.session.Log.Info("A partition was added, beginning", "position", positionOf(w.topic, p, first[p]))
 	}
 	w.places.add(begin)
 	w.consume(begin)
@@ -91,6 +91,6 @@ func (w *watcher) renew(ctx context.Context) {
 	}
 	w.renewed = time.Now()
 	if err := w.kept.renew(ctx); err != nil {
-		w.log.Error(err, "Positions could not be kept from expiring, trying again later")
+		w.session.Log.Error(err, "Positions could not be kept from expiring, trying again later")
 	}
 }
