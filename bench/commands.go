@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/compare"
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
+	"github.com/shardctl/shardctl/bench/internal/topics"
 )
 
 // peersCommand measures shardctl beside other locks, prints the table, and writes it into pages.
@@ -51,6 +52,15 @@ func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 func holderCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err := peers.Holder(ctx, args, os.Stdin, out); err != nil {
 		fmt.Fprintln(errs, "holder:", err)
+		return 1
+	}
+	return 0
+}
+
+// memberCommand is one member of a consumer group, for topics.
+func memberCommand(ctx context.Context, args []string, _, errs io.Writer) int {
+	if err := topics.Member(ctx, args); err != nil {
+		fmt.Fprintln(errs, "group member:", err)
 		return 1
 	}
 	return 0

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/plan"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
+	"github.com/shardctl/shardctl/bench/internal/topics"
 	"github.com/shardctl/shardctl/bench/internal/watching"
 )
 
@@ -43,6 +44,8 @@ var measurements = []measurement{
 	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
 	{"watchers", "what 1,000 watchers of 10,000 tasks cost a replica, idle and while owners change", watching.Watchers},
 	{"slow", "memory for 256 slow watchers of 100,000 tasks, and heartbeats beside them", watching.SlowWatchers},
+	{"topics", "what a hundred idle subscriptions of Kafka cost a replica", topics.Idle},
+	{"deliver", "messages a second of one subscription of Kafka, beside a bare client", topics.Throughput},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 
@@ -57,9 +60,10 @@ func main() {
 type command func(ctx context.Context, args []string, out, errs io.Writer) int
 
 var commands = map[string]command{
-	"compare":           compareCommand,
-	"peers":             peersCommand,
-	peers.HolderCommand: holderCommand,
+	"compare":            compareCommand,
+	"peers":              peersCommand,
+	peers.HolderCommand:  holderCommand,
+	topics.MemberCommand: memberCommand,
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {

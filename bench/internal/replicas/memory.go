@@ -3,15 +3,12 @@
 package replicas
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -145,27 +142,11 @@ func pssOf(r *harness.Replica) (s size, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.guard, err = pss(r.GuardProc().PID); err != nil {
+	if s.guard, err = lab.PSS(r.GuardProc().PID); err != nil {
 		return s, err
 	}
-	s.worker, err = pss(worker.PID)
+	s.worker, err = lab.PSS(worker.PID)
 	return s, err
-}
-
-// pss is a process's proportional set size in bytes: pages that n processes share count 1/n.
-func pss(pid int) (int64, error) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }() // only read
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "Pss:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s: no Pss", file.Name())
 }
 
 func copyProgram(to, from string) error {

@@ -77,6 +77,7 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
+		f.quiet.set(f.receiving && f.broken == nil && f.flow.Room() == f.InFlight)
 		select {
 		case r := <-f.received:
 			f.receiving = false

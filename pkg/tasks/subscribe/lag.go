@@ -3,6 +3,7 @@ package subscribe
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -14,6 +15,25 @@ const (
 	lagTimeout = 5 * time.Second
 )
 
+// quiet is since when a broker has had nothing to give: it is asked for messages, and all that it gave before is
+// acknowledged. The zero value is that it has something. One goroutine sets it, others may ask.
+type quiet struct{ since atomic.Int64 } // Unix ns
+
+func (q *quiet) set(is bool) {
+	switch {
+	case !is:
+		q.since.Store(0)
+	case q.since.Load() == 0:
+		q.since.Store(time.Now().UnixNano())
+	}
+}
+
+// lasts says whether it has been so for at least d.
+func (q *quiet) lasts(d time.Duration) bool {
+	since := q.since.Load()
+	return since > 0 && time.Since(time.Unix(0, since)) >= d
+}
+
 // watchLag says how far the subscription is behind, until ctx ends.
 func (s *run) watchLag(ctx context.Context, sub Subscription) {
 	lagging, ok := sub.(Lagging)
@@ -22,9 +42,12 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 	}
 	var said elect.Lag
 	for ctx.Err() == nil {
-		asking, cancel := context.WithTimeout(ctx, lagTimeout)
-		lag, err := lagging.Lag(asking)
-		cancel()
+		lag, err := Lag{}, error(nil)
+		if !s.quiet.lasts(lagEvery / 2) { // else nothing is behind, and the broker need not be asked
+			asking, cancel := context.WithTimeout(ctx, lagTimeout)
+			lag, err = lagging.Lag(asking)
+			cancel()
+		}
 		if err != nil && ctx.Err() == nil {
 			s.env.Log.V(1).Info("The lag is not known", "reason", err.Error())
 		}

@@ -101,6 +101,7 @@ type run struct {
 	title    string // kind and topic
 	letters  string // topic for dead letters
 	health   *health
+	quiet    quiet
 	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
 }
 

@@ -17,9 +17,13 @@ type Rules struct {
 	Delay func(failures int) time.Duration
 }
 
+// mostCalls is how many deliveries may be under way at once: as many connections are kept to one server, and with more
+// each delivery would open one.
+const mostCalls = 256
+
 // calls is how many deliveries may be under way at once: with batches not each message needs one, and while it waits
 // for its turn a batch fills.
-func (r Rules) calls() int { return max(1, r.InFlight/r.Batch) }
+func (r Rules) calls() int { return max(1, min(mostCalls, r.InFlight/r.Batch)) }
 
 // over says that so many failures are all that a message may have.
 func (r Rules) over(failures int) bool { return r.Attempts > 0 && failures >= r.Attempts }

@@ -1,0 +1,161 @@
+//go:build linux
+
+package topics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// rig is a Kafka, a client of it, and an endpoint that notes when each message came.
+type rig struct {
+	broker   *testbroker.Server
+	client   *kgo.Client
+	admin    *kadm.Client
+	dir      string
+	endpoint *endpoint
+}
+
+func openRig(ctx context.Context, b *lab.Lab, name string) (_ *rig, err error) {
+	r := &rig{}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
+	if r.dir, err = os.MkdirTemp(b.Work, name+"-"); err != nil {
+		return nil, err
+	}
+	if r.endpoint, err = newEndpoint(ctx); err != nil {
+		return nil, err
+	}
+	r.broker, err = testbroker.Open(ctx, testbroker.KindKafka, filepath.Join(r.dir, "kafka"), testbroker.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r.client, err = kgo.NewClient(
+		kgo.SeedBrokers(r.broker.Addr()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MetadataMinAge(100*time.Millisecond),
+	)
+	if err != nil {
+		return nil, err
+	}
+	r.admin = kadm.NewClient(r.client)
+	return r, nil
+}
+
+func (r *rig) close() {
+	if r.client != nil {
+		r.client.Close()
+	}
+	if r.broker != nil {
+		r.broker.Close()
+	}
+	if r.endpoint != nil {
+		r.endpoint.close()
+	}
+}
+
+// create makes topics and waits until the broker serves them.
+func (r *rig) create(ctx context.Context, partitions int32, topics ...string) error {
+	if _, err := r.admin.CreateTopics(ctx, partitions, 1, nil, topics...); err != nil {
+		return err
+	}
+	return lab.Until(ctx, func() error {
+		offsets, err := r.admin.ListEndOffsets(ctx, topics...)
+		if err != nil {
+			return err
+		}
+		return offsets.Error()
+	})
+}
+
+// fill publishes n messages to a topic, evenly over its partitions.
+func (r *rig) fill(ctx context.Context, topic string, partitions int32, n int) error {
+	body := make([]byte, messageSize)
+	records := make([]*kgo.Record, n)
+	for i := range n {
+		records[i] = &kgo.Record{
+			Topic: topic, Partition: int32(i) % partitions, Key: strconv.AppendInt(nil, int64(i%1000), 10), Value: body,
+		}
+	}
+	return r.client.ProduceSync(ctx, records...).FirstErr()
+}
+
+// messageSize is how many bytes a message of the measurements has.
+const messageSize = 200
+
+// replica starts one replica of a cluster with the groups of the text, beside the one task that a cluster has.
+func (r *rig) replica(ctx context.Context, c *harness.Cluster, name, groups string) (*harness.Replica, error) {
+	file := filepath.Join(r.dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(groups), 0o600); err != nil {
+		return nil, err
+	}
+	return c.Start(ctx, name, "--config", file)
+}
+
+// cluster is one on SQLite.
+func (r *rig) cluster(b *lab.Lab, lease time.Duration) (*harness.Cluster, error) {
+	dir, err := os.MkdirTemp(r.dir, "cluster-")
+	if err != nil {
+		return nil, err
+	}
+	return harness.NewCluster(b.Bins, dir, harness.Options{
+		StoreURI: "sqlite:" + filepath.Join(dir, "locks.db"), Lease: lease, Settle: lab.Settle, Tasks: 1,
+	})
+}
+
+// endpoint answers each message with 204.
+type endpoint struct {
+	url    string
+	server *http.Server
+
+	mu   sync.Mutex
+	seen func(topic string, at time.Time) // nil: nobody is interested
+}
+
+func newEndpoint(ctx context.Context) (*endpoint, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{url: fmt.Sprintf("http://%s", listener.Addr())}
+	e.server = &http.Server{Handler: http.HandlerFunc(e.take), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = e.server.Serve(listener) }() // until close
+	return e, nil
+}
+
+// take notes a message of the topic that the path names.
+func (e *endpoint) take(w http.ResponseWriter, request *http.Request) {
+	_, _ = io.Copy(io.Discard, request.Body)
+	e.mu.Lock()
+	if e.seen != nil {
+		e.seen(request.URL.Path[1:], time.Now())
+	}
+	e.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// note has f called with each message from now on.
+func (e *endpoint) note(f func(topic string, at time.Time)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = f
+}
+
+func (e *endpoint) close() { _ = e.server.Close() }
