@@ -165,6 +165,9 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 			fmt.Fprintf(&b, "  less %-3d %s; %s\n", o.lose, verdict(g.After, g.Tasks, f.MaxTasks), moved(g.Moves))
 		}
 		shares(&b, g.Before, g.After, o.lose > 0)
+		if d := s.Groups[i].Discover; d != nil && d.Lister != nil {
+			fmt.Fprintf(&b, "  not counted: at most %s that %s makes of what exists\n", count(d.Limit, "task"), d.Lister.Kind())
+		}
 		if i < len(f.Groups)-1 {
 			b.WriteByte('\n')
 		}

@@ -3,9 +3,23 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/config"
 )
+
+// discovering are the names of the groups that make tasks of what exists.
+func discovering(s *config.Settings) []string {
+	var names []string
+	for _, g := range s.Groups {
+		if g.Discover != nil {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
 
 func validateCommand() *cobra.Command {
 	var printed bool
@@ -35,8 +49,12 @@ Exit code 0: it is good; 2: it is not.`,
 			if printed {
 				return s.Print(cmd.OutOrStdout())
 			}
+			more := ""
+			if names := discovering(s); len(names) > 0 {
+				more = ", and those that are discovered for " + strings.Join(names, ", ")
+			}
 			_, err = fmt.Fprintf(
-				cmd.OutOrStdout(), "ok: %s in %s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"),
+				cmd.OutOrStdout(), "ok: %s in %s%s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"), more,
 			)
 			return err
 		},

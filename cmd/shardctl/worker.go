@@ -254,7 +254,7 @@ func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, d
 	for {
 		changed := board.Changed()
 		never := jobs(w.replica.Settings())
-		if over, failed := w.replica.Ended(never); over {
+		if over, failed := w.replica.Ended(never); over && w.replica.Listed() {
 			if failed > 0 {
 				drained <- fmt.Errorf("%d of %d: %w", failed, len(never), errTaskFailed)
 			}

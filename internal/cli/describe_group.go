@@ -110,6 +110,7 @@ func (f *groupFacts) show(d *description) {
 	d.field("Capacity", limitText(g.Capacity))
 	d.field("Headroom", limitText(g.Headroom))
 	d.field("Imbalance", positive(g.Imbalance))
+	d.discovery(g.Discovery)
 	d.wrong(f.Problems)
 	d.title("instances")
 	section(&d.sections, d.view, instanceColumns(), f.Instances, "none are known")
@@ -117,6 +118,34 @@ func (f *groupFacts) show(d *description) {
 		d.tasks("tasks that do not run", f.Tasks)
 	}
 	d.events(f.Events, f.Unknown)
+}
+
+// discovery says what was found, when, by whom, and what failed.
+func (d *description) discovery(f *api.Discovery) {
+	if f == nil {
+		return
+	}
+	text := fmt.Sprintf("%d found by %s", f.Found, plainText(f.Lister))
+	if f.LookedAt.IsZero() {
+		text = "nothing yet by " + plainText(f.Lister)
+	}
+	if f.Vanished > 0 {
+		text += fmt.Sprintf(", %d vanished", f.Vanished)
+	}
+	if f.LeftOut > 0 {
+		text += fmt.Sprintf(", %d without a task", f.LeftOut)
+	}
+	d.field("Discovered", text)
+	if !f.LookedAt.IsZero() {
+		d.field("  looked", fmt.Sprintf("%s ago, by %s", d.view.age(f.LookedAt), plainText(f.By)))
+	}
+	if f.Error != "" {
+		d.field("  failing", plainText(f.Error))
+	}
+	if !f.FailingSince.IsZero() {
+		d.field("  since", fmt.Sprintf("%s (%s ago), asked by %s", f.FailingSince, d.view.age(f.FailingSince),
+			plainText(f.By)))
+	}
 }
 
 func (d *description) tasks(title string, tasks []api.Task) {

@@ -25,8 +25,8 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 	if n == nil || !n.cluster.View().Loaded {
 		return api.ChangeResult{}, fmt.Errorf("%s: %w", request.Verb, elect.ErrUnavailable)
 	}
-	s := r.Settings()
-	state := stateOf(s, n.cluster.View())
+	s, found := r.lists.all()
+	state := stateOf(s, found, n.cluster.View())
 	d := operate.Decide(state, request)
 	if preview {
 		return d.Result(balancer.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
@@ -40,14 +40,14 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 }
 
 // stateOf is what a request is decided by.
-func stateOf(s *config.Settings, v *cluster.View) operate.State {
+func stateOf(s *config.Settings, found discovered, v *cluster.View) operate.State {
 	ticks := map[elect.Key]bool{}
 	for _, t := range taskList(s) {
 		if t.Ticks() {
 			ticks[t.Key()] = true
 		}
 	}
-	return operate.State{View: v, Declared: declared(s), Ticks: func(key elect.Key) bool { return ticks[key] }}
+	return operate.State{View: v, Declared: declared(s, found), Ticks: func(key elect.Key) bool { return ticks[key] }}
 }
 
 // awaitSeen waits until the view shows what was written. It may be overtaken by another request.
@@ -99,6 +99,10 @@ func ChangeStore(
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
+	s, found, err := withDiscovered(ctx, s, db)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
 	snapshot := gather(s, view, nil).lists()
 	snapshot.Sort()
 	if request.Names, err = about(snapshot); err != nil {
@@ -107,7 +111,7 @@ func ChangeStore(
 	if err := request.Validate(); err != nil {
 		return api.ChangeResult{}, err
 	}
-	state := stateOf(s, view)
+	state := stateOf(s, found, view)
 	d := operate.Decide(state, request)
 	if preview {
 		return d.Result(balancer.Preview(view, state.Declared, d.After(view.Overrides))), nil

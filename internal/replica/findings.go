@@ -65,6 +65,7 @@ func (m material) find(s *status.Snapshot) []finding {
 			}})
 		}
 	}
+	found = append(found, m.findDiscovery()...)
 	found = append(found, m.findClock(s.Status.Instance)...)
 	return append(found, m.findMembers()...)
 }

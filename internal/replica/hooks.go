@@ -27,20 +27,31 @@ type Tracer interface {
 	Key(change elect.KeyChange)
 }
 
-// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events.
-func hooks(m *status.Metrics, h *heartbeats, w *writtenEvents) elect.Hooks {
+// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events
+// and what is discovered. Locks that are no tasks' are not counted.
+func hooks(m *status.Metrics, h *heartbeats, w, d *writtenEvents) elect.Hooks {
 	return elect.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
 			h.note(took, err)
 		},
 		StoreOp:  m.StoreOp,
-		Claim:    func(group, result string) { m.Claim(group, result, 1) },
-		Release:  func(group string, reason elect.Reason) { m.Release(group, string(reason)) },
-		Move:     func(group string, reason elect.Reason) { m.Move(group, string(reason)) },
-		Failover: m.ObserveFailover,
-		Handover: m.ObserveHandover,
-		Events:   w.wake,
+		Claim:    ofTasks(func(group, result string) { m.Claim(group, result, 1) }),
+		Release:  ofTasks(func(group string, reason elect.Reason) { m.Release(group, string(reason)) }),
+		Move:     ofTasks(func(group string, reason elect.Reason) { m.Move(group, string(reason)) }),
+		Failover: ofTasks(m.ObserveFailover),
+		Handover: ofTasks(m.ObserveHandover),
+
+		Events: w.wake, Discovery: d.wake,
+	}
+}
+
+// ofTasks leaves the groups of chores out.
+func ofTasks[T any](count func(string, T)) func(string, T) {
+	return func(group string, what T) {
+		if !elect.Key(group).Chore() {
+			count(group, what)
+		}
 	}
 }
 

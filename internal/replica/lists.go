@@ -8,29 +8,72 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// lists holds the settings in force: the task lists may be read again at any time. Use newLists.
+// lists holds the settings in force: the task lists may be read again at any time, and what was discovered is added to
+// them. Use newLists.
 type lists struct {
 	mu       sync.Mutex
-	settings *config.Settings
-	refused  string        // what was wrong with the last configuration, if it was refused
-	changed  chan struct{} // has an element while settings may not have been declared yet
+	written  *config.Settings // as the files have them
+	found    discovered
+	settings *config.Settings // both together
+	refused  string           // what was wrong with the last configuration, if it was refused
+	changed  chan struct{}    // has an element while settings may not have been declared yet
+	reloaded chan struct{}    // closed when the files were read again
 }
 
-func newLists(s *config.Settings) *lists { return &lists{settings: s, changed: make(chan struct{}, 1)} }
+func newLists(s *config.Settings) *lists {
+	return &lists{written: s, settings: s, changed: make(chan struct{}, 1), reloaded: make(chan struct{})}
+}
 
 func (l *lists) get() *config.Settings {
+	s, _ := l.all()
+	return s
+}
+
+// all are the settings in force, and what was discovered of them.
+func (l *lists) all() (*config.Settings, discovered) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settings
+	return l.settings, l.found
+}
+
+// files are the settings as the files have them, and what is closed once they are read again.
+func (l *lists) files() (*config.Settings, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written, l.reloaded
 }
 
 func (l *lists) set(s *config.Settings) {
 	l.mu.Lock()
-	l.settings, l.refused = s, ""
+	l.written, l.refused = s, ""
+	l.settings, l.found = l.found.apply(s)
+	close(l.reloaded)
+	l.reloaded = make(chan struct{})
 	l.mu.Unlock()
+	l.declare()
+}
+
+// discovered takes what was read of a group's list; failed says why it could not be read.
+func (l *lists) discovered(group string, p discovery.Published, failed string) {
+	l.mu.Lock()
+	before := l.found[group]
+	l.found = l.found.with(group, p, failed)
+	same := before != nil && before.published.Revision == p.Revision && sameList(before.published.Entries, p.Entries)
+	if !same {
+		l.settings, l.found = l.found.apply(l.written)
+	}
+	l.mu.Unlock()
+	if !same {
+		l.declare()
+	}
+}
+
+// declare has the settings declared, soon.
+func (l *lists) declare() {
 	select {
 	case l.changed <- struct{}{}:
 	default: // the next declaration takes them
@@ -49,10 +92,11 @@ func (l *lists) refuse(why string) bool {
 // keepDeclared declares the settings in force, and again whenever they have changed, until ctx ends or the elector is
 // closed. Only the first declaration may fail. One goroutine declares, so an older list cannot overtake a newer one.
 func (l *lists) keepDeclared(
-	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings) error,
+	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings, discovered) error,
 ) error {
 	for first := true; ; first = false {
-		err := declare(ctx, l.get())
+		s, found := l.all()
+		err := declare(ctx, s, found)
 		switch {
 		case errors.Is(err, elect.ErrClosed) || ctx.Err() != nil:
 			return nil //nolint:nilerr // the replica is ending

@@ -2,10 +2,12 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -23,7 +25,12 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 	if err != nil {
 		return nil, err
 	}
-	m := gather(s, view, balancer.Explain(view, declared(s)))
+	s, found, err := withDiscovered(ctx, s, db)
+	if err != nil {
+		return nil, err
+	}
+	m := gather(s, view, balancer.Explain(view, declared(s, found)))
+	m.discovered = found
 	snapshot := m.lists()
 	snapshot.Instances = m.instances(time.Time{})
 	snapshot.Status = api.Status{
@@ -134,5 +141,33 @@ func (p *Past) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listRuns(ctx, p.db, gather(p.settings, view, nil), elect.Key(key))
+	s, _, err := withDiscovered(ctx, p.settings, p.db)
+	if err != nil {
+		return nil, err
+	}
+	return listRuns(ctx, p.db, gather(s, view, nil), elect.Key(key))
+}
+
+// withDiscovered reads what was discovered, and adds the tasks of it to the lists.
+func withDiscovered(
+	ctx context.Context, s *config.Settings, db store.Store,
+) (*config.Settings, discovered, error) {
+	var found discovered
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		if g.Discover == nil {
+			continue
+		}
+		published, err := discovery.NewReader(db, g.Name).Read(ctx)
+		if errors.Is(err, store.ErrUnavailable) {
+			return nil, nil, err
+		}
+		failed := ""
+		if err != nil {
+			failed = err.Error()
+		}
+		found = found.with(g.Name, published, failed)
+	}
+	s, found = found.apply(s)
+	return s, found, nil
 }

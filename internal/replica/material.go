@@ -17,14 +17,15 @@ import (
 
 // material is what a snapshot is made from. view and report are nil before there is a store.
 type material struct {
-	settings *config.Settings
-	view     *cluster.View
-	report   *balancer.Report
-	reasons  leftOver
-	live     map[string]string        // session → instance, of those not dead
-	owned    map[string]api.Counts    // session → group → keys whose lock names it
-	asked    standing                 // what operators asked for
-	ages     map[string]time.Duration // of sessions' newest heartbeats, as of now
+	settings   *config.Settings
+	discovered discovered
+	view       *cluster.View
+	report     *balancer.Report
+	reasons    leftOver
+	live       map[string]string        // session → instance, of those not dead
+	owned      map[string]api.Counts    // session → group → keys whose lock names it
+	asked      standing                 // what operators asked for
+	ages       map[string]time.Duration // of sessions' newest heartbeats, as of now
 
 	heartbeat heartbeat // this replica's last
 }
@@ -73,7 +74,7 @@ func gather(s *config.Settings, view *cluster.View, report *balancer.Report) mat
 		}
 	}
 	for key, lock := range view.Locks {
-		if lock.Session == "" {
+		if lock.Session == "" || key.Chore() {
 			continue
 		}
 		if m.owned[lock.Session] == nil {

@@ -33,7 +33,7 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written),
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.discoveries),
 	}
 	if r.cfg.Tracer != nil {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
@@ -136,14 +136,23 @@ func (r *Replica) member(s *config.Settings) elect.Member {
 	return m
 }
 
-func declared(s *config.Settings) balancer.Declared {
+// declared is what the balancer is to know: the task lists, with what was discovered.
+func declared(s *config.Settings, found discovered) balancer.Declared {
 	d := balancer.Declared{Revision: s.Revision}
 	for _, g := range s.Groups {
+		if g.Discover != nil {
+			d.Chores = []string{record.GroupDiscovery}
+		}
 		group := balancer.DeclaredGroup{
 			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks)),
 		}
 		for i, t := range g.Tasks {
-			group.Keys[i] = balancer.DeclaredKey{Key: t.Key(), Weight: t.Weight}
+			group.Keys[i] = balancer.DeclaredKey{
+				Key: t.Key(), Weight: t.Weight, Discovered: t.Discovered != tasks.Discovered{},
+			}
+		}
+		if f := found[g.Name]; f != nil {
+			group.AsOf = f.asOf.Load
 		}
 		d.Groups = append(d.Groups, group)
 	}
@@ -151,14 +160,16 @@ func declared(s *config.Settings) balancer.Declared {
 }
 
 // declare passes the task lists on: first to who runs the tasks, then to who claims them.
-func (n *node) declare(ctx context.Context, m elect.Member, s *config.Settings, gone func(elect.Key)) error {
-	for _, key := range n.tasks.Declare(taskList(s)) {
+func (n *node) declare(
+	ctx context.Context, m elect.Member, d balancer.Declared, list []*tasks.Task, gone func(elect.Key),
+) error {
+	for _, key := range n.tasks.Declare(list) {
 		gone(key)
 	}
 	if err := n.announcement.declare(ctx, m); err != nil {
 		return err
 	}
-	return n.loop.Declare(ctx, declared(s))
+	return n.loop.Declare(ctx, d)
 }
 
 func (n *node) drain(ctx context.Context) error {

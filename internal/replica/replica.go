@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -18,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // Config is what a Replica is made of.
@@ -32,6 +35,8 @@ type Config struct {
 	Left  []guard.Session
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
+	// Functions are what discover may call; nil: none.
+	Functions *discover.Functions
 	// Output gets what commands write.
 	Output tasks.Sink
 	Logger logr.Logger
@@ -53,8 +58,10 @@ type Replica struct {
 	problems   problemRegistry
 	heartbeats heartbeats
 	written    writtenEvents
-	publisher  publisher
-	node       atomic.Pointer[node] // nil before there is a store
+	// discoveries wakes who reads the lists of what was discovered.
+	discoveries writtenEvents
+	publisher   publisher
+	node        atomic.Pointer[node] // nil before there is a store
 }
 
 // New makes a replica that has no store yet.
@@ -70,6 +77,14 @@ func New(cfg Config) *Replica {
 
 // Board holds the newest snapshot.
 func (r *Replica) Board() *status.Board { return &r.publisher.board }
+
+// Listed says whether what exists is known for every group that has discover: a list of it was published and read.
+func (r *Replica) Listed() bool {
+	s, found := r.lists.all()
+	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool {
+		return g.Discover != nil && (found[g.Name] == nil || found[g.Name].published.Revision == 0)
+	})
+}
 
 // Settings are those in force: the task lists may have been read again.
 func (r *Replica) Settings() *config.Settings { return r.lists.get() }
@@ -129,13 +144,25 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		})
 		return nil
 	})
+	reader := &listReader{
+		db: db, lists: r.lists, op: r.Settings().Lease.Duration / 6, log: r.log, readers: map[string]*discovery.Reader{},
+	}
 	group.Go(func() error {
-		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings) error {
-			return n.declare(
-				ctx, r.member(s), s, func(gone elect.Key) { r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name()) },
-			)
+		first, cancel := context.WithTimeout(publishing, firstRead)
+		reader.readAll(first)
+		cancel()
+		group.Go(func() error { reader.keepReading(publishing, r.discoveries.wait, r.publish); return nil })
+		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings, d discovered) error {
+			return n.declare(ctx, r.member(s), declared(s, d), taskList(s), func(gone elect.Key) {
+				r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
+			})
 		})
 	})
+	look := &looking{
+		db: db, elector: n.elector, cluster: n.cluster, lists: r.lists, functions: r.cfg.Functions,
+		log: r.log.WithName("discovery"),
+	}
+	group.Go(func() error { look.keepLooking(publishing); return nil })
 	return group.Wait()
 }
 
@@ -146,7 +173,9 @@ func (r *Replica) publish() {
 // material is what is known now.
 func (r *Replica) material() material {
 	if n := r.node.Load(); n != nil {
-		m := gather(r.Settings(), n.cluster.View(), n.loop.Report())
+		s, found := r.lists.all()
+		m := gather(s, n.cluster.View(), n.loop.Report())
+		m.discovered = found
 		m.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
 		m.heartbeat = r.heartbeats.get()
 		return m

@@ -178,7 +178,17 @@ func sameGroup(a, b *api.Group) bool {
 	return a.Name == b.Name && a.Tasks == b.Tasks && a.Imbalance == b.Imbalance &&
 		!slices.ContainsFunc(api.TaskStates(), differs) &&
 		sameInt(a.Cap, b.Cap) && sameInt(a.Capacity, b.Capacity) && sameInt(a.Headroom, b.Headroom) &&
-		sameOverrides(a.Overrides, b.Overrides)
+		sameOverrides(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery)
+}
+
+// sameDiscovery leaves out when a look last succeeded, which would be the only news of an idle cluster.
+func sameDiscovery(a, b *api.Discovery) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.LookedAt, y.LookedAt = api.Time{}, api.Time{}
+	return x == y
 }
 
 func sameInt(a, b *int) bool {

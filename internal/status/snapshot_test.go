@@ -27,12 +27,12 @@ func TestJSONIsTheContract(t *testing.T) {
 			},
 			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,` +
 				`"unassigned":1,` +
-				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"overrides":[]}`,
+				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"overrides":[],"discovery":null}`,
 		},
 		"group without cap": {api.Group{}, `{"name":"","cap":null,"tasks":0,"waiting":0,"running":0,"starting":0,` +
 			`"stopping":0,"backoff":0,` +
 			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0,` +
-			`"overrides":[]}`},
+			`"overrides":[],"discovery":null}`},
 		"problem": {
 			api.Problem{Reason: api.ProblemNoCapacity, Severity: api.SeverityError, Since: api.Time{Time: epoch}},
 			`{"reason":"NoCapacity","severity":"error","message":"","group":"","task":"","instance":"",` +

@@ -13,6 +13,22 @@ type Group struct {
 	Imbalance int  `json:"imbalance"` // most owned by a live instance less the fewest
 
 	Overrides Overrides `json:"overrides"` // a pause of the group, a rebalance under way
+
+	Discovery *Discovery `json:"discovery"` // nil: the group discovers no tasks
+}
+
+// Discovery says what a group's discover has found, and how looking goes.
+type Discovery struct {
+	Lister   string `json:"lister"`   // who is asked, as http
+	Revision int64  `json:"revision"` // of the list; 0: nothing was published yet
+	Found    int    `json:"found"`    // by the last look that succeeded
+	Vanished int    `json:"vanished"` // that it did not find, and that have tasks until their grace is over
+	LeftOut  int    `json:"leftOut"`  // that have no task: see the problem DiscoveryIncomplete
+	LookedAt Time   `json:"lookedAt"` // when a look last succeeded, to half a minute; zero: never
+	By       string `json:"by"`       // the instance that looked last
+	Error    string `json:"error"`    // why looks fail now; empty: they do not
+	// FailingSince is when looks began to fail; zero: they do not.
+	FailingSince Time `json:"failingSince"`
 }
 
 // TaskCounts are the tasks of a group, in all and by state. The states add up to Tasks: [TaskCounts.Count] fills them.

@@ -44,7 +44,7 @@ func TestJSONIsFlat(t *testing.T) {
 			&api.Group{},
 			`{"name":"g","cap":20,"tasks":45,"waiting":1,"running":2,"starting":3,"stopping":4,"backoff":5,` +
 				`"unassigned":6,"paused":7,"done":8,"failed":9,"capacity":20,"headroom":null,"imbalance":1,` +
-				`"overrides":[]}`,
+				`"overrides":[],"discovery":null}`,
 		},
 		{
 			api.Caller{Name: "eve", Role: api.RoleRead},

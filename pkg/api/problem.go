@@ -29,6 +29,9 @@ const (
 	ProblemDuplicateInstance = "DuplicateInstance" // two live sessions of one name
 	ProblemInstanceSilent    = "InstanceSilent"    // a replica that is live sends no heartbeats
 	ProblemClockSkew         = "ClockSkew"         // the clock of a replica and that of the store differ
+
+	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not tell
+	ProblemDiscoveryIncomplete = "DiscoveryIncomplete" // some of what was found has no task
 )
 
 // ProblemReasons lists every reason above.
@@ -39,6 +42,7 @@ func ProblemReasons() []string {
 		ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
+		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 		known[part[i].Key] = true
 	}
 	for key, held := range s.view.Held {
-		if !known[key] {
+		if !known[key] && (s.view.Draining || !key.Chore()) {
 			part = append(part, KeyState{
 				Key: key, Planned: me, Hold: holdOf(held), Removed: s.removed(key), Why: s.undeclared(),
 			})

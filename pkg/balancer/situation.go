@@ -48,6 +48,7 @@ func (s *situation) inputOf() Input {
 		stay := !settled && !evened || len(s.differs[g.Name]) > 0
 		for i, k := range g.Keys {
 			group.Keys[i] = s.planKey(k, stay)
+			group.Keys[i].Paused = group.Keys[i].Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)
 		}
 		s.closeToStrangers(&in, g)
 		s.closeCordoned(&in, g)
@@ -80,6 +81,13 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 		key.Pin, key.Strict = from, true
 	}
 	return key
+}
+
+// removedSince says whether a key was released as removed after the list that it is in was read.
+func (s *situation) removedSince(key elect.Key, asOf func() int64) bool {
+	lock := s.view.Locks[key]
+	return lock != nil && asOf != nil && lock.Session == "" && lock.Suspended &&
+		lock.Reason == record.ReasonRemoved && lock.Rev > asOf()
 }
 
 // waitsFor says whether a key still waits for the instance that released it when it stopped.

@@ -72,6 +72,13 @@ func (o observer) EventsWritten() {
 	}
 }
 
+// DiscoveryPublished implements [node.Observer].
+func (o observer) DiscoveryPublished() {
+	if o.cfg.Hooks.Discovery != nil {
+		o.cfg.Hooks.Discovery()
+	}
+}
+
 // Freed implements [node.Observer].
 func (o observer) Freed(key Key, refused bool) {
 	if refused {

@@ -32,6 +32,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		far = newEndpoint()
 		GinkgoT().Setenv("WEBHOOK_URL", far.URL)
+		GinkgoT().Setenv("TOPICS_FILE", samples+"/found.txt")
 		for name, n := range map[string]int{"topics": 2, "webhooks": 1, "schedules": 1, "jobs": 1, "full": 1} {
 			stores[name] = SQLiteURI()
 			GinkgoT().Setenv("SHARDCTL_STORE_URI", stores[name])
@@ -114,6 +115,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		for key, state := range map[string]string{
 			"topics/topic-001": "running", "topics/topic-010": "running", "topics/restless": "running",
 			"calls/ping": "waiting", "calls/nightly-report": "waiting",
+			"found/orders-eu": "running", "found/orders-us": "running",
 		} {
 			eventuallyState(ctx, r, key, state)
 		}

@@ -165,6 +165,7 @@ func TestLimitsCountClaimsUnderWay(t *testing.T) {
 	}{
 		{"g/1", false, leases.Claiming},
 		{"g/2", false, leases.Full},
+		{"~discovery/g", true, leases.Claiming}, // no task
 		{"h/1", false, leases.Claiming},
 		{"i/1", false, leases.Full},
 		{"g/3", true, leases.Claiming},

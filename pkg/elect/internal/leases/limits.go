@@ -1,12 +1,14 @@
 package leases
 
+import "github.com/shardctl/shardctl/pkg/elect/record"
+
 // Limits bound what this process owns.
 type Limits struct {
 	Caps     map[string]int // most keys of a group; a group left out has no cap
 	MaxTasks int            // most keys of all groups; 0: no limit
 }
 
-// quota counts keys that are not free against the limits.
+// quota counts keys that are not free against the limits; those of chores are no tasks.
 type quota struct {
 	limits Limits
 	owned  map[string]int // by group
@@ -20,11 +22,17 @@ func (q *quota) full(group string) bool {
 }
 
 func (q *quota) claimed(group string) {
+	if record.Key(group).Chore() {
+		return
+	}
 	q.owned[group]++
 	q.all++
 }
 
 func (q *quota) freed(group string) {
+	if record.Key(group).Chore() {
+		return
+	}
 	q.all--
 	if q.owned[group]--; q.owned[group] == 0 {
 		delete(q.owned, group)

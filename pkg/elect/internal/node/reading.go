@@ -21,6 +21,9 @@ func (n *Node) carryCache(r cache.Ready) {
 	if slices.Contains(r.Moved, cache.CounterEvents) {
 		n.observer.EventsWritten()
 	}
+	if slices.Contains(r.Moved, record.CounterDiscovered) {
+		n.observer.DiscoveryPublished()
+	}
 	for _, key := range r.Reserved {
 		lock := n.cache.Lock(key)
 		if lock != nil && lock.Session == "" && lock.Next == n.Session.ID() && !n.Leases.Holds(key) {

@@ -206,3 +206,5 @@ func (observer) Freed(record.Key, bool) {}
 
 // EventsWritten does nothing: no one watches events.
 func (observer) EventsWritten() {}
+
+func (observer) DiscoveryPublished() {}
