@@ -46,7 +46,9 @@ type silent struct {
 	done    chan struct{}
 }
 
-func (s *silent) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) { return s, nil }
+func (s *silent) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
+	return s, nil
+}
 
 func (s *silent) Deliver(_ context.Context, deliveries []subscribe.Delivery) []error {
 	s.mu.Lock()

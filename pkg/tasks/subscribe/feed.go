@@ -71,7 +71,7 @@ func (f *feed) loop(ctx context.Context) error {
 	defer timer.Stop()
 	asked := ctx.Done()
 	for {
-		if wake := f.begin(); !wake.IsZero() {
+		if wake := f.begin(); !wake.IsZero() { //nolint:contextcheck // deliveries outlive the request to stop
 			timer.Reset(time.Until(wake))
 		}
 		if f.over(ctx) {

@@ -75,7 +75,8 @@ func (k kind) TaskFields() []tasks.TaskField {
   "properties": {
     "topic": {"description": "Topic, stream, subject or queue of the same broker.", "$ref": "#/$defs/text"}
   }
-}`}, {
+}`,
+	}, {
 		Name: fieldInFlight, Schema: fmt.Sprintf(`{
   "description": "Most messages of a subscription that are delivered and not durably acknowledged. 1 keeps strict order, more keeps order per key.",
   "default": %d,

@@ -166,7 +166,7 @@ func (s *run) once(ctx context.Context) error {
 	<-watched
 	closing, cancel := context.WithTimeout(s.work, closeTimeout)
 	defer cancel()
-	if closed := sub.Close(closing); closed != nil {
+	if closed := sub.Close(closing); closed != nil { //nolint:contextcheck // as deliveries do
 		s.env.Log.V(1).Info("A subscription did not close in order", "reason", closed.Error())
 	}
 	s.health.message(nil)

@@ -10,5 +10,5 @@ import (
 var (
 	_ subscribe.Checkpoint = (*elect.Lease)(nil)
 	_ subscribe.Checkpoint = (*elect.Batched)(nil)
-	_ subscribe.Checkpoint = (tasks.Lease)(nil)
+	_ subscribe.Checkpoint = tasks.Lease(nil)
 )
