@@ -1,0 +1,34 @@
+package kafka
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPositionsAreKeptFromExpiring(t *testing.T) {
+	b := fake(t)
+	b.create("orders", 2)
+	b.publish("orders", 0, "a", "b")
+	first := b.open(b.source("orders", nil), 1)
+	first.ack(first.values("a", "b")[0])
+	first.close()
+	o := b.open(b.source("orders", nil), 2)
+	kept := o.Subscription.(*subscription).kept
+	if err := kept.renew(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range []int64{1, 0} {
+		if offset, by := b.committed(group, "orders", int32(p)); offset != want || by != "shardctl g/n 2" {
+			t.Errorf("partition %d: committed is %d by %q", p, offset, by)
+		}
+	}
+	// A stale owner renews nothing.
+	newer := b.open(b.source("orders", nil), 3)
+	newer.ack(newer.values("b")...)
+	if err := kept.renew(b.ctx()); err == nil || !strings.Contains(err.Error(), "a newer owner of the task, token 3") {
+		t.Errorf("got %v", err)
+	}
+	if offset, by := b.committed(group, "orders", 0); offset != 2 || by != "shardctl g/n 3" {
+		t.Errorf("committed is %d by %q", offset, by)
+	}
+}
