@@ -1,0 +1,158 @@
+package kinds_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/kinds"
+)
+
+const root = "../.."
+
+// place is where something has to be said of each source.
+type place struct {
+	file string // NAME stands for the source's
+	says string // a regular expression; NAME as above
+}
+
+// places are those that nothing else would miss.
+var places = []place{
+	{"docs/sources/NAME.md", `(?m)^# `},
+	{"docs/subscriptions.md", `sources/NAME\.md`},
+	{"config/topics-NAME.yaml", `(?m)^ +NAME: `},
+	{"test/e2e/brokers/kinds_test.go", `name: +"NAME"`},
+	{"pkg/tasks/subscribe/NAME/*_test.go", `subscribetest\.Run\(`},
+}
+
+// TestNoSourceIsForgotten: a package beside package subscribe that reads sources is registered, documented, shown by a
+// sample, and tested as all others are.
+func TestNoSourceIsForgotten(t *testing.T) {
+	sources := packagesOf(t, "Source")
+	if len(sources) == 0 {
+		t.Fatal("no package reads sources: the test looks in the wrong place")
+	}
+	registered := map[string]string{} // packages, by the name of their kind
+	for _, kind := range kinds.Sources() {
+		registered[kind.Name()] = path.Base(reflect.TypeOf(kind).PkgPath())
+	}
+	for _, name := range sources {
+		if registered[name] != name {
+			t.Errorf("pkg/tasks/subscribe/%s: Sources in internal/kinds has no kind %s of this package", name, name)
+		}
+		for _, p := range places {
+			for _, wrong := range p.missing(t, root, name) {
+				t.Errorf("pkg/tasks/subscribe/%s: %s", name, wrong)
+			}
+		}
+	}
+	for name, in := range registered {
+		if !slices.Contains(sources, in) {
+			t.Errorf("kind %s is of package %s, which is not in pkg/tasks/subscribe", name, in)
+		}
+	}
+}
+
+// TestNoSinkIsForgotten: a package that reads sinks is registered.
+func TestNoSinkIsForgotten(t *testing.T) {
+	var registered []string
+	for _, kind := range kinds.Sinks() {
+		registered = append(registered, path.Base(reflect.TypeOf(kind).PkgPath()))
+	}
+	for _, name := range packagesOf(t, "Sink") {
+		if !slices.Contains(registered, name) {
+			t.Errorf("pkg/tasks/subscribe/%s: Sinks in internal/kinds has no kind of this package", name)
+		}
+	}
+}
+
+// packagesOf are the packages in pkg/tasks/subscribe with a method Parse that returns a subscribe.Source, or a Sink.
+func packagesOf(t *testing.T, result string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "pkg/tasks/subscribe/*/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		if strings.HasSuffix(file, "_test.go") || slices.Contains(names, name) {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(parsed.Decls, func(d ast.Decl) bool { return parses(d, result) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// parses says whether a declaration is a method Parse with one result, subscribe.RESULT.
+func parses(d ast.Decl, result string) bool {
+	f, ok := d.(*ast.FuncDecl)
+	if !ok || f.Recv == nil || f.Name.Name != "Parse" || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
+		return false
+	}
+	s, ok := f.Type.Results.List[0].Type.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := s.X.(*ast.Ident)
+	return ok && pkg.Name == "subscribe" && s.Sel.Name == result
+}
+
+// missing says what is not there.
+func (p place) missing(t *testing.T, root, name string) []string {
+	t.Helper()
+	file := strings.ReplaceAll(p.file, "NAME", name)
+	files, err := filepath.Glob(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return []string{"there is no " + file}
+	}
+	says := regexp.MustCompile(strings.ReplaceAll(p.says, "NAME", regexp.QuoteMeta(name)))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says.Match(text) {
+			return nil
+		}
+	}
+	return []string{file + " has nothing like " + says.String()}
+}
+
+// TestPlacesAreSeen shows that the test above sees each place that is missing, or says nothing of the source.
+func TestPlacesAreSeen(t *testing.T) {
+	for _, p := range places {
+		t.Run(p.file, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, strings.ReplaceAll(strings.ReplaceAll(p.file, "NAME", "tape"), "*", "all"))
+			if p.missing(t, dir, "tape") == nil {
+				t.Error("a file that is not there is not missed")
+			}
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte("nothing"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if p.missing(t, dir, "tape") == nil {
+				t.Error("a file that does not name the source passes")
+			}
+		})
+	}
+}
