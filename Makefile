@@ -83,7 +83,8 @@ test-all: test brokers api page model simulation chaos kube ## All of it, whole:
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
-	go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
+	@# Those that need message brokers are in brokers-short.
+	SHARDCTL_TEST_BROKERS=none go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
@@ -138,11 +139,15 @@ kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo
 BROKERS_FLAGS ?=
 
 .PHONY: brokers
-brokers: ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
+brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
 	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers $(ATTEMPTS) $(BROKERS_FLAGS)
 
+.PHONY: brokers-suites
+brokers-suites: ## The suite that every source passes, on real brokers
+	SHARDCTL_TEST_BROKERS=required go test -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... ./pkg/tasks/subscribe/...
+
 .PHONY: brokers-short
-brokers-short: ## What CI has of it: one short scenario of faults for each kind of broker
+brokers-short: brokers-suites ## What CI has of it: the suites, and one short scenario of faults for each kind of broker
 	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
 	go test -v -count=1 -timeout 15m ./test/e2e/brokers $(ATTEMPTS) -ginkgo.label-filter=short $(BROKERS_FLAGS)
 

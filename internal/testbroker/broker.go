@@ -134,6 +134,9 @@ func skipShort(tb testing.TB, kind Kind) {
 	if testing.Short() {
 		tb.Skipf("needs a real %s, which go test -short leaves out", kind)
 	}
+	if os.Getenv(EnvRequired) == "none" {
+		tb.Skipf("needs a real %s, which make brokers-short has", kind)
+	}
 }
 
 // fail ends a test whose broker cannot be had.
