@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/kafka"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 )
@@ -27,6 +28,7 @@ func Sources() []subscribe.SourceKind {
 	return []subscribe.SourceKind{
 		amqp.Kind{},
 		kafka.Kind{},
+		mqtt.Kind{},
 		nats.Kind{},
 		redis.Kind{},
 	}
