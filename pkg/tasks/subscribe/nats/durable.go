@@ -104,6 +104,9 @@ func (d *durable) follows(ctx context.Context, meta *jetstream.MsgMetadata) erro
 
 // Ack acknowledges messages, and returns when the server has confirmed the last of them. It takes them in order.
 func (d *durable) Ack(ctx context.Context, messages []subscribe.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err // an acknowledgement is sent without a look at it
+	}
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	for i, m := range messages {

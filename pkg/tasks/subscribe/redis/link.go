@@ -40,6 +40,10 @@ func (l *link) close(then func()) error {
 // ask sends a request, and returns its answer when it is there or soon after ctx ends. The client itself looks at a
 // context's deadline alone. Errors but those of ctx say which broker and stream.
 func ask[T any](ctx context.Context, l *link, request func(context.Context) (T, error)) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err // the client might send it all the same
+	}
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	type answer struct {
 		value T
