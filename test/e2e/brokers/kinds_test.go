@@ -47,4 +47,9 @@ var kinds = []kind{
 		name: "amqp", broker: testbroker.KindRabbitMQ, connect: connectRabbitMQ,
 		source: `amqp: {url: "amqp://guest:guest@ADDR/", queue: $(SHARDCTL_TASK)}`,
 	},
+	{
+		// A server that is killed loses what it took in its last second.
+		name: "mqtt", broker: testbroker.KindMosquitto, connect: connectMQTT, orderly: true,
+		source: `mqtt: {servers: ["mqtt://ADDR"], topic: $(SHARDCTL_TASK)}`,
+	},
 }
