@@ -131,6 +131,13 @@ func TestConfigurationPage(t *testing.T) {
 		onPages["subscriptions.md"].(map[string]any)[name] = definitions[name]
 		delete(definitions, name)
 	}
+	lists := map[string]any{"discover": definitions["discover"]}
+	delete(definitions, "discover")
+	for _, lister := range kinds.Listers().All() {
+		lists[lister.Name()] = definitions["discover-"+lister.Name()]
+		delete(definitions, "discover-"+lister.Name())
+	}
+	onPages["discovery.md"] = lists
 	for page, fragment := range onPages {
 		named(t, page, fragment)
 	}

@@ -58,6 +58,7 @@ var Listers = sync.OnceValue(func() *discover.Kinds {
 		filelist.Kind{},
 		httplist.Kind{},
 		calllist.Kind{},
+		kafka.ListerKind{},
 	)
 	if err != nil {
 		panic(err) // two have one name: every test shows it

@@ -82,3 +82,7 @@ func readMessages(b *bench, topic string, n int) []subscribe.Message {
 	}
 	return all
 }
+
+func TestTopicsOfARealBrokerAreListed(t *testing.T) {
+	expectListed(t, benchOf(t, testbroker.Shared(t, testbroker.KindKafka).Addr), testbroker.Name()+"-")
+}

@@ -1,0 +1,182 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// What Lister.Per may be.
+const (
+	PerTopic     = "topic"
+	PerPartition = "partition"
+)
+
+// Lister finds topics, or their partitions. Texts are as written: $(NAME) in them is replaced at each look.
+type Lister struct {
+	Brokers []string // HOST:PORT each; one text may hold several, with commas between
+	Topics  []string // patterns: see [discover.ParsePatterns]
+	Per     string   // topic (default) or partition
+	SASL    SASL
+	TLS     TLS
+}
+
+// ListerKind reads listers from a configuration.
+type ListerKind struct{}
+
+var _ discover.Kind = ListerKind{}
+
+//go:embed lister.schema.json
+var listerSchema string
+
+// Name is "kafka".
+func (ListerKind) Name() string { return Name }
+
+// Schema is that of the mapping with brokers, topics and so on.
+func (ListerKind) Schema() string { return listerSchema }
+
+// Parse reads a [Lister].
+func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+	r.CheckStart(n, nil)
+	return Lister{
+		Brokers: texts(n.Get("brokers"), r),
+		Topics:  texts(n.Get("topics"), r),
+		Per:     r.Text(n.Get("per"), PerTopic),
+		SASL:    parseSASL(n.Get("sasl"), r),
+		TLS:     parseTLS(n.Get("tls"), r),
+	}
+}
+
+// Kind is "kafka".
+func (Lister) Kind() string { return Name }
+
+// Validate checks every field that holds no variable. What comes in by variables is checked at each look.
+func (l Lister) Validate() []decode.FieldError {
+	wrong := slices.Concat(Source{Brokers: l.Brokers}.validateBrokers(), l.SASL.validate(), l.TLS.validate(),
+		oneOf("per", l.Per, PerTopic, PerPartition))
+	if len(l.Topics) == 0 {
+		return append(wrong, decode.FieldError{Path: []string{"topics"}, Message: "is required: " + discover.PatternMust})
+	}
+	for i, text := range l.Topics {
+		if _, err := discover.ParsePatterns([]string{text}); err != nil && !variable(text) {
+			at := []string{"topics"} // which may be text, and not a list
+			if len(l.Topics) > 1 {
+				at = append(at, strconv.Itoa(i))
+			}
+			wrong = append(wrong, decode.FieldError{Path: at, Must: discover.PatternMust})
+		}
+	}
+	return wrong
+}
+
+// Print shows the fields as they are written.
+func (l Lister) Print() any {
+	fields := decode.Pairs("brokers", l.Brokers, "topics", l.Topics, "per", cmp.Or(l.Per, PerTopic))
+	if l.SASL != (SASL{}) {
+		fields = append(fields, decode.Field{Name: "sasl", Value: l.SASL.print()})
+	}
+	if l.TLS != (TLS{}) {
+		fields = append(fields, decode.Field{Name: "tls", Value: l.TLS.print()})
+	}
+	return fields
+}
+
+// List asks the brokers for all topics. Internal ones, and those whose names begin with "__", are left out.
+func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+	e := &expander{expand: env.Expand}
+	var brokers []string
+	for i, text := range l.Brokers {
+		brokers = append(brokers, e.text(fmt.Sprintf("brokers[%d]", i), text))
+	}
+	brokers = addresses(brokers)
+	patterns := e.patterns(l.Topics)
+	opts := l.options(e, brokers)
+	if len(brokers) == 0 || slices.ContainsFunc(brokers, func(b string) bool { return !isAddress(b) }) {
+		e.errs = append(e.errs, errors.New("kafka.brokers: must be "+addressMust))
+	}
+	if err := join(e.errs); err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, errNoAnswer)
+	defer cancel()
+	topics, err := kadm.NewClient(client).ListTopics(ctx)
+	if err == nil {
+		err = topics.Error()
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(brokers, ","), err, hint(err))
+	}
+	return l.found(topics, patterns), nil
+}
+
+func (e *expander) patterns(texts []string) discover.Patterns {
+	var expanded []string
+	for i, text := range texts {
+		expanded = append(expanded, e.text(fmt.Sprintf("topics[%d]", i), text))
+	}
+	patterns, err := discover.ParsePatterns(expanded)
+	if err != nil {
+		e.errs = append(e.errs, errors.New("kafka.topics: must be "+discover.PatternMust))
+	}
+	return patterns
+}
+
+// listTries is how often a request is sent that fails for a reason that may pass. The next look comes anyway.
+const listTries = 3
+
+func (l Lister) options(e *expander, brokers []string) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(brokers...),
+		kgo.ClientID("shardctl"),
+		kgo.SoftwareNameAndVersion("shardctl", "franz-go"),
+		kgo.DisableClientMetrics(),
+		kgo.MaxVersions(versions()),
+		kgo.DialTimeout(dialWithin),
+		kgo.RequestTimeoutOverhead(answerWithin),
+		kgo.RequestRetries(listTries),
+		kgo.RetryBackoffFn(pause),
+	}
+	if config := l.TLS.config(e); config != nil {
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
+	if mechanism := l.SASL.mechanism(e); mechanism != nil {
+		opts = append(opts, kgo.SASL(mechanism))
+	}
+	return opts
+}
+
+func (l Lister) found(topics kadm.TopicDetails, patterns discover.Patterns) []discover.Found {
+	all := []discover.Found{}
+	for _, topic := range topics.Sorted() {
+		if topic.IsInternal || strings.HasPrefix(topic.Topic, "__") || !patterns.Match(topic.Topic) {
+			continue
+		}
+		if l.Per != PerPartition {
+			all = append(all, discover.Found{Name: topic.Topic})
+			continue
+		}
+		for _, p := range topic.Partitions.Numbers() {
+			all = append(all, discover.Found{Name: topic.Topic, Partition: strconv.Itoa(int(p))})
+		}
+	}
+	return all
+}
