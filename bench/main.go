@@ -46,6 +46,10 @@ var measurements = []measurement{
 	{"slow", "memory for 256 slow watchers of 100,000 tasks, and heartbeats beside them", watching.SlowWatchers},
 	{"topics", "what a hundred idle subscriptions of Kafka cost a replica", topics.Idle},
 	{"deliver", "messages a second of one subscription of Kafka, beside a bare client", topics.Throughput},
+	{
+		"groups", "pause of delivery when replicas come and go, beside consumer groups of Kafka",
+		topics.Groups,
+	},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 

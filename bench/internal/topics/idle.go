@@ -36,7 +36,7 @@ func Idle(ctx context.Context, b *lab.Lab) error {
 	if err := r.create(ctx, 1, names...); err != nil {
 		return err
 	}
-	c, err := r.cluster(b, lab.DefaultLease)
+	c, err := r.cluster(b, quiet)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func Idle(ctx context.Context, b *lab.Lab) error {
 	if err := lab.Until(ctx, func() error { return running(ctx, one, "idle", idleTopics) }); err != nil {
 		return fmt.Errorf("%w\n%s", err, one.LogTail(8))
 	}
-	other, err := r.cluster(b, lab.DefaultLease)
+	other, err := r.cluster(b, quiet)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (m *member) run(ctx context.Context) error {
 	poster := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 	for ctx.Err() == nil {
 		fetches := client.PollRecords(ctx, 1000)
-		if err := m.deliver(poster, fetches); err != nil {
+		if err := m.deliver(context.WithoutCancel(ctx), poster, fetches); err != nil {
 			return err
 		}
 		if err := client.CommitUncommittedOffsets(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
@@ -92,11 +92,11 @@ func (m *member) run(ctx context.Context) error {
 }
 
 // deliver posts all records of a fetch.
-func (m *member) deliver(poster *http.Client, fetches kgo.Fetches) error {
+func (m *member) deliver(ctx context.Context, poster *http.Client, fetches kgo.Fetches) error {
 	var all sync.WaitGroup
 	errs := make(chan error, 1)
 	send := func(record *kgo.Record) {
-		if err := m.post(context.Background(), poster, record); err != nil {
+		if err := m.post(ctx, poster, record); err != nil {
 			select {
 			case errs <- err:
 			default:
@@ -169,14 +169,21 @@ func (r *rig) start(m member, name string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := os.Create(filepath.Join(r.dir, name+".log"))
+	out, err := os.Create(filepath.Join(r.dir, name+".log")) //nolint:gosec // in a directory of ours
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = out.Close() }() // the process has its own
+	if m.url == "" {
+		m.url = r.endpoint.url
+	}
 	p := &process{done: make(chan error, 1)}
-	p.cmd = exec.Command(self, MemberCommand, "-brokers", r.broker.Addr(), "-group", m.group, "-topics", m.topics, //nolint:gosec,noctx // this program; it is ended by signals
-		"-url", r.endpoint.url, "-protocol", m.protocol, "-session", m.session.String(), "-slots", fmt.Sprint(m.slots), fmt.Sprintf("-events=%v", m.events))
+	args := []string{
+		MemberCommand, "-brokers", r.broker.Addr(), "-group", m.group, "-topics", m.topics, "-url", m.url,
+		"-protocol", m.protocol, "-session", m.session.String(), "-slots", fmt.Sprint(m.slots),
+		fmt.Sprintf("-events=%v", m.events),
+	}
+	p.cmd = exec.Command(self, args...) //nolint:gosec,noctx // this program; it is ended by signals
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +102,7 @@ func (r *rig) fill(ctx context.Context, topic string, partitions int32, n int) e
 // messageSize is how many bytes a message of the measurements has.
 const messageSize = 200
 
-// replica starts one replica of a cluster with the groups of the text, beside the one task that a cluster has.
+// replica starts one replica of a cluster with the groups of the text, beside the commands of the cluster.
 func (r *rig) replica(ctx context.Context, c *harness.Cluster, name, groups string) (*harness.Replica, error) {
 	file := filepath.Join(r.dir, name+".yaml")
 	if err := os.WriteFile(file, []byte(groups), 0o600); err != nil {
@@ -109,15 +111,20 @@ func (r *rig) replica(ctx context.Context, c *harness.Cluster, name, groups stri
 	return c.Start(ctx, name, "--config", file)
 }
 
-// cluster is one on SQLite.
-func (r *rig) cluster(b *lab.Lab, lease time.Duration) (*harness.Cluster, error) {
+// quiet is a cluster with one command.
+var quiet = harness.Options{Lease: lab.DefaultLease, Tasks: 1}
+
+// cluster is one on SQLite, unless o names another store.
+func (r *rig) cluster(b *lab.Lab, o harness.Options) (*harness.Cluster, error) {
 	dir, err := os.MkdirTemp(r.dir, "cluster-")
 	if err != nil {
 		return nil, err
 	}
-	return harness.NewCluster(b.Bins, dir, harness.Options{
-		StoreURI: "sqlite:" + filepath.Join(dir, "locks.db"), Lease: lease, Settle: lab.Settle, Tasks: 1,
-	})
+	if o.StoreURI == "" {
+		o.StoreURI = "sqlite:" + filepath.Join(dir, "locks.db")
+	}
+	o.Settle = lab.Settle
+	return harness.NewCluster(b.Bins, dir, o)
 }
 
 // endpoint answers each message with 204.
@@ -126,7 +133,7 @@ type endpoint struct {
 	server *http.Server
 
 	mu   sync.Mutex
-	seen func(topic string, at time.Time) // nil: nobody is interested
+	seen func(delivery) // nil: nobody is interested
 }
 
 func newEndpoint(ctx context.Context) (*endpoint, error) {
@@ -140,19 +147,26 @@ func newEndpoint(ctx context.Context) (*endpoint, error) {
 	return e, nil
 }
 
-// take notes a message of the topic that the path names.
+// delivery is a message that the endpoint got. Its path is /TOPIC, or /BY/TOPIC where several deliver.
+type delivery struct {
+	topic, by string
+	at        time.Time
+}
+
+// take notes a message.
 func (e *endpoint) take(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.Copy(io.Discard, request.Body)
 	e.mu.Lock()
 	if e.seen != nil {
-		e.seen(request.URL.Path[1:], time.Now())
+		by, topic := path.Split(request.URL.Path)
+		e.seen(delivery{topic: topic, by: strings.Trim(by, "/"), at: time.Now()})
 	}
 	e.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // note has f called with each message from now on.
-func (e *endpoint) note(f func(topic string, at time.Time)) {
+func (e *endpoint) note(f func(delivery)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = f

@@ -45,9 +45,13 @@ func Throughput(ctx context.Context, b *lab.Lab) error {
 			rates   *rates
 			deliver func(context.Context) error
 		}{
-			{"bare client", &bare, func(ctx context.Context) error { return r.bare(ctx, fmt.Sprintf("bare-%d", round), true) }},
+			{"bare client", &bare, func(ctx context.Context) error {
+				return r.bare(ctx, fmt.Sprintf("bare-%d", round), true)
+			}},
 			{"subscription", &ours, func(ctx context.Context) error { return r.subscribed(ctx, b, round) }},
-			{"plain client", &plain, func(ctx context.Context) error { return r.bare(ctx, fmt.Sprintf("plain-%d", round), false) }},
+			{"plain client", &plain, func(ctx context.Context) error {
+				return r.bare(ctx, fmt.Sprintf("plain-%d", round), false)
+			}},
 		} {
 			took, err := r.timed(ctx, n, m.deliver)
 			if err != nil {
@@ -77,12 +81,12 @@ func (r *rig) timed(ctx context.Context, n int, deliver func(context.Context) er
 	defer cancel()
 	var first time.Time
 	count, all := 0, make(chan time.Duration, 1)
-	r.endpoint.note(func(_ string, at time.Time) {
+	r.endpoint.note(func(d delivery) {
 		if count == 0 {
-			first = at
+			first = d.at
 		}
 		if count++; count == n {
-			all <- at.Sub(first)
+			all <- d.at.Sub(first)
 		}
 	})
 	defer r.endpoint.note(nil)
@@ -104,7 +108,7 @@ func (r *rig) timed(ctx context.Context, n int, deliver func(context.Context) er
 
 // subscribed is one replica with one subscription, until ctx ends.
 func (r *rig) subscribed(ctx context.Context, b *lab.Lab, round int) error {
-	c, err := r.cluster(b, lab.DefaultLease)
+	c, err := r.cluster(b, quiet)
 	if err != nil {
 		return err
 	}
