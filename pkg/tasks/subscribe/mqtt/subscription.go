@@ -105,7 +105,7 @@ func (s *subscription) Ack(ctx context.Context, messages []subscribe.Message) er
 	case err = <-sent:
 	case <-ctx.Done():
 		_ = s.conn.Close() // nothing is known of the acknowledgements
-		<-sent             // it ends now
+		<-sent             //nolint:errcheck // it ends now, and nothing is known of it
 		return ctx.Err()   //nolint:wrapcheck // the caller's own
 	}
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 
 const (
 	patience = 20 * time.Second // for what should come at once
-	soon     = 5 * time.Second  // for a return after a context has ended
+	soon     = 10 * time.Second // for a return after a context has ended
 	moment   = 300 * time.Millisecond
 )
 
