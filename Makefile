@@ -28,7 +28,7 @@ FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $(LONGEST) $$(go list ./... | grep -vE '/test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers)?$$' | \
+UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
@@ -85,6 +85,8 @@ unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
 	@# Those that need message brokers are in brokers-short.
 	SHARDCTL_TEST_BROKERS=none go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
+	@# Pages are run as they stand, with leases of two seconds: by itself, since compilers beside it would end them.
+	go test -timeout 30m $(TEST_FLAGS) ./docs
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
