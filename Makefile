@@ -149,7 +149,7 @@ brokers-suites: ## The suite that every source passes, on real brokers
 	SHARDCTL_TEST_BROKERS=required go test -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... ./pkg/tasks/subscribe/...
 
 .PHONY: brokers-short
-brokers-short: brokers-suites ## What CI has of it: the suites, and one short scenario of faults for each kind of broker
+brokers-short: brokers-suites ## What is short of it: the suites, and one short scenario of faults for each kind of broker
 	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
 	go test -v -count=1 -timeout 15m ./test/e2e/brokers $(ATTEMPTS) -ginkgo.label-filter=short $(BROKERS_FLAGS)
 

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -27,6 +28,9 @@ func (q *queue) Cumulative() bool { return false }
 // Ack acknowledges messages. The broker confirms no acknowledgement. A question about the queue, behind them on the same
 // channel, is answered once they have arrived.
 func (q *queue) Ack(ctx context.Context, messages []subscribe.Message) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("queue %q: acknowledge: %w", q.queue, err)
+	}
 	tags := tags(messages)
 	err := q.lane.do(ctx, func() error {
 		for _, tag := range q.inbox.unsent(tags) {
