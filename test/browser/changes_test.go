@@ -43,8 +43,9 @@ func TestTokens(t *testing.T) {
 	p.wait(`document.querySelector("#one pre").innerText.includes("needs a token")`)
 
 	p.give(readToken)
-	p.click(`button[data-verb=output]`)
-	p.wait(`document.querySelector("#one pre").innerText.includes("pong")`)
+	// It is asked for again: its first line may come after the first click.
+	p.wait(`document.querySelector("#one pre").innerText.includes("pong") ||
+		(document.querySelector("button[data-verb=output]").click(), false)`)
 	if kept := eval[string](p, `sessionStorage.getItem("shardctl-token")`); kept != readToken {
 		t.Errorf("the tab keeps the token as %q", kept)
 	}
