@@ -15,9 +15,11 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 )
 
-// conn is a connection that says when it is closed. Its methods may be called concurrently.
+// conn is a connection that says when it is closed. Its methods may be called concurrently. The client locks it for each
+// packet, which it writes in pieces.
 type conn struct {
 	net.Conn
+	sync.Mutex
 	once   sync.Once
 	closed chan struct{}
 }
@@ -48,7 +50,7 @@ func dial(ctx context.Context, server *url.URL, files TLS) (*conn, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return &conn{Conn: packets.NewThreadSafeConn(c), closed: make(chan struct{})}, nil
+	return &conn{Conn: c, closed: make(chan struct{})}, nil
 }
 
 func unreachable(err error) error {

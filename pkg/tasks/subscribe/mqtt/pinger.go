@@ -17,8 +17,9 @@ import (
 // paho.Pinger, and its methods may be called concurrently.
 type pinger struct {
 	asking sync.Mutex // for one request after the other
-	conn   net.Conn
-	mu     sync.Mutex // guards what follows
+	conn   *conn
+	fail   func(error) // ends the subscription: closing the connection would give it another reason
+	mu     sync.Mutex  // guards what follows
 	sent   uint64
 	heard  uint64
 	answer chan struct{} // closed and replaced at each answer
@@ -26,7 +27,9 @@ type pinger struct {
 
 var errSilent = errors.New("the broker is connected and does not answer: check whether it hangs, and the network to it")
 
-func newPinger(conn net.Conn) *pinger { return &pinger{conn: conn, answer: make(chan struct{})} }
+func newPinger(c *conn, fail func(error)) *pinger {
+	return &pinger{conn: c, fail: fail, answer: make(chan struct{})}
+}
 
 // Run asks every keepAlive seconds, until ctx ends or the broker is silent for as long.
 func (p *pinger) Run(ctx context.Context, _ net.Conn, keepAlive uint16) error {
@@ -48,8 +51,9 @@ func (p *pinger) Run(ctx context.Context, _ net.Conn, keepAlive uint16) error {
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			if errors.Is(err, context.DeadlineExceeded) {
-				return errSilent
+				err = errSilent
 			}
+			p.fail(err)
 			return err
 		}
 	}
@@ -72,6 +76,8 @@ func (p *pinger) ask(ctx context.Context) error {
 				return fmt.Errorf("ask the broker: %w", err)
 			}
 			failed = nil
+		case <-p.conn.closed:
+			return errClosed
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // the caller's own
 		}
