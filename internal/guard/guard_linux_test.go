@@ -287,6 +287,8 @@ func TestGuardFrozen(t *testing.T) {
 	r.expect("lost", "")
 	t.Logf("the worker gave the guard up after %v", time.Since(began))
 	until(t, "everything is gone", func() bool { return len(marked(r.session)) == 0 })
+	// A guard that runs again before its worker has exited finds the socket closed, and kills the worker.
+	until(t, "the worker has exited", func() bool { return !exists(r.worker) })
 	r.kill(r.cmd.Process.Pid, syscall.SIGCONT)
 	if code := r.ended(); code != 9 {
 		t.Errorf("status %d, want the worker's 9", code)
