@@ -78,15 +78,15 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test brokers api page model simulation chaos kube ## All of it, whole: the tests, the brokers, the API, the page, the whole search, a long chaos test, a cluster
+test-all: test brokers-install brokers api page model simulation chaos kube ## All of it, whole: the tests, the brokers, the API, the page, the whole search, a long chaos test, a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
 	@# Those that need message brokers are in brokers-short.
-	SHARDCTL_TEST_BROKERS=none go test -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
+	SHARDCTL_TEST_BROKERS=none test/again.sh -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# Pages are run as they stand, with leases of two seconds: by itself, since compilers beside it would end them.
-	go test -timeout 30m $(TEST_FLAGS) ./docs
+	test/again.sh -timeout 30m $(TEST_FLAGS) ./docs
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
@@ -146,7 +146,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required go test -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... ./pkg/tasks/subscribe/...
+	SHARDCTL_TEST_BROKERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... ./pkg/tasks/subscribe/...
 
 .PHONY: brokers-short
 brokers-short: brokers-suites ## What is short of it: the suites, and one short scenario of faults for each kind of broker
