@@ -7,6 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/amqplist"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/filelist"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/httplist"
@@ -59,6 +60,8 @@ var Listers = sync.OnceValue(func() *discover.Kinds {
 		httplist.Kind{},
 		calllist.Kind{},
 		kafka.ListerKind{},
+		nats.ListerKind{},
+		amqplist.Kind{},
 	)
 	if err != nil {
 		panic(err) // two have one name: every test shows it

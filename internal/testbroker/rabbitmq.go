@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // rabbitmqScript is the server's own script. The one in PATH is a wrapper, which changes to another user and directory.
@@ -39,7 +41,7 @@ func (r *rabbitmq) provide(context.Context) (err error) {
 func (r *rabbitmq) prepare(_ context.Context, s *site) error {
 	err := errors.Join(os.MkdirAll(s.path("log"), 0o700), os.MkdirAll(s.path("gen"), 0o700))
 	if err == nil {
-		err = os.WriteFile(s.path("enabled_plugins"), []byte("[].\n"), 0o600)
+		err = os.WriteFile(s.path("enabled_plugins"), []byte(rabbitmqPlugins(s.extra)), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("directory of the broker: %w", err)
@@ -52,6 +54,14 @@ func (r *rabbitmq) prepare(_ context.Context, s *site) error {
 		"log.console = true",
 		"log.console.level = warning",
 	)
+}
+
+// rabbitmqPlugins are those that further lines of the configuration are of.
+func rabbitmqPlugins(config []string) string {
+	if slices.ContainsFunc(config, func(line string) bool { return strings.HasPrefix(line, "management.") }) {
+		return "[rabbitmq_management].\n"
+	}
+	return "[].\n"
 }
 
 func (r *rabbitmq) commands(s *site) []command {

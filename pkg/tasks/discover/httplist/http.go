@@ -7,19 +7,17 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
 )
 
 // Name is the field of discover that chooses this lister.
@@ -75,7 +73,7 @@ func (l *Lister) Validate() []decode.FieldError {
 	switch path := []string{"url"}; {
 	case l.URL == "":
 		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case !strings.Contains(l.URL, "$(") && !isWebURL(l.URL):
+	case !strings.Contains(l.URL, "$(") && !webget.IsURL(l.URL):
 		// Not quoted: it may hold a password.
 		wrong = append(wrong, decode.FieldError{
 			Path: path, Message: "is not a URL to ask, must be http://HOST… or https://HOST…",
@@ -96,15 +94,6 @@ func (l *Lister) Validate() []decode.FieldError {
 		}
 	}
 	return wrong
-}
-
-func isWebURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return false
-	}
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
-	return err == nil && port > 0
 }
 
 // Print shows the fields as they are written.
@@ -145,37 +134,15 @@ func (l *Lister) list(ctx context.Context, env discover.Env) ([]discover.Found, 
 	if err != nil {
 		return nil, err
 	}
-	response, err := client.Do(request)
+	content, err := webget.Body(client, request)
 	if err != nil {
-		return nil, plainly(ctx, err)
-	}
-	defer func() { _ = response.Body.Close() }() // the answer is read
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %s, want 200", response.Status)
-	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, discover.MaxSize+1))
-	if err != nil {
-		return nil, plainly(ctx, err)
-	}
-	if len(content) > discover.MaxSize {
-		return nil, fmt.Errorf("the answer is larger than %d MiB, the most that is read", discover.MaxSize>>20)
+		return nil, err
 	}
 	found, err := discover.ParseJSON(content)
 	if err != nil {
 		return nil, fmt.Errorf("the answer %w", err)
 	}
 	return found, nil
-}
-
-// plainly is an error of a request less the URL, in which there may be what a variable brought in.
-func plainly(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
 }
 
 // request makes the request, with everything expanded now.
@@ -186,7 +153,7 @@ func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, 
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("http.url: %w", plainly(ctx, err))
+		return nil, fmt.Errorf("http.url: %w", webget.Plainly(ctx, err))
 	}
 	request.Header.Set("Accept", "application/json")
 	for name, value := range l.Headers {

@@ -65,19 +65,7 @@ func (Lister) Kind() string { return Name }
 func (l Lister) Validate() []decode.FieldError {
 	wrong := slices.Concat(Source{Brokers: l.Brokers}.validateBrokers(), l.SASL.validate(), l.TLS.validate(),
 		oneOf("per", l.Per, PerTopic, PerPartition))
-	if len(l.Topics) == 0 {
-		return append(wrong, decode.FieldError{Path: []string{"topics"}, Message: "is required: " + discover.PatternMust})
-	}
-	for i, text := range l.Topics {
-		if _, err := discover.ParsePatterns([]string{text}); err != nil && !variable(text) {
-			at := []string{"topics"} // which may be text, and not a list
-			if len(l.Topics) > 1 {
-				at = append(at, strconv.Itoa(i))
-			}
-			wrong = append(wrong, decode.FieldError{Path: at, Must: discover.PatternMust})
-		}
-	}
-	return wrong
+	return append(wrong, discover.ValidatePatterns("topics", l.Topics)...)
 }
 
 // Print shows the fields as they are written.
@@ -100,7 +88,10 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 		brokers = append(brokers, e.text(fmt.Sprintf("brokers[%d]", i), text))
 	}
 	brokers = addresses(brokers)
-	patterns := e.patterns(l.Topics)
+	patterns, err := env.Patterns("kafka.topics", l.Topics)
+	if err != nil {
+		e.errs = append(e.errs, err)
+	}
 	opts := l.options(e, brokers)
 	if len(brokers) == 0 || slices.ContainsFunc(brokers, func(b string) bool { return !isAddress(b) }) {
 		e.errs = append(e.errs, errors.New("kafka.brokers: must be "+addressMust))
@@ -126,18 +117,6 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(brokers, ","), err, hint(err))
 	}
 	return l.found(topics, patterns), nil
-}
-
-func (e *expander) patterns(texts []string) discover.Patterns {
-	var expanded []string
-	for i, text := range texts {
-		expanded = append(expanded, e.text(fmt.Sprintf("topics[%d]", i), text))
-	}
-	patterns, err := discover.ParsePatterns(expanded)
-	if err != nil {
-		e.errs = append(e.errs, errors.New("kafka.topics: must be "+discover.PatternMust))
-	}
-	return patterns
 }
 
 // listTries is how often a request is sent that fails for a reason that may pass. The next look comes anyway.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,29 +37,39 @@ type link struct {
 // connect connects to one of the servers. A connection that breaks is not made again: what was on its way is lost, and
 // comes again only after the subscription is opened again.
 func connect(ctx context.Context, set settings, topic string, session subscribe.Session) (*link, error) {
-	l := &link{topic: topic, session: session}
-	names := make([]string, len(set.servers))
-	for i, server := range set.servers {
-		names[i] = server[strings.LastIndexByte(server, '@')+1:]
-	}
-	l.servers = strings.Join(names, ",")
-	opts, err := set.options()
-	if err != nil {
-		return nil, err
-	}
-	d := &dialer{ctx: ctx}
-	opts = append(opts,
-		natsio.Name("shardctl "+string(session.Key())), natsio.SetCustomDialer(d), natsio.SkipHostLookup(),
-		natsio.NoReconnect(), natsio.Timeout(answerWithin), natsio.FlusherTimeout(flushWithin),
-		natsio.PingInterval(pingEvery), natsio.MaxPingsOutstanding(2), natsio.PermissionErrOnSubscribe(true),
-		natsio.ErrorHandler(l.problem), natsio.NoCallbacksAfterClientClose(),
+	l := &link{servers: set.hosts(), topic: topic, session: session}
+	var err error
+	l.Conn, err = set.connect(ctx, string(session.Key()),
+		natsio.FlusherTimeout(flushWithin), natsio.PingInterval(pingEvery), natsio.MaxPingsOutstanding(2),
+		natsio.PermissionErrOnSubscribe(true), natsio.ErrorHandler(l.problem), natsio.NoCallbacksAfterClientClose(),
 	)
-	l.Conn, err = natsio.Connect(strings.Join(set.servers, ","), opts...)
-	d.done()
 	if ctx.Err() != nil && err != nil {
 		err = ctx.Err()
 	}
 	return l, l.explain(err)
+}
+
+// hosts are the servers for people, without their logins.
+func (a access) hosts() string {
+	names := make([]string, len(a.servers))
+	for i, server := range a.servers {
+		names[i] = server[strings.LastIndexByte(server, '@')+1:]
+	}
+	return strings.Join(names, ",")
+}
+
+// connect connects to one of the servers, for what the server shows by this name.
+func (a access) connect(ctx context.Context, name string, more ...natsio.Option) (*natsio.Conn, error) {
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	d := &dialer{ctx: ctx}
+	defer d.done()
+	return natsio.Connect(strings.Join(a.servers, ","), slices.Concat(opts, []natsio.Option{
+		natsio.Name("shardctl " + name), natsio.SetCustomDialer(d), natsio.SkipHostLookup(), natsio.NoReconnect(),
+		natsio.Timeout(answerWithin),
+	}, more)...)
 }
 
 // problem is called by the client. Calls return what else is wrong.

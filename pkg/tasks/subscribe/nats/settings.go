@@ -12,55 +12,85 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
+// access is where the servers are and who asks them, with variables replaced.
+type access struct {
+	servers []string
+	login   Login
+	tls     TLS
+}
+
 // settings are a source's fields with variables replaced.
 type settings struct {
-	servers                          []string
+	access
+
 	stream, subject, consumer, start string
 	missing                          string
-	login                            Login
-	tls                              TLS
 }
 
 func (s Source) settings(session subscribe.Session) (settings, error) {
-	set := settings{missing: cmp.Or(s.Missing, DefaultMissing)}
-	var errs []error
-	expand := func(field, text string) string {
-		value, err := session.Expand(Name+"."+field, text)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		return value
+	e := &expander{expand: session.Expand}
+	set := settings{
+		access: e.access(s.Servers, s.Login, s.TLS), stream: e.text("stream", s.Stream), subject: e.text("subject", s.Subject),
+		consumer: cmp.Or(e.text("consumer", s.Consumer), consumerName(session.Group, session.Name)),
+		start:    cmp.Or(e.text("start", s.Start), DefaultStart), missing: cmp.Or(s.Missing, DefaultMissing),
 	}
-	for i, server := range s.Servers {
-		set.servers = append(set.servers, expand(fmt.Sprintf("servers[%d]", i), server))
+	if len(e.errs) == 0 {
+		e.errs = set.check(s)
 	}
-	set.servers = addresses(set.servers)
-	set.stream, set.subject = expand("stream", s.Stream), expand("subject", s.Subject)
-	set.consumer = cmp.Or(expand("consumer", s.Consumer), consumerName(session.Group, session.Name))
-	set.start = cmp.Or(expand("start", s.Start), DefaultStart)
-	set.login = Login{
-		CredsFile: expand("credsFile", s.Login.CredsFile), NKeyFile: expand("nkeyFile", s.Login.NKeyFile),
-		TokenFile: expand("tokenFile", s.Login.TokenFile), User: expand("user", s.Login.User),
-		Password: expand("password", s.Login.Password), PasswordFile: expand("passwordFile", s.Login.PasswordFile),
+	return set, errors.Join(e.errs...)
+}
+
+// expander replaces variables, and gathers what is wrong.
+type expander struct {
+	expand func(field, text string) (string, error)
+	errs   []error
+}
+
+func (e *expander) text(field, text string) string {
+	value, err := e.expand(Name+"."+field, text)
+	if err != nil {
+		e.errs = append(e.errs, err)
 	}
-	set.tls = TLS{
-		CAFile: expand("tls.caFile", s.TLS.CAFile), CertFile: expand("tls.certFile", s.TLS.CertFile),
-		KeyFile: expand("tls.keyFile", s.TLS.KeyFile),
+	return value
+}
+
+func (e *expander) access(servers []string, login Login, tls TLS) access {
+	var all []string
+	for i, server := range servers {
+		all = append(all, e.text(fmt.Sprintf("servers[%d]", i), server))
 	}
-	if len(errs) == 0 {
-		errs = set.check(s)
+	return access{
+		servers: addresses(all),
+		login: Login{
+			CredsFile: e.text("credsFile", login.CredsFile), NKeyFile: e.text("nkeyFile", login.NKeyFile),
+			TokenFile: e.text("tokenFile", login.TokenFile), User: e.text("user", login.User),
+			Password: e.text("password", login.Password), PasswordFile: e.text("passwordFile", login.PasswordFile),
+		},
+		tls: TLS{
+			CAFile: e.text("tls.caFile", tls.CAFile), CertFile: e.text("tls.certFile", tls.CertFile),
+			KeyFile: e.text("tls.keyFile", tls.KeyFile),
+		},
 	}
-	return set, errors.Join(errs...)
+}
+
+// check says what is wrong with the servers that variables brought in, without quoting them.
+func (a access) check(written []string) error {
+	if len(a.servers) > 0 && allOf(a.servers, isServer) {
+		return nil
+	}
+	return wrongText("servers", strings.Join(written, ","), "the address of a server: HOST:PORT or nats://HOST:PORT")
+}
+
+func wrongText(field, written, words string) error {
+	return fmt.Errorf("nats.%s: what %s holds is not %s", field, shown(written), words)
 }
 
 // check says what is wrong with what variables brought in, without quoting it.
 func (set settings) check(s Source) []error {
 	var errs []error
-	say := func(field, written, words string) {
-		errs = append(errs, fmt.Errorf("nats.%s: what %s holds is not %s", field, shown(written), words))
-	}
-	if len(set.servers) == 0 || !allOf(set.servers, isServer) {
-		say("servers", strings.Join(s.Servers, ","), "the address of a server: HOST:PORT or nats://HOST:PORT")
+	say := func(field, written, words string) { errs = append(errs, wrongText(field, written, words)) }
+	if err := set.access.check(s.Servers); err != nil {
+		errs = append(errs, err)
 	}
 	if s.Stream != "" && !name.MatchString(set.stream) {
 		say("stream", s.Stream, "the name of a stream")
@@ -95,15 +125,15 @@ func consumerName(group, task string) string {
 }
 
 // options are those of a connection.
-func (set settings) options() ([]natsio.Option, error) {
+func (a access) options() ([]natsio.Option, error) {
 	var opts []natsio.Option
-	if set.tls.CAFile != "" {
-		opts = append(opts, natsio.RootCAs(set.tls.CAFile))
+	if a.tls.CAFile != "" {
+		opts = append(opts, natsio.RootCAs(a.tls.CAFile))
 	}
-	if set.tls.CertFile != "" {
-		opts = append(opts, natsio.ClientCert(set.tls.CertFile, set.tls.KeyFile))
+	if a.tls.CertFile != "" {
+		opts = append(opts, natsio.ClientCert(a.tls.CertFile, a.tls.KeyFile))
 	}
-	login, err := set.login.option()
+	login, err := a.login.option()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,235 @@
+// Package amqplist is the lister that asks RabbitMQ for its queues. AMQP has no way to list them, so the management API
+// is asked, over HTTP.
+package amqplist
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
+)
+
+// Name is the field of discover that chooses this lister.
+const Name = "amqp"
+
+// What fields are when left out.
+const (
+	DefaultVHost   = "/"
+	DefaultType    = TypeQueue
+	DefaultTimeout = 10 * time.Second
+)
+
+// What Lister.Type may be.
+const (
+	TypeQueue  = "queue" // classic and quorum queues
+	TypeStream = "stream"
+)
+
+//go:embed schema.json
+var schema string
+
+// Kind reads listers from a configuration.
+type Kind struct{}
+
+// Name is "amqp".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with management, queues and so on.
+func (Kind) Schema() string { return schema }
+
+// Parse reads a Lister.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+	r.CheckStart(n, nil)
+	queues := n.Get("queues")
+	l := &Lister{
+		Management:   r.Text(n.Get("management"), ""),
+		VHost:        r.Text(n.Get("vhost"), DefaultVHost),
+		Queues:       r.TextList(queues),
+		Type:         r.Text(n.Get("type"), DefaultType),
+		User:         r.Text(n.Get("user"), ""),
+		Password:     r.Text(n.Get("password"), ""),
+		PasswordFile: r.Text(n.Get("passwordFile"), ""),
+		Timeout:      r.Positive(n.Get("timeout"), DefaultTimeout, ""),
+		CAFile:       r.Text(n.At("tls", "caFile"), ""),
+	}
+	if queues != nil && queues.Shape == decode.Scalar {
+		l.Queues = []string{r.Text(queues, "")}
+	}
+	return l
+}
+
+// Lister finds queues of one virtual host. Texts are as written: $(NAME) in them is replaced at each look.
+type Lister struct {
+	Management   string   // http://HOST:15672
+	VHost        string   // empty: /
+	Queues       []string // patterns: see [discover.ParsePatterns]
+	Type         string   // TypeQueue or TypeStream; empty: TypeQueue
+	User         string
+	Password     string
+	PasswordFile string        // instead of Password
+	Timeout      time.Duration // of one request; 0: DefaultTimeout
+	CAFile       string        // PEM file of the authorities to trust; empty: the system's
+
+	clients tasks.Clients
+}
+
+// Kind is "amqp".
+func (*Lister) Kind() string { return Name }
+
+// Validate checks the address, the patterns and the user.
+func (l *Lister) Validate() []decode.FieldError {
+	var wrong []decode.FieldError
+	say := func(message string, path ...string) {
+		wrong = append(wrong, decode.FieldError{Path: path, Message: message})
+	}
+	switch {
+	case l.Management == "":
+		say("is required: the address of the management plugin, as http://HOST:15672", "management")
+	case !variable(l.Management) && !webget.IsURL(l.Management):
+		// Not quoted: it may hold a password.
+		say("is not an address to ask, must be http://HOST:PORT or https://HOST:PORT", "management")
+	}
+	wrong = append(wrong, discover.ValidatePatterns("queues", l.Queues)...)
+	if !slices.Contains([]string{"", TypeQueue, TypeStream}, l.Type) {
+		wrong = append(wrong, decode.FieldError{Path: []string{"type"}, Must: TypeQueue + " or " + TypeStream})
+	}
+	switch {
+	case l.Password != "" && l.PasswordFile != "":
+		say("is set together with password: use one of them", "passwordFile")
+	case l.User == "" && l.Password+l.PasswordFile != "":
+		say("is required with a password", "user")
+	case l.User != "" && l.Password+l.PasswordFile == "":
+		say("has no password: set password or passwordFile", "user")
+	}
+	return wrong
+}
+
+func variable(text string) bool { return strings.Contains(text, "$(") }
+
+// Print shows the fields as they are written.
+func (l *Lister) Print() any {
+	password := l.Password
+	if password != "" && !variable(password) {
+		password = decode.Masked
+	}
+	fields := decode.Pairs(
+		"management", decode.WithoutPasswords(l.Management), "vhost", cmp.Or(l.VHost, DefaultVHost),
+		"queues", l.Queues, "type", cmp.Or(l.Type, DefaultType), "user", decode.TextOrNil(l.User), "password", decode.TextOrNil(password),
+		"passwordFile", decode.TextOrNil(l.PasswordFile), "timeout", cmp.Or(l.Timeout, DefaultTimeout),
+	)
+	if l.CAFile != "" {
+		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", l.CAFile))...)
+	}
+	return fields
+}
+
+// List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may consume
+// them.
+func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+	patterns, err := env.Patterns("amqp.queues", l.Queues)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(l.Timeout, DefaultTimeout), errors.New("no answer in time"))
+	defer cancel()
+	queues, err := l.ask(ctx, env)
+	if err != nil {
+		return nil, fmt.Errorf("%s: ask for the queues: %w", decode.WithoutPasswords(l.Management), err)
+	}
+	all := []discover.Found{}
+	for _, q := range queues {
+		if (q.Type == TypeStream) == (l.Type == TypeStream) && !q.Exclusive && patterns.Match(q.Name) {
+			all = append(all, discover.Found{Name: q.Name})
+		}
+	}
+	return all, nil
+}
+
+// queue is what is read of one.
+type queue struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"` // classic, quorum, stream
+	Exclusive bool   `json:"exclusive"`
+}
+
+func (l *Lister) ask(ctx context.Context, env discover.Env) ([]queue, error) {
+	request, err := l.request(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	caFile, err := env.Expand("amqp.tls.caFile", l.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := l.clients.Client(caFile)
+	if err != nil {
+		return nil, err
+	}
+	content, err := webget.Body(client, request)
+	if status := (webget.StatusError{}); errors.As(err, &status) {
+		return nil, fmt.Errorf("%w%s", err, advice(status.Code))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var queues []queue
+	if err := json.Unmarshal(content, &queues); err != nil || queues == nil {
+		return nil, errors.New("the answer is no list of queues: amqp.management must be the address of the management " +
+			"plugin")
+	}
+	return queues, nil
+}
+
+// advice is what to do about a status.
+func advice(status int) string {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ": check amqp.user and its password; the user needs the tag management"
+	case http.StatusNotFound:
+		return ": there is no such virtual host, or amqp.management is not the address of the management plugin"
+	default:
+		return ""
+	}
+}
+
+// request makes the request, with everything expanded now.
+func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, error) {
+	var errs []error
+	expand := func(field, text string) string {
+		value, err := env.Expand("amqp."+field, text)
+		errs = append(errs, err)
+		return value
+	}
+	base, vhost := expand("management", l.Management), expand("vhost", cmp.Or(l.VHost, DefaultVHost))
+	user, password := expand("user", l.User), expand("password", l.Password)
+	if file := expand("passwordFile", l.PasswordFile); file != "" {
+		var err error
+		if password, err = decode.ReadFile(file); err != nil {
+			errs = append(errs, fmt.Errorf("amqp.passwordFile: %w", err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	target := strings.TrimSuffix(base, "/") + "/api/queues/" + url.PathEscape(vhost) + "?columns=name,type,exclusive"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("amqp.management: %w", webget.Plainly(ctx, err))
+	}
+	if user != "" {
+		request.SetBasicAuth(user, password)
+	}
+	return request, nil
+}

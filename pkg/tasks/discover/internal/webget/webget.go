@@ -1,0 +1,67 @@
+// Package webget is what listers that ask over HTTP have in common.
+package webget
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
+)
+
+// StatusError is an answer with another status than 200.
+type StatusError struct {
+	Code int
+	Text string // as "503 Service Unavailable"
+}
+
+// Error implements error.
+func (s StatusError) Error() string { return fmt.Sprintf("status %s, want 200", s.Text) }
+
+// Body sends the request once and reads the body of the answer, at most [discover.MaxSize] bytes. A status other than
+// 200 is a [StatusError]. No error holds the URL.
+func Body(client *http.Client, request *http.Request) ([]byte, error) {
+	response, err := client.Do(request) //nolint:gosec // G704: the configuration names who is asked
+	if err != nil {
+		return nil, Plainly(request.Context(), err)
+	}
+	defer func() { _ = response.Body.Close() }() // the answer is read
+	if response.StatusCode != http.StatusOK {
+		return nil, StatusError{response.StatusCode, response.Status}
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, discover.MaxSize+1))
+	if err != nil {
+		return nil, Plainly(request.Context(), err)
+	}
+	if len(content) > discover.MaxSize {
+		return nil, fmt.Errorf("the answer is larger than %d MiB, the most that is read", discover.MaxSize>>20)
+	}
+	return content, nil
+}
+
+// Plainly is an error of a request less the URL, in which there may be what a variable brought in. Where ctx has ended
+// it is the reason for that.
+func Plainly(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// IsURL says whether text is an address to ask, with a host and, where there is one, a port from 1 to 65535.
+func IsURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0
+}
