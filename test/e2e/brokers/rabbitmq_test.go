@@ -5,6 +5,7 @@ package brokers_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -17,10 +18,14 @@ type rabbitmqPublisher struct {
 	mu      sync.Mutex
 	conn    *amqp.Connection
 	channel *amqp.Channel
+	returns <-chan amqp.Return
+	// returned are messages that no queue took, and why, by their IDs. The broker confirms them as well.
+	returned map[string]string
+	last     int // ID
 }
 
 func connectRabbitMQ(_ context.Context, addr string, topics []string, _ int) (publisher, error) {
-	p := &rabbitmqPublisher{url: "amqp://guest:guest@" + addr + "/"}
+	p := &rabbitmqPublisher{url: "amqp://guest:guest@" + addr + "/", returned: map[string]string{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := p.connect()
@@ -37,6 +42,7 @@ func (p *rabbitmqPublisher) connect() (err error) {
 	if p.channel != nil && !p.channel.IsClosed() {
 		return nil
 	}
+	p.collect()
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
@@ -46,11 +52,12 @@ func (p *rabbitmqPublisher) connect() (err error) {
 	if p.channel, err = p.conn.Channel(); err != nil {
 		return err
 	}
+	p.returns = p.channel.NotifyReturn(make(chan amqp.Return, senders)) // each has one under way
 	return p.channel.Confirm(false)
 }
 
 func (p *rabbitmqPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
-	confirmation, err := p.send(ctx, topic, body)
+	id, confirmation, err := p.send(ctx, topic, body)
 	if err != nil {
 		return err
 	}
@@ -58,17 +65,43 @@ func (p *rabbitmqPublisher) Publish(ctx context.Context, topic string, _ int, bo
 	if err == nil && !confirmed {
 		err = errors.New("the broker did not take it, or the connection broke")
 	}
-	return err
+	return errors.Join(err, p.refusal(id))
 }
 
-func (p *rabbitmqPublisher) send(ctx context.Context, topic string, body []byte) (*amqp.DeferredConfirmation, error) {
+func (p *rabbitmqPublisher) send(
+	ctx context.Context, topic string, body []byte,
+) (id string, confirmation *amqp.DeferredConfirmation, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.connect(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	message := amqp.Publishing{Body: body, DeliveryMode: amqp.Persistent}
-	return p.channel.PublishWithDeferredConfirmWithContext(ctx, "", topic, true, false, message)
+	p.last++
+	message := amqp.Publishing{MessageId: strconv.Itoa(p.last), Body: body, DeliveryMode: amqp.Persistent}
+	confirmation, err = p.channel.PublishWithDeferredConfirmWithContext(ctx, "", topic, true, false, message)
+	return message.MessageId, confirmation, err
+}
+
+// refusal is why no queue took a message that has been confirmed; nil: one did. A node that has just started may have
+// no route to its queues.
+func (p *rabbitmqPublisher) refusal(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.collect()
+	text, ok := p.returned[id]
+	if !ok {
+		return nil
+	}
+	delete(p.returned, id)
+	return errors.New("the broker returned it: " + text)
+}
+
+// collect takes what the channel has returned. The caller holds the lock.
+func (p *rabbitmqPublisher) collect() {
+	for len(p.returns) > 0 {
+		r := <-p.returns
+		p.returned[r.MessageId] = r.ReplyText
+	}
 }
 
 func (p *rabbitmqPublisher) Close() {

@@ -4,6 +4,8 @@ package amqp_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -25,7 +27,8 @@ const patience = 30 * time.Second
 // admin is a test's own channel to a broker.
 type admin struct {
 	*amqp091.Channel
-	t *testing.T
+	returned <-chan amqp091.Return // what no queue took
+	t        *testing.T
 }
 
 func connect(t *testing.T, addr string) admin {
@@ -35,10 +38,11 @@ func connect(t *testing.T, addr string) admin {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	a := admin{nil, t}
+	a := admin{t: t}
 	if a.Channel, err = conn.Channel(); err != nil {
 		t.Fatal(err)
 	}
+	a.returned = a.NotifyReturn(make(chan amqp091.Return, 100))
 	if err := a.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,15 @@ func (a admin) declareAs(name, kind string, args ...any) {
 // publish publishes messages through the queue's exchange, by their keys.
 func (a admin) publish(queue string, messages ...subscribe.Message) {
 	a.t.Helper()
-	var last *amqp091.DeferredConfirmation
+	if err := a.tryPublish(queue, messages...); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// tryPublish fails unless the queue has taken all messages. The broker confirms what no queue takes as well, after it
+// has returned it.
+func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
+	var all []*amqp091.DeferredConfirmation
 	for _, m := range messages {
 		p := amqp091.Publishing{
 			ContentType: m.Type, DeliveryMode: amqp091.Persistent, MessageId: testbroker.Name(), Timestamp: time.Now(),
@@ -88,13 +100,36 @@ func (a admin) publish(queue string, messages ...subscribe.Message) {
 		for name, value := range m.Headers {
 			p.Headers[name] = value
 		}
-		var err error
-		if last, err = a.PublishWithDeferredConfirm(queue, string(m.Key), true, false, p); err != nil {
-			a.t.Fatal(err)
+		confirmed, err := a.PublishWithDeferredConfirm(queue, string(m.Key), true, false, p)
+		if err != nil {
+			return err
+		}
+		all = append(all, confirmed)
+	}
+	for _, confirmed := range all {
+		if !confirmed.Wait() {
+			return errors.New("the broker has not taken what was published")
 		}
 	}
-	if last != nil && !last.Wait() {
-		a.t.Fatal("the broker has not taken what was published")
+	select {
+	case r := <-a.returned:
+		return fmt.Errorf("the broker returned %q: %s", r.Body, r.ReplyText)
+	default:
+		return nil
+	}
+}
+
+// untilTaken publishes one message until the queue takes it. A node that has just started has no route to a stream.
+func (a admin) untilTaken(queue, body string) {
+	a.t.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the next try
+		err := a.tryPublish(queue, subscribe.Message{Body: []byte(body)})
+		if err == nil {
+			return
+		}
+		if time.Since(began) > patience {
+			a.t.Fatalf("still: %v", err)
+		}
 	}
 }
 
