@@ -197,7 +197,10 @@ func (n *Node) Quoted() string {
 }
 
 // HasVariables says whether a scalar refers to what is not in the file.
-func (n *Node) HasVariables() bool { return strings.Contains(n.Raw, "$(") }
+func (n *Node) HasVariables() bool { return HasVariables(n.Raw) }
+
+// HasVariables says whether a text may refer to what is known only when it is expanded.
+func HasVariables(text string) bool { return strings.Contains(text, "$(") }
 
 // variableOnly matches a value that is only $(NAME): it takes its field's type.
 var variableOnly = regexp.MustCompile(`^\$\([^)]*\)$`)

@@ -85,6 +85,14 @@ func WithoutPasswords(text string) string {
 	})
 }
 
+// HiddenPassword is a password as it is printed: nil for none, and a reference to a variable as it is written.
+func HiddenPassword(password string) any {
+	if password == "" || (&Node{Raw: password}).VariableOnly() {
+		return TextOrNil(password)
+	}
+	return Masked
+}
+
 // WithoutPasswordsIn is WithoutPasswords of each value.
 func WithoutPasswordsIn(m map[string]string) map[string]string {
 	shown := maps.Clone(m)

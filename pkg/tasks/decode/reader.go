@@ -122,6 +122,14 @@ func (r *Reader) TextList(n *Node) []string {
 	return list
 }
 
+// TextOrList reads a list of texts, or one text in its place.
+func (r *Reader) TextOrList(n *Node) []string {
+	if n != nil && n.Shape == Scalar {
+		return []string{r.Text(n, "")}
+	}
+	return r.TextList(n)
+}
+
 // CheckStart says which variables in the texts of n will not be set when the task starts. The fields of also are the
 // names of others that will be; nil: there are none.
 func (r *Reader) CheckStart(n, also *Node) {

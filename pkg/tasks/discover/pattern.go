@@ -47,7 +47,7 @@ func ValidatePatterns(field string, texts []string) []decode.FieldError {
 	}
 	var wrong []decode.FieldError
 	for i, text := range texts {
-		if _, err := ParsePatterns([]string{text}); err == nil || strings.Contains(text, "$(") {
+		if _, err := ParsePatterns([]string{text}); err == nil || decode.HasVariables(text) {
 			continue
 		}
 		at := []string{field} // which may be text, and not a list

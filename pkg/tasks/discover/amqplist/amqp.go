@@ -19,6 +19,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
 
 // Name is the field of discover that chooses this lister.
@@ -52,22 +54,18 @@ func (Kind) Schema() string { return schema }
 // Parse reads a Lister.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	r.CheckStart(n, nil)
-	queues := n.Get("queues")
-	l := &Lister{
+	login := access.ParseLogin(n, r)
+	return &Lister{
 		Management:   r.Text(n.Get("management"), ""),
 		VHost:        r.Text(n.Get("vhost"), DefaultVHost),
-		Queues:       r.TextList(queues),
+		Queues:       r.TextOrList(n.Get("queues")),
 		Type:         r.Text(n.Get("type"), DefaultType),
-		User:         r.Text(n.Get("user"), ""),
-		Password:     r.Text(n.Get("password"), ""),
-		PasswordFile: r.Text(n.Get("passwordFile"), ""),
+		User:         login.User,
+		Password:     login.Password,
+		PasswordFile: login.PasswordFile,
 		Timeout:      r.Positive(n.Get("timeout"), DefaultTimeout, ""),
 		CAFile:       r.Text(n.At("tls", "caFile"), ""),
 	}
-	if queues != nil && queues.Shape == decode.Scalar {
-		l.Queues = []string{r.Text(queues, "")}
-	}
-	return l
 }
 
 // Lister finds queues of one virtual host. Texts are as written: $(NAME) in them is replaced at each look.
@@ -97,7 +95,7 @@ func (l *Lister) Validate() []decode.FieldError {
 	switch {
 	case l.Management == "":
 		say("is required: the address of the management plugin, as http://HOST:15672", "management")
-	case !variable(l.Management) && !webget.IsURL(l.Management):
+	case !decode.HasVariables(l.Management) && !endpoint.IsWebURL(l.Management):
 		// Not quoted: it may hold a password.
 		say("is not an address to ask, must be http://HOST:PORT or https://HOST:PORT", "management")
 	}
@@ -105,29 +103,22 @@ func (l *Lister) Validate() []decode.FieldError {
 	if !slices.Contains([]string{"", TypeQueue, TypeStream}, l.Type) {
 		wrong = append(wrong, decode.FieldError{Path: []string{"type"}, Must: TypeQueue + " or " + TypeStream})
 	}
-	switch {
-	case l.Password != "" && l.PasswordFile != "":
-		say("is set together with password: use one of them", "passwordFile")
-	case l.User == "" && l.Password+l.PasswordFile != "":
-		say("is required with a password", "user")
-	case l.User != "" && l.Password+l.PasswordFile == "":
-		say("has no password: set password or passwordFile", "user")
-	}
-	return wrong
+	return slices.Concat(wrong, l.login().Validate(), l.login().ValidateUser())
 }
 
-func variable(text string) bool { return strings.Contains(text, "$(") }
+func (l *Lister) login() access.Login {
+	return access.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
+}
 
 // Print shows the fields as they are written.
 func (l *Lister) Print() any {
-	password := l.Password
-	if password != "" && !variable(password) {
-		password = decode.Masked
-	}
-	fields := decode.Pairs(
-		"management", decode.WithoutPasswords(l.Management), "vhost", cmp.Or(l.VHost, DefaultVHost),
-		"queues", l.Queues, "type", cmp.Or(l.Type, DefaultType), "user", decode.TextOrNil(l.User), "password", decode.TextOrNil(password),
-		"passwordFile", decode.TextOrNil(l.PasswordFile), "timeout", cmp.Or(l.Timeout, DefaultTimeout),
+	fields := slices.Concat(
+		decode.Pairs(
+			"management", decode.WithoutPasswords(l.Management), "vhost", cmp.Or(l.VHost, DefaultVHost),
+			"queues", l.Queues, "type", cmp.Or(l.Type, DefaultType),
+		),
+		l.login().Print(),
+		decode.Pairs("timeout", cmp.Or(l.Timeout, DefaultTimeout)),
 	)
 	if l.CAFile != "" {
 		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", l.CAFile))...)
@@ -206,30 +197,20 @@ func advice(status int) string {
 
 // request makes the request, with everything expanded now.
 func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, error) {
-	var errs []error
-	expand := func(field, text string) string {
-		value, err := env.Expand("amqp."+field, text)
-		errs = append(errs, err)
-		return value
-	}
-	base, vhost := expand("management", l.Management), expand("vhost", cmp.Or(l.VHost, DefaultVHost))
-	user, password := expand("user", l.User), expand("password", l.Password)
-	if file := expand("passwordFile", l.PasswordFile); file != "" {
-		var err error
-		if password, err = decode.ReadFile(file); err != nil {
-			errs = append(errs, fmt.Errorf("amqp.passwordFile: %w", err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	e := access.NewExpander(Name, env.Expand)
+	base, vhost := e.Text("management", l.Management), e.Text("vhost", cmp.Or(l.VHost, DefaultVHost))
+	login := e.Login("", l.login())
+	password, err := login.ReadPassword(Name)
+	if e.Add(err); e.Err() != nil {
+		return nil, e.Err()
 	}
 	target := strings.TrimSuffix(base, "/") + "/api/queues/" + url.PathEscape(vhost) + "?columns=name,type,exclusive"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("amqp.management: %w", webget.Plainly(ctx, err))
 	}
-	if user != "" {
-		request.SetBasicAuth(user, password)
+	if login.User != "" {
+		request.SetBasicAuth(login.User, password)
 	}
 	return request, nil
 }

@@ -189,7 +189,7 @@ func TestValidate(t *testing.T) {
 		"management":   {Queues: []string{"*"}},
 		"queues":       {Management: "http://a", Queues: []string{"/(/"}},
 		"type":         {Management: "http://a", Queues: []string{"*"}, Type: "classic"},
-		"user":         {Management: "http://a", Queues: []string{"*"}, Password: "p"},
+		"password":     {Management: "http://a", Queues: []string{"*"}, Password: "p"},
 		"passwordFile": {Management: "http://a", Queues: []string{"*"}, User: "u", Password: "p", PasswordFile: "f"},
 	} {
 		var fields []string

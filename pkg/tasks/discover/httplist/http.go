@@ -7,17 +7,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
 
 // Name is the field of discover that chooses this lister.
@@ -65,7 +62,9 @@ type Lister struct {
 // Kind is "http".
 func (*Lister) Kind() string { return Name }
 
-var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: the name of a header
+func (l *Lister) endpoint() endpoint.Endpoint {
+	return endpoint.Endpoint{URL: l.URL, Method: http.MethodGet, Headers: l.Headers, TokenFile: l.TokenFile}
+}
 
 // Validate checks the URL and the headers.
 func (l *Lister) Validate() []decode.FieldError {
@@ -73,27 +72,13 @@ func (l *Lister) Validate() []decode.FieldError {
 	switch path := []string{"url"}; {
 	case l.URL == "":
 		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case !strings.Contains(l.URL, "$(") && !webget.IsURL(l.URL):
+	case !decode.HasVariables(l.URL) && !endpoint.IsWebURL(l.URL):
 		// Not quoted: it may hold a password.
 		wrong = append(wrong, decode.FieldError{
 			Path: path, Message: "is not a URL to ask, must be http://HOST… or https://HOST…",
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
-		path := []string{"headers", name}
-		switch {
-		case !token.MatchString(name):
-			wrong = append(wrong, decode.WrongName(path, "is not the name of a header"))
-		case strings.EqualFold(name, "authorization") && l.TokenFile != "":
-			wrong = append(wrong, decode.WrongName(
-				path, "is set together with tokenFile, which sets it: use one of them",
-			))
-		}
-		if strings.ContainsAny(l.Headers[name], "\r\n\x00") {
-			wrong = append(wrong, decode.FieldError{Path: path, Message: "holds more than one line, a header has one"})
-		}
-	}
-	return wrong
+	return append(wrong, l.endpoint().ValidateHeaders(nil)...)
 }
 
 // Print shows the fields as they are written.
@@ -122,9 +107,12 @@ func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, 
 }
 
 func (l *Lister) list(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	request, err := l.request(ctx, env)
+	request, err := l.endpoint().Request(ctx, env, nil)
 	if err != nil {
 		return nil, err
+	}
+	if request.Header.Get("Accept") == "" {
+		request.Header.Set("Accept", "application/json")
 	}
 	caFile, err := env.Expand("http.tls.caFile", l.CAFile)
 	if err != nil {
@@ -143,35 +131,4 @@ func (l *Lister) list(ctx context.Context, env discover.Env) ([]discover.Found, 
 		return nil, fmt.Errorf("the answer %w", err)
 	}
 	return found, nil
-}
-
-// request makes the request, with everything expanded now.
-func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, error) {
-	target, err := env.Expand("http.url", l.URL)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("http.url: %w", webget.Plainly(ctx, err))
-	}
-	request.Header.Set("Accept", "application/json")
-	for name, value := range l.Headers {
-		if value, err = env.Expand("http.headers."+name, value); err != nil {
-			return nil, err
-		}
-		if request.Header.Set(name, value); strings.EqualFold(name, "Host") {
-			request.Host = value
-		}
-	}
-	path, err := env.Expand("http.tokenFile", l.TokenFile)
-	if err != nil || path == "" {
-		return request, err
-	}
-	bearer, err := decode.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("http.tokenFile: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(bearer))
-	return request, nil
 }

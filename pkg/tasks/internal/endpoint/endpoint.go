@@ -35,8 +35,13 @@ type Endpoint struct {
 // usualHeaders is room for those that are set besides, so that the map need not grow with each request.
 const usualHeaders = 24
 
+// Expander replaces the variables of a field.
+type Expander interface {
+	Expand(field, text string) (string, error)
+}
+
 // Request makes a request with everything expanded now. What is wrong names the field.
-func (e Endpoint) Request(ctx context.Context, env tasks.Env, body []byte) (*http.Request, error) {
+func (e Endpoint) Request(ctx context.Context, env Expander, body []byte) (*http.Request, error) {
 	target, err := env.Expand("http.url", e.URL)
 	if err != nil {
 		return nil, err
@@ -58,7 +63,7 @@ func (e Endpoint) Request(ctx context.Context, env tasks.Env, body []byte) (*htt
 }
 
 // authorize sets the bearer token, read again each time since it may be replaced.
-func (e Endpoint) authorize(request *http.Request, env tasks.Env) error {
+func (e Endpoint) authorize(request *http.Request, env Expander) error {
 	path, err := env.Expand("http.tokenFile", e.TokenFile)
 	if err != nil || path == "" {
 		return err

@@ -30,24 +30,23 @@ var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: 
 // lower case, of headers that are set for every request. One that ends with a hyphen stands for all that begin so.
 func (e Endpoint) Validate(ours ...string) []decode.FieldError {
 	var wrong []decode.FieldError
-	variable := func(text string) bool { return strings.Contains(text, "$(") }
 	switch path := []string{"url"}; {
 	case e.URL == "":
 		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case !variable(e.URL) && !isWebURL(e.URL):
+	case !decode.HasVariables(e.URL) && !IsWebURL(e.URL):
 		// Not quoted: it may hold a password.
 		wrong = append(wrong, decode.FieldError{
 			Path: path, Message: "is not a URL to call, must be http://HOST… or https://HOST…",
 		})
 	}
-	if e.Method != "" && !variable(e.Method) && !token.MatchString(e.Method) {
+	if e.Method != "" && !decode.HasVariables(e.Method) && !token.MatchString(e.Method) {
 		wrong = append(wrong, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
 	}
-	return append(wrong, e.validateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)
+	return append(wrong, e.ValidateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)
 }
 
-// isWebURL says whether text is a URL with a host, and a port that there is.
-func isWebURL(text string) bool {
+// IsWebURL says whether text is a URL with a host, and a port that there is.
+func IsWebURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return false
@@ -56,7 +55,8 @@ func isWebURL(text string) bool {
 	return err == nil && port > 0
 }
 
-func (e Endpoint) validateHeaders(ours []string) []decode.FieldError {
+// ValidateHeaders checks the headers. Ours are as those of Validate.
+func (e Endpoint) ValidateHeaders(ours []string) []decode.FieldError {
 	var wrong []decode.FieldError
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		path, lower := []string{"headers", name}, strings.ToLower(name)

@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		"no password":   {with(func(s *amqp.Source) { s.Login = amqp.Login{User: "u"} }), []string{"user: has no password"}},
 		"tls": {
 			with(func(s *amqp.Source) { s.TLS = amqp.TLS{CertFile: "/c"} }),
-			[]string{"tls: has one of certFile and keyFile", "tls: is set, but url is amqp://"},
+			[]string{"tls.keyFile: is required with certFile", "tls: is set, but url is amqp://"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

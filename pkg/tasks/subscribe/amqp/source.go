@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -40,17 +41,13 @@ type Stream struct {
 	Missing string // where the stream no longer has the position: earliest, latest or stop; empty: stop
 }
 
-// Login is who connects.
-type Login struct {
-	User, Password string
-	PasswordFile   string // its content is the password, read at each Open
-}
+// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
+// Open.
+type Login = access.Login
 
-// TLS are PEM files for amqps.
-type TLS struct {
-	CAFile            string // authorities to trust; empty: the system's
-	CertFile, KeyFile string // of the client; empty: none
-}
+// TLS is how amqps is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
+// the client, both or neither. All are names of PEM files, which are read at each Open.
+type TLS = access.TLS
 
 // Kind is "amqp".
 func (s Source) Kind() string { return Name }
@@ -96,27 +93,12 @@ func (s Source) expand(expand func(field, text string) (string, error)) (Source,
 		stream = Stream{cmp.Or(s.Stream.Start, DefaultStart), cmp.Or(s.Stream.Missing, DefaultMissing)}
 		s.Stream = &stream
 	}
-	for _, f := range []struct {
-		field string
-		text  *string
-	}{
-		{"amqp.url", &s.URL},
-		{"amqp.user", &s.Login.User},
-		{"amqp.password", &s.Login.Password},
-		{"amqp.passwordFile", &s.Login.PasswordFile},
-		{"amqp.queue", &s.Queue},
-		{"amqp.keyHeader", &s.KeyHeader},
-		{"amqp.stream.start", &stream.Start},
-		{"amqp.stream.missing", &stream.Missing},
-		{"amqp.tls.caFile", &s.TLS.CAFile},
-		{"amqp.tls.certFile", &s.TLS.CertFile},
-		{"amqp.tls.keyFile", &s.TLS.KeyFile},
-	} {
-		text, err := expand(f.field, *f.text)
-		if err != nil {
-			return s, fmt.Errorf("subscribe to a queue: %w", err)
-		}
-		*f.text = text
+	e := access.NewExpander(Name, expand)
+	s.URL, s.Queue, s.KeyHeader = e.Text("url", s.URL), e.Text("queue", s.Queue), e.Text("keyHeader", s.KeyHeader)
+	s.Login, s.TLS = e.Login("", s.Login), e.TLS(s.TLS)
+	stream.Start, stream.Missing = e.Text("stream.start", stream.Start), e.Text("stream.missing", stream.Missing)
+	if err := e.Err(); err != nil {
+		return s, fmt.Errorf("subscribe to a queue: %w", err)
 	}
 	return s, s.check()
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // inBroker keeps positions as the committed offsets of a group that has no members.
@@ -131,7 +133,7 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 		errs = append(errs, fmt.Errorf("commit to group %s: the broker confirmed %d of %d partitions", b.group, confirmed,
 			len(marks)))
 	}
-	return join(errs)
+	return access.Join(errs)
 }
 
 // insist sends a commit again for a while when the broker is away: an error would have what was worked on come again.

@@ -56,19 +56,6 @@ func hint(err error) string {
 	return ""
 }
 
-// join is all errors in one line; nil where there are none.
-func join(errs []error) error {
-	var all error
-	for _, err := range errs {
-		if all == nil {
-			all = err
-		} else {
-			all = fmt.Errorf("%w; %w", all, err)
-		}
-	}
-	return all
-}
-
 // mayPass says whether an error is that a broker is away, or not ready yet.
 func mayPass(err error) bool {
 	var network *net.OpError

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // health knows what is wrong while a subscription goes on, and says each change. It hears of connections by the
@@ -60,7 +62,7 @@ func (h *health) tell() {
 	for i, p := range h.wrong {
 		errs[i] = p.err
 	}
-	h.say(join(errs))
+	h.say(access.Join(errs))
 }
 
 // begin says from now on what is wrong.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // What Lister.Per may be.
@@ -50,8 +51,8 @@ func (ListerKind) Schema() string { return listerSchema }
 func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	r.CheckStart(n, nil)
 	return Lister{
-		Brokers: texts(n.Get("brokers"), r),
-		Topics:  texts(n.Get("topics"), r),
+		Brokers: r.TextOrList(n.Get("brokers")),
+		Topics:  r.TextOrList(n.Get("topics")),
 		Per:     r.Text(n.Get("per"), PerTopic),
 		SASL:    parseSASL(n.Get("sasl"), r),
 		TLS:     parseTLS(n.Get("tls"), r),
@@ -63,7 +64,7 @@ func (Lister) Kind() string { return Name }
 
 // Validate checks every field that holds no variable. What comes in by variables is checked at each look.
 func (l Lister) Validate() []decode.FieldError {
-	wrong := slices.Concat(Source{Brokers: l.Brokers}.validateBrokers(), l.SASL.validate(), l.TLS.validate(),
+	wrong := slices.Concat(Source{Brokers: l.Brokers}.validateBrokers(), l.SASL.validate(), l.TLS.files().Validate(),
 		oneOf("per", l.Per, PerTopic, PerPartition))
 	return append(wrong, discover.ValidatePatterns("topics", l.Topics)...)
 }
@@ -71,32 +72,20 @@ func (l Lister) Validate() []decode.FieldError {
 // Print shows the fields as they are written.
 func (l Lister) Print() any {
 	fields := decode.Pairs("brokers", l.Brokers, "topics", l.Topics, "per", cmp.Or(l.Per, PerTopic))
-	if l.SASL != (SASL{}) {
-		fields = append(fields, decode.Field{Name: "sasl", Value: l.SASL.print()})
-	}
-	if l.TLS != (TLS{}) {
-		fields = append(fields, decode.Field{Name: "tls", Value: l.TLS.print()})
-	}
-	return fields
+	return append(fields, printSecurity(l.SASL, l.TLS)...)
 }
 
 // List asks the brokers for all topics. Internal ones, and those whose names begin with "__", are left out.
 func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	e := &expander{expand: env.Expand}
-	var brokers []string
-	for i, text := range l.Brokers {
-		brokers = append(brokers, e.text(fmt.Sprintf("brokers[%d]", i), text))
-	}
-	brokers = addresses(brokers)
+	e := access.NewExpander(Name, env.Expand)
+	brokers := access.Addresses(e.Texts("brokers", l.Brokers))
 	patterns, err := env.Patterns("kafka.topics", l.Topics)
-	if err != nil {
-		e.errs = append(e.errs, err)
-	}
+	e.Add(err)
 	opts := l.options(e, brokers)
 	if len(brokers) == 0 || slices.ContainsFunc(brokers, func(b string) bool { return !isAddress(b) }) {
-		e.errs = append(e.errs, errors.New("kafka.brokers: must be "+addressMust))
+		e.Add(errors.New("kafka.brokers: must be " + addressMust))
 	}
-	if err := join(e.errs); err != nil {
+	if err := e.Err(); err != nil {
 		return nil, err
 	}
 	client, err := kgo.NewClient(opts...)
@@ -122,8 +111,8 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 // listTries is how often a request is sent that fails for a reason that may pass. The next look comes anyway.
 const listTries = 3
 
-func (l Lister) options(e *expander, brokers []string) []kgo.Opt {
-	opts := []kgo.Opt{
+func (l Lister) options(e *access.Expander, brokers []string) []kgo.Opt {
+	return append([]kgo.Opt{
 		kgo.SeedBrokers(brokers...),
 		kgo.ClientID("shardctl"),
 		kgo.SoftwareNameAndVersion("shardctl", "franz-go"),
@@ -133,14 +122,7 @@ func (l Lister) options(e *expander, brokers []string) []kgo.Opt {
 		kgo.RequestTimeoutOverhead(answerWithin),
 		kgo.RequestRetries(listTries),
 		kgo.RetryBackoffFn(pause),
-	}
-	if config := l.TLS.config(e); config != nil {
-		opts = append(opts, kgo.DialTLSConfig(config))
-	}
-	if mechanism := l.SASL.mechanism(e); mechanism != nil {
-		opts = append(opts, kgo.SASL(mechanism))
-	}
-	return opts
+	}, secure(e, l.SASL, l.TLS)...)
 }
 
 func (l Lister) found(topics kadm.TopicDetails, patterns discover.Patterns) []discover.Found {

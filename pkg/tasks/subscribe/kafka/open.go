@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -163,7 +164,7 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 			errs = append(errs, err)
 		}
 	}
-	return begin, join(errs)
+	return begin, access.Join(errs)
 }
 
 // gone says which positions are of partitions that the topic does not have.

@@ -2,16 +2,15 @@ package kafka
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
-	"os"
+	"slices"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // SASL is who the subscription is to the brokers. The zero value is nobody in particular.
@@ -30,25 +29,25 @@ type TLS struct {
 }
 
 func parseSASL(n *decode.Node, r *decode.Reader) SASL {
-	return SASL{
-		Mechanism:    r.Text(n.Get("mechanism"), ""),
-		User:         r.Text(n.Get("user"), ""),
-		Password:     r.Text(n.Get("password"), ""),
-		PasswordFile: r.Text(n.Get("passwordFile"), ""),
-	}
+	l := access.ParseLogin(n, r)
+	return SASL{r.Text(n.Get("mechanism"), ""), l.User, l.Password, l.PasswordFile}
 }
 
 func parseTLS(n *decode.Node, r *decode.Reader) TLS {
-	t := TLS{
-		CAFile:   r.Text(n.Get("caFile"), ""),
-		CertFile: r.Text(n.Get("certFile"), ""),
-		KeyFile:  r.Text(n.Get("keyFile"), ""),
-	}
-	t.Enabled = t != TLS{}
+	files := access.ParseTLS(n, r)
+	t := TLS{files != access.TLS{}, files.CAFile, files.CertFile, files.KeyFile}
 	if enabled := n.Get("enabled"); enabled != nil {
 		t.Enabled = r.Truth(enabled)
 	}
 	return t
+}
+
+func (s SASL) login() access.Login {
+	return access.Login{User: s.User, Password: s.Password, PasswordFile: s.PasswordFile}
+}
+
+func (t TLS) files() access.TLS {
+	return access.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
 }
 
 func (s SASL) validate() []decode.FieldError {
@@ -56,124 +55,70 @@ func (s SASL) validate() []decode.FieldError {
 		return nil
 	}
 	var wrong []decode.FieldError
-	required := func(field, value string) {
-		if value == "" {
-			wrong = append(wrong, decode.FieldError{Path: []string{"sasl", field}, Message: "is required"})
-		}
+	required := func(field, words string) {
+		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
 	}
-	required("mechanism", s.Mechanism)
-	required("user", s.User)
-	for _, err := range oneOf("mechanism", s.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") {
-		err.Path = []string{"sasl", "mechanism"}
-		wrong = append(wrong, err)
+	if s.Mechanism == "" {
+		required("mechanism", "is required")
 	}
-	switch path := []string{"sasl", "password"}; {
-	case s.Password == "" && s.PasswordFile == "":
-		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required, or passwordFile"})
-	case s.Password != "" && s.PasswordFile != "":
-		wrong = append(wrong, decode.FieldError{Path: path, Message: "is set together with passwordFile: use one of them"})
+	if s.User == "" {
+		required("user", "is required")
 	}
-	return wrong
+	if s.Password == "" && s.PasswordFile == "" {
+		required("password", "is required, or passwordFile")
+	}
+	return decode.Within("sasl", slices.Concat(wrong,
+		oneOf("mechanism", s.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), s.login().ValidatePassword()))
 }
 
-func (t TLS) validate() []decode.FieldError {
-	switch {
-	case t.CertFile != "" && t.KeyFile == "":
-		return []decode.FieldError{{Path: []string{"tls", "keyFile"}, Message: "is required with certFile"}}
-	case t.KeyFile != "" && t.CertFile == "":
-		return []decode.FieldError{{Path: []string{"tls", "certFile"}, Message: "is required with keyFile"}}
+// printSecurity are the fields sasl and tls, where they are set.
+func printSecurity(s SASL, t TLS) decode.Fields {
+	var fields decode.Fields
+	if s != (SASL{}) {
+		fields = decode.Pairs("sasl", append(decode.Pairs("mechanism", s.Mechanism), s.login().Print()...))
 	}
-	return nil
+	if t != (TLS{}) {
+		fields = append(fields, decode.Pairs("tls", append(decode.Pairs("enabled", t.Enabled), t.files().PrintFiles()...))...)
+	}
+	return fields
 }
 
-func (s SASL) print() decode.Fields {
-	password := s.Password
-	if password != "" && !variable(password) {
-		password = decode.Masked
+// secure are the options of a client that say how it connects. The files are read now. What is wrong is added to e.
+func secure(e *access.Expander, s SASL, t TLS) []kgo.Opt {
+	var opts []kgo.Opt
+	if config := t.config(e); config != nil {
+		opts = append(opts, kgo.DialTLSConfig(config))
 	}
-	return decode.Pairs(
-		"mechanism", s.Mechanism, "user", s.User,
-		"password", decode.TextOrNil(password), "passwordFile", decode.TextOrNil(s.PasswordFile),
-	)
-}
-
-func (t TLS) print() decode.Fields {
-	return decode.Pairs(
-		"enabled", t.Enabled, "caFile", decode.TextOrNil(t.CAFile),
-		"certFile", decode.TextOrNil(t.CertFile), "keyFile", decode.TextOrNil(t.KeyFile),
-	)
-}
-
-// expander replaces the variables of fields, and gathers what is wrong.
-type expander struct {
-	expand func(field, text string) (string, error)
-	errs   []error
-}
-
-func (e *expander) text(field, text string) string {
-	value, err := e.expand("kafka."+field, text)
-	if err != nil {
-		e.errs = append(e.errs, err)
+	if mechanism := s.mechanism(e); mechanism != nil {
+		opts = append(opts, kgo.SASL(mechanism))
 	}
-	return value
-}
-
-func (e *expander) file(field, name string) []byte {
-	if name = e.text(field, name); name == "" {
-		return nil
-	}
-	//nolint:gosec // G304: reading the file that the configuration names is what this is for
-	content, err := os.ReadFile(name)
-	if err != nil {
-		e.errs = append(e.errs, fmt.Errorf("kafka.%s: %w", field, err))
-	}
-	return content
+	return opts
 }
 
 // mechanism is nil where there is none.
-func (s SASL) mechanism(e *expander) sasl.Mechanism {
+func (s SASL) mechanism(e *access.Expander) sasl.Mechanism {
 	if s == (SASL{}) {
 		return nil
 	}
-	user, password := e.text("sasl.user", s.User), e.text("sasl.password", s.Password)
-	if name := e.text("sasl.passwordFile", s.PasswordFile); name != "" {
-		var err error
-		if password, err = decode.ReadFile(name); err != nil {
-			e.errs = append(e.errs, fmt.Errorf("kafka.sasl.passwordFile: %w", err))
-		}
-	}
+	login := e.Login("sasl", s.login())
+	password, err := login.ReadPassword(Name + ".sasl")
+	e.Add(err)
 	switch s.Mechanism {
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+		return scram.Auth{User: login.User, Pass: password}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+		return scram.Auth{User: login.User, Pass: password}.AsSha512Mechanism()
 	default:
-		return plain.Auth{User: user, Pass: password}.AsMechanism()
+		return plain.Auth{User: login.User, Pass: password}.AsMechanism()
 	}
 }
 
 // config is nil where TLS is off.
-func (t TLS) config(e *expander) *tls.Config {
+func (t TLS) config(e *access.Expander) *tls.Config {
 	if !t.Enabled {
 		return nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		config.RootCAs = x509.NewCertPool()
-		if pem := e.file("tls.caFile", t.CAFile); len(pem) > 0 && !config.RootCAs.AppendCertsFromPEM(pem) {
-			e.errs = append(e.errs, errors.New("kafka.tls.caFile: holds no PEM certificate"))
-		}
-	}
-	if t.CertFile != "" {
-		cert, key := e.file("tls.certFile", t.CertFile), e.file("tls.keyFile", t.KeyFile)
-		if len(cert) == 0 || len(key) == 0 {
-			return config
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			e.errs = append(e.errs, fmt.Errorf("kafka.tls.certFile, keyFile: %w", err))
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
+	config, err := e.TLS(t.files()).Config(Name)
+	e.Add(err)
 	return config
 }

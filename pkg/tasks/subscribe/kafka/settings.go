@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -29,34 +30,26 @@ type settings struct {
 }
 
 func (s Source) settings(session subscribe.Session) (*settings, error) {
-	e := &expander{expand: session.Expand}
+	e := access.NewExpander(Name, session.Expand)
 	set := &settings{
-		topic:      e.text("topic", s.TopicName),
+		brokers:    access.Addresses(e.Texts("brokers", s.Brokers)),
+		topic:      e.Text("topic", s.TopicName),
 		partitions: s.Partitions,
-		group:      cmp.Or(e.text("group", s.Group), "shardctl."+session.Group+"."+session.Name),
+		group:      cmp.Or(e.Text("group", s.Group), "shardctl."+session.Group+"."+session.Name),
 		missing:    cmp.Or(s.Missing, Stop),
 		inStore:    s.Offsets == Store,
 		isolation:  kgo.ReadCommitted(),
 		maxBytes:   cmp.Or(s.MaxBytes, DefaultMaxBytes),
 		refresh:    cmp.Or(s.refresh, refreshEvery),
+		security:   secure(e, s.SASL, s.TLS),
 	}
 	if s.Isolation == ReadUncommitted {
 		set.isolation = kgo.ReadUncommitted()
 	}
-	for i, text := range s.Brokers {
-		set.brokers = append(set.brokers, e.text(fmt.Sprintf("brokers[%d]", i), text))
+	if e.Err() == nil {
+		e.Add(set.check(s.Start)...)
 	}
-	set.brokers = addresses(set.brokers)
-	if config := s.TLS.config(e); config != nil {
-		set.security = append(set.security, kgo.DialTLSConfig(config))
-	}
-	if mechanism := s.SASL.mechanism(e); mechanism != nil {
-		set.security = append(set.security, kgo.SASL(mechanism))
-	}
-	if len(e.errs) == 0 {
-		e.errs = set.check(s.Start)
-	}
-	return set, errors.Join(e.errs...)
+	return set, e.Err()
 }
 
 // check says what is wrong with what variables brought in, without quoting it.

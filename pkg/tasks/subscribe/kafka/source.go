@@ -3,8 +3,6 @@ package kafka
 import (
 	"cmp"
 	_ "embed"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -70,7 +68,7 @@ func (Kind) Schema() string { return schema }
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 	r.CheckStart(n, nil)
 	return Source{
-		Brokers:    texts(n.Get("brokers"), r),
+		Brokers:    r.TextOrList(n.Get("brokers")),
 		TopicName:  r.Text(n.Get("topic"), ""),
 		Partitions: numbers(n.Get("partitions"), r),
 		Group:      r.Text(n.Get("group"), ""),
@@ -84,33 +82,12 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 	}
 }
 
-// texts reads a list of texts, or one text in its place.
-func texts(n *decode.Node, r *decode.Reader) []string {
-	if n != nil && n.Shape == decode.Scalar {
-		return []string{r.Text(n, "")}
-	}
-	return r.TextList(n)
-}
-
 func numbers(n *decode.Node, r *decode.Reader) []int32 {
 	var list []int32
 	for _, item := range n.List() {
 		list = append(list, int32(r.Number(item))) //nolint:gosec // G115: the schema has a maximum
 	}
 	return list
-}
-
-// addresses splits texts with commas between addresses.
-func addresses(list []string) []string {
-	var all []string
-	for _, text := range list {
-		for part := range strings.SplitSeq(text, ",") {
-			if part = strings.TrimSpace(part); part != "" && !slices.Contains(all, part) {
-				all = append(all, part)
-			}
-		}
-	}
-	return all
 }
 
 // Print shows the fields as they are written.
@@ -126,13 +103,7 @@ func (s Source) Print() decode.Fields {
 		"isolation", cmp.Or(s.Isolation, ReadCommitted),
 		"maxBytes", cmp.Or(s.MaxBytes, DefaultMaxBytes),
 	)
-	if s.SASL != (SASL{}) {
-		fields = append(fields, decode.Field{Name: "sasl", Value: s.SASL.print()})
-	}
-	if s.TLS != (TLS{}) {
-		fields = append(fields, decode.Field{Name: "tls", Value: s.TLS.print()})
-	}
-	return fields
+	return append(fields, printSecurity(s.SASL, s.TLS)...)
 }
 
 func numbersOrNil(list []int32) any {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -66,7 +67,7 @@ func TestValidate(t *testing.T) {
 		"sasl.mechanism: must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512": with(
 			func(s *Source) { s.SASL = SASL{"GSSAPI", "u", "p", ""} },
 		),
-		"sasl.password: is set together with passwordFile: use one of them": with(
+		"sasl.passwordFile: is set together with password: use one of them": with(
 			func(s *Source) { s.SASL = SASL{"PLAIN", "u", "p", "f"} },
 		),
 		"tls.keyFile: is required with certFile": with(
@@ -165,9 +166,9 @@ func TestPasswordFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		e := &expander{expand: session(nil).Expand}
-		if m := (SASL{name, "u", "", file}).mechanism(e); m == nil || m.Name() != name || len(e.errs) > 0 {
-			t.Errorf("%s: got %v, %v", name, m, e.errs)
+		e := access.NewExpander(Name, session(nil).Expand)
+		if m := (SASL{name, "u", "", file}).mechanism(e); m == nil || m.Name() != name || e.Err() != nil {
+			t.Errorf("%s: got %v, %v", name, m, e.Err())
 		}
 	}
 }

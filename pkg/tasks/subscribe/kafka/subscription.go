@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -151,7 +152,7 @@ func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 			return s.worded(err)
 		}
 	}
-	return s.worded(join(errs))
+	return s.worded(access.Join(errs))
 }
 
 // Cumulative says that what is acknowledged is a position.

@@ -24,7 +24,7 @@ func TestTLS(t *testing.T) {
 		"the topic does not exist": {Enabled: true, CAFile: ca},
 		"set kafka.tls.caFile to the authority of the broker's certificate":  {Enabled: true},
 		"the broker closed the connection at once, check kafka.tls":          {},
-		"kafka.tls.caFile: holds no PEM certificate":                         {Enabled: true, CAFile: "tls_test.go"},
+		"kafka.tls.caFile: tls_test.go holds no PEM certificate":             {Enabled: true, CAFile: "tls_test.go"},
 		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {Enabled: true, CertFile: ca, KeyFile: "doc.go"},
 	} {
 		_, err := b.tryOpen(b.source("orders", func(s *Source) { s.TLS = as }), 1)

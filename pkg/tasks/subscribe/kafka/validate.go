@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // maxMaxBytes keeps an answer of several partitions within what a broker's numbers can say.
@@ -19,8 +20,8 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 // Validate checks every field that holds no variable. What comes in by variables is checked at Open.
 func (s Source) Validate() []decode.FieldError {
-	wrong := slices.Concat(s.validateBrokers(), s.validatePartitions(), s.SASL.validate(), s.TLS.validate())
-	if err := checkTopic(s.TopicName); err != "" && !variable(s.TopicName) {
+	wrong := slices.Concat(s.validateBrokers(), s.validatePartitions(), s.SASL.validate(), s.TLS.files().Validate())
+	if err := checkTopic(s.TopicName); err != "" && !decode.HasVariables(s.TopicName) {
 		wrong = append(wrong, decode.FieldError{Path: []string{"topic"}, Message: err})
 	}
 	if _, _, err := parseStart(s.Start); err != nil {
@@ -36,8 +37,6 @@ func (s Source) Validate() []decode.FieldError {
 	return wrong
 }
 
-func variable(text string) bool { return strings.Contains(text, "$(") }
-
 func (s Source) validateBrokers() []decode.FieldError {
 	path := []string{"brokers"}
 	if len(s.Brokers) == 0 || len(s.Brokers) == 1 && strings.TrimSpace(s.Brokers[0]) == "" {
@@ -45,10 +44,10 @@ func (s Source) validateBrokers() []decode.FieldError {
 	}
 	var wrong []decode.FieldError
 	for i, text := range s.Brokers {
-		if variable(text) {
+		if decode.HasVariables(text) {
 			continue
 		}
-		parts := addresses([]string{text})
+		parts := access.Addresses([]string{text})
 		if len(parts) == 0 || slices.ContainsFunc(parts, func(part string) bool { return !isAddress(part) }) {
 			at := path // which may be text, and not a list
 			if len(s.Brokers) > 1 {

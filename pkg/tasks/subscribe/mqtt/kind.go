@@ -4,11 +4,12 @@ import (
 	"cmp"
 	_ "embed"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -28,25 +29,14 @@ func (Kind) Schema() string { return schema }
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 	r.CheckStart(n, nil)
 	s := Source{
-		Servers:       r.TextList(n.Get("servers")),
+		Servers:       r.TextOrList(n.Get("servers")),
 		Filter:        r.Text(n.Get("topic"), ""),
 		QoS:           DefaultQoS,
 		ClientID:      r.Text(n.Get("clientID"), ""),
 		SessionExpiry: r.Positive(n.Get("sessionExpiry"), DefaultSessionExpiry, ""),
 		KeepAlive:     r.Positive(n.Get("keepAlive"), DefaultKeepAlive, ""),
-		Login: Login{
-			User:         r.Text(n.Get("user"), ""),
-			Password:     r.Text(n.Get("password"), ""),
-			PasswordFile: r.Text(n.Get("passwordFile"), ""),
-		},
-		TLS: TLS{
-			CAFile:   r.Text(n.At("tls", "caFile"), ""),
-			CertFile: r.Text(n.At("tls", "certFile"), ""),
-			KeyFile:  r.Text(n.At("tls", "keyFile"), ""),
-		},
-	}
-	if servers := n.Get("servers"); servers != nil && servers.Shape == decode.Scalar {
-		s.Servers = []string{r.Text(servers, "")}
+		Login:         access.ParseLogin(n, r),
+		TLS:           access.ParseTLS(n.Get("tls"), r),
 	}
 	if qos := n.Get("qos"); qos != nil {
 		s.QoS = r.Count(qos)
@@ -66,15 +56,15 @@ func (s Source) Validate() []decode.FieldError {
 	if len(s.Servers) == 0 {
 		say("servers", "is required")
 	}
-	for _, server := range split(s.Servers) {
-		if _, err := parseServer(server); err != nil && !variable(server) {
+	for _, server := range access.Addresses(s.Servers) {
+		if _, err := parseServer(server); err != nil && !decode.HasVariables(server) {
 			say("servers", err.Error())
 		}
 	}
 	switch {
 	case s.Filter == "":
 		say("topic", "is required")
-	case !variable(s.Filter) && !isFilter(s.Filter):
+	case !decode.HasVariables(s.Filter) && !isFilter(s.Filter):
 		must("topic", filterForm)
 	}
 	if s.QoS < 0 || s.QoS > 2 {
@@ -86,13 +76,7 @@ func (s Source) Validate() []decode.FieldError {
 	if s.SessionExpiry != 0 && (s.SessionExpiry < time.Second || s.SessionExpiry > mostExpiry) {
 		must("sessionExpiry", "from 1s to 876000h")
 	}
-	if s.Login.Password != "" && s.Login.PasswordFile != "" {
-		say("passwordFile", "is set together with password: use one of them")
-	}
-	if (s.TLS.CertFile == "") != (s.TLS.KeyFile == "") {
-		say("tls", "has one of certFile and keyFile, must have both or neither")
-	}
-	return wrong
+	return slices.Concat(wrong, s.Login.ValidatePassword(), s.TLS.Validate())
 }
 
 const (
@@ -112,19 +96,6 @@ func isFilter(filter string) bool {
 	return len(filter) <= 65535 && !strings.ContainsRune(filter, 0)
 }
 
-// split is a list whose items may have commas between.
-func split(list []string) []string {
-	var all []string
-	for _, text := range list {
-		for item := range strings.SplitSeq(text, ",") {
-			if item = strings.TrimSpace(item); item != "" {
-				all = append(all, item)
-			}
-		}
-	}
-	return all
-}
-
 // parseServer reads a URL. Its errors do not quote it, as it may hold a password.
 func parseServer(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -135,19 +106,6 @@ func parseServer(text string) (*url.URL, error) {
 		u.Host = u.Hostname() + ":" + map[string]string{"mqtt": "1883", "mqtts": "8883"}[u.Scheme]
 	}
 	return u, nil
-}
-
-// variable says whether a text is only known when the source is opened.
-func variable(text string) bool { return strings.Contains(text, "$(") }
-
-var variableOnly = regexp.MustCompile(`^\$\([^)]*\)$`)
-
-// hidden is a password as it is shown. A reference to a variable is none.
-func hidden(password string) any {
-	if password == "" || variableOnly.MatchString(password) {
-		return decode.TextOrNil(password)
-	}
-	return decode.Masked
 }
 
 // Print shows the fields as they are written.
@@ -163,16 +121,6 @@ func (s Source) Print() decode.Fields {
 		"clientID", decode.TextOrNil(s.ClientID),
 		"sessionExpiry", cmp.Or(s.SessionExpiry, DefaultSessionExpiry),
 		"keepAlive", cmp.Or(s.KeepAlive, DefaultKeepAlive),
-		"user", decode.TextOrNil(s.Login.User),
-		"password", hidden(s.Login.Password),
-		"passwordFile", decode.TextOrNil(s.Login.PasswordFile),
 	)
-	if s.TLS != (TLS{}) {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs(
-			"caFile", decode.TextOrNil(s.TLS.CAFile),
-			"certFile", decode.TextOrNil(s.TLS.CertFile),
-			"keyFile", decode.TextOrNil(s.TLS.KeyFile),
-		))...)
-	}
-	return fields
+	return slices.Concat(fields, s.Login.Print(), s.TLS.Print())
 }

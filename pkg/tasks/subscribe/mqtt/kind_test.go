@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 			func(s *mqtt.Source) { s.Login = mqtt.Login{Password: "secret", PasswordFile: "/f"} },
 			[]string{"passwordFile: is set together"},
 		},
-		"tls": {func(s *mqtt.Source) { s.TLS.KeyFile = "/k" }, []string{"tls: has one of"}},
+		"tls": {func(s *mqtt.Source) { s.TLS.KeyFile = "/k" }, []string{"tls.certFile: is required with keyFile"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mqtt.Source{Servers: []string{"mqtt://a:1883"}, Filter: "a/+/#", QoS: 1}

@@ -3,12 +3,10 @@ package mqtt
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"sync"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -42,7 +40,7 @@ func dial(ctx context.Context, server *url.URL, files TLS) (*conn, error) {
 		}
 		return &conn{Conn: c, closed: make(chan struct{})}, nil
 	}
-	config, err := files.config()
+	config, err := files.Config(Name)
 	if err != nil {
 		return nil, err
 	}
@@ -55,29 +53,6 @@ func dial(ctx context.Context, server *url.URL, files TLS) (*conn, error) {
 
 func unreachable(err error) error {
 	return fmt.Errorf("cannot be reached, check that it runs and that mqtt.servers names it: %w", err)
-}
-
-// config reads the files. They are read again at each Open, as certificates are renewed.
-func (t TLS) config() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("mqtt.tls.caFile: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("mqtt.tls.caFile: %s has no certificate in PEM form", t.CAFile)
-		}
-	}
-	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("mqtt.tls: certFile and keyFile: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // acks is the client's session, less that it acknowledges a message once a handler has returned: that is for Ack.

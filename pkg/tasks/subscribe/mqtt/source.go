@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -33,17 +33,13 @@ type Source struct {
 	TLS           TLS
 }
 
-// Login is who connects.
-type Login struct {
-	User, Password string
-	PasswordFile   string // its content is the password, read at each Open
-}
+// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
+// Open.
+type Login = access.Login
 
-// TLS are PEM files for mqtts.
-type TLS struct {
-	CAFile            string // authorities to trust; empty: the system's
-	CertFile, KeyFile string // of the client; empty: none
-}
+// TLS is how mqtts is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
+// the client, both or neither. All are names of PEM files, which are read at each Open.
+type TLS = access.TLS
 
 var errServer = errors.New(serverForm)
 
@@ -75,42 +71,20 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 
 // expand replaces the variables and fills in defaults. What is wrong is not quoted.
 func (s Source) expand(session subscribe.Session) (Source, error) {
-	s.Servers = append([]string(nil), s.Servers...)
-	type text struct {
-		field string
-		text  *string
+	e := access.NewExpander(Name, session.Expand)
+	s.Servers = access.Addresses(e.Texts("servers", s.Servers))
+	s.Filter, s.ClientID = e.Text("topic", s.Filter), e.Text("clientID", s.ClientID)
+	s.Login, s.TLS = e.Login("", s.Login), e.TLS(s.TLS)
+	if err := e.Err(); err != nil {
+		return s, fmt.Errorf("subscribe to a topic: %w", err)
 	}
-	texts := []text{
-		{"mqtt.topic", &s.Filter},
-		{"mqtt.clientID", &s.ClientID},
-		{"mqtt.user", &s.Login.User},
-		{"mqtt.password", &s.Login.Password},
-		{"mqtt.passwordFile", &s.Login.PasswordFile},
-		{"mqtt.tls.caFile", &s.TLS.CAFile},
-		{"mqtt.tls.certFile", &s.TLS.CertFile},
-		{"mqtt.tls.keyFile", &s.TLS.KeyFile},
-	}
-	for i := range s.Servers {
-		texts = append(texts, text{"mqtt.servers", &s.Servers[i]})
-	}
-	for _, t := range texts {
-		value, err := session.Expand(t.field, *t.text)
-		if err != nil {
-			return s, fmt.Errorf("subscribe to a topic: %w", err)
-		}
-		*t.text = value
-	}
-	if s.Login.PasswordFile != "" {
-		password, err := decode.ReadFile(s.Login.PasswordFile)
-		if err != nil {
-			return s, fmt.Errorf("mqtt.passwordFile: %w", err)
-		}
-		s.Login.Password = password
+	var err error
+	if s.Login.Password, err = s.Login.ReadPassword(Name); err != nil {
+		return s, err
 	}
 	s.ClientID = cmp.Or(s.ClientID, "shardctl:"+session.Group+":"+session.Name)
 	s.SessionExpiry = cmp.Or(s.SessionExpiry, DefaultSessionExpiry)
 	s.KeepAlive = cmp.Or(s.KeepAlive, DefaultKeepAlive)
-	s.Servers = split(s.Servers)
 	switch {
 	case len(s.Servers) == 0:
 		return s, errors.New("mqtt.servers: is empty, " + serverForm)

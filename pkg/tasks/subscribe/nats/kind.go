@@ -3,10 +3,11 @@ package nats
 import (
 	"cmp"
 	_ "embed"
-	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -26,7 +27,7 @@ func (Kind) Schema() string { return schema }
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 	r.CheckStart(n, nil)
 	return Source{
-		Servers:  serversIn(n.Get("servers"), r),
+		Servers:  r.TextOrList(n.Get("servers")),
 		Stream:   r.Text(n.Get("stream"), ""),
 		Subject:  r.Text(n.Get("subject"), ""),
 		Consumer: r.Text(n.Get("consumer"), ""),
@@ -40,33 +41,7 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 			Password:     r.Text(n.Get("password"), ""),
 			PasswordFile: r.Text(n.Get("passwordFile"), ""),
 		},
-		TLS: TLS{
-			CAFile:   r.Text(n.At("tls", "caFile"), ""),
-			CertFile: r.Text(n.At("tls", "certFile"), ""),
-			KeyFile:  r.Text(n.At("tls", "keyFile"), ""),
-		},
-	}
-}
-
-// serversIn reads a list of addresses, or one text.
-func serversIn(n *decode.Node, r *decode.Reader) []string {
-	if n != nil && n.Shape == decode.Scalar {
-		return []string{r.Text(n, "")}
-	}
-	return r.TextList(n)
-}
-
-var variableOnly = regexp.MustCompile(`^\$\([^)]*\)$`)
-
-// hidden is a password as it is shown. A reference to a variable is none.
-func hidden(password string) any {
-	switch {
-	case password == "":
-		return nil
-	case variableOnly.MatchString(password):
-		return password
-	default:
-		return decode.Masked
+		TLS: access.ParseTLS(n.Get("tls"), r),
 	}
 }
 
@@ -90,18 +65,8 @@ func (s Source) Print() decode.Fields {
 		"credsFile", decode.TextOrNil(s.Login.CredsFile),
 		"nkeyFile", decode.TextOrNil(s.Login.NKeyFile),
 		"tokenFile", decode.TextOrNil(s.Login.TokenFile),
-		"user", decode.TextOrNil(s.Login.User),
-		"password", hidden(s.Login.Password),
-		"passwordFile", decode.TextOrNil(s.Login.PasswordFile),
 	)
-	if s.TLS != (TLS{}) {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs(
-			"caFile", decode.TextOrNil(s.TLS.CAFile),
-			"certFile", decode.TextOrNil(s.TLS.CertFile),
-			"keyFile", decode.TextOrNil(s.TLS.KeyFile),
-		))...)
-	}
-	return fields
+	return slices.Concat(fields, s.Login.basic().Print(), s.TLS.Print())
 }
 
 // index is a step of a path into a list.

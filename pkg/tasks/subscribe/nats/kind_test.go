@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 		}, []string{"user: is set together with credsFile", "passwordFile: is set together with password"}},
 		"no user":     {func(s *nats.Source) { s.Login.Password = "s3cret" }, []string{"password: is set without user"}},
 		"no password": {func(s *nats.Source) { s.Login.User = "u" }, []string{"user: has no password"}},
-		"one file":    {func(s *nats.Source) { s.TLS.CertFile = "c" }, []string{"tls: has one of"}},
+		"one file":    {func(s *nats.Source) { s.TLS.CertFile = "c" }, []string{"tls.keyFile: is required with certFile"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good

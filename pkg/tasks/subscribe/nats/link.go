@@ -50,23 +50,23 @@ func connect(ctx context.Context, set settings, topic string, session subscribe.
 }
 
 // hosts are the servers for people, without their logins.
-func (a access) hosts() string {
-	names := make([]string, len(a.servers))
-	for i, server := range a.servers {
+func (c cluster) hosts() string {
+	names := make([]string, len(c.servers))
+	for i, server := range c.servers {
 		names[i] = server[strings.LastIndexByte(server, '@')+1:]
 	}
 	return strings.Join(names, ",")
 }
 
 // connect connects to one of the servers, for what the server shows by this name.
-func (a access) connect(ctx context.Context, name string, more ...natsio.Option) (*natsio.Conn, error) {
-	opts, err := a.options()
+func (c cluster) connect(ctx context.Context, name string, more ...natsio.Option) (*natsio.Conn, error) {
+	opts, err := c.options()
 	if err != nil {
 		return nil, err
 	}
 	d := &dialer{ctx: ctx}
 	defer d.done()
-	return natsio.Connect(strings.Join(a.servers, ","), slices.Concat(opts, []natsio.Option{
+	return natsio.Connect(strings.Join(c.servers, ","), slices.Concat(opts, []natsio.Option{
 		natsio.Name("shardctl " + name), natsio.SetCustomDialer(d), natsio.SkipHostLookup(), natsio.NoReconnect(),
 		natsio.Timeout(answerWithin),
 	}, more)...)

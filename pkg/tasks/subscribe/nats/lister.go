@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // Lister finds streams of JetStream. Texts are as written: $(NAME) in them is replaced at each look.
@@ -39,7 +40,7 @@ func (ListerKind) Schema() string { return listerSchema }
 func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	source := Kind{}.Parse(n, r).(Source) // the fields of a connection are the same
 	return Lister{
-		Servers: source.Servers, Streams: serversIn(n.Get("streams"), r), Login: source.Login, TLS: source.TLS,
+		Servers: source.Servers, Streams: r.TextOrList(n.Get("streams")), Login: source.Login, TLS: source.TLS,
 	}
 }
 
@@ -64,13 +65,13 @@ const listWithin = 2 * answerWithin
 // List asks the server for all streams of the account. Those of the server itself, whose names begin with "$", are left
 // out.
 func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	e := &expander{expand: env.Expand}
-	to := e.access(l.Servers, l.Login, l.TLS)
+	e := access.NewExpander(Name, env.Expand)
+	to := newCluster(e, l.Servers, l.Login, l.TLS)
 	patterns, err := env.Patterns("nats.streams", l.Streams)
-	if e.errs = append(e.errs, err); errors.Join(e.errs...) == nil {
-		e.errs = append(e.errs, to.check(l.Servers))
+	if e.Add(err); e.Err() == nil {
+		e.Add(to.check(l.Servers))
 	}
-	if err := errors.Join(e.errs...); err != nil {
+	if err := e.Err(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, listWithin, errors.New(silent))
@@ -86,8 +87,8 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 }
 
 // streams asks over a connection of its own.
-func (a access) streams(ctx context.Context, name string, patterns discover.Patterns) ([]discover.Found, error) {
-	conn, err := a.connect(ctx, name)
+func (c cluster) streams(ctx context.Context, name string, patterns discover.Patterns) ([]discover.Found, error) {
+	conn, err := c.connect(ctx, name)
 	if err != nil {
 		return nil, err
 	}

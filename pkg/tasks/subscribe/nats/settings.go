@@ -2,80 +2,63 @@ package nats
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 
 	natsio "github.com/nats-io/nats.go"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// access is where the servers are and who asks them, with variables replaced.
-type access struct {
+// cluster is where the servers are and who asks them, with variables replaced.
+type cluster struct {
 	servers []string
 	login   Login
 	tls     TLS
 }
 
+func newCluster(e *access.Expander, servers []string, l Login, tls TLS) cluster {
+	basic := e.Login("", l.basic())
+	return cluster{
+		servers: access.Addresses(e.Texts("servers", servers)),
+		login: Login{
+			CredsFile: e.Text("credsFile", l.CredsFile), NKeyFile: e.Text("nkeyFile", l.NKeyFile),
+			TokenFile: e.Text("tokenFile", l.TokenFile),
+			User:      basic.User, Password: basic.Password, PasswordFile: basic.PasswordFile,
+		},
+		tls: e.TLS(tls),
+	}
+}
+
 // settings are a source's fields with variables replaced.
 type settings struct {
-	access
+	cluster
 
 	stream, subject, consumer, start string
 	missing                          string
 }
 
 func (s Source) settings(session subscribe.Session) (settings, error) {
-	e := &expander{expand: session.Expand}
+	e := access.NewExpander(Name, session.Expand)
 	set := settings{
-		access: e.access(s.Servers, s.Login, s.TLS), stream: e.text("stream", s.Stream), subject: e.text("subject", s.Subject),
-		consumer: cmp.Or(e.text("consumer", s.Consumer), consumerName(session.Group, session.Name)),
-		start:    cmp.Or(e.text("start", s.Start), DefaultStart), missing: cmp.Or(s.Missing, DefaultMissing),
+		cluster:  newCluster(e, s.Servers, s.Login, s.TLS),
+		stream:   e.Text("stream", s.Stream),
+		subject:  e.Text("subject", s.Subject),
+		consumer: cmp.Or(e.Text("consumer", s.Consumer), consumerName(session.Group, session.Name)),
+		start:    cmp.Or(e.Text("start", s.Start), DefaultStart),
+		missing:  cmp.Or(s.Missing, DefaultMissing),
 	}
-	if len(e.errs) == 0 {
-		e.errs = set.check(s)
+	if e.Err() == nil {
+		e.Add(set.check(s)...)
 	}
-	return set, errors.Join(e.errs...)
-}
-
-// expander replaces variables, and gathers what is wrong.
-type expander struct {
-	expand func(field, text string) (string, error)
-	errs   []error
-}
-
-func (e *expander) text(field, text string) string {
-	value, err := e.expand(Name+"."+field, text)
-	if err != nil {
-		e.errs = append(e.errs, err)
-	}
-	return value
-}
-
-func (e *expander) access(servers []string, login Login, tls TLS) access {
-	var all []string
-	for i, server := range servers {
-		all = append(all, e.text(fmt.Sprintf("servers[%d]", i), server))
-	}
-	return access{
-		servers: addresses(all),
-		login: Login{
-			CredsFile: e.text("credsFile", login.CredsFile), NKeyFile: e.text("nkeyFile", login.NKeyFile),
-			TokenFile: e.text("tokenFile", login.TokenFile), User: e.text("user", login.User),
-			Password: e.text("password", login.Password), PasswordFile: e.text("passwordFile", login.PasswordFile),
-		},
-		tls: TLS{
-			CAFile: e.text("tls.caFile", tls.CAFile), CertFile: e.text("tls.certFile", tls.CertFile),
-			KeyFile: e.text("tls.keyFile", tls.KeyFile),
-		},
-	}
+	return set, e.Err()
 }
 
 // check says what is wrong with the servers that variables brought in, without quoting them.
-func (a access) check(written []string) error {
-	if len(a.servers) > 0 && allOf(a.servers, isServer) {
+func (c cluster) check(written []string) error {
+	if len(c.servers) > 0 && allOf(c.servers, isServer) {
 		return nil
 	}
 	return wrongText("servers", strings.Join(written, ","), "the address of a server: HOST:PORT or nats://HOST:PORT")
@@ -89,7 +72,7 @@ func wrongText(field, written, words string) error {
 func (set settings) check(s Source) []error {
 	var errs []error
 	say := func(field, written, words string) { errs = append(errs, wrongText(field, written, words)) }
-	if err := set.access.check(s.Servers); err != nil {
+	if err := set.cluster.check(s.Servers); err != nil {
 		errs = append(errs, err)
 	}
 	if s.Stream != "" && !name.MatchString(set.stream) {
@@ -125,15 +108,16 @@ func consumerName(group, task string) string {
 }
 
 // options are those of a connection.
-func (a access) options() ([]natsio.Option, error) {
+func (c cluster) options() ([]natsio.Option, error) {
 	var opts []natsio.Option
-	if a.tls.CAFile != "" {
-		opts = append(opts, natsio.RootCAs(a.tls.CAFile))
+	if c.tls != (TLS{}) {
+		config, err := c.tls.Config(Name)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, natsio.Secure(config))
 	}
-	if a.tls.CertFile != "" {
-		opts = append(opts, natsio.ClientCert(a.tls.CertFile, a.tls.KeyFile))
-	}
-	login, err := a.login.option()
+	login, err := c.login.option()
 	if err != nil {
 		return nil, err
 	}
@@ -163,15 +147,12 @@ func (l Login) option() (natsio.Option, error) {
 			return nil, fmt.Errorf("nats.tokenFile: %w", err)
 		}
 		return natsio.Token(strings.TrimSpace(token)), nil
-	case l.PasswordFile != "":
-		password, err := decode.ReadFile(l.PasswordFile)
-		if err != nil {
-			return nil, fmt.Errorf("nats.passwordFile: %w", err)
-		}
-		return natsio.UserInfo(l.User, password), nil
-	case l.User != "":
-		return natsio.UserInfo(l.User, l.Password), nil
-	default:
+	case l.User == "" && l.PasswordFile == "":
 		return nil, nil
 	}
+	password, err := l.basic().ReadPassword(Name)
+	if err != nil {
+		return nil, err
+	}
+	return natsio.UserInfo(l.User, password), nil
 }

@@ -1,5 +1,7 @@
 package nats
 
+import "github.com/shardctl/shardctl/pkg/tasks/internal/access"
+
 // Name is the field of a task that chooses this source.
 const Name = "nats"
 
@@ -38,11 +40,15 @@ type Login struct {
 	PasswordFile   string // its content is the password
 }
 
-// TLS is what connections are checked by. All are PEM files. Where one is set, every connection uses TLS.
-type TLS struct {
-	CAFile            string // the authorities to trust; empty: the system's
-	CertFile, KeyFile string // of this client: both or neither
+// basic is the way by user and password.
+func (l Login) basic() access.Login {
+	return access.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
 }
+
+// TLS is how connections are secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and
+// KeyFile of the client, both or neither. All are names of PEM files, which are read at each Open. Where one is set,
+// every connection uses TLS.
+type TLS = access.TLS
 
 // Kind is "nats".
 func (s Source) Kind() string { return Name }

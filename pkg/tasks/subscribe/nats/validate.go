@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // Validate checks each field, and that those that are set go together.
@@ -23,16 +24,16 @@ func (s Source) Validate() []decode.FieldError {
 	if s.Stream == "" && s.Subject == "" {
 		say("stream", "is required, or subject for a plain subject")
 	}
-	if !variable(s.Stream) && !name.MatchString(s.Stream) && s.Stream != "" {
+	if !decode.HasVariables(s.Stream) && !name.MatchString(s.Stream) && s.Stream != "" {
 		must("stream", "the name of a stream: no blank, dot, *, > or slash")
 	}
-	if !variable(s.Subject) && !isSubject(s.Subject) && s.Subject != "" {
+	if !decode.HasVariables(s.Subject) && !isSubject(s.Subject) && s.Subject != "" {
 		must("subject", "words with points between, such as orders.eu or orders.>")
 	}
-	if !variable(s.Consumer) && s.Consumer != "" && (!name.MatchString(s.Consumer) || len(s.Consumer) > longestConsumer) {
+	if !decode.HasVariables(s.Consumer) && s.Consumer != "" && (!name.MatchString(s.Consumer) || len(s.Consumer) > longestConsumer) {
 		must("consumer", "a name of at most 200 characters: no blank, dot, *, > or slash")
 	}
-	if !variable(s.Start) && !isStart(s.Start) {
+	if !decode.HasVariables(s.Start) && !isStart(s.Start) {
 		must("start", "earliest, latest or a time such as 2026-01-31T12:00:00Z")
 	}
 	if !slices.Contains([]string{"", Earliest, Latest, Stop}, s.Missing) {
@@ -47,10 +48,8 @@ func (s Source) Validate() []decode.FieldError {
 			}
 		}
 	}
-	return append(append(wrong, s.validateServers()...), s.validateLogin()...)
+	return slices.Concat(wrong, s.validateServers(), s.validateLogin())
 }
-
-func variable(text string) bool { return strings.Contains(text, "$(") }
 
 // longestConsumer leaves room for what follows in the names of consumers, which may have 255 characters.
 const longestConsumer = 200
@@ -83,10 +82,10 @@ func (s Source) validateServers() []decode.FieldError {
 	}
 	var wrong []decode.FieldError
 	for i, text := range s.Servers {
-		if variable(text) {
+		if decode.HasVariables(text) {
 			continue
 		}
-		servers := addresses([]string{text})
+		servers := access.Addresses([]string{text})
 		if len(servers) == 0 || !allOf(servers, isServer) {
 			// Not quoted: it may hold a password.
 			wrong = append(wrong, decode.FieldError{
@@ -100,19 +99,6 @@ func (s Source) validateServers() []decode.FieldError {
 
 func allOf(all []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(all, func(one string) bool { return !is(one) })
-}
-
-// addresses are single addresses: each text may hold several, with commas between.
-func addresses(texts []string) []string {
-	var all []string
-	for _, text := range texts {
-		for one := range strings.SplitSeq(text, ",") {
-			if one = strings.TrimSpace(one); one != "" {
-				all = append(all, one)
-			}
-		}
-	}
-	return all
 }
 
 // isServer says whether text is an address with a host, and a port that there is.
@@ -157,18 +143,6 @@ func (s Source) validateLogin() []decode.FieldError {
 			say(way.field, "is set together with "+first+": use one of them")
 		}
 	}
-	switch {
-	case s.Login.Password != "" && s.Login.PasswordFile != "":
-		say("passwordFile", "is set together with password: use one of them")
-	case s.Login.User != "" && s.Login.Password == "" && s.Login.PasswordFile == "":
-		say("user", "has no password: set password or passwordFile")
-	case s.Login.User == "" && s.Login.Password != "":
-		say("password", "is set without user")
-	case s.Login.User == "" && s.Login.PasswordFile != "":
-		say("passwordFile", "is set without user")
-	}
-	if (s.TLS.CertFile == "") != (s.TLS.KeyFile == "") {
-		say("tls", "has one of certFile and keyFile, must have both or neither")
-	}
-	return wrong
+	basic := s.Login.basic()
+	return slices.Concat(wrong, basic.Validate(), basic.ValidateUser(), s.TLS.Validate())
 }

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	_ "embed"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -37,16 +36,8 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
 		Missing: r.Text(n.Get("missing"), DefaultMissing),
 		Field:   r.Text(n.Get("field"), DefaultField),
 		Block:   r.Positive(n.Get("block"), DefaultBlock, ""),
-		Login: Login{
-			User:         r.Text(n.Get("user"), ""),
-			Password:     r.Text(n.Get("password"), ""),
-			PasswordFile: r.Text(n.Get("passwordFile"), ""),
-		},
-		TLS: TLS{
-			CAFile:   r.Text(n.At("tls", "caFile"), ""),
-			CertFile: r.Text(n.At("tls", "certFile"), ""),
-			KeyFile:  r.Text(n.At("tls", "keyFile"), ""),
-		},
+		Login:   access.ParseLogin(n, r),
+		TLS:     access.ParseTLS(n.Get("tls"), r),
 	}
 }
 
@@ -68,7 +59,7 @@ func (s Source) Validate() []decode.FieldError {
 	if s.Stream == "" {
 		say("is required", "stream")
 	}
-	if start := cmp.Or(s.Start, DefaultStart); !variable(start) && start != Earliest && start != Latest && !isID(start) {
+	if start := cmp.Or(s.Start, DefaultStart); !decode.HasVariables(start) && start != Earliest && start != Latest && !isID(start) {
 		must("start", "earliest, latest or the ID of an entry such as 1700000000000-0")
 	}
 	if !slices.Contains([]string{"", Broker, Store}, s.Offsets) {
@@ -86,7 +77,7 @@ func (s Source) Validate() []decode.FieldError {
 	if s.Block != 0 && (s.Block < leastBlock || s.Block > mostBlock) {
 		must("block", "from 10ms to 1m")
 	}
-	return append(append(wrong, s.validateURL()...), s.validateLogin()...)
+	return slices.Concat(wrong, s.validateURL(), s.Login.Validate(), s.TLS.Validate())
 }
 
 func (s Source) validateURL() []decode.FieldError {
@@ -97,7 +88,7 @@ func (s Source) validateURL() []decode.FieldError {
 	switch {
 	case s.URL == "":
 		return refuse("is required", "url")
-	case variable(s.URL):
+	case decode.HasVariables(s.URL):
 		return nil
 	}
 	u, err := url.Parse(s.URL)
@@ -118,42 +109,6 @@ func (s Source) validateURL() []decode.FieldError {
 
 const notURL = "is not the URL of a Redis, must be redis://HOST:PORT/DATABASE or rediss://HOST:PORT/DATABASE"
 
-func (s Source) validateLogin() []decode.FieldError {
-	var wrong []decode.FieldError
-	if s.Login.Password != "" && s.Login.PasswordFile != "" {
-		wrong = append(wrong, decode.FieldError{
-			Path: []string{"passwordFile"}, Message: "is set together with password: use one of them",
-		})
-	}
-	if s.Login.User != "" && s.Login.Password == "" && s.Login.PasswordFile == "" {
-		wrong = append(wrong, decode.FieldError{
-			Path: []string{"user"}, Message: "has no password: set password or passwordFile",
-		})
-	}
-	if (s.TLS.CertFile == "") != (s.TLS.KeyFile == "") {
-		wrong = append(wrong, decode.FieldError{
-			Path: []string{"tls"}, Message: "has one of certFile and keyFile, must have both or neither",
-		})
-	}
-	return wrong
-}
-
-func variable(text string) bool { return strings.Contains(text, "$(") }
-
-var variableOnly = regexp.MustCompile(`^\$\([^)]*\)$`)
-
-// hidden is a password as it is shown. A reference to a variable is none.
-func hidden(password string) any {
-	switch {
-	case password == "":
-		return nil
-	case variableOnly.MatchString(password):
-		return password
-	default:
-		return decode.Masked
-	}
-}
-
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields {
 	fields := decode.Pairs(
@@ -165,16 +120,6 @@ func (s Source) Print() decode.Fields {
 		"missing", cmp.Or(s.Missing, DefaultMissing),
 		"field", cmp.Or(s.Field, DefaultField),
 		"block", s.block(),
-		"user", decode.TextOrNil(s.Login.User),
-		"password", hidden(s.Login.Password),
-		"passwordFile", decode.TextOrNil(s.Login.PasswordFile),
 	)
-	if s.TLS != (TLS{}) {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs(
-			"caFile", decode.TextOrNil(s.TLS.CAFile),
-			"certFile", decode.TextOrNil(s.TLS.CertFile),
-			"keyFile", decode.TextOrNil(s.TLS.KeyFile),
-		))...)
-	}
-	return fields
+	return slices.Concat(fields, s.Login.Print(), s.TLS.Print())
 }

@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		}, []string{"tls: is set, but a URL that begins with redis://"}},
 		"one file": {func(s *redis.Source) {
 			s.URL, s.TLS.KeyFile = "rediss://h", "k"
-		}, []string{"tls: has one of certFile"}},
+		}, []string{"tls.certFile: is required with keyFile"}},
 		"two logins": {func(s *redis.Source) {
 			s.URL, s.Login.Password = "redis://me:s3cret@h", "s3cret"
 		}, []string{"url: holds a user or password, and so do"}},

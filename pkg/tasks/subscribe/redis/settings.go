@@ -2,18 +2,15 @@ package redis
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -23,38 +20,24 @@ const answerWithin = 5 * time.Second
 // settings are a source's fields with variables replaced.
 type settings struct {
 	url, stream, group, start, field string
-	user, password, passwordFile     string
-	caFile, certFile, keyFile        string
+	login                            Login
+	tls                              TLS
 }
 
 func (s Source) settings(session subscribe.Session) (settings, error) {
-	group := cmp.Or(s.Group, "shardctl."+session.Group+"."+session.Name)
-	var set settings
-	var errs []error
-	for _, f := range []struct {
-		name, text string
-		to         *string
-	}{
-		{"url", s.URL, &set.url},
-		{"stream", s.Stream, &set.stream},
-		{"group", group, &set.group},
-		{"start", cmp.Or(s.Start, DefaultStart), &set.start},
-		{"field", cmp.Or(s.Field, DefaultField), &set.field},
-		{"user", s.Login.User, &set.user},
-		{"password", s.Login.Password, &set.password},
-		{"passwordFile", s.Login.PasswordFile, &set.passwordFile},
-		{"tls.caFile", s.TLS.CAFile, &set.caFile},
-		{"tls.certFile", s.TLS.CertFile, &set.certFile},
-		{"tls.keyFile", s.TLS.KeyFile, &set.keyFile},
-	} {
-		var err error
-		if *f.to, err = session.Expand(Name+"."+f.name, f.text); err != nil {
-			errs = append(errs, err)
-		}
+	e := access.NewExpander(Name, session.Expand)
+	set := settings{
+		url:    e.Text("url", s.URL),
+		stream: e.Text("stream", s.Stream),
+		group:  e.Text("group", cmp.Or(s.Group, "shardctl."+session.Group+"."+session.Name)),
+		start:  e.Text("start", cmp.Or(s.Start, DefaultStart)),
+		field:  e.Text("field", cmp.Or(s.Field, DefaultField)),
+		login:  e.Login("", s.Login),
+		tls:    e.TLS(s.TLS),
 	}
 	switch {
-	case len(errs) > 0:
-		return set, errors.Join(errs...)
+	case e.Err() != nil:
+		return set, e.Err()
 	case set.stream == "":
 		return set, fmt.Errorf("redis.stream: %s is empty", s.Stream)
 	case set.start != Earliest && set.start != Latest && !isID(set.start):
@@ -80,12 +63,11 @@ func (set settings) options() (*redis.Options, error) {
 		// Not quoted: it may hold a password.
 		return nil, errors.New("redis.url: " + notURL)
 	}
-	if set.passwordFile != "" {
-		if set.password, err = decode.ReadFile(set.passwordFile); err != nil {
-			return nil, fmt.Errorf("redis.passwordFile: %w", err)
-		}
+	password, err := set.login.ReadPassword(Name)
+	if err != nil {
+		return nil, err
 	}
-	o.Username, o.Password = cmp.Or(set.user, o.Username), cmp.Or(set.password, o.Password)
+	o.Username, o.Password = cmp.Or(set.login.User, o.Username), cmp.Or(password, o.Password)
 	if err := set.secure(o); err != nil {
 		return nil, err
 	}
@@ -104,28 +86,17 @@ func (set settings) options() (*redis.Options, error) {
 
 // secure sets the certificates.
 func (set settings) secure(o *redis.Options) error {
-	if set.caFile == "" && set.certFile == "" && set.keyFile == "" {
+	if set.tls == (TLS{}) {
 		return nil
 	}
 	if o.TLSConfig == nil {
 		return errors.New("redis.tls: is set, but a URL that begins with redis:// uses no TLS: write rediss://")
 	}
-	if set.caFile != "" {
-		pem, err := os.ReadFile(set.caFile)
-		if err != nil {
-			return fmt.Errorf("redis.tls.caFile: %w", err)
-		}
-		o.TLSConfig.RootCAs = x509.NewCertPool()
-		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("redis.tls.caFile: %s holds no PEM certificate", set.caFile)
-		}
+	config, err := set.tls.Config(Name)
+	if err != nil {
+		return err
 	}
-	if set.certFile != "" || set.keyFile != "" {
-		pair, err := tls.LoadX509KeyPair(set.certFile, set.keyFile)
-		if err != nil {
-			return fmt.Errorf("redis.tls.certFile: %w", err)
-		}
-		o.TLSConfig.Certificates = []tls.Certificate{pair}
-	}
+	config.ServerName = o.TLSConfig.ServerName
+	o.TLSConfig = config
 	return nil
 }

@@ -3,6 +3,8 @@ package redis
 import (
 	"cmp"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
 // Name is the field of a task that chooses this source.
@@ -51,17 +53,13 @@ type Source struct {
 	TLS   TLS
 }
 
-// Login is how a replica says who it is. User and password of the URL are used where these are empty.
-type Login struct {
-	User, Password string
-	PasswordFile   string // its content is the password, read at each Open
-}
+// Login is who connects: User, with Password or with PasswordFile, whose content is the password and is read at each
+// Open.
+type Login = access.Login
 
-// TLS is what connections of rediss:// are checked by. All are PEM files.
-type TLS struct {
-	CAFile            string // the authorities to trust; empty: the system's
-	CertFile, KeyFile string // of this client: both or neither
-}
+// TLS is how rediss is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
+// the client, both or neither. All are names of PEM files, which are read at each Open.
+type TLS = access.TLS
 
 // Kind is "redis".
 func (s Source) Kind() string { return Name }

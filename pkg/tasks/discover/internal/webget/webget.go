@@ -2,16 +2,13 @@
 package webget
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
 
 // StatusError is an answer with another status than 200.
@@ -50,18 +47,5 @@ func Plainly(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if e := (*url.Error)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
-}
-
-// IsURL says whether text is an address to ask, with a host and, where there is one, a port from 1 to 65535.
-func IsURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return false
-	}
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
-	return err == nil && port > 0
+	return endpoint.WithoutURL(err)
 }

@@ -1,0 +1,172 @@
+package access_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+)
+
+// identity writes a certificate that signs itself, and its key.
+func identity(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return cert, key
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := identity(t, dir)
+	config, err := access.TLS{CAFile: cert, CertFile: cert, KeyFile: key}.Config("amqp")
+	if err != nil || config.RootCAs == nil || len(config.Certificates) != 1 || config.MinVersion != tls.VersionTLS12 {
+		t.Fatalf("got %+v, %v", config, err)
+	}
+	if config, err = (access.TLS{}).Config("amqp"); err != nil || config.RootCAs != nil || config.Certificates != nil {
+		t.Errorf("without files: %+v, %v", config, err)
+	}
+	// The files may be replaced.
+	write(t, cert, "renewed, and not well")
+	for want, files := range map[string]access.TLS{
+		"amqp.tls.caFile: " + cert + " holds no PEM certificate": {CAFile: cert},
+		"amqp.tls.caFile: open " + dir + "/none":                 {CAFile: dir + "/none"},
+		"amqp.tls.certFile, keyFile: tls: failed":                {CertFile: cert, KeyFile: key},
+	} {
+		if _, err := files.Config("amqp"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestFilesAreValidated(t *testing.T) {
+	for want, files := range map[string]access.TLS{
+		"[]": {CAFile: "a", CertFile: "c", KeyFile: "k"},
+		"[tls.keyFile: is required with certFile]": {CertFile: "c"},
+		"[tls.certFile: is required with keyFile]": {KeyFile: "k"},
+	} {
+		if got := fmt.Sprint(files.Validate()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestLoginsAreValidated(t *testing.T) {
+	for _, c := range []struct {
+		login          access.Login
+		password, user string
+	}{
+		{access.Login{}, "[]", "[]"},
+		{access.Login{User: "u", Password: "s3cret"}, "[]", "[]"},
+		{access.Login{User: "u"}, "[user: has no password: set password or passwordFile]", "[]"},
+		{
+			access.Login{User: "u", Password: "s3cret", PasswordFile: "f"},
+			"[passwordFile: is set together with password: use one of them]", "[]",
+		},
+		{access.Login{Password: "s3cret"}, "[]", "[password: is set without user]"},
+		{access.Login{PasswordFile: "f"}, "[]", "[passwordFile: is set without user]"},
+	} {
+		if got := fmt.Sprint(c.login.Validate()); got != c.password {
+			t.Errorf("%+v: got %s, want %s", c.login, got, c.password)
+		}
+		if got := fmt.Sprint(c.login.ValidateUser()); got != c.user {
+			t.Errorf("%+v: got %s, want %s", c.login, got, c.user)
+		}
+	}
+}
+
+func TestPrintHidesPasswords(t *testing.T) {
+	for password, want := range map[string]string{
+		"": "[{user u} {password <nil>} {passwordFile <nil>}]", "s3cret": "[{user u} {password xxxxx} {passwordFile <nil>}]",
+		"$(PASSWORD)":       "[{user u} {password $(PASSWORD)} {passwordFile <nil>}]",
+		"s3cret$(PASSWORD)": "[{user u} {password xxxxx} {passwordFile <nil>}]",
+	} {
+		if got := fmt.Sprint(access.Login{User: "u", Password: password}.Print()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := fmt.Sprint(access.TLS{CAFile: "ca"}.Print()); got != "[{tls [{caFile ca} {certFile <nil>} {keyFile <nil>}]}]" {
+		t.Errorf("got %s", got)
+	}
+	if got := (access.TLS{}).Print(); got != nil {
+		t.Errorf("got %v where no file is named", got)
+	}
+}
+
+func TestPasswordsAreReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	login := access.Login{User: "u", PasswordFile: file}
+	if _, err := login.ReadPassword("kafka.sasl"); err == nil || !strings.HasPrefix(err.Error(), "kafka.sasl.passwordFile: ") {
+		t.Errorf("got %v", err)
+	}
+	for _, password := range []string{"first", "second"} {
+		write(t, file, password+"\n")
+		if got, err := login.ReadPassword("kafka.sasl"); err != nil || got != password {
+			t.Errorf("got %q, %v, want %s", got, err, password)
+		}
+	}
+	if got, err := (access.Login{Password: "given"}).ReadPassword("amqp"); err != nil || got != "given" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestExpander(t *testing.T) {
+	e := access.NewExpander("nats", func(field, text string) (string, error) {
+		if strings.Contains(text, "$(NONE)") {
+			return "", errors.New(field + ": $(NONE) is not set")
+		}
+		return strings.ReplaceAll(text, "$(X)", "x"), nil
+	})
+	login := e.Login("sasl", access.Login{User: "$(X)", Password: "$(NONE)"})
+	files := e.TLS(access.TLS{CAFile: "$(X)/ca", KeyFile: "$(NONE)"})
+	servers := access.Addresses(e.Texts("servers", []string{"a, $(X)", "a,,b"}))
+	if login != (access.Login{User: "x"}) || files != (access.TLS{CAFile: "x/ca"}) ||
+		!slices.Equal(servers, []string{"a", "x", "b"}) {
+		t.Errorf("got %+v, %+v, %q", login, files, servers)
+	}
+	e.Add(nil, errors.New("nats.stream: is empty"))
+	const want = "nats.sasl.password: $(NONE) is not set; nats.tls.keyFile: $(NONE) is not set; nats.stream: is empty"
+	if err := e.Err(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := access.NewExpander("nats", nil).Err(); err != nil {
+		t.Errorf("got %v where nothing is wrong", err)
+	}
+}
