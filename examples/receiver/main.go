@@ -1,6 +1,6 @@
 // Command receiver takes the messages that subscriptions deliver by HTTP, and rejects old tokens:
 //
-//	go run ./examples/receiver -listen 127.0.0.1:8080
+//	go run ./examples/receiver -listen 127.0.0.1:8000
 //
 // receiver.py beside it does the same with the standard library of Python.
 package main
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	listen := flag.String("listen", "127.0.0.1:8000", "address to listen on")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *listen, os.Stdout)

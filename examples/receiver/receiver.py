@@ -1,6 +1,6 @@
 """Takes the messages that subscriptions deliver by HTTP, and rejects old tokens:
 
-    python3 examples/receiver/receiver.py --listen 127.0.0.1:8080
+    python3 examples/receiver/receiver.py --listen 127.0.0.1:8000
 
 It needs nothing but Python 3.9 or later. main.go beside it does the same in Go.
 """
@@ -111,7 +111,7 @@ class Server(ThreadingHTTPServer):
 
 def main():
     parser = argparse.ArgumentParser(description="Takes the messages that subscriptions deliver by HTTP.")
-    parser.add_argument("--listen", default="127.0.0.1:8080", help="address to listen on")
+    parser.add_argument("--listen", default="127.0.0.1:8000", help="address to listen on")
     host, port = parser.parse_args().listen.rsplit(":", 1)
     server = Server((host, int(port)), Receiver)
     print("listening on %s:%d" % server.server_address[:2], flush=True)

@@ -6,5 +6,7 @@
 //	make brokers-short                                      one short scenario for each kind of broker
 //	go test -v ./test/e2e/brokers -brokers.rate=1000 -ginkgo.focus='hundred topics'
 //
-// A new kind of source is one entry in kinds_test.go. With -short none runs.
+// The sample configurations run as they stand, with the receivers of examples/receiver.
+//
+// A new kind of source is one entry in kinds_test.go, and one in samples_test.go. With -short none runs.
 package brokers
