@@ -124,6 +124,17 @@ func (c *Client) RemoteLeaseOver(key elect.Key, session string) error {
 	return c.failed("end a remote lease", c.conn.send(&remote{Session: session, Key: key}))
 }
 
+// RunInside informs the guard that a run of a key is about to work in this process. It returns once that is written, and
+// only then may the run begin: should it go on at X, the guard kills this process.
+func (c *Client) RunInside(ctx context.Context, key elect.Key, session string) error {
+	return c.written(ctx, "announce a run", &inside{Session: session, Key: key})
+}
+
+// RunInsideOver informs the guard that the run has ended.
+func (c *Client) RunInsideOver(key elect.Key, session string) error {
+	return c.failed("end a run", c.conn.send(&inside{session, key, true}))
+}
+
 // Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
 func (c *Client) Orders() <-chan Order { return c.orders }
 

@@ -211,7 +211,8 @@ func TestEveryBodyTravels(t *testing.T) {
 				Dir: []byte("/"),
 			},
 			&stop{1, 15, time.Second}, &renewed{"s", DeadlinesFrom(until, time.Second, 1)}, &opening{"s"},
-			&closed{"s"}, &remote{"s", "g/a", &until}, &remote{Session: "s", Key: "g/a"}, &place{}, &bye{},
+			&closed{"s"}, &remote{"s", "g/a", &until}, &remote{Session: "s", Key: "g/a"},
+			&inside{Session: "s", Key: "g/a"}, &inside{"s", "g/a", true}, &place{}, &bye{},
 		}},
 		{fromGuard, []body{
 			&started{1, 2, "no", 3}, &exited{1, -1, 9}, &gone{1}, &ordered{Reload},

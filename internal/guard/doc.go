@@ -11,6 +11,7 @@
 //   - A command that is stopped, or ended by itself, is gone only when nothing of it is left. That is its group, its
 //     descendants, and orphans that carry SHARDCTL_KEY and SHARDCTL_SESSION in their environment.
 //   - At a session's deadline everything of it is killed, whether the worker can still say so or not.
+//   - A worker in which tasks still run at a session's X is killed itself. It may be frozen, and go on later.
 //   - When the worker dies, all tasks are killed at once. Once they are gone its sessions are marked dead, so that no
 //     other replica waits for the lease to run out.
 //   - When the guard dies, the worker kills what it can find and exits without marking anything.

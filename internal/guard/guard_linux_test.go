@@ -321,6 +321,8 @@ func busyness(t *testing.T) (worst func() time.Duration) {
 func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	const lease = 2 * time.Second
 	r := newReplica(t, lease)
+	r.do(deed{Do: "inside", Session: r.session, Name: "c"})
+	r.do(deed{Do: "outside", Session: r.session, Name: "c"})
 	r.start("a", leaver)
 	r.start("b", `trap "" TERM; echo ready; while :; do sleep 1; done`)
 	r.expectThat("ready", func(e event) bool { return e.Event == "line" && e.Name == "a" })
@@ -343,6 +345,28 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 	r.kill(r.worker, syscall.SIGCONT)
 	r.expect("gone", "a")
 	r.expect("gone", "b")
+}
+
+// A frozen worker that runs a task itself is killed at X, and its session is then marked. One whose run is over is not,
+// as TestDeadlineWithAFrozenWorker shows.
+func TestDeadlineWithAFrozenWorkerThatRunsATask(t *testing.T) {
+	const lease = 2 * time.Second
+	r := newReplica(t, lease)
+	r.do(deed{Do: "inside", Session: r.session, Name: "a"})
+	r.do(deed{Do: "inside", Session: r.session, Name: "b"})
+	r.do(deed{Do: "outside", Session: r.session, Name: "b"})
+	before := Now() // the heartbeat is sent after this
+	r.heartbeat()
+	r.do(deed{Do: "sync"})
+	r.expect("synced", "")
+	r.kill(r.worker, syscall.SIGSTOP)
+	r.expect("marked", "")
+	if took := Now().HolderElapsed(before); took < lease*9/10 {
+		t.Errorf("marked already %v after the heartbeat, X is %v", took, lease*9/10)
+	}
+	if code := r.ended(); code != 128+9 {
+		t.Errorf("status %d, want 137", code)
+	}
 }
 
 // TestFrozenPastX thaws a replica whose deadlines have all passed meanwhile. What has not been killed yet is no alarm.

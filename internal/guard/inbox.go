@@ -36,6 +36,8 @@ func (i *inbox) handle(m message) {
 		i.leases.close(b.Session)
 	case *remote:
 		i.leases.endpoint(b.Session, b.Key, b.Until)
+	case *inside:
+		i.leases.ran(b.Session, b.Key, b.Over)
 	case *place:
 		i.held = append(i.held, m.files...)
 	case *bye:

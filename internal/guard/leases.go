@@ -28,6 +28,7 @@ type ledger struct {
 	deadlines Deadlines
 	handled   phase // the last phase that was reported as a lapse
 	endpoints map[elect.Key]protocol.Instant
+	inside    map[elect.Key]bool // runs that work in the worker's own process
 }
 
 // lapse is a session whose lease has run out further.
@@ -43,7 +44,7 @@ func newLeases() *leases { return &leases{sessions: map[string]*ledger{}} }
 // open begins a session. What comes for a session that is not open is late: it was closed.
 func (l *leases) open(uuid string) {
 	if l.sessions[uuid] == nil {
-		l.sessions[uuid] = &ledger{endpoints: map[elect.Key]protocol.Instant{}}
+		l.sessions[uuid] = &ledger{endpoints: map[elect.Key]protocol.Instant{}, inside: map[elect.Key]bool{}}
 	}
 }
 
@@ -65,6 +66,28 @@ func (l *leases) endpoint(uuid string, key elect.Key, until *protocol.Instant) {
 	default:
 		s.endpoints[key] = *until
 	}
+}
+
+// ran notes that a run of a key works in the worker's own process, or is over.
+func (l *leases) ran(uuid string, key elect.Key, over bool) {
+	s := l.sessions[uuid]
+	switch {
+	case s == nil:
+	case over:
+		delete(s.inside, key)
+	default:
+		s.inside[key] = true
+	}
+}
+
+// overstayed is how many runs are in the worker's own process although X has passed for their session.
+func (l *leases) overstayed(now protocol.Instant) (runs int) {
+	for _, s := range l.sessions {
+		if s.deadlines.phaseAt(now) == phaseGone {
+			runs += len(s.inside)
+		}
+	}
+	return runs
 }
 
 // mayStart says why nothing may start under a session at now; nil: it may.

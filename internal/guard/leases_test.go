@@ -72,6 +72,33 @@ func TestMayStartOnlyBeforeD(t *testing.T) {
 	}
 }
 
+// A run in the worker's own process overstays from the X of its session on, until it is over.
+func TestOverstayed(t *testing.T) {
+	l := newLeases()
+	l.open("a")
+	l.open("b")
+	l.renew("a", DeadlinesFrom(at(0), 20*second, 15*second))
+	l.renew("b", DeadlinesFrom(at(1*second), 20*second, 15*second))
+	l.ran("unknown", "g/k", false)
+	l.ran("a", "g/1", false)
+	l.ran("a", "g/2", false)
+	l.ran("b", "g/3", false)
+	want := func(now time.Duration, want int) {
+		t.Helper()
+		if got := l.overstayed(at(now)); got != want {
+			t.Errorf("at %v: %d runs, want %d", now, got, want)
+		}
+	}
+	want(18*second-1, 0)
+	want(18*second, 2)
+	want(19*second, 3)
+	l.ran("a", "g/1", true)
+	l.ran("b", "g/3", true)
+	want(19*second, 1)
+	l.renew("a", DeadlinesFrom(at(19*second), 20*second, 15*second))
+	want(19*second, 0)
+}
+
 func TestOverNeedsEverySession(t *testing.T) {
 	l := newLeases()
 	if l.over(at(0)) {

@@ -149,6 +149,11 @@ func (l *loop) advance(now protocol.Instant) {
 	if l.shutdown.died != nil {
 		return
 	}
+	if runs := l.leases.overstayed(now); runs > 0 && !l.shutdown.killed {
+		text := "The lease is over and tasks still run in the worker: ending it"
+		l.journal.add(note{text: text, values: []any{"tasks", runs}})
+		l.do(l.shutdown.killWorker())
+	}
 	if l.cfg.Obstructs != nil && l.obstruction.due(l.leases.over(now), l.shutdown.lease, now) &&
 		l.obstruction.seen(l.cfg.Obstructs(l.worker)) {
 		l.journal.add(note{text: "The worker keeps others from the store, and its lease is over: ending it"})

@@ -226,6 +226,10 @@ func (p *player) do(d deed) error {
 		return p.client.Deadline(d.Session, DeadlinesFrom(Now(), d.For, d.For*3/4))
 	case "remote":
 		return p.client.RemoteLease(ctx, key, d.Session, Now().Add(d.For))
+	case "inside":
+		return p.client.RunInside(ctx, key, d.Session)
+	case "outside":
+		return p.client.RunInsideOver(key, d.Session)
 	case "stop":
 		p.mu.Lock()
 		run := p.runs[d.Name]

@@ -24,7 +24,8 @@ var (
 	fromWorker = bodies(
 		func() body { return new(hello) }, func() body { return new(start) }, func() body { return new(stop) },
 		func() body { return new(renewed) }, func() body { return new(opening) }, func() body { return new(closed) },
-		func() body { return new(remote) }, func() body { return new(place) }, func() body { return new(bye) },
+		func() body { return new(remote) }, func() body { return new(inside) }, func() body { return new(place) },
+		func() body { return new(bye) },
 	)
 	fromGuard = bodies(
 		func() body { return new(started) }, func() body { return new(exited) }, func() body { return new(gone) },
@@ -93,6 +94,12 @@ type (
 		Key     elect.Key         `json:"key"`
 		Until   *protocol.Instant `json:"until,omitempty"`
 	}
+	// inside says that a run of a key works in the worker's own process, or is over.
+	inside struct {
+		Session string    `json:"session"`
+		Key     elect.Key `json:"key"`
+		Over    bool      `json:"over,omitempty"`
+	}
 	// place brings a locked file, to be held until the guard's end.
 	place struct{}
 	// bye says that the worker is about to exit in order.
@@ -132,6 +139,7 @@ func (*renewed) kind() kind { return "renewed" }
 func (*opening) kind() kind { return "opening" }
 func (*closed) kind() kind  { return "closed" }
 func (*remote) kind() kind  { return "remote" }
+func (*inside) kind() kind  { return "inside" }
 func (*place) kind() kind   { return "place" }
 func (*bye) kind() kind     { return "bye" }
 func (*started) kind() kind { return "started" }
@@ -172,11 +180,14 @@ func (r *renewed) check() error { return checkSession(r.Session) }
 func (o *opening) check() error { return checkSession(o.Session) }
 func (c *closed) check() error  { return checkSession(c.Session) }
 
-func (r *remote) check() error {
-	if r.Key == "" {
+func (r *remote) check() error { return checkRun(r.Session, r.Key) }
+func (i *inside) check() error { return checkRun(i.Session, i.Key) }
+
+func checkRun(session string, key elect.Key) error {
+	if key == "" {
 		return errors.New("key: must not be empty")
 	}
-	return checkSession(r.Session)
+	return checkSession(session)
 }
 
 func checkSession(uuid string) error {

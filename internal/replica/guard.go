@@ -61,6 +61,23 @@ func (g guardAdapter) note(err error) {
 	}
 }
 
+// ran informs the guard of a run that works in this process, before it begins, and when it is over.
+func (g guardAdapter) ran(key elect.Key, session string, over bool) error {
+	if over {
+		err := g.client.RunInsideOver(key, session)
+		g.note(err)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
+	defer cancel()
+	err := g.client.RunInside(ctx, key, session)
+	g.note(err)
+	if err != nil {
+		g.note(g.client.RunInsideOver(key, session)) // it may be written after all
+	}
+	return err
+}
+
 // granted notes until when an HTTP endpoint may work on a key, for those who free the key should this process die. They
 // are the guard, and a successor in the same place.
 func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {

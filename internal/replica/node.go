@@ -89,7 +89,8 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
-		cfg.RemoteLease = guardAdapter{g, r.cfg.Place, r.log}.granted(s.Lease.Duration)
+		adapter := guardAdapter{g, r.cfg.Place, r.log}
+		cfg.RemoteLease, cfg.RunInside = adapter.granted(s.Lease.Duration), adapter.ran
 	}
 	return cfg
 }

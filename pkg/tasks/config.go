@@ -43,6 +43,9 @@ type Config struct {
 	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
 	// an error it may not know, and the endpoint learns nothing.
 	RemoteLease func(key elect.Key, session string, until time.Time) error
+	// RunInside is called before a run of an [Insider] begins, and when it is over. What ends this process at the hard
+	// deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing does.
+	RunInside func(key elect.Key, session string, over bool) error
 	// Alarms say that something does not end or start.
 	Alarms
 }

@@ -49,6 +49,14 @@ type Runner interface {
 	Run(ctx context.Context, env Env) Ending
 }
 
+// Insider is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off. See
+// [Config.RunInside].
+type Insider interface {
+	Runner
+	// Inside does nothing.
+	Inside()
+}
+
 // TaskKind is a Kind that reads more fields of its task than its own.
 type TaskKind interface {
 	Kind

@@ -110,9 +110,25 @@ func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending
 			ended()
 		}
 	}()
+	over, err := r.inside(task)
+	if err != nil {
+		*end = NotStarted(ctx, err)
+		return
+	}
+	defer over()
 	env := r.env(task, start)
 	env.Status = says
 	*end = task.Runner.Run(ctx, env)
+}
+
+// inside announces a run that works in this process. Call over when it has ended.
+func (r *taskRuns) inside(task Task) (over func(), err error) {
+	announce := r.means.cfg.RunInside
+	if _, ok := task.Runner.(Insider); !ok || announce == nil {
+		return func() {}, nil
+	}
+	key, session := r.hold.Key(), r.hold.Session()
+	return func() { _ = announce(key, session, true) }, announce(key, session, false)
 }
 
 // leave lets the runner end what it has begun elsewhere.
