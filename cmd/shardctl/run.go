@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
@@ -95,7 +95,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 	log := out.own.WithName("guard").WithValues("instance", s.Instance)
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
-	frugal()
+	frugal.Rest()
 	var mu sync.Mutex
 	var db store.Store
 	open := func(ctx context.Context) (store.Store, error) {
@@ -128,18 +128,6 @@ func runGuard(ctx context.Context, o runOptions) error {
 	}
 	return err
 }
-
-// frugal gives back what reading the configuration took, and collects garbage earlier than Go does by itself. A replica
-// computes little, and there may be many on a machine. GOGC and GOMEMLIMIT in the environment hold as they are.
-func frugal() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	debug.FreeOSMemory()
-}
-
-// gcPercent is how much garbage there may be, in percent of the memory in use, unless GOGC says otherwise.
-const gcPercent = 25
 
 func markDead(ctx context.Context, db store.Store, sessions []guard.Session) error {
 	var errs []error

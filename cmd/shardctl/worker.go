@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
@@ -77,7 +78,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
-	frugal()
+	defer frugal.Adapt()()
 	err = w.run(ctx)
 	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -23,9 +23,9 @@ type feed struct {
 
 	want     chan int // how many messages are to be received
 	received chan received
-	finished chan finished
 	acked    chan acked
 	others   sync.WaitGroup
+	workers  *deliverers
 
 	receiving, acking bool
 	broken            error // why the subscription is to be closed
@@ -34,11 +34,6 @@ type feed struct {
 type received struct {
 	messages []Message
 	err      error
-}
-
-type finished struct {
-	work flow.Work[Message]
-	errs []error
 }
 
 type acked struct {
@@ -52,12 +47,13 @@ func newFeed(s *run, sub Subscription) *feed {
 		Cumulative: sub.Cumulative(),
 		Delay:      func(failures int) time.Duration { return s.Retry.Backoff.Delay(failures - 1) },
 	}
-	return &feed{
+	f := &feed{
 		run: s, sub: sub, flow: flow.New[Message](rules),
 		// The last report of what receives may come when the loop is over.
-		want: make(chan int, 1), received: make(chan received, 1),
-		finished: make(chan finished), acked: make(chan acked),
+		want: make(chan int, 1), received: make(chan received, 1), acked: make(chan acked),
 	}
+	f.workers = newDeliverers(f.deliver)
+	return f
 }
 
 // loop delivers until the subscription breaks, with the reason, or ctx ends. It returns when no delivery is under way.
@@ -65,6 +61,7 @@ func (f *feed) loop(ctx context.Context) error {
 	receiving, endReceiving := context.WithCancel(ctx)
 	f.others.Go(func() { f.receive(receiving) })
 	defer f.others.Wait()
+	defer f.workers.end()
 	defer close(f.want)
 	defer endReceiving()
 	timer := time.NewTimer(0)
@@ -77,15 +74,19 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
-		f.quiet.set(f.receiving && f.broken == nil && f.flow.Room() == f.InFlight)
+		quiet := f.receiving && f.broken == nil && f.flow.Room() == f.InFlight
+		f.quiet.set(quiet)
+		if quiet {
+			f.workers.rest()
+		}
 		select {
 		case r := <-f.received:
 			f.receiving = false
 			if ctx.Err() == nil { // else it comes again
 				f.take(r)
 			}
-		case done := <-f.finished:
-			f.finish(ctx, done)
+		case <-f.workers.bell:
+			f.finish(ctx, f.workers.take())
 		case done := <-f.acked:
 			f.acking = false
 			f.flow.Acked(done.count)
@@ -109,7 +110,7 @@ func (f *feed) begin() (wake time.Time) {
 	}
 	works, wake := f.flow.Next(time.Now())
 	for _, w := range works {
-		f.others.Go(func() { f.finished <- finished{w, f.deliver(w)} })
+		f.workers.begin(w)
 	}
 	if !f.acking && f.broken == nil {
 		if items := f.flow.Acks(); len(items) > 0 {
@@ -154,17 +155,21 @@ func (f *feed) fail(err error) {
 	}
 }
 
-// finish takes how a delivery has ended. A dead letter that was not published ends the feed, as a broken connection may
-// be the cause.
-func (f *feed) finish(ctx context.Context, done finished) {
+// finish takes how deliveries have ended. A dead letter that was not published ends the feed, as a broken connection
+// may be the cause.
+func (f *feed) finish(ctx context.Context, all []finished) {
 	if ctx.Err() != nil {
-		f.flow.Drain() // that may be why it failed
+		f.flow.Drain() // that may be why they failed
 	}
-	f.flow.Finished(done.work, done.errs, time.Now())
-	f.report(done)
-	if done.work.Letter && f.work.Err() == nil {
-		f.fail(done.errs[0])
+	now := time.Now()
+	for _, done := range all {
+		f.flow.Finished(done.work, done.errs, now)
+		f.report(done)
+		if done.work.Letter && f.work.Err() == nil {
+			f.fail(done.errs[0])
+		}
 	}
+	f.health.message(f.complaint())
 }
 
 // receive asks the broker for messages whenever there is room for them.
@@ -254,7 +259,6 @@ func (f *feed) report(done finished) {
 			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Failures+1)
 		}
 	}
-	f.health.message(f.complaint())
 }
 
 // complaint is about the message that has failed most often; nil: there is none.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -87,19 +88,27 @@ func (e Endpoint) Client(env tasks.Env) (*http.Client, error) {
 
 // Describe sets what the endpoint needs to know of the task. Nothing that the configured headers say wins over it.
 func Describe(header http.Header, env tasks.Env, event string) {
-	header.Set("Shardctl-Task", env.Name)
-	header.Set("Shardctl-Group", env.Group)
-	header.Set("Shardctl-Key", string(env.Lease.Key()))
-	header.Set("Shardctl-Fencing-Token", strconv.FormatInt(env.Start.Token, 10))
-	header.Set("Shardctl-Instance", env.Instance)
-	header.Set("Shardctl-Event", event)
+	maps.Copy(header, Described(env, event))
+}
+
+// Described is what Describe sets. It is the same for all requests of a start.
+func Described(env tasks.Env, event string) http.Header {
+	header := http.Header{
+		"Shardctl-Task":          {env.Name},
+		"Shardctl-Group":         {env.Group},
+		"Shardctl-Key":           {string(env.Lease.Key())},
+		"Shardctl-Fencing-Token": {strconv.FormatInt(env.Start.Token, 10)},
+		"Shardctl-Instance":      {env.Instance},
+		"Shardctl-Event":         {event},
+	}
 	if env.Trace.Parent != "" {
-		header.Set("Traceparent", env.Trace.Parent)
-		header.Del("Tracestate")
+		header["Traceparent"] = []string{env.Trace.Parent}
+		header["Tracestate"] = nil // of another trace: it is not sent
 	}
 	if env.Trace.State != "" {
-		header.Set("Tracestate", env.Trace.State)
+		header["Tracestate"] = []string{env.Trace.State}
 	}
+	return header
 }
 
 // WithoutURL is an HTTP client's error less the URL, in which there may be what a variable brought in.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
@@ -25,65 +26,96 @@ const (
 	extHeadersBase64 = "headersbase64" // those whose value is not UTF-8
 )
 
-// newEvent makes a delivery an event. No attribute holds a control character.
+// attributes are those in which the events of one run differ. One that is empty is left out. None holds a control
+// character.
+type attributes struct {
+	id, subject   string
+	time          time.Time
+	partition     string
+	partitionKey  string
+	key           []byte // where it is not text
+	attempt       int
+	redelivered   bool
+	headers       string
+	headersBase64 string
+}
+
+func attributesOf(d subscribe.Delivery) (attributes, error) {
+	a := attributes{
+		id: strings.TrimSpace(payload.Clean(d.ID)), partition: payload.Clean(d.Partition), attempt: d.Attempt,
+		redelivered: d.Again,
+	}
+	if a.id == "" {
+		return a, fmt.Errorf("make a CloudEvent of message %q: it has no id", d.ID)
+	}
+	if year := d.Time.UTC().Year(); !d.Time.IsZero() && year >= 0 && year <= 9999 { // those of RFC 3339
+		a.time = d.Time
+	}
+	a.partitionKey = a.partition
+	if subject := strings.TrimSpace(string(d.Key)); subject != "" && payload.IsText(d.Key) {
+		a.subject, a.partitionKey = subject, string(d.Key)
+	} else {
+		a.key = d.Key
+	}
+	if d.Headers == nil && d.Type == "" {
+		return a, nil
+	}
+	text, binary := payload.Headers(d.Message)
+	var err error
+	if a.headers, err = object(text); err == nil {
+		a.headersBase64, err = object(binary)
+	}
+	if err != nil {
+		return a, fmt.Errorf("headers of message %s: %w", d.ID, err)
+	}
+	return a, nil
+}
+
+// object is a map as JSON; empty where there is none.
+func object[V any](m map[string]V) (string, error) {
+	if m == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(m)
+	return string(text), err
+}
+
+// newEvent makes a delivery an event, for a request in batched mode.
 func newEvent(d subscribe.Delivery, source string) (event.Event, error) {
 	e := event.New()
-	e.SetID(payload.Clean(d.ID))
+	a, err := attributesOf(d)
+	if err != nil {
+		return e, err
+	}
+	e.SetID(a.id)
 	e.SetSource(source)
 	e.SetType(EventType)
-	if year := d.Time.UTC().Year(); !d.Time.IsZero() && year >= 0 && year <= 9999 { // those of RFC 3339
-		e.SetTime(d.Time)
+	if !a.time.IsZero() {
+		e.SetTime(a.time)
 	}
-	e.SetExtension(extAttempt, d.Attempt)
-	if d.Again {
+	if a.subject != "" {
+		e.SetSubject(a.subject)
+	}
+	if len(a.key) > 0 {
+		e.SetExtension(extKeyBase64, a.key)
+	}
+	e.SetExtension(extAttempt, a.attempt)
+	if a.redelivered {
 		e.SetExtension(extRedelivered, true)
 	}
-	setKey(&e, d.Message)
-	if err := setHeaders(&e, d.Message); err != nil {
-		return e, err
+	for name, value := range map[string]string{
+		extPartition: a.partition, extPartitionKey: a.partitionKey, extHeaders: a.headers,
+		extHeadersBase64: a.headersBase64,
+	} {
+		if value != "" {
+			e.SetExtension(name, value)
+		}
 	}
 	setData(&e, d.Message)
 	if err := e.Validate(); err != nil {
 		return e, fmt.Errorf("make a CloudEvent of message %s: %w", d.ID, err)
 	}
 	return e, nil
-}
-
-func setKey(e *event.Event, m subscribe.Message) {
-	partition := payload.Clean(m.Partition)
-	if partition != "" {
-		e.SetExtension(extPartition, partition)
-	}
-	within := partition
-	switch isText := payload.IsText(m.Key) && strings.TrimSpace(string(m.Key)) != ""; {
-	case isText:
-		within = string(m.Key)
-		e.SetSubject(within)
-	case len(m.Key) > 0:
-		e.SetExtension(extKeyBase64, m.Key)
-	}
-	if within != "" {
-		e.SetExtension(extPartitionKey, within)
-	}
-}
-
-func setHeaders(e *event.Event, m subscribe.Message) error {
-	text, binary := payload.Headers(m)
-	if text != nil {
-		value, err := json.Marshal(text)
-		if err != nil {
-			return fmt.Errorf("headers of message %s: %w", m.ID, err)
-		}
-		e.SetExtension(extHeaders, string(value))
-	}
-	if binary != nil {
-		value, err := json.Marshal(binary)
-		if err != nil {
-			return fmt.Errorf("headers of message %s: %w", m.ID, err)
-		}
-		e.SetExtension(extHeadersBase64, string(value))
-	}
-	return nil
 }
 
 func setData(e *event.Event, m subscribe.Message) {

@@ -94,7 +94,10 @@ func (s Sink) Print(tasks.Use) any {
 func (s Sink) Open(ctx context.Context, env tasks.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
 	s.Timeout, s.BatchSize = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.BatchSize, DefaultBatchSize)
 	source := url.URL{Path: "/shardctl/" + limits.Source}
-	r := &receiver{sink: s, env: env, source: source.EscapedPath()}
+	r := &receiver{
+		sink: s, env: env, source: source.EscapedPath(), described: endpoint.Described(env, eventMessage),
+		same: sameOf(source.EscapedPath()),
+	}
 	if _, err := s.endpoint().Request(ctx, env, nil); err != nil {
 		return nil, err
 	}

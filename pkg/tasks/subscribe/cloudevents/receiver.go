@@ -23,6 +23,10 @@ type receiver struct {
 	sink   Sink // with the defaults filled in
 	env    tasks.Env
 	source string // the source attribute of its events
+
+	// Headers of every request, worked out once. They are shared by requests, and not changed.
+	described http.Header // what says of which task and run it is
+	same      http.Header // attributes that all events have alike
 }
 
 // How much of an answer is looked at.
@@ -82,7 +86,9 @@ func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (f
 		}
 		return failures(body, deliveries)
 	case response.StatusCode >= 200 && response.StatusCode <= 299:
-		_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
+		if response.ContentLength != 0 {
+			_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
+		}
 		return nil, nil
 	default:
 		body, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted)) // a part of it says something, too

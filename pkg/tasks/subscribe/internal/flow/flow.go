@@ -2,7 +2,6 @@ package flow
 
 import (
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -31,15 +30,15 @@ func (r Rules) over(failures int) bool { return r.Attempts > 0 && failures >= r.
 // Flow holds the messages of one subscription. It belongs to one goroutine.
 type Flow[M any] struct {
 	rules   Rules
-	lanes   map[string]*lane[M] // those with messages
+	lanes   map[laneName]*lane[M] // those with messages, but for lanes of one message without a key
 	parts   map[string]*part[M]
 	ready   queue[*lane[M]] // may be delivered from, at the latest when their pause is over
 	pausing []*lane[M]      // wait for their time, in order of it
+	back    []*lane[M]      // of work that has just ended; empty between calls
 	acks    []*Item[M]      // may be acknowledged
 	failing []*Item[M]      // failed, and not worked on since
 	held    int
 	calls   int // deliveries and burials under way
-	serial  uint64
 	stopped bool
 	drains  bool // stopped, and what is owed still begins
 	halted  *Item[M]
@@ -47,7 +46,7 @@ type Flow[M any] struct {
 
 // New makes an empty flow.
 func New[M any](rules Rules) *Flow[M] {
-	return &Flow[M]{rules: rules, lanes: map[string]*lane[M]{}, parts: map[string]*part[M]{}}
+	return &Flow[M]{rules: rules, lanes: map[laneName]*lane[M]{}, parts: map[string]*part[M]{}}
 }
 
 // Room is how many more messages may be received.
@@ -74,22 +73,27 @@ func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 		}
 		item.part.push(item)
 	}
-	name := strconv.Quote(partition)
+	item.lane = f.laneOf(partition, key)
+	item.lane.waiting.push(item)
+}
+
+// laneOf is the lane of a message, a new one where there is none.
+func (f *Flow[M]) laneOf(partition string, key []byte) *lane[M] {
 	switch {
 	case f.rules.InFlight == 1:
+		key = []byte{}
 	case key == nil:
-		f.serial++
-		name += "#" + strconv.FormatUint(f.serial, 10)
-	default:
-		name += "=" + string(key)
+		l := &lane[M]{alone: true}
+		f.ready.push(l)
+		return l
 	}
-	item.lane = f.lanes[name]
-	if item.lane == nil {
-		item.lane = &lane[M]{name: name}
-		f.lanes[name] = item.lane
-		f.ready.push(item.lane)
+	l := f.lanes[laneName{partition, string(key)}]
+	if l == nil {
+		l = &lane[M]{name: laneName{partition, string(key)}}
+		f.lanes[l.name] = l
+		f.ready.push(l)
 	}
-	item.lane.waiting.push(item)
+	return l
 }
 
 // Next is the work to begin now, and when to ask again even if nothing happens before; zero: not until then.
@@ -139,28 +143,33 @@ func (f *Flow[M]) take() Work[M] {
 // Finished takes how work that was begun has ended: for each item an error, nil for success.
 func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	f.calls--
-	again := map[*lane[M]][]*Item[M]{}
-	var lanes []*lane[M]
 	for i, item := range w.Items {
 		item.begun = false
-		if !slices.Contains(lanes, item.lane) {
-			lanes = append(lanes, item.lane)
+		l := item.lane
+		if !l.back {
+			l.back = true
+			f.back = append(f.back, l)
 		}
 		switch {
-		case len(again[item.lane]) > 0:
+		case len(l.again) > 0:
 			// One before it failed: what the receiver did with this one came too early.
-			again[item.lane] = append(again[item.lane], item)
+			l.again = append(l.again, item)
 		case errs[i] == nil:
 			f.finish(item)
 		default:
-			again[item.lane] = append(again[item.lane], item)
+			l.again = append(l.again, item)
 			f.failed(item, errs[i], w.Letter, now)
 		}
 	}
-	for _, l := range lanes {
-		l.waiting.back(again[l])
+	for _, l := range f.back {
+		if len(l.again) > 0 {
+			l.waiting.back(l.again)
+		}
+		l.again, l.back = nil, false
 		f.settle(l, now)
 	}
+	clear(f.back)
+	f.back = f.back[:0]
 }
 
 // finish notes that a message was worked on, and what may be acknowledged for that.
@@ -207,7 +216,9 @@ func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
 func (f *Flow[M]) settle(l *lane[M], now time.Time) {
 	switch {
 	case l.waiting.len() == 0:
-		delete(f.lanes, l.name)
+		if !l.alone {
+			delete(f.lanes, l.name)
+		}
 	case l.due.After(now):
 		i, _ := slices.BinarySearchFunc(f.pausing, l.due, func(l *lane[M], due time.Time) int { return l.due.Compare(due) })
 		f.pausing = slices.Insert(f.pausing, i, l)

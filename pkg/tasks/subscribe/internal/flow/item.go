@@ -29,10 +29,16 @@ type Work[M any] struct {
 
 // lane is what order is kept within.
 type lane[M any] struct {
-	name    string
+	name    laneName
+	alone   bool // it has one message without a key, and no name
 	waiting queue[*Item[M]]
-	due     time.Time // not before then; zero: at once
+	due     time.Time  // not before then; zero: at once
+	again   []*Item[M] // of the work that has just ended, those that are to be delivered again
+	back    bool       // some of that work is of this lane
 }
+
+// laneName is a partition, and a key of it. With one message in flight the key does not count.
+type laneName struct{ partition, key string }
 
 // begin takes the first message out.
 func (l *lane[M]) begin() *Item[M] {
