@@ -157,12 +157,8 @@ func (r *rig) measure(
 		}
 	}
 	y := &play{party: p, seen: seen, found: map[string]*pause{}}
-	for _, scene := range []func(context.Context) error{
-		y.settled, y.crash, y.add, y.leave, y.add, func(ctx context.Context) error { return y.roll(ctx, restarts) },
-	} {
-		if err := scene(ctx); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w\n%s", name, err, p.logs())
-		}
+	if err := y.all(ctx, b.Times(2, 1), restarts); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w\n%s", name, err, p.logs())
 	}
 	for _, event := range events {
 		b.Note("  "+name+", "+event, "%s; topics that stayed: max %s", b.Durations(y.found[event].moved),

@@ -33,6 +33,21 @@ func (y *play) settled(ctx context.Context) error {
 	return lab.Until(ctx, func() error { return y.seen.settled(y.party.live()) })
 }
 
+// all plays the events so many times, orderly ones more often, and then one rolling restart of so many.
+func (y *play) all(ctx context.Context, rounds, restarts int) error {
+	if err := y.settled(ctx); err != nil {
+		return err
+	}
+	for range rounds {
+		for _, event := range []func(context.Context) error{y.crash, y.add, y.leave, y.add, y.leave, y.add} {
+			if err := event(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return y.roll(ctx, restarts)
+}
+
 // crash kills the oldest.
 func (y *play) crash(ctx context.Context) error {
 	return y.during(ctx, crash, func() error { return y.party.end(ctx, y.party.live()[0], syscall.SIGKILL) })

@@ -10,7 +10,9 @@ import (
 )
 
 const (
-	// lagEvery is how often a broker is asked for the lag, and lagTimeout how long it may take to answer.
+	// lagEvery is how often a broker is asked for the lag, and lagTimeout how long it may take to answer. It is asked
+	// after lagFirst, as the first deliveries of all that moved at once go before.
+	lagFirst   = time.Second
 	lagEvery   = 10 * time.Second
 	lagTimeout = 5 * time.Second
 )
@@ -41,6 +43,7 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 		return
 	}
 	var said elect.Lag
+	pause(ctx, lagFirst)
 	for ctx.Err() == nil {
 		lag, err := Lag{}, error(nil)
 		if !s.quiet.lasts(lagEvery / 2) { // else nothing is behind, and the broker need not be asked

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -65,8 +66,8 @@ func pause(fails int) time.Duration {
 
 // versions are the newest that are spoken. Version 3 of ApiVersions is the newest that every broker since 2.4 knows: to
 // ask by a newer one costs two requests for each connection.
-func versions() *kversion.Versions {
+var versions = sync.OnceValue(func() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(18, 3)
 	return v
-}
+})

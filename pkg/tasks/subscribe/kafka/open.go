@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
@@ -58,19 +59,21 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 		return nil, err
 	}
 	o.kept = o.positions(partitions)
+	o.reach(ctx, partitions)
 	k, err := o.kept.load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	begin, sure, err := o.resume(ctx, k, partitions)
 	if err == nil && !sure {
-		begin, err = o.begin(ctx, k, partitions)
+		if begin, err = o.begin(ctx, k, partitions); err == nil {
+			o.consume(begin)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	sub := newSubscription(o, begin)
-	sub.consume(begin)
 	o.health.begin()
 	return sub, nil
 }
@@ -109,8 +112,26 @@ func (o *opening) positions(partitions []int32) positions {
 	}
 }
 
+// reach has the leaders of the partitions connected to while the positions are read. Messages come by a connection of
+// their own, and with TLS and SASL that takes six round trips or so. What fails here fails again when it matters.
+func (o *opening) reach(ctx context.Context, partitions []int32) {
+	reached := map[int32]bool{}
+	for _, p := range partitions {
+		leader := o.topicIs.leaders[p]
+		if leader < 0 || reached[leader] {
+			continue
+		}
+		reached[leader] = true
+		go func() { // until it is answered, or the client is closed
+			nothing := kmsg.NewPtrFetchRequest() // it asks for no partition, so it is answered at once
+			_, _ = o.client.Broker(int(leader)).Request(context.WithoutCancel(ctx), nothing)
+		}()
+	}
+}
+
 // resume is where each partition goes on, when that is sure without the log's range: all positions were kept, and the
-// log is still the one they are of. Retention may have passed them by. Then the first fetch says so.
+// log is still the one they are of. Retention may have passed them by. Then the first fetch says so. Messages are asked
+// for while the brokers look whether it is that log; nobody receives them before.
 func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin map[int32]mark, sure bool, err error) {
 	if k.topic != "" && (k.topic != o.topic || k.id != o.topicIs.idText()) {
 		return nil, false, nil
@@ -119,16 +140,32 @@ func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin
 	if len(begin) < len(partitions) || len(begin) < len(k.marks) {
 		return nil, false, nil
 	}
+	for _, m := range begin {
+		if m.Epoch < 0 {
+			return nil, false, nil
+		}
+	}
+	o.consume(begin)
 	ends, err := endsOfEpochs(ctx, o.client, o.topic, begin)
 	if err != nil {
 		return nil, false, err
 	}
 	for p, m := range begin {
 		if end, known := ends[p]; !known || end < m.Offset {
+			o.client.RemoveConsumePartitions(map[string][]int32{o.topic: partitions}) // with what was fetched
 			return nil, false, nil
 		}
 	}
 	return begin, true, nil
+}
+
+// consume begins with partitions at their marks.
+func (o *opening) consume(begin map[int32]mark) {
+	offsets := make(map[int32]kgo.Offset, len(begin))
+	for p, m := range begin {
+		offsets[p] = kgo.NewOffset().At(m.Offset)
+	}
+	o.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{o.topic: offsets})
 }
 
 // begin is where each partition begins. What is not kept yet is kept before it returns: nothing that is published from

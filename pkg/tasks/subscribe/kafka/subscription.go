@@ -50,15 +50,6 @@ func newSubscription(o *opening, begin map[int32]mark) *subscription {
 	return s
 }
 
-// consume begins with partitions at their marks.
-func (s *subscription) consume(begin map[int32]mark) {
-	offsets := make(map[int32]kgo.Offset, len(begin))
-	for p, m := range begin {
-		offsets[p] = kgo.NewOffset().At(m.Offset)
-	}
-	s.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: offsets})
-}
-
 // Receive waits for messages.
 func (s *subscription) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
 	poll, cancel := context.WithCancel(ctx)

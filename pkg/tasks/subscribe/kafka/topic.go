@@ -15,6 +15,7 @@ import (
 type topic struct {
 	id         [16]byte // zero: the brokers know no IDs
 	partitions int
+	leaders    []int32 // the broker of each partition
 }
 
 // idText is the ID as checkpoints have it, empty where there is none.
@@ -47,5 +48,12 @@ func describeTopic(ctx context.Context, client *kgo.Client, name string) (topic,
 	case err != nil:
 		return topic{}, fmt.Errorf("ask for the topic: %w", err)
 	}
-	return topic{resp.Topics[0].TopicID, len(resp.Topics[0].Partitions)}, nil
+	is := topic{id: resp.Topics[0].TopicID, partitions: len(resp.Topics[0].Partitions)}
+	is.leaders = make([]int32, is.partitions)
+	for _, p := range resp.Topics[0].Partitions {
+		if int(p.Partition) < is.partitions {
+			is.leaders[p.Partition] = p.Leader
+		}
+	}
+	return is, nil
 }
