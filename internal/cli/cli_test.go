@@ -164,7 +164,7 @@ func TestWrongUse(t *testing.T) {
 		"get tasks --selectr a=b":                 {2, "did you mean --selector?"},
 		"get tasks -o jsonpath":                   {2, "add a template"},
 		"get tasks -o jsonpath={.items":           {2, "as '{.items[*].key}'"},
-		"get tasks --sort-by .restart":            {2, "the fields are fencingToken, group"},
+		"get tasks --sort-by .restart":            {2, "the fields are declaredWeight, fencingToken, group"},
 		"get tasks --sort-by {.key":               {2, "--sort-by {.key"},
 		"get tasks --sort-by .key -w":             {2, "--sort-by does not go"},
 		"status -o wide":                          {2, "want table, json, yaml or jsonpath=TEMPLATE"},

@@ -110,6 +110,7 @@ func (f *groupFacts) show(d *description) {
 	d.field("Capacity", limitText(g.Capacity))
 	d.field("Headroom", limitText(g.Headroom))
 	d.field("Imbalance", positive(g.Imbalance))
+	d.weights(g.Weights)
 	d.discovery(g.Discovery)
 	d.wrong(f.Problems)
 	d.title("instances")
@@ -118,6 +119,18 @@ func (f *groupFacts) show(d *description) {
 		d.tasks("tasks that do not run", f.Tasks)
 	}
 	d.events(f.Events, f.Unknown)
+}
+
+// weights says what the tasks are weighed by, where that is not what is declared.
+func (d *description) weights(w *api.Weights) {
+	if w == nil {
+		return
+	}
+	text := fmt.Sprintf("by %s: %d raised", plainText(w.From), w.Raised)
+	if w.Revision > 0 {
+		text += fmt.Sprintf(", revision %d, %s ago by %s", w.Revision, d.view.age(w.PublishedAt), plainText(w.By))
+	}
+	d.field("Weights", text)
 }
 
 // discovery says what was found, when, by whom, and what failed.

@@ -127,6 +127,7 @@ func (f *taskFacts) showTask(d *description) {
 	d.field("Asked for", plainText(d.view.asked(t.Overrides, "task")))
 	d.field("Next run", d.moment(t))
 	d.field("Behind", lagText(t.Lag))
+	d.field("Weight", weightText(t))
 	d.field("Restarts", positive(t.Restarts))
 	d.field("Last error", plainText(t.LastError))
 	d.field("Kind", plainText(t.Kind))
@@ -153,6 +154,14 @@ func lagText(lag *api.Lag) string {
 		text += fmt.Sprintf(", the oldest %s old", time.Duration(lag.Seconds)*time.Second)
 	}
 	return text
+}
+
+// weightText says by how much a task's weight is raised; empty: it is not.
+func weightText(t *api.Task) string {
+	if t.Weight == t.DeclaredWeight {
+		return ""
+	}
+	return fmt.Sprintf("%d, by its lag (declared: %d)", t.Weight, t.DeclaredWeight)
 }
 
 // silence is from how long on the silence of an owner is reported.

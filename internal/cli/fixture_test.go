@@ -17,7 +17,10 @@ func sample() *status.Snapshot {
 		Status: api.Status{
 			Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: ago(time.Second), Ready: true,
 			Store: api.Store{Kind: "mongodb", Reachable: true},
-			Groups: []api.Group{{Name: "topics", Cap: new(2)}, {Name: "jobs", Overrides: api.Overrides{
+			Groups: []api.Group{{
+				Name: "topics", Cap: new(2),
+				Weights: &api.Weights{From: "lag", Revision: 4, Raised: 1, PublishedAt: ago(5 * time.Minute), By: "b"},
+			}, {Name: "jobs", Overrides: api.Overrides{
 				{Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute)},
 			}}},
 			Problems: []api.Problem{
@@ -43,6 +46,7 @@ func sample() *status.Snapshot {
 				Key: "topics/topic-002", State: api.Running, Owner: api.Owner{Instance: "a", FencingToken: 7},
 				StateSince: ago(5*time.Minute + 3*time.Second), Reason: "Orphaned",
 				Message: "c died: no heartbeat for 20 s", Kind: "kafka", Lag: &api.Lag{Messages: 1200, Seconds: 42},
+				Weight: 2, DeclaredWeight: 1,
 			},
 			{
 				Key: "topics/topic-003", State: api.Backoff, Owner: api.Owner{Instance: "b", FencingToken: 8},

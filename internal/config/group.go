@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -21,6 +22,7 @@ type parts struct {
 	defaults *decode.Node
 	discover *decode.Node
 	template *decode.Node
+	weights  *decode.Node
 	tasks    []*decode.Node
 }
 
@@ -81,6 +83,7 @@ func (l *listReader) fill(p *parts, n *decode.Node) {
 	once(&p.defaults, "defaults", n.Get("defaults"))
 	once(&p.discover, "discover", n.Get("discover"))
 	once(&p.template, "template", n.Get("template"))
+	once(&p.weights, "weightFrom", n.Get("weightFrom"))
 	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
@@ -111,8 +114,27 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 		g.Discover = l.discover(p, s)
 		lines = append(lines, canonicalDiscover(p))
 	}
+	if g.WeightFrom = l.weightFrom(p.weights, &g); g.WeightFrom != WeightDeclared {
+		lines = append(lines, jsonText(map[string]any{"weightFrom": p.weights.Written()}))
+	}
+	g.written.note("weightFrom", p.weights)
 	g.Hash = listHash(p.selector, lines)
 	return g
+}
+
+// weightFrom reads what a group's weights come from. Where nothing of the group is ever behind, lag is an error.
+func (l *listReader) weightFrom(n *decode.Node, g *Group) WeightFrom {
+	from := WeightFrom(l.Text(n, string(WeightDeclared)))
+	subscribes := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Subscribes() })
+	if g.Discover != nil && g.Discover.template != nil {
+		_, subscription := l.kindOf(g.Discover.template).(tasks.TaskKind)
+		subscribes = subscribes || subscription
+	}
+	if from != WeightLag || subscribes || n.IsBad() {
+		return from
+	}
+	l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
+	return WeightDeclared
 }
 
 // taskWritten is what of a task came from outside; what it runs stays as it is written anyway.

@@ -114,6 +114,9 @@ func (g Group) fields(s *Settings) decode.Fields {
 	if g.Cap != nil {
 		shown = append(shown, decode.Pairs("cap", *g.Cap)...)
 	}
+	if g.WeightFrom == WeightLag {
+		shown = append(shown, decode.Pairs("weightFrom", string(g.WeightFrom))...)
+	}
 	if len(g.Selector) > 0 {
 		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}

@@ -155,6 +155,8 @@ type Group struct {
 	Selector map[string]string // labels an instance must have to own any; empty: all may
 	Tasks    []tasks.Task      // braces expanded, in the order of the files; then those that were discovered
 	Discover *Discover         // makes more tasks; nil: none are discovered
+	// WeightFrom says what the weights of subscriptions come from.
+	WeightFrom WeightFrom
 	// Hash says which list this is, equal on replicas with equal lists. It is made of the tasks' names and fields as
 	// written and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
 	Hash string
@@ -162,6 +164,18 @@ type Group struct {
 	written      written   // of the group itself
 	tasksWritten []written // of each task; nil where nothing came from outside
 }
+
+// WeightFrom says what the weights of a group's subscriptions come from. Other tasks have the weight that is declared.
+type WeightFrom string
+
+// What they may come from.
+const (
+	WeightDeclared WeightFrom = "declared" // the field weight alone
+	WeightLag      WeightFrom = "lag"      // it, times what follows from how far a task is behind
+)
+
+// FollowsLag says whether the weight of one of the group's tasks follows its lag.
+func (g *Group) FollowsLag(t *tasks.Task) bool { return g.WeightFrom == WeightLag && t.Subscribes() }
 
 // WithDiscovered is s with tasks added to groups, by their names: those that were discovered. s stays as it is.
 func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {

@@ -68,8 +68,13 @@ func (r Rules) missed(e Entry, now int64) (Entry, bool) {
 	return e, now-e.Gone < r.Grace.Milliseconds()
 }
 
-// vanished counts those that the last look did not find.
-func vanished(entries []Entry) int {
+// differs says whether a list is another than the one before.
+func differs(b before, entries []Entry) bool {
+	return b.Broken != nil || b.Revision == 0 || !slices.EqualFunc(b.Entries, entries, Entry.same)
+}
+
+// Vanished counts those that the last look did not find.
+func Vanished(entries []Entry) int {
 	n := 0
 	for _, e := range entries {
 		if e.Gone != 0 {

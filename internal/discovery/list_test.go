@@ -1,12 +1,13 @@
 package discovery
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
@@ -71,41 +72,8 @@ func TestAListFollowsWhatIsFound(t *testing.T) {
 	}
 }
 
-func TestChunks(t *testing.T) {
-	var entries []Entry
-	for i := range 5000 {
-		entries = append(entries, Entry{
-			Found: discover.Found{Name: fmt.Sprintf("topic-%05d-%s", i, strings.Repeat("<", 40)), Weight: i},
-		})
-	}
-	chunks, err := chunksOf(entries)
-	if err != nil || len(chunks) < 5 {
-		t.Fatal(len(chunks), err)
-	}
-	h := head{headBody: headBody{Revision: 1, Count: len(entries), Chunks: hashesOf(chunks)}}
-	bodies := map[string][]byte{}
-	for i, body := range chunks {
-		if len(body) > store.MaxBody {
-			t.Errorf("a chunk has %d bytes", len(body))
-		}
-		bodies[chunkID("g", 1, i)] = body
-	}
-	back, err := entriesFrom("g", h, bodies)
-	if err != nil || len(back) != len(entries) || !back[4321].same(entries[4321]) {
-		t.Fatal(len(back), err)
-	}
-	bodies[chunkID("g", 1, 2)] = append([]byte(" "), chunks[2]...)
-	if back, err := entriesFrom("g", h, bodies); err == nil || len(back) == len(entries) {
-		t.Error("a list with a changed chunk was read")
-	}
-	delete(bodies, chunkID("g", 1, 2))
-	if back, err := entriesFrom("g", h, bodies); err == nil || len(back) < 3000 {
-		t.Error("a list without one of its chunks was read, or nothing of it")
-	}
-	if chunks, err := chunksOf(nil); err != nil || len(chunks) != 0 {
-		t.Error(chunks, err)
-	}
-	// The largest that passes Check.
+// The largest entry that passes Check fits into a chunk.
+func TestTheLargestEntry(t *testing.T) {
 	labels := map[string]string{}
 	for i := range discover.MaxLabels {
 		labels[fmt.Sprintf("%063d", i)] = strings.Repeat("x", 63)
@@ -114,7 +82,7 @@ func TestChunks(t *testing.T) {
 	if _, err := discover.Check([]discover.Found{large}); err != nil {
 		t.Fatal(err)
 	}
-	if chunks, err := chunksOf([]Entry{{Found: large}}); err != nil || len(chunks[0]) > maxChunk {
-		t.Errorf("%v, %d bytes", err, len(chunks[0]))
+	if body, err := json.Marshal([]Entry{{Found: large}}); err != nil || len(body) > published.MaxChunk {
+		t.Errorf("%v, %d bytes", err, len(body))
 	}
 }

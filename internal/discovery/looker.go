@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
@@ -36,14 +37,14 @@ const (
 // Run looks at once and then at the interval, until ctx ends or another replica looks by now. token is that of the lock
 // under which it runs.
 func (l Looker) Run(ctx context.Context, token int64) error {
-	p := newPublisher(l.Store, l.Group, token)
+	p := newWriter(l.Store, l.Group, token)
 	failures := 0
 	for {
 		began := time.Now()
 		err := l.Look(ctx, p)
 		wait := l.Interval - time.Since(began)
 		switch {
-		case errors.Is(err, ErrOvertaken):
+		case errors.Is(err, published.ErrOvertaken):
 			return err
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the replica no longer looks
@@ -66,12 +67,12 @@ func (l Looker) Run(ctx context.Context, token int64) error {
 }
 
 // Look asks the lister once and publishes what came of it, an error too.
-func (l Looker) Look(ctx context.Context, p *publisher) error {
+func (l Looker) Look(ctx context.Context, p *writer) error {
 	found, failed := l.list(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	b, err := p.read(ctx)
+	b, err := p.Read(ctx)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
@@ -84,45 +85,45 @@ func (l Looker) Look(ctx context.Context, p *publisher) error {
 }
 
 // publish has the list follow what was found.
-func (l Looker) publish(ctx context.Context, p *publisher, b before, found []discover.Found) error {
-	if b.broken != nil {
-		l.Logger.Error(b.broken, "The published list is made whole from what is left of it and what is found",
+func (l Looker) publish(ctx context.Context, p *writer, b before, found []discover.Found) error {
+	if b.Broken != nil {
+		l.Logger.Error(b.Broken, "The published list is made whole from what is left of it and what is found",
 			"group", l.Group)
 	}
-	entries, leftOut := l.Rules.Next(b.entries, found, b.now)
-	status := Status{Lister: l.Lister.Kind(), By: l.Instance, At: b.now, Found: len(found), LeftOut: leftOut}
-	changed := b.differs(entries)
-	quiet := b.token == p.token && !changed && !status.news(b.Status) && status.By == b.Status.By && status.Lister == b.Status.Lister &&
-		status.Found == b.Status.Found && b.now-b.Status.At < noteEvery.Milliseconds()
+	entries, leftOut := l.Rules.Next(b.Entries, found, b.Now)
+	status := Status{Lister: l.Lister.Kind(), By: l.Instance, At: b.Now, Found: len(found), LeftOut: leftOut}
+	changed := differs(b, entries)
+	quiet := b.Token == p.Token() && !changed && !status.news(b.Status) && status.By == b.Status.By &&
+		status.Lister == b.Status.Lister && status.Found == b.Status.Found && b.Now-b.Status.At < noteEvery.Milliseconds()
 	if quiet {
-		return p.tell(ctx)
+		return p.Tell(ctx)
 	}
 	if !changed {
-		return p.note(ctx, b, status)
+		return p.Note(ctx, b, status, status.news(b.Status))
 	}
-	if err := p.publish(ctx, b, entries, status); err != nil {
+	if err := p.Publish(ctx, b, entries, status); err != nil {
 		return err
 	}
 	l.Logger.Info("What exists has changed", "group", l.Group, "revision", max(0, b.Revision)+1, "tasks", len(entries),
-		"vanished", vanished(entries))
+		"vanished", Vanished(entries))
 	return nil
 }
 
 // noteFailure lets all replicas know why a look failed. The list stays as it is.
-func (l Looker) noteFailure(ctx context.Context, p *publisher, b before, failed error) error {
-	if b.broken != nil {
-		return b.broken // there is no list to say it of; the first look that succeeds makes one
+func (l Looker) noteFailure(ctx context.Context, p *writer, b before, failed error) error {
+	if b.Broken != nil {
+		return b.Broken // there is no list to say it of; the first look that succeeds makes one
 	}
 	status := b.Status
 	status.Lister, status.By, status.Error = l.Lister.Kind(), l.Instance, clip(failed.Error())
 	if b.Status.Error == "" {
-		status.Since = b.now
+		status.Since = b.Now
 		l.Logger.Error(failed, "Cannot look for what exists: nothing is removed meanwhile", "group", l.Group)
 	}
-	if status == b.Status && b.token == p.token {
-		return p.tell(ctx)
+	if status == b.Status && b.Token == p.Token() {
+		return p.Tell(ctx)
 	}
-	return p.note(ctx, b, status)
+	return p.Note(ctx, b, status, status.news(b.Status))
 }
 
 // list asks the lister, for a limited time.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -81,7 +82,7 @@ func chunksIn(t *testing.T, db store.Store) []store.Doc {
 
 func told(t *testing.T, db store.Store) int64 {
 	t.Helper()
-	found, err := db.Read(t.Context(), store.KindGroup, record.CounterDiscovered)
+	found, err := db.Read(t.Context(), store.KindGroup, record.CounterLists)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestLooking(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		p = read(t, r)
-		if p.Revision != 3 || p.Vanished() != 2 || len(p.Entries) != 4 || p.Status.Error != "" || p.Status.Since != 0 {
+		if p.Revision != 3 || Vanished(p.Entries) != 2 || len(p.Entries) != 4 || p.Status.Error != "" || p.Status.Since != 0 {
 			t.Errorf("after the failure %+v", p)
 		}
 		time.Sleep(time.Minute)
@@ -168,11 +169,11 @@ func TestLooking(t *testing.T) {
 
 func revOf(t *testing.T, db store.Store) int64 {
 	t.Helper()
-	h, _, err := readHead(t.Context(), db, "g")
-	if err != nil {
-		t.Fatal(err)
+	found, err := db.Read(t.Context(), store.KindValue, "~discovery/g")
+	if err != nil || len(found.Docs) == 0 {
+		t.Fatalf("%v, %v", found, err)
 	}
-	return h.rev
+	return found.Docs[0].Rev
 }
 
 // A lister that has failed from the beginning is told of, before there is any list.
@@ -181,7 +182,7 @@ func TestFailingFromTheBeginning(t *testing.T) {
 		db, at := memstore.New(), &place{}
 		at.set("", errors.New("down"))
 		l := lookerOf(t, db, "r1", at)
-		p := newPublisher(db, "g", 1)
+		p := newWriter(db, "g", 1)
 		if err := l.Look(t.Context(), p); err == nil {
 			t.Fatal("no error")
 		}
@@ -204,7 +205,7 @@ func TestFailingFromTheBeginning(t *testing.T) {
 func TestAMalformedListIsAFailure(t *testing.T) {
 	db, at := memstore.New(), &place{}
 	at.set("a b", nil)
-	l, p := lookerOf(t, db, "r1", at), newPublisher(db, "g", 1)
+	l, p := lookerOf(t, db, "r1", at), newWriter(db, "g", 1)
 	if err := l.Look(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -222,28 +223,28 @@ func TestAMalformedListIsAFailure(t *testing.T) {
 func TestAStaleLooker(t *testing.T) {
 	db, at := memstore.New(), &place{}
 	at.set("a b", nil)
-	old, oldAt := newPublisher(db, "g", 7), lookerOf(t, db, "old", at)
+	old, oldAt := newWriter(db, "g", 7), lookerOf(t, db, "old", at)
 	if err := oldAt.Look(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	seen, err := old.read(t.Context())
+	seen, err := old.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	fresh := newPublisher(db, "g", 8)
+	fresh := newWriter(db, "g", 8)
 	freshAt := lookerOf(t, db, "new", at)
 	if err := freshAt.Look(t.Context(), fresh); err != nil { // nothing new: it takes the head all the same
 		t.Fatal(err)
 	}
-	err = old.publish(t.Context(), seen, []Entry{{Found: discover.Found{Name: "z"}}}, Status{})
-	if !errors.Is(err, ErrOvertaken) {
+	err = old.Publish(t.Context(), seen, []Entry{{Found: discover.Found{Name: "z"}}}, Status{})
+	if !errors.Is(err, published.ErrOvertaken) {
 		t.Errorf("the stale write ended with %v", err)
 	}
-	if err := oldAt.Look(t.Context(), old); !errors.Is(err, ErrOvertaken) {
+	if err := oldAt.Look(t.Context(), old); !errors.Is(err, published.ErrOvertaken) {
 		t.Errorf("the stale look ended with %v", err)
 	}
-	if err := oldAt.Run(t.Context(), 7); !errors.Is(err, ErrOvertaken) {
+	if err := oldAt.Run(t.Context(), 7); !errors.Is(err, published.ErrOvertaken) {
 		t.Errorf("the stale looker ended with %v", err)
 	}
 	at.set("a b c", nil)
@@ -260,7 +261,7 @@ func TestAStaleLooker(t *testing.T) {
 func TestChunksHalfWritten(t *testing.T) {
 	db, at := memstore.New(), &place{}
 	at.set("a b", nil)
-	l, p := lookerOf(t, db, "r1", at), newPublisher(db, "g", 1)
+	l, p := lookerOf(t, db, "r1", at), newWriter(db, "g", 1)
 	if err := l.Look(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func TestChunksHalfWritten(t *testing.T) {
 		return memstore.Verdict{}
 	})
 	l.Store = dies
-	if err := l.Look(t.Context(), newPublisher(dies, "g", 2)); !errors.Is(err, store.ErrUnavailable) {
+	if err := l.Look(t.Context(), newWriter(dies, "g", 2)); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if n := len(chunksIn(t, db)); n != 2 {
@@ -287,7 +288,7 @@ func TestChunksHalfWritten(t *testing.T) {
 	}
 	l.Store = db
 	at.set("a b d", nil)
-	if err := l.Look(t.Context(), newPublisher(db, "g", 3)); err != nil {
+	if err := l.Look(t.Context(), newWriter(db, "g", 3)); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, r); got.Revision != 2 || shown(got.Entries) != "a b d" {
@@ -301,7 +302,7 @@ func TestChunksHalfWritten(t *testing.T) {
 // A reader that has slept through some lists reads the newest, whole.
 func TestRevisionsJump(t *testing.T) {
 	db, at := memstore.New(), &place{}
-	l, p, r := lookerOf(t, db, "r1", at), newPublisher(db, "g", 1), NewReader(db, "g")
+	l, p, r := lookerOf(t, db, "r1", at), newWriter(db, "g", 1), NewReader(db, "g")
 	for i := range 5 {
 		at.set(strings.Repeat("x", i+1), nil)
 		if err := l.Look(t.Context(), p); err != nil {
@@ -311,7 +312,7 @@ func TestRevisionsJump(t *testing.T) {
 			read(t, r)
 		}
 	}
-	if got := read(t, r); got.Revision != 5 || len(got.Entries) != 5 || got.Vanished() != 4 {
+	if got := read(t, r); got.Revision != 5 || len(got.Entries) != 5 || Vanished(got.Entries) != 4 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -322,7 +323,7 @@ func TestDocumentsDeletedOutOfBand(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			db, at := memstore.New(), &place{}
 			at.set("a b", nil)
-			l, p, r := lookerOf(t, db, "r1", at), newPublisher(db, "g", 1), NewReader(db, "g")
+			l, p, r := lookerOf(t, db, "r1", at), newWriter(db, "g", 1), NewReader(db, "g")
 			if err := l.Look(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
@@ -336,10 +337,10 @@ func TestDocumentsDeletedOutOfBand(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := r.Read(t.Context())
-			if what == "head" && !errors.Is(err, errBroken) || shown(got.Entries) != "a b" {
+			if what == "head" && !errors.Is(err, published.ErrBroken) || shown(got.Entries) != "a b" {
 				t.Errorf("read %+v, %v", got, err)
 			}
-			if _, err := NewReader(db, "g").Read(t.Context()); what == "chunk" && !errors.Is(err, errBroken) {
+			if _, err := NewReader(db, "g").Read(t.Context()); what == "chunk" && !errors.Is(err, published.ErrBroken) {
 				t.Errorf("a reader that knows nothing read it: %v", err)
 			}
 			if err := l.Look(t.Context(), p); err != nil {
@@ -365,7 +366,7 @@ func TestLookersRace(t *testing.T) {
 			r, last := NewReader(db, "g"), int64(0)
 			for ctx.Err() == nil {
 				got, err := r.Read(context.WithoutCancel(ctx))
-				if err != nil && !errors.Is(err, errBroken) { // it changed at each try
+				if err != nil && !errors.Is(err, published.ErrBroken) { // it changed at each try
 					t.Error(err)
 				}
 				if got.Revision < last {
@@ -390,7 +391,7 @@ func TestLookersRace(t *testing.T) {
 				}
 				return memstore.Verdict{}
 			})
-			l, p := lookerOf(t, client, fmt.Sprint(token), nil), newPublisher(client, "g", token+1)
+			l, p := lookerOf(t, client, fmt.Sprint(token), nil), newWriter(client, "g", token+1)
 			l.Rules = Rules{Limit: 10_000}
 			for i := range 15 {
 				at := &place{}
@@ -398,7 +399,7 @@ func TestLookersRace(t *testing.T) {
 					at.all = append(at.all, discover.Found{Name: fmt.Sprintf("%c-%04d", 'a'+byte(i%3), j)})
 				}
 				l.Lister = at
-				if err := l.Look(ctx, p); errors.Is(err, ErrOvertaken) {
+				if err := l.Look(ctx, p); errors.Is(err, published.ErrOvertaken) {
 					return
 				}
 			}
@@ -411,7 +412,7 @@ func TestLookersRace(t *testing.T) {
 	at.set("a-0000", nil)
 	l := lookerOf(t, db, "last", at)
 	l.Rules = Rules{Limit: 10}
-	p := newPublisher(db, "g", 99)
+	p := newWriter(db, "g", 99)
 	for range 2 {
 		if err := l.Look(t.Context(), p); err != nil {
 			t.Fatal(err)

@@ -25,8 +25,8 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 	if n == nil || !n.cluster.View().Loaded {
 		return api.ChangeResult{}, fmt.Errorf("%s: %w", request.Verb, elect.ErrUnavailable)
 	}
-	s, found := r.lists.all()
-	state := stateOf(s, found, n.cluster.View())
+	s, from := r.lists.all()
+	state := stateOf(s, from, n.cluster.View())
 	d := operate.Decide(state, request)
 	if preview {
 		return d.Result(balancer.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
@@ -40,14 +40,14 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 }
 
 // stateOf is what a request is decided by.
-func stateOf(s *config.Settings, found discovered, v *cluster.View) operate.State {
+func stateOf(s *config.Settings, from read, v *cluster.View) operate.State {
 	ticks := map[elect.Key]bool{}
 	for _, t := range taskList(s) {
 		if t.Ticks() {
 			ticks[t.Key()] = true
 		}
 	}
-	return operate.State{View: v, Declared: declared(s, found), Ticks: func(key elect.Key) bool { return ticks[key] }}
+	return operate.State{View: v, Declared: declared(s, from), Ticks: func(key elect.Key) bool { return ticks[key] }}
 }
 
 // awaitSeen waits until the view shows what was written. It may be overtaken by another request.
@@ -99,7 +99,7 @@ func ChangeStore(
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	s, found, err := withDiscovered(ctx, s, db)
+	s, from, err := withPublished(ctx, s, db)
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
@@ -111,7 +111,7 @@ func ChangeStore(
 	if err := request.Validate(); err != nil {
 		return api.ChangeResult{}, err
 	}
-	state := stateOf(s, found, view)
+	state := stateOf(s, from, view)
 	d := operate.Decide(state, request)
 	if preview {
 		return d.Result(balancer.Preview(view, state.Declared, d.After(view.Overrides))), nil

@@ -101,7 +101,8 @@ func (m material) locks() []api.Lock {
 // group counts a group's tasks, and its capacity on the live instances that may own them.
 func (m material) group(g config.Group, shown []api.Task) api.Group {
 	group := api.Group{
-		Name: g.Name, Cap: g.Cap, Overrides: m.asked.groups[g.Name], Discovery: m.discovered.shown(&g),
+		Name: g.Name, Cap: g.Cap, Overrides: m.asked.groups[g.Name], Discovery: m.read.found.shown(&g),
+		Weights: m.read.weights.shown(&g),
 	}
 	owned := map[string]int{}
 	for i := range shown {

@@ -127,7 +127,7 @@ func (d discovered) shown(g *config.Group) *api.Discovery {
 		return shown
 	}
 	s := f.published.Status
-	shown.Revision, shown.Found, shown.Vanished = f.published.Revision, s.Found, f.published.Vanished()
+	shown.Revision, shown.Found, shown.Vanished = f.published.Revision, s.Found, discovery.Vanished(f.published.Entries)
 	shown.LeftOut = s.LeftOut + len(f.published.Entries) - len(f.made)
 	shown.By, shown.LookedAt = s.By, api.Millis(s.At)
 	shown.Error, shown.FailingSince = joined(s.Error, f.failed), api.Millis(s.Since)
@@ -139,7 +139,7 @@ func (m material) findDiscovery() []finding {
 	var found []finding
 	for i := range m.settings.Groups {
 		g := &m.settings.Groups[i]
-		f := m.discovered[g.Name]
+		f := m.read.found[g.Name]
 		if f == nil || g.Discover == nil {
 			continue
 		}

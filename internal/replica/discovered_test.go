@@ -34,7 +34,7 @@ func discovering(t *testing.T, template string) *config.Settings {
 	return s
 }
 
-func published(revision int64, names ...string) discovery.Published {
+func listed(revision int64, names ...string) discovery.Published {
 	p := discovery.Published{Revision: revision, AsOf: 100 * revision}
 	for _, name := range names {
 		p.Entries = append(p.Entries, discovery.Entry{Found: discover.Found{Name: name}})
@@ -64,13 +64,14 @@ func TestListsTakeWhatIsDiscovered(t *testing.T) {
 	if got := namesOf(l.get()); got != "own" {
 		t.Errorf("before any list: %s", got)
 	}
-	l.discovered("g", published(1, "a", "b"), "")
+	l.discovered("g", listed(1, "a", "b"), "")
 	if got := namesOf(l.get()); got != "own a b" || !declaredAgain() {
 		t.Errorf("with a list: %s", got)
 	}
 	before := l.get()
-	again := published(1, "a", "b")
-	_, found := l.all()
+	again := listed(1, "a", "b")
+	_, from := l.all()
+	found := from.found
 	again.Entries = found["g"].published.Entries // as a reader returns what it knows
 	again.Status.Found, again.AsOf = 2, 700
 	l.discovered("g", again, "")
@@ -89,11 +90,11 @@ func TestListsTakeWhatIsDiscovered(t *testing.T) {
 		t.Errorf("by another template: %+v", tasks)
 	}
 	// A reading that fails takes nothing away.
-	l.discovered("g", published(1, "a", "b"), "a chunk is missing")
+	l.discovered("g", listed(1, "a", "b"), "a chunk is missing")
 	if got := namesOf(l.get()); got != "own a b" {
 		t.Errorf("after a failure: %s", got)
 	}
-	l.discovered("g", published(2, "b"), "")
+	l.discovered("g", listed(2, "b"), "")
 	if got := namesOf(l.get()); got != "own b" {
 		t.Errorf("with the next list: %s", got)
 	}
@@ -101,7 +102,7 @@ func TestListsTakeWhatIsDiscovered(t *testing.T) {
 
 func TestWhatHasNoTaskIsTold(t *testing.T) {
 	s := discovering(t, ", labels: {of: $(DISCOVERED_NAME)}")
-	p := published(4, "a", "b c", "own")
+	p := listed(4, "a", "b c", "own")
 	p.Status = discovery.Status{
 		Lister: "file", By: "r2", At: 1000, Found: 7, LeftOut: 4, Error: "file: a: no such file", Since: 2000,
 	}
@@ -111,7 +112,7 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 		t.Errorf("tasks %s", got)
 	}
 	m := gather(s, nil, nil)
-	m.discovered = found
+	m.read.found = found
 	said := map[string]string{}
 	for _, f := range m.findDiscovery() {
 		if f.Group != "g" || f.Severity != api.SeverityWarning {
@@ -139,7 +140,7 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 	if plain := (discovered{}).shown(&config.Group{Name: "x"}); plain != nil {
 		t.Errorf("a group without discover shows %+v", plain)
 	}
-	if m.discovered = discovered(nil).with("g", published(1), "a chunk is missing"); len(m.findDiscovery()) != 1 {
+	if m.read.found = discovered(nil).with("g", listed(1), "a chunk is missing"); len(m.findDiscovery()) != 1 {
 		t.Errorf("%+v", m.findDiscovery())
 	}
 }
@@ -177,7 +178,7 @@ func TestWhoMayLook(t *testing.T) {
 			Sessions: []cluster.Session{session("me", record.Live, 3), session("you", record.Dead, 4)},
 		}, true},
 	} {
-		if got := mayLook(&c.view, s, "g"); got != c.want {
+		if got := mayHold(&c.view, s, discovery.Key("g")); got != c.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

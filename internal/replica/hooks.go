@@ -28,8 +28,8 @@ type Tracer interface {
 }
 
 // hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events
-// and what is discovered. Locks that are no tasks' are not counted.
-func hooks(m *status.Metrics, h *heartbeats, w, d *writtenEvents) elect.Hooks {
+// and who read lists. Locks that are no tasks' are not counted.
+func hooks(m *status.Metrics, h *heartbeats, w, l *writtenEvents) elect.Hooks {
 	return elect.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
@@ -42,7 +42,7 @@ func hooks(m *status.Metrics, h *heartbeats, w, d *writtenEvents) elect.Hooks {
 		Failover: ofTasks(m.ObserveFailover),
 		Handover: ofTasks(m.ObserveHandover),
 
-		Events: w.wake, Discovery: d.wake,
+		Events: w.wake, Lists: l.wake,
 	}
 }
 

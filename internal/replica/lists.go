@@ -9,16 +9,23 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
+
+// read is what was read of the lists in the store. No one changes it.
+type read struct {
+	found   discovered
+	weights weighed
+}
 
 // lists holds the settings in force: the task lists may be read again at any time, and what was discovered is added to
 // them. Use newLists.
 type lists struct {
 	mu       sync.Mutex
 	written  *config.Settings // as the files have them
-	found    discovered
-	settings *config.Settings // both together
+	read     read
+	settings *config.Settings // the files', with the tasks of what was discovered
 	refused  string           // what was wrong with the last configuration, if it was refused
 	changed  chan struct{}    // has an element while settings may not have been declared yet
 	reloaded chan struct{}    // closed when the files were read again
@@ -33,11 +40,11 @@ func (l *lists) get() *config.Settings {
 	return s
 }
 
-// all are the settings in force, and what was discovered of them.
-func (l *lists) all() (*config.Settings, discovered) {
+// all are the settings in force, and what was read for them.
+func (l *lists) all() (*config.Settings, read) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settings, l.found
+	return l.settings, l.read
 }
 
 // files are the settings as the files have them, and what is closed once they are read again.
@@ -50,7 +57,7 @@ func (l *lists) files() (*config.Settings, <-chan struct{}) {
 func (l *lists) set(s *config.Settings) {
 	l.mu.Lock()
 	l.written, l.refused = s, ""
-	l.settings, l.found = l.found.apply(s)
+	l.settings, l.read.found = l.read.found.apply(s)
 	close(l.reloaded)
 	l.reloaded = make(chan struct{})
 	l.mu.Unlock()
@@ -60,11 +67,26 @@ func (l *lists) set(s *config.Settings) {
 // discovered takes what was read of a group's list; failed says why it could not be read.
 func (l *lists) discovered(group string, p discovery.Published, failed string) {
 	l.mu.Lock()
-	before := l.found[group]
-	l.found = l.found.with(group, p, failed)
+	before := l.read.found[group]
+	l.read.found = l.read.found.with(group, p, failed)
 	same := before != nil && before.published.Revision == p.Revision && sameList(before.published.Entries, p.Entries)
 	if !same {
-		l.settings, l.found = l.found.apply(l.written)
+		l.settings, l.read.found = l.read.found.apply(l.written)
+	}
+	l.mu.Unlock()
+	if !same {
+		l.declare()
+	}
+}
+
+// weighed takes what was read of a group's weights.
+func (l *lists) weighed(group string, p weights.Published) {
+	l.mu.Lock()
+	before := l.read.weights[group]
+	same := before != nil && before.published.Revision == p.Revision && sameList(before.published.Entries, p.Entries) ||
+		before == nil && p.Revision == 0
+	if !same {
+		l.read.weights = l.read.weights.with(group, p)
 	}
 	l.mu.Unlock()
 	if !same {
@@ -92,11 +114,11 @@ func (l *lists) refuse(why string) bool {
 // keepDeclared declares the settings in force, and again whenever they have changed, until ctx ends or the elector is
 // closed. Only the first declaration may fail. One goroutine declares, so an older list cannot overtake a newer one.
 func (l *lists) keepDeclared(
-	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings, discovered) error,
+	ctx context.Context, log logr.Logger, declare func(context.Context, *config.Settings, read) error,
 ) error {
 	for first := true; ; first = false {
-		s, found := l.all()
-		err := declare(ctx, s, found)
+		s, from := l.all()
+		err := declare(ctx, s, from)
 		switch {
 		case errors.Is(err, elect.ErrClosed) || ctx.Err() != nil:
 			return nil //nolint:nilerr // the replica is ending

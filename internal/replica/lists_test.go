@@ -28,7 +28,7 @@ func TestDeclarationsDoNotOvertake(t *testing.T) {
 		var declared []int64
 		ended := make(chan error, 1)
 		go func() {
-			ended <- l.keepDeclared(ctx, logr.Discard(), func(_ context.Context, s *config.Settings, _ discovered) error {
+			ended <- l.keepDeclared(ctx, logr.Discard(), func(_ context.Context, s *config.Settings, _ read) error {
 				if s == first {
 					close(begun)
 					<-goOn // the store is slow
@@ -69,7 +69,7 @@ func TestOnlyTheFirstDeclarationFails(t *testing.T) {
 		"closed":                {[]error{elect.ErrClosed}, nil},
 	} {
 		l := newLists(&config.Settings{})
-		err := l.keepDeclared(t.Context(), logr.Discard(), func(context.Context, *config.Settings, discovered) error {
+		err := l.keepDeclared(t.Context(), logr.Discard(), func(context.Context, *config.Settings, read) error {
 			next := test.errs[0]
 			test.errs = test.errs[1:]
 			l.set(&config.Settings{})

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -25,12 +26,12 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 	if err != nil {
 		return nil, err
 	}
-	s, found, err := withDiscovered(ctx, s, db)
+	s, from, err := withPublished(ctx, s, db)
 	if err != nil {
 		return nil, err
 	}
-	m := gather(s, view, balancer.Explain(view, declared(s, found)))
-	m.discovered = found
+	m := gather(s, view, balancer.Explain(view, declared(s, from)))
+	m.read = from
 	snapshot := m.lists()
 	snapshot.Instances = m.instances(time.Time{})
 	snapshot.Status = api.Status{
@@ -141,33 +142,40 @@ func (p *Past) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := withDiscovered(ctx, p.settings, p.db)
+	s, _, err := withPublished(ctx, p.settings, p.db)
 	if err != nil {
 		return nil, err
 	}
 	return listRuns(ctx, p.db, gather(s, view, nil), elect.Key(key))
 }
 
-// withDiscovered reads what was discovered, and adds the tasks of it to the lists.
-func withDiscovered(
-	ctx context.Context, s *config.Settings, db store.Store,
-) (*config.Settings, discovered, error) {
-	var found discovered
+// withPublished reads the lists that are published, and adds the tasks of what was discovered to the settings.
+func withPublished(ctx context.Context, s *config.Settings, db store.Store) (*config.Settings, read, error) {
+	var from read
 	for i := range s.Groups {
 		g := &s.Groups[i]
-		if g.Discover == nil {
+		if g.Discover != nil {
+			published, err := discovery.NewReader(db, g.Name).Read(ctx)
+			if errors.Is(err, store.ErrUnavailable) {
+				return nil, from, err
+			}
+			failed := ""
+			if err != nil {
+				failed = err.Error()
+			}
+			from.found = from.found.with(g.Name, published, failed)
+		}
+		if g.WeightFrom != config.WeightLag {
 			continue
 		}
-		published, err := discovery.NewReader(db, g.Name).Read(ctx)
+		published, err := weights.NewReader(db, g.Name).Read(ctx)
 		if errors.Is(err, store.ErrUnavailable) {
-			return nil, nil, err
+			return nil, from, err
 		}
-		failed := ""
-		if err != nil {
-			failed = err.Error()
+		if err == nil { // else the declared weights are shown
+			from.weights = from.weights.with(g.Name, published)
 		}
-		found = found.with(g.Name, published, failed)
 	}
-	s, found = found.apply(s)
-	return s, found, nil
+	s, from.found = from.found.apply(s)
+	return s, from, nil
 }

@@ -17,15 +17,15 @@ import (
 
 // material is what a snapshot is made from. view and report are nil before there is a store.
 type material struct {
-	settings   *config.Settings
-	discovered discovered
-	view       *cluster.View
-	report     *balancer.Report
-	reasons    leftOver
-	live       map[string]string        // session → instance, of those not dead
-	owned      map[string]api.Counts    // session → group → keys whose lock names it
-	asked      standing                 // what operators asked for
-	ages       map[string]time.Duration // of sessions' newest heartbeats, as of now
+	settings *config.Settings
+	read     read
+	view     *cluster.View
+	report   *balancer.Report
+	reasons  leftOver
+	live     map[string]string        // session → instance, of those not dead
+	owned    map[string]api.Counts    // session → group → keys whose lock names it
+	asked    standing                 // what operators asked for
+	ages     map[string]time.Duration // of sessions' newest heartbeats, as of now
 
 	heartbeat heartbeat // this replica's last
 }
@@ -100,7 +100,9 @@ func (m material) lists() *status.Snapshot {
 	for _, g := range m.settings.Groups {
 		first := len(s.Tasks)
 		for i := range g.Tasks {
-			s.Tasks = append(s.Tasks, m.task(&g.Tasks[i]))
+			shown := m.task(&g.Tasks[i])
+			shown.Weight = m.read.weights.of(&g, &g.Tasks[i])
+			s.Tasks = append(s.Tasks, shown)
 		}
 		s.Status.Groups = append(s.Status.Groups, m.group(g, s.Tasks[first:]))
 	}
@@ -117,7 +119,8 @@ func (m material) task(t *tasks.Task) api.Task {
 		Key: string(key), Group: t.Group, Name: t.Name, Kind: t.Kind(), Labels: t.Labels,
 		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
 		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: m.asked.pinnedTo(key),
-		Overrides:  m.asked.ofTask(key),
+		Overrides: m.asked.ofTask(key),
+		Weight:    t.Weight, DeclaredWeight: t.Weight,
 		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
 	}
 	if lag := lock.Status.Lag; lag.Known {

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
@@ -32,8 +33,8 @@ type node struct {
 func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
-		Store: db, Member: r.member(s), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.discoveries),
+		Store: db, Member: r.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
 	}
 	if r.cfg.Tracer != nil {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
@@ -122,11 +123,11 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 	}
 }
 
-func (r *Replica) member(s *config.Settings) elect.Member {
+func (r *Replica) member(s *config.Settings, w weighed) elect.Member {
 	m := elect.Member{
 		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: r.cfg.Revision,
 		Version: r.cfg.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
-		Caps: map[string]int{}, ListHashes: map[string]string{},
+		Caps: map[string]int{}, ListHashes: map[string]string{}, WeightRevisions: w.revisions(s),
 	}
 	for _, g := range s.Groups {
 		m.ListHashes[g.Name] = g.Hash
@@ -137,27 +138,40 @@ func (r *Replica) member(s *config.Settings) elect.Member {
 	return m
 }
 
-// declared is what the balancer is to know: the task lists, with what was discovered.
-func declared(s *config.Settings, found discovered) balancer.Declared {
-	d := balancer.Declared{Revision: s.Revision}
-	for _, g := range s.Groups {
-		if g.Discover != nil {
-			d.Chores = []string{record.GroupDiscovery}
-		}
+// declared is what the balancer is to know: the task lists, with what was discovered, and with the weights that are
+// published.
+func declared(s *config.Settings, from read) balancer.Declared {
+	d := balancer.Declared{Revision: s.Revision, Chores: chores(s)}
+	for gi := range s.Groups {
+		g := &s.Groups[gi]
 		group := balancer.DeclaredGroup{
 			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks)),
+			WeightRevision: from.weights.revision(g),
 		}
-		for i, t := range g.Tasks {
+		for i := range g.Tasks {
+			t := &g.Tasks[i]
 			group.Keys[i] = balancer.DeclaredKey{
-				Key: t.Key(), Weight: t.Weight, Discovered: t.Discovered != tasks.Discovered{},
+				Key: t.Key(), Weight: from.weights.of(g, t), Discovered: t.Discovered != tasks.Discovered{},
 			}
 		}
-		if f := found[g.Name]; f != nil {
+		if f := from.found[g.Name]; f != nil {
 			group.AsOf = f.asOf.Load
 		}
 		d.Groups = append(d.Groups, group)
 	}
 	return d
+}
+
+// chores are the groups of locks under which one replica does something for all.
+func chores(s *config.Settings) []string {
+	var all []string
+	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Discover != nil }) {
+		all = append(all, record.GroupDiscovery)
+	}
+	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.WeightFrom == config.WeightLag }) {
+		all = append(all, record.GroupWeights)
+	}
+	return all
 }
 
 // declare passes the task lists on: first to who runs the tasks, then to who claims them.

@@ -36,10 +36,10 @@ func newPublisher(m *status.Metrics, version string, log logr.Logger) publisher 
 
 // bulk is the large part of a snapshot, in order. While nothing has changed it is shared from one to the next.
 type bulk struct {
-	settings   *config.Settings
-	discovered discovered
-	view       *cluster.View
-	report     *balancer.Report
+	settings *config.Settings
+	read     read
+	view     *cluster.View
+	report   *balancer.Report
 
 	tasks  []api.Task
 	locks  []api.Lock
@@ -106,7 +106,7 @@ func (p *publisher) status(m material, now time.Time) api.Status {
 
 func (p *publisher) bulkOf(m material) *bulk {
 	if b := p.shown; b != nil && b.settings == m.settings && b.view == m.view && b.report == m.report &&
-		maps.Equal(b.discovered, m.discovered) {
+		maps.Equal(b.read.found, m.read.found) && maps.Equal(b.read.weights, m.read.weights) {
 		return b
 	}
 	if p.shown == nil || p.shown.settings != m.settings {
@@ -117,7 +117,7 @@ func (p *publisher) bulkOf(m material) *bulk {
 	for _, g := range m.settings.Groups {
 		p.showOwned(m, g)
 	}
-	p.shown = &bulk{m.settings, m.discovered, m.view, m.report, s.Tasks, s.Locks, s.Status.Groups}
+	p.shown = &bulk{m.settings, m.read, m.view, m.report, s.Tasks, s.Locks, s.Status.Groups}
 	return p.shown
 }
 

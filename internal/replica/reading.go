@@ -7,43 +7,56 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 const (
-	// readEvery is how often the lists of what was discovered are read although no one said that they have changed.
+	// readEvery is how often the lists are read although no one said that they have changed.
 	readEvery = 30 * time.Second
 	readRetry = time.Second
 	firstRead = 2 * time.Second // how long the first declaration waits for the lists
 )
 
-// listReader keeps the lists of what was discovered as they are in the store.
+// listReader keeps the lists of what was discovered, and of weights, as they are in the store.
 type listReader struct {
 	db      store.Store
 	lists   *lists
 	op      time.Duration // of one operation
 	log     logr.Logger
-	readers map[string]*discovery.Reader
+	found   map[string]*discovery.Reader
+	weights map[string]*weights.Reader
 }
 
-// readAll reads the lists of all groups that have discover. ok says that all could be read.
+func newListReader(db store.Store, l *lists, op time.Duration, log logr.Logger) *listReader {
+	return &listReader{
+		db: db, lists: l, op: op, log: log, found: map[string]*discovery.Reader{}, weights: map[string]*weights.Reader{},
+	}
+}
+
+// readAll reads the lists of all groups that have any. ok says that all could be read.
 func (r *listReader) readAll(ctx context.Context) (ok bool) {
 	ok = true
 	s, _ := r.lists.files()
 	for i := range s.Groups {
-		if s.Groups[i].Discover != nil {
-			ok = r.read(ctx, s.Groups[i].Name) && ok
+		g := &s.Groups[i]
+		if g.Discover != nil {
+			ok = r.readFound(ctx, g.Name) && ok
+		}
+		if g.WeightFrom == config.WeightLag {
+			ok = r.readWeights(ctx, g.Name) && ok
 		}
 	}
 	return ok
 }
 
-func (r *listReader) read(ctx context.Context, group string) bool {
-	reader := r.readers[group]
+func (r *listReader) readFound(ctx context.Context, group string) bool {
+	reader := r.found[group]
 	if reader == nil {
 		reader = discovery.NewReader(r.db, group)
-		r.readers[group] = reader
+		r.found[group] = reader
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.op)
 	defer cancel()
@@ -57,6 +70,25 @@ func (r *listReader) read(ctx context.Context, group string) bool {
 		r.lists.discovered(group, published, err.Error())
 	}
 	return err == nil
+}
+
+// readWeights reads the weights of a group. Where they cannot be read whole, those read last count: who publishes them
+// makes them whole.
+func (r *listReader) readWeights(ctx context.Context, group string) bool {
+	reader := r.weights[group]
+	if reader == nil {
+		reader = weights.NewReader(r.db, group)
+		r.weights[group] = reader
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.op)
+	defer cancel()
+	p, err := reader.Read(ctx)
+	if err != nil {
+		r.log.V(1).Info("Weights could not be read", "group", group, "error", err.Error())
+		return false
+	}
+	r.lists.weighed(group, p)
+	return true
 }
 
 // keepReading reads the lists when there may be newer ones, until ctx ends. changed is called after each reading.

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -42,6 +42,8 @@ type Config struct {
 	Logger logr.Logger
 	// Tracer makes spans of claims, hand-overs and runs; nil: none are made.
 	Tracer Tracer
+	// Weights say how weights follow lags; nil: as [weights.DefaultRules] has it.
+	Weights *weights.Rules
 	// OnStuck is called when runs outlived the lease: the process must go.
 	OnStuck func(keys []elect.Key)
 
@@ -58,10 +60,10 @@ type Replica struct {
 	problems   problemRegistry
 	heartbeats heartbeats
 	written    writtenEvents
-	// discoveries wakes who reads the lists of what was discovered.
-	discoveries writtenEvents
-	publisher   publisher
-	node        atomic.Pointer[node] // nil before there is a store
+	// published wakes who reads the lists: of what was discovered, and of weights.
+	published writtenEvents
+	publisher publisher
+	node      atomic.Pointer[node] // nil before there is a store
 }
 
 // New makes a replica that has no store yet.
@@ -80,9 +82,9 @@ func (r *Replica) Board() *status.Board { return &r.publisher.board }
 
 // Listed says whether what exists is known for every group that has discover: a list of it was published and read.
 func (r *Replica) Listed() bool {
-	s, found := r.lists.all()
+	s, read := r.lists.all()
 	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool {
-		return g.Discover != nil && (found[g.Name] == nil || found[g.Name].published.Revision == 0)
+		return g.Discover != nil && (read.found[g.Name] == nil || read.found[g.Name].published.Revision == 0)
 	})
 }
 
@@ -125,7 +127,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		}
 		return err
 	})
-	n.noteJoined(r.member(r.Settings()))
+	n.noteJoined(r.member(r.Settings(), nil))
 	group.Go(func() error { n.runs.Run(publishing); return nil })
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
@@ -144,25 +146,21 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		})
 		return nil
 	})
-	reader := &listReader{
-		db: db, lists: r.lists, op: r.Settings().Lease.Duration / 6, log: r.log, readers: map[string]*discovery.Reader{},
-	}
+	reader := newListReader(db, r.lists, r.Settings().Lease.Duration/6, r.log)
 	group.Go(func() error {
 		first, cancel := context.WithTimeout(publishing, firstRead)
 		reader.readAll(first)
 		cancel()
-		group.Go(func() error { reader.keepReading(publishing, r.discoveries.wait, r.publish); return nil })
-		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings, d discovered) error {
-			return n.declare(ctx, r.member(s), declared(s, d), taskList(s), func(gone elect.Key) {
+		group.Go(func() error { reader.keepReading(publishing, r.published.wait, r.publish); return nil })
+		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings, from read) error {
+			return n.declare(ctx, r.member(s, from.weights), declared(s, from), taskList(s), func(gone elect.Key) {
 				r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 			})
 		})
 	})
-	look := &looking{
-		db: db, elector: n.elector, cluster: n.cluster, lists: r.lists, functions: r.cfg.Functions,
-		log: r.log.WithName("discovery"),
+	for _, c := range []*chore{r.looking(n), r.weighing(n)} {
+		group.Go(func() error { c.keepAsking(publishing); return nil })
 	}
-	group.Go(func() error { look.keepLooking(publishing); return nil })
 	return group.Wait()
 }
 
@@ -173,9 +171,9 @@ func (r *Replica) publish() {
 // material is what is known now.
 func (r *Replica) material() material {
 	if n := r.node.Load(); n != nil {
-		s, found := r.lists.all()
+		s, from := r.lists.all()
 		m := gather(s, n.cluster.View(), n.loop.Report())
-		m.discovered = found
+		m.read = from
 		m.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
 		m.heartbeat = r.heartbeats.get()
 		return m

@@ -129,7 +129,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"LockList":  api.List[api.Lock]{},
 		"EventList": api.List[api.Event]{}, "Run": api.Run{}, "RunList": api.List[api.Run]{},
 		"Override": api.Override{}, "Result": api.ChangeResult{}, "Refusal": api.Refusal{},
-		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{},
+		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{}, "Weights": api.Weights{},
 	}
 	bodies := []string{
 		"Change", "MoveChange", "PinChange", "SelectedChange", "SelectedMoveChange", "SelectedPinChange",

@@ -27,12 +27,13 @@ func TestJSONIsTheContract(t *testing.T) {
 			},
 			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,` +
 				`"unassigned":1,` +
-				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"overrides":[],"discovery":null}`,
+				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"overrides":[],` +
+				`"discovery":null,"weights":null}`,
 		},
 		"group without cap": {api.Group{}, `{"name":"","cap":null,"tasks":0,"waiting":0,"running":0,"starting":0,` +
 			`"stopping":0,"backoff":0,` +
 			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0,` +
-			`"overrides":[],"discovery":null}`},
+			`"overrides":[],"discovery":null,"weights":null}`},
 		"problem": {
 			api.Problem{Reason: api.ProblemNoCapacity, Severity: api.SeverityError, Since: api.Time{Time: epoch}},
 			`{"reason":"NoCapacity","severity":"error","message":"","group":"","task":"","instance":"",` +
@@ -45,7 +46,8 @@ func TestJSONIsTheContract(t *testing.T) {
 			`{"items":[{"key":"topics/topic-001","group":"","name":"","kind":"","labels":{},"state":"",` +
 				`"instance":"","session":"","fencingToken":7,` +
 				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,` +
-				`"lastError":"","nextRunAt":null,"pinnedTo":"","overrides":[],"lag":null}],"continue":"","stale":false}`,
+				`"lastError":"","nextRunAt":null,"pinnedTo":"","overrides":[],"lag":null,` +
+				`"weight":0,"declaredWeight":0}],"continue":"","stale":false}`,
 		},
 		"instances": {
 			api.List[api.Instance]{

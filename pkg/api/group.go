@@ -15,6 +15,16 @@ type Group struct {
 	Overrides Overrides `json:"overrides"` // a pause of the group, a rebalance under way
 
 	Discovery *Discovery `json:"discovery"` // nil: the group discovers no tasks
+	Weights   *Weights   `json:"weights"`   // nil: tasks have the weights that are declared
+}
+
+// Weights says what a group's tasks are weighed by, other than what is declared.
+type Weights struct {
+	From        string `json:"from"`        // lag
+	Revision    int64  `json:"revision"`    // of the published weights; 0: nothing was published yet
+	Raised      int    `json:"raised"`      // tasks that weigh more than is declared
+	PublishedAt Time   `json:"publishedAt"` // zero: never
+	By          string `json:"by"`          // the instance that published them
 }
 
 // Discovery says what a group's discover has found, and how looking goes.

@@ -20,13 +20,14 @@ func TestJSONIsFlat(t *testing.T) {
 			api.Task{
 				Key: "g/t", Group: "g", Name: "t", Kind: "exec", State: api.Running, Owner: owner,
 				StateSince: api.Millis(2500), Reason: "Created", Message: "new", Restarts: 1, LastError: "e",
-				PinnedTo: "a", Lag: &api.Lag{Messages: 3, Seconds: -1},
+				PinnedTo: "a", Lag: &api.Lag{Messages: 3, Seconds: -1}, Weight: 4, DeclaredWeight: 2,
 			},
 			&api.Task{},
 			`{"key":"g/t","group":"g","name":"t","kind":"exec","labels":{},"state":"running","instance":"a",` +
 				`"session":"A","fencingToken":7,"ownedSince":"1970-01-01T00:00:01.500Z",` +
 				`"stateSince":"1970-01-01T00:00:02.500Z","reason":"Created","message":"new","restarts":1,` +
-				`"lastError":"e","nextRunAt":null,"pinnedTo":"a","overrides":[],"lag":{"messages":3,"seconds":-1}}`,
+				`"lastError":"e","nextRunAt":null,"pinnedTo":"a","overrides":[],"lag":{"messages":3,"seconds":-1},` +
+				`"weight":4,"declaredWeight":2}`,
 		},
 		{
 			api.Lock{Key: "g/t", Group: "g", Name: "t", Owner: owner, Reason: "Created", Next: "B", Suspended: true},
@@ -44,7 +45,7 @@ func TestJSONIsFlat(t *testing.T) {
 			&api.Group{},
 			`{"name":"g","cap":20,"tasks":45,"waiting":1,"running":2,"starting":3,"stopping":4,"backoff":5,` +
 				`"unassigned":6,"paused":7,"done":8,"failed":9,"capacity":20,"headroom":null,"imbalance":1,` +
-				`"overrides":[],"discovery":null}`,
+				`"overrides":[],"discovery":null,"weights":null}`,
 		},
 		{
 			api.Caller{Name: "eve", Role: api.RoleRead},

@@ -41,6 +41,9 @@ type Task struct {
 	PinnedTo   string    `json:"pinnedTo"`
 	Overrides  Overrides `json:"overrides"` // of the task, and a pause of its group
 	Lag        *Lag      `json:"lag"`       // of a subscription, as its owner said last; null: not known
+	// Weight is the task's share of the load as it is planned with. It is DeclaredWeight, or more by weightFrom.
+	Weight         int `json:"weight"`
+	DeclaredWeight int `json:"declaredWeight"`
 }
 
 // Lag is how far a subscription is behind. A number below 0 is not known.

@@ -45,6 +45,20 @@ func (l lists) differs(session string) map[string][]string {
 	return differs
 }
 
+// reweighed finds the groups that an instance with the same list plans with other weights.
+func (l lists) reweighed(session string) map[string]bool {
+	groups := map[string]bool{}
+	for _, g := range l.own.Groups {
+		for _, m := range l.sessions {
+			if m.ID != session && m.Member.ListHashes[g.Name] == g.Hash &&
+				m.Member.WeightRevisions[g.Name] != g.WeightRevision {
+				groups[g.Name] = true
+			}
+		}
+	}
+	return groups
+}
+
 // capTo bounds a member's cap of a group by what it owns, so that it gets nothing new.
 func (m *Member) capTo(group string, owned int) {
 	caps := maps.Clone(m.Caps)

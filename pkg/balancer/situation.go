@@ -19,6 +19,7 @@ type situation struct {
 	sessions  map[string]*cluster.Session
 	differs   map[string][]string // group → instances whose list is another at the same revision
 	outdated  bool                // another replica has a newer list
+	reweighed map[string]bool     // groups that another replica plans with other weights
 }
 
 func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) *situation {
@@ -30,7 +31,7 @@ func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) 
 		s.sessions[v.Sessions[i].ID] = &v.Sessions[i]
 	}
 	l := listsOf(v, declared)
-	s.differs, s.outdated = l.differs(v.Session), l.outdated()
+	s.differs, s.outdated, s.reweighed = l.differs(v.Session), l.outdated(), l.reweighed(v.Session)
 	return s
 }
 
@@ -45,7 +46,7 @@ func (s *situation) inputOf() Input {
 	for _, g := range s.declared.Groups {
 		_, evened := s.overrides.evened[g.Name]
 		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys)), Even: evened}
-		stay := !settled && !evened || len(s.differs[g.Name]) > 0
+		stay := !settled && !evened || len(s.differs[g.Name]) > 0 || s.reweighed[g.Name]
 		for i, k := range g.Keys {
 			group.Keys[i] = s.planKey(k, stay)
 			group.Keys[i].Paused = group.Keys[i].Paused || k.Discovered && s.removedSince(k.Key, g.AsOf)

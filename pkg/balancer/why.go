@@ -109,6 +109,10 @@ func (w *wording) balanced(group int) string {
 			share++
 		}
 	}
+	by := ""
+	if w.s.declared.Groups[group].WeightRevision > 0 {
+		by = ", by weights that follow the lag"
+	}
 	limit, limited := m.limit(g.Name)
 	switch {
 	case !g.mayOwn(m):
@@ -116,9 +120,9 @@ func (w *wording) balanced(group int) string {
 	case limited && held > limit:
 		return fmt.Sprintf("%s owned %d tasks, and may own %d", me, held, limit)
 	case held > share:
-		return fmt.Sprintf("%s owned %d of %d tasks, its share is %d%s", me, held, stats.Tasks, share, asked)
+		return fmt.Sprintf("%s owned %d of %d tasks, its share is %d%s%s", me, held, stats.Tasks, share, by, asked)
 	default:
-		return "the spread is more even so, with weights, zones and pins" + asked
+		return "the spread is more even so, with weights, zones and pins" + by + asked
 	}
 }
 

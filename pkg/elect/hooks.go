@@ -18,7 +18,7 @@ type Hooks struct {
 	Handover  func(group string, took time.Duration) // from the release, by the store's clock, to the start here
 	Key       func(KeyChange)                        // each step of a key; those of one key come in order
 	Events    func()                                 // there may be new events in the store, of any instance
-	Discovery func()                                 // there may be a new list of what was discovered, likewise
+	Lists     func()                                 // there may be a new list that replicas read, likewise
 }
 
 func (h Hooks) claimed(group, result string) {

@@ -72,10 +72,10 @@ func (o observer) EventsWritten() {
 	}
 }
 
-// DiscoveryPublished implements [node.Observer].
-func (o observer) DiscoveryPublished() {
-	if o.cfg.Hooks.Discovery != nil {
-		o.cfg.Hooks.Discovery()
+// ListPublished implements [node.Observer].
+func (o observer) ListPublished() {
+	if o.cfg.Hooks.Lists != nil {
+		o.cfg.Hooks.Lists()
 	}
 }
 

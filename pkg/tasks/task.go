@@ -35,6 +35,12 @@ func (t Task) Identity() Identity {
 	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels, Discovered: t.Discovered}
 }
 
+// Subscribes says whether the task is a subscription: one that may be behind.
+func (t Task) Subscribes() bool {
+	_, is := t.Runner.(TaskRunner)
+	return is
+}
+
 // Timing says when a task is fired and what holds for its runs at ticks. The zero value is a task without ticks.
 type Timing struct {
 	Schedule      string        // cron expression, five fields or a descriptor; empty: none

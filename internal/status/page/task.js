@@ -87,6 +87,7 @@ function drawTask() {
     fact(t.instance ? "why it is there" : "why", t.reason + (t.message ? ": " + t.message : "")),
     fact("owner", t.instance && el("span", null, letter(t.instance), " ", el("a", { href: href({ instance: t.instance }) }, t.instance), el("span", "soft", " session " + t.session))),
     fact("owned since", t.ownedSince && moment(t.ownedSince)), fact("fencing token", t.fencingToken || ""),
+    fact("weight", t.weight === t.declaredWeight ? "" : t.weight + ", by its lag (declared: " + t.declaredWeight + ")"),
     fact("behind", t.lag && t.lag.messages >= 0 ? plural(t.lag.messages, "message") + (t.lag.messages && t.lag.seconds >= 0 ? ", the oldest " + t.lag.seconds + " s old" : "") : ""),
     fact("restarts", t.restarts), fact("next run", t.nextRunAt && moment(t.nextRunAt)), fact("pinned to", t.pinnedTo),
     fact("kind", t.kind), fact("group", el("a", { href: href({ group: t.group }) }, t.group)),

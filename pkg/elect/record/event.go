@@ -38,12 +38,12 @@ func EventsWritten() store.Change {
 	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterEvents}}
 }
 
-// CounterDiscovered is the ID of the counter that is incremented once a list of what was discovered is published.
-const CounterDiscovered = "~discovered"
+// CounterLists is the ID of the counter that is incremented once a list that replicas read is published.
+const CounterLists = "~lists"
 
-// DiscoveryPublished is the change that has replicas read the lists of what was discovered.
-func DiscoveryPublished() store.Change {
-	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterDiscovered}}
+// ListPublished is the change that has replicas read the lists: of what was discovered, and of weights.
+func ListPublished() store.Change {
+	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: CounterLists}}
 }
 
 // EventID is that of the n-th event that a session notes, at a time of the store's clock in Unix ms. The order of IDs

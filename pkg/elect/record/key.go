@@ -9,6 +9,9 @@ type Key string
 // GroupDiscovery is the group of the locks under which one replica looks for what exists. No group's name begins so.
 const GroupDiscovery = "~discovery"
 
+// GroupWeights is the group of the locks under which one replica publishes weights. No group's name begins so either.
+const GroupWeights = "~weights"
+
 // Chore says whether the key is no task's: a replica holds it while it does something for all of them.
 func (k Key) Chore() bool { return strings.HasPrefix(string(k), "~") }
 

@@ -27,6 +27,8 @@ type Member struct {
 	// ListRevision and ListHashes say which task lists it has: a hash by group.
 	ListRevision int64             `json:"listRevision,omitempty"`
 	ListHashes   map[string]string `json:"listHashes,omitempty"`
+	// WeightRevisions say, by group, which published weights it plans with; none for a group that has none.
+	WeightRevisions map[string]int64 `json:"weightRevisions,omitempty"`
 	// Opened is the store's clock in Unix ms when the process opened its first session.
 	Opened  int64 `json:"opened,omitempty"`
 	LeaseMS int64 `json:"leaseMs,omitempty"`
@@ -103,6 +105,7 @@ func (m Member) Validate() error {
 // Clone is a copy that shares no map or slice with m.
 func (m Member) Clone() Member {
 	m.Caps, m.Labels, m.ListHashes = maps.Clone(m.Caps), maps.Clone(m.Labels), maps.Clone(m.ListHashes)
+	m.WeightRevisions = maps.Clone(m.WeightRevisions)
 	m.Problems = slices.Clone(m.Problems)
 	return m
 }

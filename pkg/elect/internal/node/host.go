@@ -94,8 +94,8 @@ type Observer interface {
 	Freed(key record.Key, refused bool)
 	// EventsWritten reports that some instance has written events.
 	EventsWritten()
-	// DiscoveryPublished reports that some instance has published a list of what was discovered.
-	DiscoveryPublished()
+	// ListPublished reports that some instance has published a list that replicas read.
+	ListPublished()
 }
 
 // Cache is what is known of locks, members and overrides: a [cache.Cache], or one that many nodes share.

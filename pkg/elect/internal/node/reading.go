@@ -21,8 +21,8 @@ func (n *Node) carryCache(r cache.Ready) {
 	if slices.Contains(r.Moved, cache.CounterEvents) {
 		n.observer.EventsWritten()
 	}
-	if slices.Contains(r.Moved, record.CounterDiscovered) {
-		n.observer.DiscoveryPublished()
+	if slices.Contains(r.Moved, record.CounterLists) {
+		n.observer.ListPublished()
 	}
 	for _, key := range r.Reserved {
 		lock := n.cache.Lock(key)

@@ -207,4 +207,4 @@ func (observer) Freed(record.Key, bool) {}
 // EventsWritten does nothing: no one watches events.
 func (observer) EventsWritten() {}
 
-func (observer) DiscoveryPublished() {}
+func (observer) ListPublished() {}

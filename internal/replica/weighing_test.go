@@ -1,0 +1,297 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/weights"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// crowd is a kind of subscription whose task hot is behind while its replica has more than most tasks of the kind.
+type crowd struct {
+	hot  string
+	most int
+
+	mu    sync.Mutex
+	count map[string]int // by instance
+}
+
+func (*crowd) Name() string                                      { return "crowd" }
+func (*crowd) Schema() string                                    { return `{"type": "boolean"}` }
+func (*crowd) Fields() tasks.Fields                              { return tasks.Fields{Owned: []string{"deliver"}} }
+func (*crowd) TaskFields() []tasks.TaskField                     { return nil }
+func (c *crowd) Parse(*decode.Node, *decode.Reader) tasks.Runner { return member{c} }
+
+func (c *crowd) ParseTask(*decode.Node, *decode.Reader) tasks.TaskRunner { return member{c} }
+
+// join notes that a task runs on an instance, or does not any more.
+func (c *crowd) join(instance string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == nil {
+		c.count = map[string]int{}
+	}
+	c.count[instance] += n
+}
+
+func (c *crowd) lag(name, instance string) elect.Lag {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lag := elect.Lag{Known: true, Seconds: -1}
+	if name == c.hot && c.count[instance] > c.most {
+		lag.Messages = 1_000_000
+	}
+	return lag
+}
+
+// member is a task of a crowd.
+type member struct{ of *crowd }
+
+func (member) Kind() string                           { return "crowd" }
+func (member) Validate(tasks.Use) []decode.FieldError { return nil }
+func (member) Print(tasks.Use) any                    { return true }
+func (member) PrintTask(tasks.Use) decode.Fields      { return nil }
+func (member) NeedsRestart(tasks.Runner) bool         { return false }
+
+func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	m.of.join(env.Instance, 1)
+	defer m.of.join(env.Instance, -1)
+	env.Status.Running()
+	said, again := elect.Lag{}, time.NewTicker(20*time.Millisecond)
+	defer again.Stop()
+	for {
+		if lag := m.of.lag(env.Name, env.Instance); lag != said {
+			said = lag
+			env.Status.Lag(lag)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return tasks.Ending{}
+		}
+	}
+}
+
+// weighty is a group whose weights follow the lag; so is c.
+func weighty(t *testing.T, instance, uri string, c *crowd) *config.Settings {
+	t.Helper()
+	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	text := fmt.Sprintf(`
+version: 1
+instance: %s
+store: {uri: %q}
+lease: {duration: 5s}
+rebalance: {settle: 500ms}
+groups:
+  - name: g
+    weightFrom: lag
+    tasks:
+      - {name: "t{01..12}", crowd: true}
+      - {name: command, exec: {command: [sleep, "1000"]}}
+`, instance, uri)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: with, Listers: kinds.Listers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// startReplica runs a replica until the test ends.
+func startReplica(t *testing.T, s *config.Settings, rules weights.Rules) *Replica {
+	t.Helper()
+	db, err := store.Open(t.Context(), StoreConfig(s, logr.Discard()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Config{
+		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Weights: &rules,
+		OnStuck: func([]elect.Key) { t.Error("runs outlived their lease") },
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx, db) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		_ = db.Close(context.Background())
+	})
+	return r
+}
+
+// Three replicas share twelve subscriptions. One of them is behind as long as it has more than one neighbour: it ends
+// on a replica of its own, or nearly so. All replicas plan with the same weights, and show them.
+func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
+	c := &crowd{hot: "t07", most: 2}
+	rules := weights.DefaultRules()
+	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
+		300*time.Millisecond, 300*time.Millisecond, time.Second
+	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
+	var all []*Replica
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, startReplica(t, weighty(t, name, uri, c), rules))
+	}
+	awaitSnapshots(t, all, "all tasks run", func(s *status.Snapshot) bool { return s.Status.Groups[0].Running == 13 })
+	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *status.Snapshot) bool {
+		hot := taskIn(s, "g/t07")
+		return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
+	})
+	revision := int64(0)
+	awaitSnapshots(t, all, "the same weights everywhere", func(s *status.Snapshot) bool {
+		w := s.Status.Groups[0].Weights
+		if w == nil || w.From != "lag" || w.Revision == 0 || w.Raised != 1 || w.By == "" {
+			return false
+		}
+		revision = max(revision, w.Revision)
+		return w.Revision == revision
+	})
+	awaitSnapshots(t, all, "a task says why it has moved", func(s *status.Snapshot) bool {
+		return slices.ContainsFunc(s.Tasks, func(task api.Task) bool {
+			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow the lag")
+		})
+	})
+	s := all[0].Board().Snapshot()
+	for i := range s.Tasks {
+		task := &s.Tasks[i]
+		if task.Key != "g/t07" && task.Weight != 1 || task.DeclaredWeight != 1 {
+			t.Errorf("%s weighs %d, declared is %d", task.Key, task.Weight, task.DeclaredWeight)
+		}
+	}
+	// Who starts without a replica reads the same.
+	offline, err := Look(t.Context(), all[0].Settings(), all[0].node.Load().store, "1")
+	if err != nil || taskIn(offline, "g/t07").Weight != 8 {
+		t.Errorf("read from the store: %+v, %v", taskIn(offline, "g/t07"), err)
+	}
+}
+
+func taskIn(s *status.Snapshot, key string) *api.Task {
+	for i := range s.Tasks {
+		if s.Tasks[i].Key == key {
+			return &s.Tasks[i]
+		}
+	}
+	return &api.Task{}
+}
+
+func ownedBy(s *status.Snapshot, instance string) (n int) {
+	for i := range s.Tasks {
+		if s.Tasks[i].Instance == instance {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitSnapshots waits until the snapshots of all replicas are so.
+func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*status.Snapshot) bool) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for _, r := range all {
+		for !so(r.Board().Snapshot()) {
+			if time.Now().After(deadline) {
+				s := r.Board().Snapshot()
+				for i := range s.Tasks {
+					t.Logf("%+v", s.Tasks[i])
+				}
+				t.Fatalf("not on %s within a minute: %s; %+v", s.Status.Instance, what, s.Status.Groups)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
+	c := &crowd{}
+	s := weighty(t, "a", "sqlite:x.db", c)
+	l := newLists(s)
+	listed := func(revision int64, entries ...weights.Entry) weights.Published {
+		return weights.Published{Revision: revision, Entries: entries, Status: weights.Status{By: "b", At: 5000}}
+	}
+	declaredAgain := func() bool {
+		select {
+		case <-l.changed:
+			return true
+		default:
+			return false
+		}
+	}
+	if l.weighed("g", listed(0)); declaredAgain() {
+		t.Error("nothing was published, and was declared")
+	}
+	p := listed(4, weights.Entry{Name: "t03", Level: 2}, weights.Entry{Name: "command", Level: 3},
+		weights.Entry{Name: "gone", Level: 1})
+	if l.weighed("g", p); !declaredAgain() {
+		t.Error("new weights were not declared")
+	}
+	if l.weighed("g", p); declaredAgain() {
+		t.Error("the same weights were declared again")
+	}
+	d := declared(l.all())
+	if g := d.Groups[0]; g.WeightRevision != 4 || len(d.Chores) != 1 || d.Chores[0] != record.GroupWeights {
+		t.Errorf("%+v", d)
+	}
+	for _, k := range d.Groups[0].Keys {
+		if want := map[elect.Key]int{"g/t03": 4}[k.Key]; k.Weight != max(want, 1) {
+			t.Errorf("%s weighs %d", k.Key, k.Weight)
+		}
+	}
+	_, from := l.all()
+	if got := (&Replica{cfg: Config{}}).member(s, from.weights).WeightRevisions; len(got) != 1 || got["g"] != 4 {
+		t.Errorf("the member says %v", got)
+	}
+	if shown := from.weights.shown(&s.Groups[0]); shown.Raised != 1 || shown.Revision != 4 || shown.By != "b" ||
+		shown.PublishedAt.UnixMilli() != 5000 {
+		t.Errorf("%+v", shown)
+	}
+	plain := config.Group{Name: "g", WeightFrom: config.WeightDeclared, Tasks: s.Groups[0].Tasks}
+	if from.weights.shown(&plain) != nil || from.weights.revision(&plain) != 0 ||
+		from.weights.of(&plain, &plain.Tasks[2]) != 1 {
+		t.Error("a group whose weights are declared has others")
+	}
+}
+
+func TestWhatAFollowerSees(t *testing.T) {
+	s := weighty(t, "a", "sqlite:x.db", &crowd{})
+	lag := elect.Lag{Known: true, Messages: 7}
+	owned, free := lockOf("g/t01", "A", "running"), lockOf("g/t02", "", "running")
+	owned.Status.Lag, free.Status.Lag = lag, lag
+	v := viewOf(owned, free)
+	v.Now = 9000
+	seen, now, ok := seenOf(v, &s.Groups[0])
+	if !ok || now != 9000 || len(seen) != 12 || seen["t01"] != (weights.Seen{Lag: lag, Since: 2000}) ||
+		seen["t02"] != (weights.Seen{Since: 2000}) || seen["t03"] != (weights.Seen{}) {
+		t.Errorf("%v, %d, %+v", ok, now, seen)
+	}
+	for _, blind := range []*cluster.View{{Now: 9000}, {Loaded: true}, {Loaded: true, Stale: true, Now: 9000}} {
+		if _, _, ok := seenOf(blind, &s.Groups[0]); ok {
+			t.Errorf("%+v is believed", blind)
+		}
+	}
+}
