@@ -20,7 +20,9 @@ func devCommand() *cobra.Command {
 		Long: `Run a cluster to play with: real replica processes on this machine, on a SQLite file of their own with a lease of 2 s,
 and the page, which takes changes as well. On a terminal single keys act on the replica with the highest number, or on
 the one whose number was typed before (3k): k kill -9 it, w kill -9 its worker only, s stop it in order, a add one,
-q quit. Without a terminal every change is printed as a line. Everything it started ends with it.`,
+q quit. Without a terminal every change is printed as a line. Everything it started ends with it.
+A replica that was killed or stopped stays away. One whose lease ran out by itself, as on a busy machine, is started
+again after 3 s, and a line says so.`,
 		Example: `  shardctl dev
   shardctl logs topics/topic-001 -f --server http://127.0.0.1:8080
   shardctl drain r2 --server http://127.0.0.1:8080

@@ -27,9 +27,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// exitLeaseLost is EX_TEMPFAIL of sysexits.h.
-const exitLeaseLost = 75
-
 // worker is the process that does everything but starting and ending commands.
 type worker struct {
 	opts     runOptions
@@ -102,7 +99,7 @@ func fingerprint(s *config.Settings) string {
 func (w *worker) stuck(keys []elect.Key) {
 	w.log.Error(elect.ErrLeaseLost, "Runs outlived the lease: exiting", "keys", keys)
 	w.out.close()
-	os.Exit(exitLeaseLost)
+	os.Exit(guard.ExitLeaseLost)
 }
 
 var errDrained = errors.New("drained")

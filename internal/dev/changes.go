@@ -61,7 +61,7 @@ func (c *changes) step(v *View) []string {
 		before[r.Name] = r
 	}
 	for _, r := range v.Replicas {
-		if line := c.replica(before[r.Name].State, r, v); line != "" {
+		if line := c.replica(before[r.Name], r, v); line != "" {
 			lines = append(lines, line)
 		}
 	}
@@ -73,8 +73,15 @@ func (c *changes) step(v *View) []string {
 	return lines
 }
 
-func (c *changes) replica(was State, r Replica, v *View) string {
+func (c *changes) replica(before, r Replica, v *View) string {
+	was := before.State
+	if was.Gone() && !r.State.Gone() { // started again: what it lost may come back to it
+		delete(c.reported, r.Name)
+		c.losses = slices.DeleteFunc(c.losses, func(l *loss) bool { return l.name == r.Name })
+	}
 	switch {
+	case before.Again && r.State == Dead && !r.Again:
+		return fmt.Sprintf("%s cannot be started again: %s", r.Name, r.Why)
 	case r.State == Live && !c.reported[r.Name]:
 		c.reported[r.Name] = true
 		return fmt.Sprintf("%s started: %s", r.Name, processes(r))
@@ -94,6 +101,9 @@ func (c *changes) replica(was State, r Replica, v *View) string {
 		}
 	case Dead:
 		c.lose(r.Name, r.Ended)
+		if r.Again {
+			return fmt.Sprintf("%s died: %s; it is started again in %v", r.Name, r.Why, restartPause)
+		}
 		return fmt.Sprintf("%s died: %s", r.Name, r.Why)
 	case Left:
 		c.lose(r.Name, r.Ended)

@@ -187,3 +187,37 @@ func TestSpreadOfManyReplicas(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A replica that lost its lease is started again, and says so each time.
+func TestChangesReplicaStartedAgain(t *testing.T) {
+	s := begin(t)
+	again := func(is bool) {
+		s.each(func(r *Replica) {
+			if r.Name == "r3" {
+				r.Again = is
+			}
+		})
+	}
+	s.state("r3", Dead, "its lease ran out")
+	again(true)
+	s.expect("r3 died: its lease ran out; it is started again in 3s")
+	if _, over := ended(&View{Replicas: s.v.Replicas[2:]}); over {
+		t.Error("a replica that is started again counts as the end")
+	}
+	again(false)
+	s.state("r3", Starting, "")
+	s.owners("1122--", api.Running)
+	s.expect()
+	s.expect("4 of 6 tasks run: r1 2, r2 2")
+	s.state("r3", Live, "")
+	s.owners("112233", api.Running)
+	s.expect("r3 started: guard 30, worker 31")
+	s.expect("6 of 6 tasks run: r1 2, r2 2, r3 2")
+
+	s.state("r3", Dead, "its lease ran out")
+	again(true)
+	s.expect("r3 died: its lease ran out; it is started again in 3s")
+	again(false)
+	s.state("r3", Dead, "no room for a process")
+	s.expect("r3 cannot be started again: no room for a process")
+}

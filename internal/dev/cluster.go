@@ -24,9 +24,12 @@ type cluster struct {
 	dir     string          // of configurations, logs and the store
 	thread  *process.Thread // starts the replicas
 
+	pause  time.Duration // before a replica is started again
+	ending chan struct{} // closed when nothing is started any more
+
 	mu       sync.Mutex
 	replicas []*replica
-	closed   bool // nothing is started any more
+	closed   bool // ending is closed
 	running  sync.WaitGroup
 }
 
@@ -43,10 +46,14 @@ type replica struct {
 	stopped bool // asked to stop in order
 	ended   time.Time
 	state   *os.ProcessState // nil: it runs
+	again   bool             // it ended, and is started again after a pause
+	refused error            // why it could not be started again
 }
 
 func newCluster(o Options, program, dir string) *cluster {
-	return &cluster{opts: o, program: program, dir: dir, thread: process.NewThread()}
+	return &cluster{
+		opts: o, program: program, dir: dir, thread: process.NewThread(), pause: restartPause, ending: make(chan struct{}),
+	}
 }
 
 var errClosed = errors.New("dev is about to end")
@@ -58,23 +65,31 @@ func (c *cluster) add(ctx context.Context) error {
 	if c.closed {
 		return errClosed
 	}
-	name := "r" + strconv.Itoa(len(c.replicas)+1)
+	r, err := c.start(ctx, "r"+strconv.Itoa(len(c.replicas)+1))
+	if err != nil {
+		return err
+	}
+	c.replicas = append(c.replicas, r)
+	return nil
+}
+
+// start starts a process of that name. A log that is there is added to.
+func (c *cluster) start(ctx context.Context, name string) (*replica, error) {
 	r, err := c.prepare(ctx, name)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	log, err := os.Create(r.log)
+	log, err := os.OpenFile(r.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	if err := c.thread.Start(r.cmd); err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c.replicas = append(c.replicas, r)
-	c.running.Go(func() { c.wait(r) })
-	return nil
+	c.running.Go(func() { c.wait(r) }) //nolint:contextcheck // a replica outlives who asked for it
+	return r, nil
 }
 
 // prepare writes the replica's configuration and says how it is started.
@@ -102,14 +117,6 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	}, nil
 }
 
-func (c *cluster) wait(r *replica) {
-	_ = r.cmd.Wait() // ProcessState says the same and more
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.ended, r.state = time.Now(), r.cmd.ProcessState
-	close(r.done)
-}
-
 // list is how the processes are, in order of their numbers.
 func (c *cluster) list() []Replica {
 	c.mu.Lock()
@@ -132,6 +139,10 @@ func (r *replica) shown() Replica {
 	case r.state == nil:
 	case r.state.Success():
 		s.State = Left
+	case r.refused != nil:
+		s.State, s.Why = Dead, r.refused.Error()
+	case r.lapsed():
+		s.State, s.Why, s.Again = Dead, "its lease ran out while it held the store, as on a busy machine", r.again
 	default:
 		s.State, s.Why = Dead, r.state.String()
 		// A guard ends as its worker did: 128 and the number of a signal.
@@ -251,7 +262,10 @@ func (c *cluster) stop(name string) error {
 // how many had to be killed.
 func (c *cluster) close(grace time.Duration) (killed int) {
 	c.mu.Lock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.ending)
+	}
 	all := slices.Clone(c.replicas)
 	c.mu.Unlock()
 	for _, r := range all {

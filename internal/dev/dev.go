@@ -203,10 +203,10 @@ func anyLive(v *View) bool {
 	return false
 }
 
-// ended says whether all processes have ended, and how the last one did.
+// ended says whether all processes have ended for good, and how the last one did.
 func ended(v *View) (why string, over bool) {
 	for _, r := range v.Replicas {
-		if !r.State.Gone() {
+		if !r.State.Gone() || r.Again {
 			return "", false
 		}
 		why = fmt.Sprintf("%s: %s", r.Name, r.State)

@@ -157,8 +157,8 @@ func seen(r Replica, instances []api.Instance) State {
 	}
 	best := r.State
 	for i := range instances {
-		if instances[i].Name != r.Name {
-			continue
+		if instances[i].Name != r.Name || !sameAddress(instances[i].Address, r.Address) {
+			continue // or it was a process before, which had other ports
 		}
 		switch instances[i].State {
 		case api.Live:
@@ -177,6 +177,9 @@ func seen(r Replica, instances []api.Instance) State {
 	}
 	return best
 }
+
+// sameAddress says whether two addresses may be of one process. One that is not known may be of any.
+func sameAddress(a, b string) bool { return a == b || a == "" || b == "" }
 
 // problems counts those of each reason.
 func problems(all []api.Problem) []Problem {

@@ -31,6 +31,7 @@ type Replica struct {
 	Address string // host:port of its page
 	Ended   time.Time
 	Why     string // how it ended: "signal: killed", its last log line
+	Again   bool   // it ended, and is started again
 }
 
 // View is all that is known at a moment. It is never changed after it was made.

@@ -157,7 +157,7 @@ func (l *loop) advance(now protocol.Instant) {
 	if l.cfg.Obstructs != nil && l.obstruction.due(l.leases.over(now), l.shutdown.lease, now) &&
 		l.obstruction.seen(l.cfg.Obstructs(l.worker)) {
 		l.journal.add(note{text: "The worker keeps others from the store, and its lease is over: ending it"})
-		l.do(l.shutdown.killWorker())
+		l.do(l.shutdown.endObstructing())
 	}
 	if reached(l.nextPing, now) {
 		l.send(&ping{})

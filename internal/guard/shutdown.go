@@ -32,6 +32,7 @@ type shutdown struct {
 	reaped bool
 	code   int // the worker's exit status, valid once reaped
 	killed bool
+	lapsed bool              // killed because it kept others from the store after its lease
 	died   *protocol.Instant // when the guard saw the first sign of the worker's end; nil: it lives
 }
 
@@ -98,6 +99,13 @@ func (s *shutdown) killWorker() []effect {
 	return []effect{killWorker{}}
 }
 
+// endObstructing ends a worker that keeps others from the store although its lease is over.
+func (s *shutdown) endObstructing() []effect {
+	effects := s.killWorker()
+	s.lapsed = s.lapsed || len(effects) > 0
+	return effects
+}
+
 // advance ends what the time limits end.
 func (s *shutdown) advance(now protocol.Instant) []effect {
 	var effects []effect
@@ -150,11 +158,16 @@ func (s *shutdown) over(now protocol.Instant, nothingLeft bool) bool {
 // silent says that the worker is gone and everything it said has been read.
 func (s *shutdown) silent() bool { return s.reaped && s.eof }
 
-// exitCode is the guard's own: the worker's, unless a hard stop had to kill that.
+// ExitLeaseLost is the exit status after a lease that was lost while work went on: EX_TEMPFAIL of sysexits.h.
+const ExitLeaseLost = 75
+
+// exitCode is the guard's own: the worker's, unless the guard had to kill that.
 func (s *shutdown) exitCode() int {
 	switch {
 	case s.killed && s.hard != 0:
 		return 128 + int(s.hard)
+	case s.lapsed:
+		return ExitLeaseLost
 	case !s.reaped:
 		return 1
 	default:

@@ -175,6 +175,23 @@ func TestShutdownWakesForItsLimits(t *testing.T) {
 	}
 }
 
+// The guard that had to end a worker whose lease was over says so by its exit status. One that was too late does not.
+func TestExitStatusOfALostLease(t *testing.T) {
+	now := Now()
+	for want, begin := range map[int]func(s *shutdown){
+		ExitLeaseLost: func(*shutdown) {},
+		137:           func(s *shutdown) { s.workerExited(137, now) },
+	} {
+		s := newShutdown()
+		begin(s)
+		s.endObstructing()
+		s.workerExited(137, now)
+		if got := s.exitCode(); got != want {
+			t.Errorf("exit status %d, want %d", got, want)
+		}
+	}
+}
+
 // A worker that keeps others from the store is ended once its lease is over, and not for a moment's work.
 func TestObstruction(t *testing.T) {
 	const lease = 20 * second
