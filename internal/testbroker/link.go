@@ -24,6 +24,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	open  chan struct{} // closed while bytes pass
+	look  func(sent []byte)
 	conns map[net.Conn]struct{}
 }
 
@@ -109,6 +110,14 @@ func (p *Proxy) Unblock() {
 	}
 }
 
+// Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look takes, a
+// piece waits, and with it what follows on its connection. It is called concurrently, and must return before Close can.
+func (p *Proxy) Look(look func(sent []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.look = look
+}
+
 // Close ends the proxy and all connections through it. Closing twice does nothing.
 func (p *Proxy) Close() {
 	p.end()
@@ -139,19 +148,30 @@ func (p *Proxy) join(client net.Conn) {
 	}
 	defer p.remove(server)
 	var both sync.WaitGroup
-	both.Go(func() { p.pump(server, client) })
-	both.Go(func() { p.pump(client, server) })
+	both.Go(func() { p.pump(server, client, p.show) })
+	both.Go(func() { p.pump(client, server, func([]byte) {}) })
 	both.Wait()
 }
 
+// show shows what a client has sent.
+func (p *Proxy) show(sent []byte) {
+	p.mu.Lock()
+	look := p.look
+	p.mu.Unlock()
+	if look != nil && len(sent) > 0 {
+		look(sent)
+	}
+}
+
 // pump passes bytes on until either side ends, and then ends the other's half.
-func (p *Proxy) pump(to, from net.Conn) {
+func (p *Proxy) pump(to, from net.Conn, show func([]byte)) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if !p.pass() {
 			return
 		}
+		show(buffer[:n])
 		if _, failed := to.Write(buffer[:n]); failed != nil {
 			_ = from.Close() // what comes is not read
 			return

@@ -86,6 +86,38 @@ func TestLinkBreaksAndBlocks(t *testing.T) {
 	}
 }
 
+// What a client sends waits while it is looked at, and other connections go on.
+func TestLinkShowsWhatIsSent(t *testing.T) {
+	const long = 20 * time.Second
+	link := testbroker.Link(t, echo(t))
+	held, release := make(chan struct{}), make(chan struct{})
+	link.Look(func(sent []byte) {
+		if string(sent) == "held\n" {
+			close(held)
+			<-release
+		}
+	})
+	conn := connect(t, link.Addr)
+	got := make(chan string, 1)
+	go func() {
+		text, _ := say(conn, "held\n", long) // an error has no text
+		got <- text
+	}()
+	<-held
+	if text, err := say(connect(t, link.Addr), "other\n", long); err != nil || text != "other\n" {
+		t.Errorf("on another connection came %q, %v", text, err)
+	}
+	select {
+	case text := <-got:
+		t.Errorf("%q came before it was let go", text)
+	default:
+	}
+	close(release)
+	if text := <-got; text != "held\n" {
+		t.Errorf("what waited is %q", text)
+	}
+}
+
 func TestLinkToAServerThatIsDownEndsConnections(t *testing.T) {
 	link := testbroker.Link(t, "127.0.0.1:1")
 	if _, err := say(connect(t, link.Addr), "1\n", 20*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {

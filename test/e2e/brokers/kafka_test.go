@@ -34,8 +34,11 @@ func connectKafka(ctx context.Context, addr string, topics []string, partitions 
 	return kafkaPublisher{client}, nil
 }
 
-func (p kafkaPublisher) Publish(ctx context.Context, topic string, partition int, body []byte) error {
-	record := &kgo.Record{Topic: topic, Partition: int32(partition), Value: body}
+func (p kafkaPublisher) Publish(ctx context.Context, to lane, body []byte) error {
+	record := &kgo.Record{Topic: to.topic, Partition: int32(to.partition), Value: body}
+	if to.key != "" {
+		record.Key = []byte(to.key)
+	}
 	return p.client.ProduceSync(ctx, record).FirstErr()
 }
 

@@ -4,6 +4,8 @@ package brokers_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
 )
@@ -16,6 +18,10 @@ type kind struct {
 	source string
 	// partitions are those of each topic; 0: topics have none.
 	partitions int
+	// keys are those of each partition, or of each topic. Order is kept for each key; 0: messages have none.
+	keys int
+	// lossy has messages lost that are published while nobody is subscribed, or received by who then dies.
+	lossy bool
 	// orderly has the broker stopped by SIGTERM where it loses what it has confirmed in a kill.
 	orderly bool
 	// connect makes a publisher to a fresh broker with these topics, which it makes.
@@ -25,8 +31,27 @@ type kind struct {
 // publisher publishes to the topics of a broker, and survives its restarts. Its methods may be called concurrently.
 type publisher interface {
 	// Publish returns nil once the broker has confirmed the message. It never makes it two.
-	Publish(ctx context.Context, topic string, partition int, body []byte) error
+	Publish(ctx context.Context, to lane, body []byte) error
 	Close()
+}
+
+// lane is what messages are in order within.
+type lane struct {
+	topic     string
+	partition int
+	key       string // empty: none
+}
+
+// lanes is how many lanes a topic has.
+func (k kind) lanes() int { return max(1, k.partitions) * max(1, k.keys) }
+
+// lane is the n-th lane of a topic.
+func (k kind) lane(topic string, n int) lane {
+	l := lane{topic: topic, partition: n % max(1, k.partitions)}
+	if k.keys > 0 {
+		l.key = fmt.Sprintf("key-%d", n/max(1, k.partitions))
+	}
+	return l
 }
 
 var kinds = []kind{
@@ -44,7 +69,7 @@ var kinds = []kind{
 		source: `redis: {url: "redis://ADDR/0", stream: $(SHARDCTL_TASK)}`,
 	},
 	{
-		name: "amqp", broker: testbroker.KindRabbitMQ, connect: connectRabbitMQ,
+		name: "amqp", broker: testbroker.KindRabbitMQ, connect: connectRabbitMQ("quorum"),
 		source: `amqp: {url: "amqp://guest:guest@ADDR/", queue: $(SHARDCTL_TASK)}`,
 	},
 	{
@@ -52,4 +77,9 @@ var kinds = []kind{
 		name: "mqtt", broker: testbroker.KindMosquitto, connect: connectMQTT, orderly: true,
 		source: `mqtt: {servers: ["mqtt://ADDR"], topic: $(SHARDCTL_TASK)}`,
 	},
+}
+
+// kindOf is the kind of that name.
+func kindOf(name string) kind {
+	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
 }

@@ -48,7 +48,7 @@ func (p *mqttPublisher) connected(ctx context.Context) (*paho.Client, error) {
 	return client, nil
 }
 
-func (p *mqttPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
+func (p *mqttPublisher) Publish(ctx context.Context, to lane, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, mqttTimeout)
 	defer cancel()
 	client, err := p.connected(ctx)
@@ -64,7 +64,7 @@ func (p *mqttPublisher) Publish(ctx context.Context, topic string, _ int, body [
 		case <-stop:
 		}
 	}()
-	_, err = client.Publish(ctx, &paho.Publish{Topic: topic, QoS: 1, Payload: body})
+	_, err = client.Publish(ctx, &paho.Publish{Topic: to.topic, QoS: 1, Payload: body})
 	if err != nil {
 		p.broken(client)
 	}

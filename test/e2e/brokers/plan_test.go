@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,6 +33,7 @@ type plan struct {
 	load     time.Duration // how long messages flow before the first fault, and after each
 	started  int           // replicas
 	tasks    string        // in the configuration, instead of one for each topic
+	settle   time.Duration // how long membership rests before keys move for balance; 0: the suite's
 	// how many replicas
 	killed, added int
 }
@@ -59,7 +59,7 @@ var _ = Describe("Subscriptions", func() {
 			func(ctx SpecContext) { play(ctx, k, small) }, SpecTimeout(2*suite.ScenarioTimeout))
 	}
 	It("to a hundred topics of kafka lose nothing", Label("kafka", "full"), func(ctx SpecContext) {
-		k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "kafka" })]
+		k := kindOf("kafka")
 		k.partitions = 1
 		p := hundred
 		p.rate = *fullRate
@@ -87,10 +87,14 @@ func play(ctx context.Context, k kind, p plan) {
 			r.add(ctx, 1) // somebody to hand over to
 		}
 		By(step.words)
+		if step.words != "sending" {
+			r.mayLose(ctx)
+		}
 		began := time.Now()
 		step.do()
 		r.running(ctx)
 		r.flow(ctx)
+		r.mustKeep(ctx)
 		r.caughtUp(ctx)
 		r.pause(step.words, began)
 	}

@@ -59,7 +59,7 @@ func playPoison(ctx context.Context, k kind) {
 	}
 	for seq := 1; seq <= count; seq++ {
 		for lane, topic := range r.topics {
-			Expect(r.publisher.Publish(ctx, topic, 0, judge.Body(lane, seq))).To(Succeed())
+			Expect(r.publisher.Publish(ctx, k.lane(topic, 0), judge.Body(lane, seq))).To(Succeed())
 		}
 	}
 	of := func(task string) func() []int {

@@ -24,17 +24,20 @@ type rabbitmqPublisher struct {
 	last     int // ID
 }
 
-func connectRabbitMQ(_ context.Context, addr string, topics []string, _ int) (publisher, error) {
-	p := &rabbitmqPublisher{url: "amqp://guest:guest@" + addr + "/", returned: map[string]string{}}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err := p.connect()
-	for _, topic := range topics {
-		if err == nil {
-			_, err = p.channel.QueueDeclare(topic, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+// connectRabbitMQ makes queues of a type.
+func connectRabbitMQ(queues string) func(context.Context, string, []string, int) (publisher, error) {
+	return func(_ context.Context, addr string, topics []string, _ int) (publisher, error) {
+		p := &rabbitmqPublisher{url: "amqp://guest:guest@" + addr + "/", returned: map[string]string{}}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		err := p.connect()
+		for _, topic := range topics {
+			if err == nil {
+				_, err = p.channel.QueueDeclare(topic, true, false, false, false, amqp.Table{"x-queue-type": queues})
+			}
 		}
+		return p, err
 	}
-	return p, err
 }
 
 // connect makes sure that there is a channel. The caller holds the lock.
@@ -56,8 +59,8 @@ func (p *rabbitmqPublisher) connect() (err error) {
 	return p.channel.Confirm(false)
 }
 
-func (p *rabbitmqPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
-	id, confirmation, err := p.send(ctx, topic, body)
+func (p *rabbitmqPublisher) Publish(ctx context.Context, to lane, body []byte) error {
+	id, confirmation, err := p.send(ctx, to.topic, body)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 // it accepts.
 type receiver struct {
 	*httptest.Server
+	door *door // nil: everything comes in
 
 	mu       sync.Mutex
 	accepted []judge.Delivery
@@ -45,6 +46,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		return // its sender died in the middle of it
+	}
+	if r.door != nil && !r.door.admits(request.Header) {
+		w.WriteHeader(http.StatusConflict)
+		return
 	}
 	w.WriteHeader(r.take(request.Header, body, at))
 }

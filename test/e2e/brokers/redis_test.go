@@ -22,8 +22,12 @@ func connectRedis(ctx context.Context, addr string, topics []string, _ int) (pub
 	return redisPublisher{client}, errors.Join(errs...)
 }
 
-func (p redisPublisher) Publish(ctx context.Context, topic string, _ int, body []byte) error {
-	return p.client.XAdd(ctx, &redis.XAddArgs{Stream: topic, Values: []any{"body", body}}).Err()
+func (p redisPublisher) Publish(ctx context.Context, to lane, body []byte) error {
+	values := []any{"body", body}
+	if to.key != "" {
+		values = append(values, "key", to.key)
+	}
+	return p.client.XAdd(ctx, &redis.XAddArgs{Stream: to.topic, Values: values}).Err()
 }
 
 func (p redisPublisher) Close() { _ = p.client.Close() }

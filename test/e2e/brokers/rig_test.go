@@ -3,6 +3,7 @@
 package brokers_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type rig struct {
 	plan
 	topics    []string
 	server    *testbroker.Server
+	addr      string // of the broker, for the next replica
 	publisher publisher
 	receiver  *receiver
 	cluster   *harness.Cluster
@@ -46,6 +48,7 @@ func newRig(ctx context.Context, k kind, p plan, tasks string) *rig {
 		r.topics = append(r.topics, topicName(i))
 	}
 	r.server = openBroker(ctx, k.broker)
+	r.addr = r.server.Addr()
 	var err error
 	r.publisher, err = k.connect(ctx, r.server.Addr(), slices.Concat(r.topics, p.extra), max(1, k.partitions))
 	Expect(err).NotTo(HaveOccurred())
@@ -94,8 +97,9 @@ groups:
   - name: %s
     cap: %d
     tasks:
-%s`, name, r.cluster.StoreURI, Lease, Settle, server, server, admin, harness.Group, r.cap, r.taskLines())
-		return strings.NewReplacer("ADDR", r.server.Addr(), "RECEIVER", r.receiver.URL).Replace(text), nil
+%s`, name, r.cluster.StoreURI, Lease, cmp.Or(r.settle, Settle), server, server, admin, harness.Group, r.cap,
+			r.taskLines())
+		return strings.NewReplacer("ADDR", r.addr, "RECEIVER", r.receiver.URL).Replace(text), nil
 	}
 }
 
@@ -146,9 +150,9 @@ func (r *rig) running(ctx context.Context) {
 
 // send starts the sender.
 func (r *rig) send(ctx context.Context) {
-	parts := max(1, r.partitions)
-	r.sender = startSender(ctx, len(r.topics)*parts, r.rate, func(ctx context.Context, lane int, body []byte) error {
-		return r.publisher.Publish(ctx, r.topics[lane/parts], lane%parts, body)
+	each := r.lanes()
+	r.sender = startSender(ctx, len(r.topics)*each, r.rate, func(ctx context.Context, lane int, body []byte) error {
+		return r.publisher.Publish(ctx, r.lane(r.topics[lane/each], lane%each), body)
 	})
 	DeferCleanup(r.sender.end)
 }
@@ -156,21 +160,42 @@ func (r *rig) send(ctx context.Context) {
 // caughtUp waits until what has been confirmed so far is delivered, in as many lanes as there is room for.
 func (r *rig) caughtUp(ctx context.Context) {
 	GinkgoHelper()
-	parts := max(1, r.partitions)
+	all := len(r.topics) * r.lanes()
 	Eventually(func() error {
-		marks := r.sender.marks()
-		if len(marks) < len(r.topics)*parts {
-			return fmt.Errorf("only %d of %d lanes have messages", len(marks), len(r.topics)*parts)
+		if n := len(r.sender.marks()); n < all {
+			return fmt.Errorf("only %d of %d lanes have messages", n, all)
 		}
 		return nil
 	}).WithContext(ctx).WithTimeout(patience).Should(Succeed())
-	marks := r.sender.marks()
+	r.delivered(ctx, r.sender.marks())
+}
+
+// delivered waits until messages at least as late as the marks are delivered, in as many lanes as there is room for.
+func (r *rig) delivered(ctx context.Context, marks map[int]int) {
+	GinkgoHelper()
 	Eventually(func() error {
-		if n, want := r.receiver.reached(marks), r.room()*parts; n < want {
+		if n, want := r.receiver.reached(marks), r.room()*r.lanes(); n < want {
 			return fmt.Errorf("%d lanes are delivered, of %d that have room", n, want)
 		}
 		return nil
 	}).WithContext(ctx).WithTimeout(patience).Should(Succeed())
+}
+
+// mayLose begins a time in which messages of lossy kinds may be lost, once all before it are delivered.
+func (r *rig) mayLose(ctx context.Context) {
+	if r.lossy {
+		r.sender.doubt(true)
+		r.caughtUp(ctx)
+	}
+}
+
+// mustKeep ends that time, once what was published after the fault is delivered. Then messages flow that are all kept.
+func (r *rig) mustKeep(ctx context.Context) {
+	if r.lossy {
+		r.delivered(ctx, r.sender.tries())
+		r.sender.doubt(false)
+		r.flow(ctx)
+	}
 }
 
 // kill ends the oldest n replicas as kill -9 does.
@@ -231,7 +256,9 @@ func (r *rig) verdict(ctx context.Context) {
 	f := v.Figures
 	Figure(r.name, "%s: %.0f of %.0f messages/s, %d confirmed, %d delivered, %d moves, %d delivered again of %d allowed",
 		r.title, rate, r.rate, f.Confirmed, f.Delivered, f.Moves, f.Again, f.Allowed)
-	if last != nil {
+	if r.lossy {
+		Figure(r.name, "%s: %d messages of %d were lost at faults", r.title, f.Sent-f.Delivered, f.Sent)
+	} else if last != nil {
 		Figure(r.name, "%s: %d messages not confirmed, the last because %v", r.title, f.Sent-f.Confirmed, last)
 	}
 	Expect(v.Unsafe()).To(BeEmpty(), Lost)

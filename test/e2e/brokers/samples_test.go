@@ -90,7 +90,7 @@ func playSample(ctx context.Context, k kind, s sample) {
 	By("delivering every message once, in order")
 	for n := range sampleMessages {
 		for _, topic := range topics {
-			Expect(to.Publish(ctx, topic, 0, fmt.Appendf(nil, "%s %d", topic, n+1))).To(Succeed())
+			Expect(to.Publish(ctx, lane{topic: topic}, fmt.Appendf(nil, "%s %d", topic, n+1))).To(Succeed())
 		}
 	}
 	Eventually(func() int { all, _ := receiver.lines(); return len(all) }).WithContext(ctx).WithTimeout(patience).
@@ -100,7 +100,8 @@ func playSample(ctx context.Context, k kind, s sample) {
 	}
 
 	By("rejecting an old token")
-	playOldToken(ctx, c, receiver, func(body string) error { return to.Publish(ctx, topics[0], 0, []byte(body)) }, topics[0])
+	publish := func(body string) error { return to.Publish(ctx, lane{topic: topics[0]}, []byte(body)) }
+	playOldToken(ctx, c, receiver, publish, topics[0])
 	Expect(c.Scale(ctx, 0)).To(Succeed())
 	all, other := receiver.lines()
 	Expect(all).To(HaveLen(sampleTasks*sampleMessages+2), "what was delivered in all, and what this test sent itself")

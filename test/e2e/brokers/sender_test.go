@@ -30,6 +30,9 @@ type sender struct {
 	mu        sync.Mutex
 	sent      []judge.Sent
 	confirmed map[int]int // highest sequence number, by lane
+	tried     map[int]int // the same of all that were published
+	published int         // messages that the broker has taken
+	doubtful  bool        // what it takes now may be lost
 	last      error       // why a message was not confirmed
 	began     time.Time
 	took      time.Duration
@@ -43,7 +46,7 @@ func startSender(
 	ctx context.Context, lanes int, rate float64, publish func(ctx context.Context, lane int, body []byte) error,
 ) *sender {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &sender{publish: publish, confirmed: map[int]int{}, began: time.Now(), stop: stop}
+	s := &sender{publish: publish, confirmed: map[int]int{}, tried: map[int]int{}, began: time.Now(), stop: stop}
 	n := min(senders, lanes)
 	every := time.Duration(float64(n) / rate * float64(time.Second))
 	for first := range n {
@@ -78,15 +81,37 @@ func (s *sender) run(ctx context.Context, first, step, lanes int, every time.Dur
 func (s *sender) one(ctx context.Context, lane, seq int) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	s.mu.Lock()
+	doubtful := s.doubtful
+	s.mu.Unlock()
 	err := s.publish(ctx, lane, judge.Body(lane, seq))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent = append(s.sent, judge.Sent{Lane: lane, Seq: seq, Confirmed: err == nil})
-	if err != nil {
+	s.tried[lane] = seq
+	certain := err == nil && !s.doubtful && !doubtful
+	s.sent = append(s.sent, judge.Sent{Lane: lane, Seq: seq, Confirmed: certain})
+	switch {
+	case err != nil:
 		s.last = err
 		return
+	case certain:
+		s.confirmed[lane] = seq
 	}
-	s.confirmed[lane] = seq
+	s.published++
+}
+
+// doubt has what is published from now on, and what is under way, count as not confirmed, or no longer.
+func (s *sender) doubt(doubtful bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubtful = doubtful
+}
+
+// tries are the highest sequence numbers that were published, by lane.
+func (s *sender) tries() map[int]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.tried)
 }
 
 // marks are the highest sequence numbers that the broker has confirmed, by lane.
@@ -107,16 +132,10 @@ func (s *sender) end() {
 	}
 }
 
-// result is all that was sent, the rate of what was confirmed, in messages a second while the broker was there, and why
+// result is all that was sent, the rate of what was taken, in messages a second while the broker was there, and why
 // some were not.
 func (s *sender) result(down time.Duration) (sent []judge.Sent, rate float64, last error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	confirmed := 0
-	for _, m := range s.sent {
-		if m.Confirmed {
-			confirmed++
-		}
-	}
-	return slices.Clone(s.sent), float64(confirmed) / (s.took - down).Seconds(), s.last
+	return slices.Clone(s.sent), float64(s.published) / (s.took - down).Seconds(), s.last
 }
