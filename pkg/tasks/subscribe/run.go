@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -14,8 +15,6 @@ import (
 const (
 	// closeTimeout is how long a subscription or a receiver may take to end in order.
 	closeTimeout = 5 * time.Second
-	// steady is how long a subscription must have been open for the pause after its end to be short again.
-	steady = time.Minute
 	// leaseLook is how often the lease is looked at while nothing may be begun without it.
 	leaseLook = 50 * time.Millisecond
 )
@@ -101,6 +100,7 @@ type run struct {
 	title    string // kind and topic
 	letters  string // topic for dead letters
 	health   *health
+	breaks   breaks
 	quiet    quiet
 	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
 }
@@ -148,22 +148,19 @@ func (s *run) once(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.title, err)
 	}
 	s.env.Status.Running()
-	if s.health.connection(nil) {
-		s.env.Log.Info("The subscription is open again", "token", s.env.Start.Token)
-	}
+	s.opened()
+	began := time.Now()
 	watching, unwatch := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		s.watchLag(watching, sub)
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { s.watchLag(watching, sub) })
+	beside.Go(func() { s.settle(watching) })
 	f := newFeed(s, sub)
 	err = f.loop(ctx)
 	for _, item := range f.flow.Failing() {
 		s.past[item.Message.ID] = item.Past
 	}
 	unwatch()
-	<-watched
+	beside.Wait()
 	closing, cancel := context.WithTimeout(s.work, closeTimeout)
 	defer cancel()
 	if closed := sub.Close(closing); closed != nil { //nolint:contextcheck // as deliveries do
@@ -171,6 +168,7 @@ func (s *run) once(ctx context.Context) error {
 	}
 	s.health.message(nil)
 	if err != nil {
+		s.breaks.ended(time.Since(began), err)
 		return fmt.Errorf("%s: %w", s.title, err)
 	}
 	return nil

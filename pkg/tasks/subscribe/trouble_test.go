@@ -3,6 +3,7 @@ package subscribe_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -108,6 +109,40 @@ func TestDeadLetterOverABrokenConnection(t *testing.T) {
 		synctest.Wait()
 		if n, acked := len(letters(t, b)), b.Acked("orders", "g/n"); n != 1 || acked != 2 {
 			t.Errorf("%d dead letters, %d acknowledged after an hour, want 1 and 2", n, acked)
+		}
+	})
+}
+
+// A subscription that breaks whenever it is open stays in trouble meanwhile, and not only in the pauses between.
+func TestSubscriptionThatKeepsBreakingStaysInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := orders(t)
+		x := start(t, subscribe.Runner{Source: fromOrders(b), Sink: &worker{}})
+		cut := func(times int) {
+			for range times {
+				time.Sleep(10 * time.Second) // within it is opened again, and is not open for long
+				b.Cut()
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		cut(2)
+		if got := x.says.all(); !strings.HasSuffix(got, "<nil>") {
+			t.Errorf("after two breaks: said %s", got)
+		}
+		cut(3)
+		said := x.says.all()
+		if !strings.Contains(said[strings.LastIndex(said, "<nil>"):], "keeps breaking soon after it is opened: ") {
+			t.Errorf("after five breaks: said %s", said)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := x.says.all(); !strings.HasSuffix(got, "<nil>") {
+			t.Errorf("a minute later: said %s", got)
+		}
+		cut(1)
+		if got := x.says.all(); !strings.HasSuffix(got, "<nil>") {
+			t.Errorf("after one more break: said %s", got)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestTakeOver(t *testing.T) {
 	if !again[0].Again || again[0].ID != got[1].ID {
 		t.Errorf("%+v came again as %+v", got[1], again[0])
 	}
-	wantError(t, receiveError(t, first), broker.Addr, topic, "taken the session over")
+	wantError(t, receiveError(t, first), broker.Addr, topic, "has taken the session", "over", "mqtt.clientID")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := first.Ack(ctx, got[1:]); err == nil {

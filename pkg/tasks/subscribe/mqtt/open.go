@@ -53,7 +53,7 @@ func newSubscription(s Source, server string, c *conn, session subscribe.Session
 	sub.client = paho.NewClient(paho.ClientConfig{
 		ClientID: s.ClientID, Conn: c, Session: acks{sub.state}, PingHandler: sub.pinger, PacketTimeout: patience,
 		OnPublishReceived:  []func(paho.PublishReceived) (bool, error){sub.received},
-		OnServerDisconnect: func(d *paho.Disconnect) { sub.end(meaning(d)) },
+		OnServerDisconnect: func(d *paho.Disconnect) { sub.end(sub.meaning(d)) },
 		OnClientError:      sub.end,
 	})
 	return sub
@@ -90,6 +90,11 @@ func (s *subscription) settle(ctx context.Context, kept *mark, present bool) err
 		return err
 	}
 	if kept == nil {
+		if present {
+			s.session.Log.Error(fmt.Errorf("%s: there is a session %q that this task has not made: another task or program "+
+				"uses this mqtt.clientID, or did; what its session is subscribed to comes here too", s.where, s.source.ClientID),
+				"A session of somebody else is taken over")
+		}
 		return s.keep(ctx)
 	}
 	if !present {
@@ -165,9 +170,9 @@ func refused(answer *paho.Connack, err error) error {
 }
 
 // meaning is why the broker has ended the connection.
-func meaning(d *paho.Disconnect) error {
+func (s *subscription) meaning(d *paho.Disconnect) error {
 	if d.ReasonCode == packets.DisconnectSessionTakenOver {
-		return errors.New("another client has taken the session over: each task needs a client ID of its own")
+		return errors.New(s.takenOver())
 	}
 	return fmt.Errorf("the broker has ended the connection: %s", (&packets.Disconnect{ReasonCode: d.ReasonCode}).Reason())
 }

@@ -47,15 +47,18 @@ func (s *subscription) received(p paho.PublishReceived) (bool, error) {
 	return true, nil
 }
 
-// errEOF is what an end without a reason means. Mosquitto gives none to a client whose session another has taken over.
-var errEOF = errors.New("the broker has closed the connection: it stops, or another client has taken the session over, " +
-	"and each task needs a client ID of its own")
+// takenOver is why a connection ends whose session somebody else has.
+func (s *subscription) takenOver() string {
+	return fmt.Sprintf("another client has taken the session %q over: each task needs an mqtt.clientID of its own, "+
+		"so look for another task or program that has this one", s.source.ClientID)
+}
 
 // end notes the first reason why the connection has ended.
 func (s *subscription) end(err error) {
 	s.once.Do(func() {
 		if errors.Is(err, io.EOF) {
-			err = errEOF
+			// Mosquitto gives no reason to a client whose session another has taken over.
+			err = errors.New("the broker has closed the connection: it stops, or " + s.takenOver())
 		}
 		s.err = fmt.Errorf("%s: %w", s.where, err)
 		_ = s.conn.Close()
