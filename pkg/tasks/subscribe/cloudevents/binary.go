@@ -24,11 +24,11 @@ func setBinary(header, same http.Header, d subscribe.Delivery) error {
 		return err
 	}
 	maps.Copy(header, same)
-	values := make([]string, 0, mostAttributes) // one allocation for all
+	texts := make([]string, 0, mostAttributes) // one allocation for all
 	set := func(name, value string) {
 		if value != "" {
-			values = append(values, value)
-			header[name] = values[len(values)-1 : len(values) : len(values)]
+			texts = append(texts, value)
+			header[name] = texts[len(texts)-1 : len(texts) : len(texts)]
 		}
 	}
 	id := encoded(a.id)
