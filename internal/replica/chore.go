@@ -37,6 +37,12 @@ type chore struct {
 	under map[string]bool // groups whose lock is held or asked for
 }
 
+// chore gives a chore what it needs of the replica.
+func (r *Replica) chore(n *node, log logr.Logger, c *chore) *chore {
+	c.elector, c.cluster, c.lists, c.log = n.elector, n.cluster, r.lists, log
+	return c
+}
+
 func (c *chore) key(group string) record.Key {
 	return published.Place{Space: c.space, Group: group}.Key()
 }

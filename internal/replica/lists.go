@@ -19,6 +19,11 @@ type read struct {
 	weights weighed
 }
 
+// listed says whether all tasks of a group are known: it discovers none, or a list of them was published and read.
+func (r read) listed(g *config.Group) bool {
+	return g.Discover == nil || r.found[g.Name] != nil && r.found[g.Name].published.Revision > 0
+}
+
 // lists holds the settings in force: the task lists may be read again at any time, and what was discovered is added to
 // them. Use newLists.
 type lists struct {

@@ -25,12 +25,6 @@ func (r *Replica) looking(n *node) *chore {
 	})
 }
 
-// chore gives a chore what it needs of the replica.
-func (r *Replica) chore(n *node, log logr.Logger, c *chore) *chore {
-	c.elector, c.cluster, c.lists, c.log = n.elector, n.cluster, r.lists, log
-	return c
-}
-
 func looker(
 	db store.Store, g *config.Group, s *config.Settings, f *discover.Functions, log logr.Logger,
 ) discovery.Looker {

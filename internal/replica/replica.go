@@ -82,10 +82,8 @@ func (r *Replica) Board() *status.Board { return &r.publisher.board }
 
 // Listed says whether what exists is known for every group that has discover: a list of it was published and read.
 func (r *Replica) Listed() bool {
-	s, read := r.lists.all()
-	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool {
-		return g.Discover != nil && (read.found[g.Name] == nil || read.found[g.Name].published.Revision == 0)
-	})
+	s, from := r.lists.all()
+	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !from.listed(&g) })
 }
 
 // Settings are those in force: the task lists may have been read again.

@@ -79,10 +79,11 @@ func (w weighed) shown(g *config.Group) *api.Weights {
 	return shown
 }
 
-// seenOf is what the locks say of a group's subscriptions; false: they are not known at the moment.
-func seenOf(v *cluster.View, g *config.Group) (seen map[string]weights.Seen, now int64, ok bool) {
-	if !v.Loaded || v.Stale || v.Now == 0 {
-		return nil, 0, false
+// seenOf is what the locks say of a group's subscriptions; false: they are not known at the moment. A task that is not
+// listed yet must not count as gone.
+func seenOf(v *cluster.View, g *config.Group, from read) (seen map[string]weights.Seen, ok bool) {
+	if !v.Loaded || v.Stale || g == nil || !from.listed(g) {
+		return nil, false
 	}
 	seen = map[string]weights.Seen{}
 	for i := range g.Tasks {
@@ -96,7 +97,7 @@ func seenOf(v *cluster.View, g *config.Group) (seen map[string]weights.Seen, now
 		}
 		seen[t.Name] = now
 	}
-	return seen, v.Now, true
+	return seen, true
 }
 
 // weighing has this replica publish the weights of the groups whose lock it gets.
@@ -108,12 +109,9 @@ func (r *Replica) weighing(n *node) *chore {
 		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
 			return weights.Follower{
 				Store: n.store, Group: g.Name, Instance: s.Instance, Rules: r.rules(), Logger: log,
-				See: func() (map[string]weights.Seen, int64, bool) {
-					now := groupOf(r.Settings(), g.Name) // with what was discovered
-					if now == nil {
-						return nil, 0, false
-					}
-					return seenOf(n.cluster.View(), now)
+				See: func() (map[string]weights.Seen, bool) {
+					s, from := r.lists.all()
+					return seenOf(n.cluster.View(), groupOf(s, g.Name), from)
 				},
 			}.Run(ctx, token)
 		},

@@ -53,6 +53,13 @@ func (c *crowd) join(instance string, n int) {
 	c.count[instance] += n
 }
 
+// allow sets how many of its tasks a replica may have before the hot one is behind.
+func (c *crowd) allow(most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = most
+}
+
 func (c *crowd) lag(name, instance string) elect.Lag {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +167,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 	}
 	awaitSnapshots(t, all, "all tasks run", func(s *status.Snapshot) bool { return s.Status.Groups[0].Running == 13 })
 	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *status.Snapshot) bool {
-		hot := taskIn(s, "g/t07")
+		hot := hotIn(s)
 		return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
 	})
 	revision := int64(0)
@@ -186,14 +193,30 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 	}
 	// Who starts without a replica reads the same.
 	offline, err := Look(t.Context(), all[0].Settings(), all[0].node.Load().store, "1")
-	if err != nil || taskIn(offline, "g/t07").Weight != 8 {
-		t.Errorf("read from the store: %+v, %v", taskIn(offline, "g/t07"), err)
+	if err != nil || hotIn(offline).Weight != 8 {
+		t.Errorf("read from the store: %+v, %v", hotIn(offline), err)
 	}
 }
 
-func taskIn(s *status.Snapshot, key string) *api.Task {
+// Time passes for a weight also while nothing else happens in the cluster: it falls.
+func TestAWeightFallsInAQuietCluster(t *testing.T) {
+	c := &crowd{hot: "t07", most: 2}
+	rules := weights.DefaultRules()
+	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
+		300*time.Millisecond, 0, 700*time.Millisecond
+	r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), c), rules)}
+	awaitSnapshots(t, r, "it weighs most", func(s *status.Snapshot) bool { return hotIn(s).Weight == 8 })
+	c.allow(100)
+	for _, want := range []int{4, 2, 1} {
+		awaitSnapshots(t, r, "it falls step by step", func(s *status.Snapshot) bool {
+			return hotIn(s).Weight == want
+		})
+	}
+}
+
+func hotIn(s *status.Snapshot) *api.Task {
 	for i := range s.Tasks {
-		if s.Tasks[i].Key == key {
+		if s.Tasks[i].Key == "g/t07" {
 			return &s.Tasks[i]
 		}
 	}
@@ -283,15 +306,25 @@ func TestWhatAFollowerSees(t *testing.T) {
 	owned, free := lockOf("g/t01", "A", "running"), lockOf("g/t02", "", "running")
 	owned.Status.Lag, free.Status.Lag = lag, lag
 	v := viewOf(owned, free)
-	v.Now = 9000
-	seen, now, ok := seenOf(v, &s.Groups[0])
-	if !ok || now != 9000 || len(seen) != 12 || seen["t01"] != (weights.Seen{Lag: lag, Since: 2000}) ||
+	seen, ok := seenOf(v, &s.Groups[0], read{})
+	if !ok || len(seen) != 12 || seen["t01"] != (weights.Seen{Lag: lag, Since: 2000}) ||
 		seen["t02"] != (weights.Seen{Since: 2000}) || seen["t03"] != (weights.Seen{}) {
-		t.Errorf("%v, %d, %+v", ok, now, seen)
+		t.Errorf("%v, %+v", ok, seen)
 	}
-	for _, blind := range []*cluster.View{{Now: 9000}, {Loaded: true}, {Loaded: true, Stale: true, Now: 9000}} {
-		if _, _, ok := seenOf(blind, &s.Groups[0]); ok {
+	for _, blind := range []*cluster.View{{}, {Loaded: true, Stale: true}} {
+		if _, ok := seenOf(blind, &s.Groups[0], read{}); ok {
 			t.Errorf("%+v is believed", blind)
 		}
+	}
+	// A list that was not read yet is no list without tasks.
+	g := config.Group{Name: "g", Discover: &config.Discover{}, WeightFrom: config.WeightLag}
+	if _, ok := seenOf(v, &g, read{}); ok {
+		t.Error("tasks that are not listed yet count as gone")
+	}
+	if _, ok := seenOf(v, &g, read{found: discovered(nil).with("g", listed(1, "a"), "")}); !ok {
+		t.Error("with a list nothing is seen")
+	}
+	if _, ok := seenOf(v, nil, read{}); ok {
+		t.Error("a group that is gone is seen")
 	}
 }

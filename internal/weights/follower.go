@@ -45,8 +45,8 @@ type Follower struct {
 	Group    string
 	Instance string // of this replica
 	Rules    Rules
-	// See is what is known of the group's subscriptions now, the store's clock in Unix ms; false: nothing at the moment.
-	See    func() (seen map[string]Seen, now int64, ok bool)
+	// See is what is known of the group's subscriptions now; false: nothing at the moment.
+	See    func() (seen map[string]Seen, ok bool)
 	Logger logr.Logger
 }
 
@@ -57,9 +57,13 @@ type following struct {
 	at        int64 // of the publication
 	published []Entry
 	missing   error // the list is to be published again: why
+	clock     int64 // the store's, in Unix ms, at readAt
 	readAt    time.Time
 	scores    Scores
 }
+
+// now is the store's clock, in Unix ms.
+func (f *following) now() int64 { return f.clock + time.Since(f.readAt).Milliseconds() }
 
 // Run looks at the lags again and again, until ctx ends or another replica publishes by now. token is that of the lock
 // under which it runs.
@@ -94,10 +98,11 @@ func (f Follower) look(ctx context.Context, w *writer, at *following) error {
 			return err
 		}
 	}
-	seen, now, ok := f.See()
+	seen, ok := f.See()
 	if !ok {
 		return w.Tell(ctx)
 	}
+	now := at.now()
 	at.scores = f.Rules.Score(at.scores, at.published, seen, now)
 	next, changed := f.Rules.Next(at.published, at.at, at.scores, now)
 	if !changed && at.missing == nil {
@@ -144,6 +149,6 @@ func (f Follower) read(ctx context.Context, w *writer, at *following) (published
 		f.Logger.Error(fmt.Errorf("list %s: %w", placeOf(f.Group), missing),
 			"The published weights are made whole from what is known of them", "group", f.Group)
 	}
-	at.missing, at.known, at.readAt = missing, true, time.Now()
+	at.missing, at.known, at.clock, at.readAt = missing, true, b.Now, time.Now()
 	return b, nil
 }

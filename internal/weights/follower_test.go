@@ -29,10 +29,10 @@ func (l *locks) set(messages int64) {
 	l.messages = messages
 }
 
-func (l *locks) see() (seen map[string]Seen, now int64, ok bool) {
+func (l *locks) see() (seen map[string]Seen, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return map[string]Seen{"a": {Lag: behind(l.messages, 0)}}, time.Now().UnixMilli(), !l.blind
+	return map[string]Seen{"a": {Lag: behind(l.messages, 0)}}, !l.blind
 }
 
 func followerOf(t *testing.T, db store.Store, name string, l *locks) Follower {
