@@ -134,12 +134,12 @@ func (d discovered) shown(g *config.Group) *api.Discovery {
 	return shown
 }
 
-// findDiscovery finds what is wrong with the discover of groups.
-func (m material) findDiscovery() []finding {
+// find finds what is wrong with the discover of groups.
+func (d discovered) find(groups []config.Group) []finding {
 	var found []finding
-	for i := range m.settings.Groups {
-		g := &m.settings.Groups[i]
-		f := m.read.found[g.Name]
+	for i := range groups {
+		g := &groups[i]
+		f := d[g.Name]
 		if f == nil || g.Discover == nil {
 			continue
 		}

@@ -114,7 +114,7 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 	m := gather(s, nil, nil)
 	m.read.found = found
 	said := map[string]string{}
-	for _, f := range m.findDiscovery() {
+	for _, f := range m.read.found.find(m.settings.Groups) {
 		if f.Group != "g" || f.Severity != api.SeverityWarning {
 			t.Errorf("%+v", f)
 		}
@@ -140,8 +140,8 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 	if plain := (discovered{}).shown(&config.Group{Name: "x"}); plain != nil {
 		t.Errorf("a group without discover shows %+v", plain)
 	}
-	if m.read.found = discovered(nil).with("g", listed(1), "a chunk is missing"); len(m.findDiscovery()) != 1 {
-		t.Errorf("%+v", m.findDiscovery())
+	if m.read.found = discovered(nil).with("g", listed(1), "a chunk is missing"); len(m.read.found.find(m.settings.Groups)) != 1 {
+		t.Errorf("%+v", m.read.found.find(m.settings.Groups))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -49,6 +50,7 @@ func configInvalid(instance string, err error) api.Problem {
 
 // find looks for what is wrong in a snapshot.
 func (m material) find(s *status.Snapshot) []finding {
+	lease := m.settings.Lease.Duration
 	found := m.findStore(&s.Status)
 	if m.view != nil && m.view.Forgot {
 		found = append(found, storeForgot(s.Status.Instance))
@@ -58,35 +60,34 @@ func (m material) find(s *status.Snapshot) []finding {
 	}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if message := failing(t, m.lock(record.Key(t.Key)).Status, time.Now()); message != "" {
+		if message := failing(t, m.keys.lock(record.Key(t.Key)).Status, time.Now()); message != "" {
 			found = append(found, finding{Problem: api.Problem{
 				Reason: api.ProblemTaskFailing, Severity: api.SeverityWarning,
 				Group: t.Group, Task: t.Key, Instance: t.Instance, Message: message,
 			}})
 		}
 	}
-	found = append(found, m.findDiscovery()...)
-	found = append(found, m.findClock(s.Status.Instance)...)
-	return append(found, m.findMembers()...)
+	return slices.Concat(found, m.read.found.find(m.settings.Groups), findClock(m.view, s.Status.Instance, lease),
+		findDiffering(m.report, m.settings), m.members.findSilent(lease), m.members.findDoubles(lease))
 }
 
 // clockSkew is from which difference on clocks are a problem.
 const clockSkew = 2 * time.Second
 
 // findClock compares the clock of this replica with that of the store. No lease depends on either.
-func (m material) findClock(instance string) []finding {
-	if m.view == nil || m.view.Stale || m.view.Ahead.Abs() < clockSkew {
+func findClock(view *cluster.View, instance string, lease time.Duration) []finding {
+	if view == nil || view.Stale || view.Ahead.Abs() < clockSkew {
 		return nil
 	}
 	which := "ahead of"
-	if m.view.Ahead < 0 {
+	if view.Ahead < 0 {
 		which = "behind"
 	}
-	return []finding{{lasting: m.settings.Lease.Duration / 2, Problem: api.Problem{
+	return []finding{{lasting: lease / 2, Problem: api.Problem{
 		Reason: api.ProblemClockSkew, Severity: api.SeverityWarning, Instance: instance,
 		Message: fmt.Sprintf("the clock of this replica is %v %s the store's: schedules fire by it, leases do not "+
 			"hang on it",
-			m.view.Ahead.Abs().Round(time.Second), which),
+			view.Ahead.Abs().Round(time.Second), which),
 	}}}
 }
 
@@ -116,14 +117,14 @@ func (m material) findStore(head *api.Status) []finding {
 // findCapacity finds at most one problem of a group: the one that explains the others.
 func (m material) findCapacity(g *api.Group) []finding {
 	f := finding{Problem: api.Problem{Severity: api.SeverityError, Group: g.Name}}
-	without := m.reasons.count(g.Name, balancer.NoInstance)
-	left := m.reasons.count(g.Name, balancer.NoCapacity)
+	without := m.keys.reasons.count(g.Name, balancer.NoInstance)
+	left := m.keys.reasons.count(g.Name, balancer.NoCapacity)
 	switch {
 	case without > 0:
-		f.Reason, f.Message = api.ProblemNoInstance, m.noInstance(g, without)
+		f.Reason, f.Message = api.ProblemNoInstance, noInstance(m.settings.Groups, g, without)
 	case left > 0:
 		f.Reason, f.Message = api.ProblemNoCapacity, noCapacity(g, left)
-		if words := m.reasons.words(g.Name, balancer.NoCapacity); words != "" {
+		if words := m.keys.reasons.words(g.Name, balancer.NoCapacity); words != "" {
 			f.Message += " (" + words + ")"
 		}
 	case g.Headroom != nil && *g.Headroom < 0 && m.view != nil && m.view.Loaded:
@@ -148,9 +149,9 @@ func noCapacity(g *api.Group, left int) string {
 	)
 }
 
-func (m material) noInstance(g *api.Group, left int) string {
+func noInstance(groups []config.Group, g *api.Group, left int) string {
 	why := "no live instance takes part"
-	for _, declared := range m.settings.Groups {
+	for _, declared := range groups {
 		if declared.Name == g.Name && len(declared.Selector) > 0 {
 			why = fmt.Sprintf(
 				"no live instance has the labels %s that instances.selector asks for", labelText(declared.Selector),
@@ -170,56 +171,17 @@ func labelText(labels map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// findMembers finds what does not go together among the instances.
-func (m material) findMembers() []finding {
+// findDiffering finds groups whose task lists differ among the replicas.
+func findDiffering(report *balancer.Report, s *config.Settings) []finding {
+	if report == nil {
+		return nil
+	}
 	var found []finding
-	lease := m.settings.Lease.Duration
-	if m.report != nil {
-		for group, others := range m.report.Differs {
-			found = append(found, finding{lasting: lease / 2, Problem: api.Problem{
-				Reason: api.ProblemConfigDiffers, Severity: api.SeverityError, Group: group,
-				Instance: m.settings.Instance,
-				Message: fmt.Sprintf("the task list differs from that of %s at the same revision %d: nothing is "+
-					"removed or balanced until they agree",
-					strings.Join(others, ", "), m.settings.Revision),
-			}})
-		}
-	}
-	found = append(found, m.findSilent(lease)...)
-	for name, sessions := range m.doubles(lease) {
-		found = append(found, finding{lasting: lease / 2, Problem: api.Problem{
-			Reason: api.ProblemDuplicateInstance, Severity: api.SeverityError, Instance: name,
-			Message: fmt.Sprintf("%d live replicas are called %s: give each a name of its own", sessions, name),
-		}})
-	}
-	return found
-}
-
-// findSilent finds replicas that have not been heard of for three quarters of a lease, and are not known to be dead. In
-// large clusters half a lease may pass between two looks at all.
-func (m material) findSilent(lease time.Duration) []finding {
-	if m.view == nil || m.view.Stale {
-		return nil // this replica hears of no one
-	}
-	silent := func(v cluster.Session) bool { return v.ID != m.view.Session && m.age(v) >= 3*lease/4 }
-	others := false // one at least is up, which may take tasks over
-	var found []finding
-	for _, v := range m.view.Sessions {
-		if v.State == record.Live && !isClient(v) && !silent(v) {
-			others = true
-		}
-	}
-	for _, v := range m.view.Sessions {
-		if v.State == record.Dead || isClient(v) || !silent(v) {
-			continue
-		}
-		owned := 0
-		for _, n := range m.owned[v.ID] {
-			owned += n
-		}
-		found = append(found, finding{Problem: api.Problem{
-			Reason: api.ProblemInstanceSilent, Severity: api.SeverityWarning, Instance: v.Member.Instance,
-			Message: silentWords(owned, others),
+	for group, others := range report.Differs {
+		found = append(found, finding{lasting: s.Lease.Duration / 2, Problem: api.Problem{
+			Reason: api.ProblemConfigDiffers, Severity: api.SeverityError, Group: group, Instance: s.Instance,
+			Message: fmt.Sprintf("the task list differs from that of %s at the same revision %d: nothing is "+
+				"removed or balanced until they agree", strings.Join(others, ", "), s.Revision),
 		}})
 	}
 	return found
@@ -245,23 +207,6 @@ func sharedBy(view *cluster.View) []api.Problem {
 		}
 	}
 	return all
-}
-
-// silentWords say what becomes of the tasks of a silent replica.
-func silentWords(owned int, others bool) string {
-	const silent = "no heartbeat for three quarters of a lease"
-	tasks := "its task"
-	if owned != 1 {
-		tasks = "its " + countTasks(owned)
-	}
-	switch {
-	case owned == 0:
-		return silent + "; it owns no tasks"
-	case others:
-		return silent + ": when its lease ends, others take over " + tasks
-	default:
-		return silent + ", and no other replica is up to take over " + tasks + ": start one"
-	}
 }
 
 // countTasks is "1 task", or "2 tasks".
@@ -293,22 +238,3 @@ const troubledAfter = 10 * time.Second
 
 // failingAfter is from how many restarts on a task in backoff is a problem.
 const failingAfter = 3
-
-// doubles counts the sessions of one name that send heartbeats at the same time.
-func (m material) doubles(lease time.Duration) map[string]int {
-	if m.view == nil {
-		return nil
-	}
-	counts := map[string]int{}
-	for _, v := range m.view.Sessions {
-		if v.State == record.Live && m.age(v) < lease/3 && !isClient(v) {
-			counts[v.Member.Instance]++
-		}
-	}
-	for name, n := range counts {
-		if n < 2 {
-			delete(counts, name)
-		}
-	}
-	return counts
-}

@@ -174,7 +174,7 @@ func TestInstancesSayWhy(t *testing.T) {
 	}
 	m := gather(settings(t), view, nil)
 	got := map[string]string{}
-	for _, i := range m.instances(time.Now()) {
+	for _, i := range m.members.instances(time.Now()) {
 		got[i.Name] = string(i.State) + ": " + i.Message
 	}
 	for name, want := range map[string]string{

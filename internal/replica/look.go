@@ -33,7 +33,7 @@ func Look(ctx context.Context, s *config.Settings, db store.Store, version strin
 	m := gather(s, view, balancer.Explain(view, declared(s, from)))
 	m.read = from
 	snapshot := m.lists()
-	snapshot.Instances = m.instances(time.Time{})
+	snapshot.Instances = m.members.instances(time.Time{})
 	snapshot.Status = api.Status{
 		Cluster: s.Cluster, Version: version, ObservedAt: api.Millis(time.Now().UnixMilli()),
 		Store:  api.Store{Kind: StoreKind(s.Store.URI), Reachable: true},

@@ -64,7 +64,7 @@ func (p *publisher) problems() ([]api.Problem, string) {
 }
 
 func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Time) *status.Snapshot {
-	s := &status.Snapshot{Instances: m.instances(p.start)}
+	s := &status.Snapshot{Instances: m.members.instances(p.start)}
 	s.Status = p.status(m, now)
 	s.Sort()
 	b := p.bulkOf(m)

@@ -172,7 +172,7 @@ func (r *Replica) material() material {
 		s, from := r.lists.all()
 		m := gather(s, n.cluster.View(), n.loop.Report())
 		m.read = from
-		m.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
+		m.members.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
 		m.heartbeat = r.heartbeats.get()
 		return m
 	}

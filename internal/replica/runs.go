@@ -29,7 +29,7 @@ func listRuns(ctx context.Context, db store.Store, m material, key elect.Key) ([
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
-	if now, ok := m.running(key); ok && len(past) >= record.MaxRuns {
+	if now, ok := m.keys.running(key, m.declaredTask(key)); ok && len(past) >= record.MaxRuns {
 		past = append([]record.Run{now}, past[:record.MaxRuns-1]...)
 	} else if ok {
 		past = append([]record.Run{now}, past...)
@@ -45,11 +45,10 @@ func listRuns(ctx context.Context, db store.Store, m material, key elect.Key) ([
 	return list, nil
 }
 
-// running is the run that goes on now of a task that keeps its runs.
-func (m material) running(key elect.Key) (record.Run, bool) {
-	t := m.declaredTask(key)
-	lock := m.lock(key)
-	owner, owned := m.live[lock.Session]
+// running is the run that goes on now of a task that keeps its runs; nil is a task that is not declared.
+func (k keys) running(key elect.Key, t *tasks.Task) (record.Run, bool) {
+	lock := k.lock(key)
+	owner, owned := k.live[lock.Session]
 	if t == nil || !owned || !t.Ticks() && t.Restart == tasks.RestartAlways {
 		return record.Run{}, false
 	}

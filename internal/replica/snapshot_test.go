@@ -184,7 +184,7 @@ func TestTaskStates(t *testing.T) {
 				report.Unassigned = []balancer.Refusal{{Key: key, Reason: test.reason, Message: "as the plan says"}}
 			}
 			s := settings(t)
-			got := gather(s, view, report).task(&s.Groups[0].Tasks[0])
+			got := gather(s, view, report).keys.task(&s.Groups[0].Tasks[0])
 			if got.State != test.want || got.Instance != test.owner || test.shown != "" && got.Reason != test.shown ||
 				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)
@@ -240,7 +240,7 @@ func TestCountsSumUp(t *testing.T) {
 		m := gather(s, view, &balancer.Report{})
 		var shown []api.Task
 		for i := range s.Groups[0].Tasks {
-			shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
+			shown = append(shown, m.keys.task(&s.Groups[0].Tasks[i]))
 		}
 		g := m.group(s.Groups[0], shown)
 		sum := g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff + g.Unassigned + g.Paused + g.Done + g.Failed
@@ -275,7 +275,7 @@ func TestRoom(t *testing.T) {
 			m := gather(s, view, nil)
 			var shown []api.Task
 			for i := range s.Groups[0].Tasks {
-				shown = append(shown, m.task(&s.Groups[0].Tasks[i]))
+				shown = append(shown, m.keys.task(&s.Groups[0].Tasks[i]))
 			}
 			g := m.group(s.Groups[0], shown)
 			if g.Capacity == nil || *g.Capacity != test.capacity || g.Headroom == nil || *g.Headroom != test.headroom {
@@ -294,7 +294,7 @@ func TestClients(t *testing.T) {
 	view.Sessions[1].Member.ListHashes, view.Sessions[1].Member.Caps = nil, nil
 	s := settings(t)
 	m := gather(s, view, nil)
-	for _, in := range m.instances(time.Now()) {
+	for _, in := range m.members.instances(time.Now()) {
 		if in.Session == "B" {
 			t.Errorf("a client is shown among the instances: %+v", in)
 		}
@@ -302,7 +302,7 @@ func TestClients(t *testing.T) {
 	if g := m.group(s.Groups[0], nil); g.Capacity == nil || *g.Capacity != 2 {
 		t.Errorf("capacity of %+v: want that of the one replica", g)
 	}
-	if locks := m.locks(); len(locks) != 1 || locks[0].Instance != "iB" {
+	if locks := m.keys.locks(); len(locks) != 1 || locks[0].Instance != "iB" {
 		t.Errorf("locks %+v", locks)
 	}
 }
@@ -313,8 +313,8 @@ func TestInstances(t *testing.T) {
 		lockOf("g/t3", "", ""),
 	)
 	m := gather(settings(t), view, nil)
-	m.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
-	list := m.instances(time.Now())
+	m.members.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
+	list := m.members.instances(time.Now())
 	if len(list) != 3 {
 		t.Fatalf("%+v", list)
 	}
@@ -325,8 +325,8 @@ func TestInstances(t *testing.T) {
 	if c := list[2]; c.State != api.Dead {
 		t.Errorf("%+v", c)
 	}
-	m.ages["C"] = deadShown + time.Second
-	if list := m.instances(time.Now()); len(list) != 2 {
+	m.members.ages["C"] = deadShown + time.Second
+	if list := m.members.instances(time.Now()); len(list) != 2 {
 		t.Errorf("dead sessions are shown for a while only: %+v", list)
 	}
 }
@@ -336,7 +336,7 @@ func problemsOf(
 	r *Replica, view *cluster.View, report *balancer.Report, ages map[string]time.Duration,
 ) map[string]api.Problem {
 	m := gather(r.Settings(), view, report)
-	m.ages, m.heartbeat = ages, r.heartbeats.get()
+	m.members.ages, m.heartbeat = ages, r.heartbeats.get()
 	now := time.Now()
 	r.publisher.snapshot(m, &r.problems, now)
 	found := map[string]api.Problem{}

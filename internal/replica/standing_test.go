@@ -54,7 +54,7 @@ func TestOverridesAreShown(t *testing.T) {
 			view := viewOf(test.lock)
 			asking(test.of)(view)
 			s := settings(t)
-			got := gather(s, view, nil).task(&s.Groups[0].Tasks[0])
+			got := gather(s, view, nil).keys.task(&s.Groups[0].Tasks[0])
 			var kinds []string
 			for _, o := range got.Overrides {
 				kinds = append(kinds, o.Kind)
@@ -78,7 +78,7 @@ func TestOverridesOfInstancesAndGroups(t *testing.T) {
 		m := gather(s, view, nil)
 		lists := m.lists()
 		var parts []string
-		for _, i := range m.instances(time.Time{}) {
+		for _, i := range m.members.instances(time.Time{}) {
 			parts = append(parts, fmt.Sprint(i.Name, " ", i.State, " ", len(i.Overrides)))
 		}
 		g := lists.Status.Groups[0]
@@ -109,7 +109,7 @@ func TestOverridesOfATaskInOrder(t *testing.T) {
 		record.Override{Kind: record.OverridePause, Scope: record.ScopeGroup, Name: "g"},
 	)(view)
 	s := settings(t)
-	got := gather(s, view, nil).task(&s.Groups[0].Tasks[0])
+	got := gather(s, view, nil).keys.task(&s.Groups[0].Tasks[0])
 	if len(got.Overrides) != 3 || got.Overrides[0].Kind != "pause" || got.Overrides[1].Kind != "pin" ||
 		got.Overrides[2].Scope != "group" || got.State != api.Paused || got.PinnedTo != "b" {
 		t.Errorf("%+v", got)

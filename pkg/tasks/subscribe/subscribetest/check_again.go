@@ -7,7 +7,7 @@ import (
 )
 
 // checkAckDurable: what was acknowledged does not come again, and all else does.
-func (s *scene) checkAckDurable() {
+func checkAckDurable(s *scene) {
 	c := s.open()
 	sent := s.messages(10, "a")
 	s.publish(sent...)
@@ -18,7 +18,7 @@ func (s *scene) checkAckDurable() {
 }
 
 // checkPieces: with several in flight, each Ack adds to those before it.
-func (s *scene) checkPieces() {
+func checkPieces(s *scene) {
 	c := s.open()
 	sent := s.messages(12, "a")
 	s.publish(sent...)
@@ -32,7 +32,7 @@ func (s *scene) checkPieces() {
 }
 
 // checkOtherOrder: acknowledgements that are not cumulative may come in any order and leave gaps.
-func (s *scene) checkOtherOrder() {
+func checkOtherOrder(s *scene) {
 	c := s.open()
 	if c.sub.Cumulative() {
 		s.Skipf("skipped: acknowledgements of the source are cumulative")
@@ -48,7 +48,7 @@ func (s *scene) checkOtherOrder() {
 }
 
 // checkAckEnded: an Ack whose context has ended, as it does with the lease, acknowledges nothing.
-func (s *scene) checkAckEnded() {
+func checkAckEnded(s *scene) {
 	c := s.open()
 	sent := s.messages(4, "a")
 	s.publish(sent...)
@@ -57,12 +57,12 @@ func (s *scene) checkAckEnded() {
 	if err := c.tryAck(0, got[1:3]...); err == nil {
 		s.Fatalf("Ack with a context that had ended returned no error")
 	}
-	s.closeBroken(c)
+	c.closeBroken()
 	s.openSoon(c.source).expectRest(sent[1:], "a")
 }
 
 // checkAgainAfterClose: what was not acknowledged comes before what was published later, in order.
-func (s *scene) checkAgainAfterClose() {
+func checkAgainAfterClose(s *scene) {
 	c := s.open()
 	sent := s.messages(6, "a")
 	s.publish(sent...)
@@ -80,7 +80,7 @@ func (s *scene) checkAgainAfterClose() {
 }
 
 // checkAgainAfterCut: a cut ends Receive with an error, or the source connects again unnoticed. Nothing is lost.
-func (s *scene) checkAgainAfterCut() {
+func checkAgainAfterCut(s *scene) {
 	c := s.open()
 	sent := s.messages(8, "a")
 	s.publish(sent...)
@@ -91,32 +91,32 @@ func (s *scene) checkAgainAfterCut() {
 	s.publish(newer...)
 	for range len(sent[6:]) + len(newer) {
 		if _, err := c.tryReceive(1, patience); err != nil {
-			s.fatalIfContext(err, "a cut, before "+list(s.book.lost(c.n)))
+			c.fatalIfContext(err, "a cut, before "+list(s.book.lost(c.n)))
 			break
 		}
 	}
-	s.closeBroken(c)
+	c.closeBroken()
 	s.openSoon(c.source).expectRest(slices.Concat(sent[2:], newer), "a")
 }
 
 // fatalIfContext fails when a call waited until its context ended.
-func (s *scene) fatalIfContext(err error, after string) {
-	s.Helper()
+func (c *client) fatalIfContext(err error, after string) {
+	c.Helper()
 	if isContext(err) {
-		s.Fatalf("Receive after %s: want messages or an error within %s, got neither", after, patience)
+		c.Fatalf("Receive after %s: want messages or an error within %s, got neither", after, patience)
 	}
 }
 
 // closeBroken closes a subscription whose connection was broken. It may say so.
-func (s *scene) closeBroken(c *client) {
-	s.Helper()
+func (c *client) closeBroken() {
+	c.Helper()
 	if err := c.tryClose(soon); err != nil {
-		s.Logf("Close after the connection was broken: %v", err)
+		c.Logf("Close after the connection was broken: %v", err)
 	}
 }
 
 // checkAckAfterCut: an Ack over a broken connection fails, or is durable.
-func (s *scene) checkAckAfterCut() {
+func checkAckAfterCut(s *scene) {
 	c := s.open()
 	for range 5 {
 		s.publish(s.messages(4, "a")...)
@@ -125,7 +125,7 @@ func (s *scene) checkAckAfterCut() {
 		if err := c.tryAck(patience, got[:2]...); err != nil {
 			s.Logf("Ack after a cut: %v", err)
 		}
-		s.closeBroken(c)
+		c.closeBroken()
 		c = s.openSoon(c.source)
 		c.ack(c.takeOpen()...)
 	}
@@ -146,7 +146,7 @@ func (c *client) takeOpen() (taken []subscribe.Message) {
 }
 
 // checkAgainAfterCrash: an owner dies without Close, and its connections with it. The next one has a newer token.
-func (s *scene) checkAgainAfterCrash() {
+func checkAgainAfterCrash(s *scene) {
 	c := s.open()
 	var sent []subscribe.Message
 	for range 3 {
@@ -162,7 +162,7 @@ func (s *scene) checkAgainAfterCrash() {
 }
 
 // checkStaleOwner: an owner that a newer token has replaced acknowledges nothing.
-func (s *scene) checkStaleOwner() {
+func checkStaleOwner(s *scene) {
 	stale := s.open()
 	sent := s.messages(6, "a")
 	s.publish(sent...)

@@ -9,7 +9,7 @@ import (
 )
 
 // checkOpenBlocked: Open returns with its context, and its error names the topic.
-func (s *scene) checkOpenBlocked() {
+func checkOpenBlocked(s *scene) {
 	source := s.topic.Source(s.t)
 	s.topic.Block(s.t)
 	_, err := s.tryOpen(source, time.Second)
@@ -27,7 +27,7 @@ func (s *scene) checkOpenBlocked() {
 }
 
 // checkCallsBlocked: every call returns with its context.
-func (s *scene) checkCallsBlocked() {
+func checkCallsBlocked(s *scene) {
 	c := s.open()
 	s.publish(s.messages(3, "a")...)
 	got := c.take(3)
@@ -55,7 +55,7 @@ func (s *scene) checkCallsBlocked() {
 }
 
 // checkCloseBlocked: Close returns within seconds while the broker is blocked, and nothing is lost by that.
-func (s *scene) checkCloseBlocked() {
+func checkCloseBlocked(s *scene) {
 	c := s.open()
 	sent := s.messages(4, "a")
 	s.publish(sent...)

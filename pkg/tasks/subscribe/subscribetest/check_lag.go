@@ -8,38 +8,38 @@ import (
 )
 
 // checkLag: the lag counts what was published and is not acknowledged, and falls to 0.
-func (s *scene) checkLag() {
+func checkLag(s *scene) {
 	c := s.open()
-	s.lagBecomes(c, 0)
+	c.lagBecomes(0)
 	s.publish(s.messages(6, "a")...)
-	s.lagBecomes(c, 6)
+	c.lagBecomes(6)
 	got := c.take(6)
-	s.lagBecomes(c, 6) // what is in flight counts
+	c.lagBecomes(6) // what is in flight counts
 	c.ack(got[:2]...)
-	s.lagBecomes(c, 4)
+	c.lagBecomes(4)
 	c.ack(got[2:]...)
-	s.lagBecomes(c, 0)
+	c.lagBecomes(0)
 }
 
 // lagBecomes asks for the lag until it is so many messages. Brokers may take a moment to count.
-func (s *scene) lagBecomes(c *client, want int64) {
-	s.Helper()
+func (c *client) lagBecomes(want int64) {
+	c.Helper()
 	sub, ok := c.sub.(subscribe.Lagging)
 	if !ok {
-		s.Fatalf("the subscription is no subscribe.Lagging, and the topic's NoLag is not set")
+		c.Fatalf("the subscription is no subscribe.Lagging, and the topic's NoLag is not set")
 	}
 	for began := time.Now(); ; {
 		var lag subscribe.Lag
 		var err error
-		s.bounded("Lag", patience, func(ctx context.Context) { lag, err = sub.Lag(ctx) })
+		c.bounded("Lag", patience, func(ctx context.Context) { lag, err = sub.Lag(ctx) })
 		switch {
 		case err != nil:
-			s.Fatalf("Lag: %v", err)
+			c.Fatalf("Lag: %v", err)
 		case lag.Messages != want && time.Since(began) < patience:
 		case lag.Messages != want:
-			s.Fatalf("Lag is %d messages after %s, want %d", lag.Messages, patience, want)
+			c.Fatalf("Lag is %d messages after %s, want %d", lag.Messages, patience, want)
 		case want == 0 && lag.Seconds > 0 || lag.Seconds > 2*patience.Seconds():
-			s.Fatalf("Lag of %d messages is %g s, which are %s old at most", want, lag.Seconds, time.Since(began))
+			c.Fatalf("Lag of %d messages is %g s, which are %s old at most", want, lag.Seconds, time.Since(began))
 		default:
 			return
 		}

@@ -9,17 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// why is the reason of dead letters in the checks.
-func (s *scene) why(m subscribe.Message) subscribe.Why {
-	source := s.topic.Source(s.t)
-	return subscribe.Why{
-		Identity: s.id, Source: source.Kind() + ":" + source.Topic(), ID: m.ID, Attempts: 8,
-		Err: errors.New("the receiver answered 500"),
-	}
-}
-
 // checkDeadLetter: a dead letter is the message and why it became one.
-func (s *scene) checkDeadLetter() {
+func checkDeadLetter(s *scene) {
 	c := s.open()
 	sent := s.messages(4, "a")
 	for i := range sent {
@@ -42,7 +33,7 @@ func (s *scene) checkDeadLetter() {
 		want := sent[i]
 		want.Headers = maps.Clone(want.Headers)
 		maps.Copy(want.Headers, s.why(m).Headers())
-		s.compare(letters[at], want)
+		s.sameAs(letters[at], want)
 	}
 	c.ack(got...)
 	c.expectRest(nil, "a")
@@ -53,7 +44,7 @@ func (c *client) letters(messages []subscribe.Message) {
 	c.Helper()
 	whys := make([]subscribe.Why, len(messages))
 	for i, m := range messages {
-		whys[i] = c.why(m)
+		whys[i] = c.owners.why(m)
 	}
 	errs := make([]error, len(messages))
 	c.bounded("DeadLetter", patience, func(ctx context.Context) {
@@ -69,7 +60,7 @@ func (c *client) letters(messages []subscribe.Message) {
 }
 
 // checkDeadLetterNoAck: to publish a dead letter acknowledges nothing.
-func (s *scene) checkDeadLetterNoAck() {
+func checkDeadLetterNoAck(s *scene) {
 	c := s.open()
 	sent := s.messages(3, "a")
 	s.publish(sent...)

@@ -1,10 +1,8 @@
 package subscribetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"reflect"
 	"time"
@@ -13,7 +11,7 @@ import (
 )
 
 // checkValue: a Source is a value that says what it is.
-func (s *scene) checkValue() {
+func checkValue(s *scene) {
 	a, b := s.topic.Source(s.t), s.topic.Source(s.t)
 	switch {
 	case !reflect.DeepEqual(a, b):
@@ -32,7 +30,7 @@ func (s *scene) checkValue() {
 var sixKeys = []string{"a", "b", "c", "d", "e", "f"}
 
 // checkOrder: messages come in order within a partition.
-func (s *scene) checkOrder() {
+func checkOrder(s *scene) {
 	c := s.open()
 	for range 3 {
 		s.publish(s.messages(40, sixKeys...)...)
@@ -46,7 +44,7 @@ func (s *scene) checkOrder() {
 }
 
 // checkBeginning: the first Open of a consumer begins with the oldest message.
-func (s *scene) checkBeginning() {
+func checkBeginning(s *scene) {
 	old := s.messages(5, "a")
 	s.publish(old...)
 	c := s.open()
@@ -54,7 +52,7 @@ func (s *scene) checkBeginning() {
 }
 
 // checkContent: what was published is what comes.
-func (s *scene) checkContent() {
+func checkContent(s *scene) {
 	c := s.open()
 	binary := make([]byte, 256)
 	for i := range binary {
@@ -84,7 +82,7 @@ func (s *scene) checkContent() {
 		if i < 0 {
 			s.Fatalf("a body of %d bytes came that nobody published", len(got.Body))
 		}
-		s.compare(got, want[i])
+		s.sameAs(got, want[i])
 		if got.Again {
 			s.Fatalf("%s: Again is set, and it comes for the first time", label(got))
 		}
@@ -95,33 +93,8 @@ func (s *scene) checkContent() {
 	}
 }
 
-func bodyIn(messages []subscribe.Message, body []byte) int {
-	for i, m := range messages {
-		if bytes.Equal(m.Body, body) {
-			return i
-		}
-	}
-	return -1
-}
-
-// compare checks all fields that a broker carries.
-func (s *scene) compare(got, want subscribe.Message) {
-	s.Helper()
-	switch {
-	case !bytes.Equal(got.Body, want.Body):
-		s.Fatalf("%s: the body differs from the published one %s", label(got), label(want))
-	case !s.topic.NoKeys && !bytes.Equal(got.Key, want.Key):
-		s.Fatalf("%s: the key is %q, want %q", label(got), got.Key, want.Key)
-	case s.topic.NoHeaders:
-	case got.Type != want.Type:
-		s.Fatalf("%s: the type is %q, want %q", label(got), got.Type, want.Type)
-	case !maps.Equal(got.Headers, want.Headers):
-		s.Fatalf("%s: the headers are %q, want %q", label(got), got.Headers, want.Headers)
-	}
-}
-
 // checkMost: Receive returns at most so many. The client sees to it.
-func (s *scene) checkMost() {
+func checkMost(s *scene) {
 	c := s.open()
 	sent := s.messages(12, "a")
 	s.publish(sent...)
@@ -134,7 +107,7 @@ func (s *scene) checkMost() {
 }
 
 // checkWaits: Receive waits where there is nothing, returns when its context ends, and works again afterwards.
-func (s *scene) checkWaits() {
+func checkWaits(s *scene) {
 	c := s.open()
 	began := time.Now()
 	_, err := c.tryReceive(1, moment)
@@ -144,18 +117,18 @@ func (s *scene) checkWaits() {
 	if took := time.Since(began); took < moment*9/10 {
 		s.Fatalf("Receive of an empty topic returned after %s, its context ended after %s: it must wait", took, moment)
 	}
-	s.checkCancelled(c)
+	c.expectCancelled()
 	sent := s.messages(1, "a")
 	s.publish(sent...)
 	c.ack(c.take(1)...)
 }
 
-// checkCancelled: a context that is cancelled with a cause ends Receive as one that runs out does.
-func (s *scene) checkCancelled(c *client) {
+// expectCancelled: a context that is cancelled with a cause ends Receive as one that runs out does.
+func (c *client) expectCancelled() {
 	cause := errors.New("the test cancels")
 	var got []subscribe.Message
 	var err error
-	s.bounded("Receive", moment, func(ctx context.Context) {
+	c.bounded("Receive", moment, func(ctx context.Context) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		timer := time.AfterFunc(moment/3, func() { cancel(cause) })
 		defer timer.Stop()
@@ -163,12 +136,12 @@ func (s *scene) checkCancelled(c *client) {
 		got, err = c.sub.Receive(ctx, 1)
 	})
 	if len(got) > 0 || !isContext(err) && !errors.Is(err, cause) {
-		s.Fatalf("Receive whose context was cancelled: want the context's error, got %d messages and %v", len(got), err)
+		c.Fatalf("Receive whose context was cancelled: want the context's error, got %d messages and %v", len(got), err)
 	}
 }
 
 // checkInterrupted: a Receive that its context ends loses nothing.
-func (s *scene) checkInterrupted() {
+func checkInterrupted(s *scene) {
 	c := s.open()
 	var got []subscribe.Message
 	for began, i := time.Now(), 0; len(got) < 60; i++ {

@@ -14,7 +14,7 @@ const (
 )
 
 // checkSoak: nothing is lost or comes out of order while connections break, owners change and a sender goes on.
-func (s *scene) checkSoak() {
+func checkSoak(s *scene) {
 	run := soak{client: s.open(), credit: make(chan struct{}, soakMessages/soakBatch), granted: soakAhead}
 	for range soakAhead {
 		run.credit <- struct{}{}
@@ -46,13 +46,13 @@ type soak struct {
 
 // send publishes batches while it has credit.
 func (k *soak) send(stop <-chan struct{}) {
-	scene := k.scene
+	traffic := k.traffic
 	for range soakMessages / soakBatch {
 		select {
 		case <-stop:
 			return
 		case <-k.credit:
-			scene.publish(scene.messages(soakBatch, "a", "b", "c")...)
+			traffic.publish(traffic.messages(soakBatch, "a", "b", "c")...)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (k *soak) makeTrouble() {
 		k.topic.Cut(k.t)
 	case 1:
 		k.topic.Cut(k.t)
-		k.client, k.pending = k.openSoon(k.source), nil // without Close
+		k.client, k.pending = k.owners.openSoon(k.source), nil // without Close
 	default:
 		k.reopen()
 	}
@@ -118,6 +118,6 @@ func (k *soak) makeTrouble() {
 // reopen closes the subscription, which may be broken, and opens it.
 func (k *soak) reopen() {
 	k.Helper()
-	k.closeBroken(k.client)
-	k.client, k.pending = k.openSoon(k.source), nil
+	k.client.closeBroken()
+	k.client, k.pending = k.owners.openSoon(k.source), nil
 }

@@ -10,20 +10,14 @@ import (
 // storeChecks are those of sources that keep their position in the checkpoint.
 func storeChecks() []check {
 	return []check{
-		{"StoreKeepsPosition", stored, (*scene).checkStoreKeeps},
-		{"StoreSaysWhereToBegin", stored, (*scene).checkStoreBegins},
-		{"StoreRefusesStaleOwner", stored, (*scene).checkStoreStale},
+		{"StoreKeepsPosition", stored, checkStoreKeeps},
+		{"StoreSaysWhereToBegin", stored, checkStoreBegins},
+		{"StoreRefusesStaleOwner", stored, checkStoreStale},
 	}
 }
 
-// openStored opens the source that keeps its position in the checkpoint.
-func (s *scene) openStored() *client {
-	s.Helper()
-	return s.reopen(s.topic.InStore(s.t))
-}
-
 // checkStoreKeeps: an Ack that has returned is in the checkpoint, whatever happens next.
-func (s *scene) checkStoreKeeps() {
+func checkStoreKeeps(s *scene) {
 	c := s.openStored()
 	sent := s.messages(10, "a")
 	s.publish(sent...)
@@ -37,7 +31,7 @@ func (s *scene) checkStoreKeeps() {
 }
 
 // checkStoreBegins: the checkpoint says where to begin, and no position that the broker has.
-func (s *scene) checkStoreBegins() {
+func checkStoreBegins(s *scene) {
 	c := s.openStored()
 	sent := s.messages(10, "a")
 	s.publish(sent...)
@@ -53,7 +47,7 @@ func (s *scene) checkStoreBegins() {
 }
 
 // checkStoreStale: an owner whose checkpoint a newer one has read acknowledges nothing, and cannot open again.
-func (s *scene) checkStoreStale() {
+func checkStoreStale(s *scene) {
 	stale := s.openStored()
 	sent := s.messages(8, "a")
 	s.publish(sent...)
@@ -61,12 +55,12 @@ func (s *scene) checkStoreStale() {
 	stale.ack(got[:2]...)
 	c := s.openStored()
 	value, _ := s.store.Held()
-	s.expectLost("Ack", stale, got[2:5])
+	stale.expectLost("Ack", got[2:5])
 	if now, _ := s.store.Held(); string(now) != string(value) {
 		s.Fatalf("the checkpoint was %q when the newer owner had opened, and the stale one made it %q", value, now)
 	}
 	c.ack(c.take(3)...)
-	s.expectLost("Ack, after that of the newer owner,", stale, got[2:5])
+	stale.expectLost("Ack, after that of the newer owner,", got[2:5])
 	c = c.again()
 	c.expectRest(sent[5:], "a")
 	s.token -= 3
@@ -76,9 +70,9 @@ func (s *scene) checkStoreStale() {
 }
 
 // expectLost has a stale owner acknowledge messages.
-func (s *scene) expectLost(what string, stale *client, messages []subscribe.Message) {
-	s.Helper()
-	if err := stale.tryAck(patience, messages...); !errors.Is(err, elect.ErrLeaseLost) {
-		s.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, stale.n, err)
+func (c *client) expectLost(what string, messages []subscribe.Message) {
+	c.Helper()
+	if err := c.tryAck(patience, messages...); !errors.Is(err, elect.ErrLeaseLost) {
+		c.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, c.n, err)
 	}
 }

@@ -10,7 +10,10 @@ import (
 
 // client is an open subscription whose messages the ledger judges. One goroutine uses it.
 type client struct {
-	*scene
+	calls
+	*traffic
+
+	owners *owners // who opened it
 	source subscribe.Source
 	sub    subscribe.Subscription
 	n      int // number of the subscription: its token
@@ -142,15 +145,5 @@ func (c *client) end() {
 func (c *client) again() *client {
 	c.Helper()
 	c.close()
-	return c.reopen(c.source)
-}
-
-// reopen opens the source of a subscription that was closed in order.
-func (s *scene) reopen(source subscribe.Source) *client {
-	s.Helper()
-	c, err := s.tryOpen(source, patience)
-	if err != nil {
-		s.Fatalf("Open after Close: %v", err)
-	}
-	return c
+	return c.owners.reopen(c.source)
 }

@@ -14,8 +14,33 @@ import (
 // isClient says whether a session declares no groups: it uses locks of its own and takes no part in running tasks.
 func isClient(v cluster.Session) bool { return v.Known && v.Member.Client() }
 
+// members are the sessions, as a snapshot shows them. The view is nil before there is a store.
+type members struct {
+	view  *cluster.View
+	owned map[string]api.Counts    // session → group → keys whose lock names it
+	asked standing                 // what operators asked for
+	ages  map[string]time.Duration // of sessions' newest heartbeats, as of now
+}
+
+func newMembers(view *cluster.View, asked standing) members {
+	m := members{view: view, owned: map[string]api.Counts{}, asked: asked}
+	if view == nil {
+		return m
+	}
+	for key, lock := range view.Locks {
+		if lock.Session == "" || key.Chore() {
+			continue
+		}
+		if m.owned[lock.Session] == nil {
+			m.owned[lock.Session] = api.Counts{}
+		}
+		m.owned[lock.Session][key.Group()]++
+	}
+	return m
+}
+
 // age is how long ago the session's newest heartbeat was seen.
-func (m material) age(v cluster.Session) time.Duration {
+func (m members) age(v cluster.Session) time.Duration {
 	if age, ok := m.ages[v.ID]; ok {
 		return age
 	}
@@ -25,7 +50,7 @@ func (m material) age(v cluster.Session) time.Duration {
 // deadShown is how long a dead session is still shown. One that left is shown to those who ask, as long as it is known.
 const deadShown = 5 * time.Minute
 
-func (m material) instances(start time.Time) []api.Instance {
+func (m members) instances(start time.Time) []api.Instance {
 	if m.view == nil {
 		return nil
 	}
@@ -55,7 +80,7 @@ func (m material) instances(start time.Time) []api.Instance {
 }
 
 // instanceState shows one that an operator drains as draining, whatever its session says.
-func (m material) instanceState(v cluster.Session) api.InstanceState {
+func (m members) instanceState(v cluster.Session) api.InstanceState {
 	drained := m.asked.has(v.Member.Instance, record.OverrideDrain)
 	switch {
 	case v.State == record.Dead && v.Left:
@@ -68,7 +93,7 @@ func (m material) instanceState(v cluster.Session) api.InstanceState {
 }
 
 // instanceWords says why an instance is in its state, where that is not the usual one.
-func (m material) instanceWords(v cluster.Session) string {
+func (m members) instanceWords(v cluster.Session) string {
 	switch v.State {
 	case record.Dead:
 		return v.Cause
@@ -79,41 +104,7 @@ func (m material) instanceWords(v cluster.Session) string {
 	}
 }
 
-func (m material) locks() []api.Lock {
-	if m.view == nil {
-		return nil
-	}
-	list := make([]api.Lock, 0, len(m.view.Locks))
-	for key, l := range m.view.Locks {
-		shown := api.Lock{
-			Key: string(key), Group: key.Group(), Name: key.Name(),
-			Owner:  api.Owner{Instance: l.Instance, Session: l.Session, FencingToken: l.Token},
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
-		}
-		if l.Session != "" {
-			shown.OwnedSince = api.Millis(l.Since)
-		}
-		list = append(list, shown)
-	}
-	return list
-}
-
-// group counts a group's tasks, and its capacity on the live instances that may own them.
-func (m material) group(g config.Group, shown []api.Task) api.Group {
-	group := api.Group{
-		Name: g.Name, Cap: g.Cap, Overrides: m.asked.groups[g.Name], Discovery: m.read.found.shown(&g),
-		Weights: m.read.weights.shown(&g),
-	}
-	owned := map[string]int{}
-	for i := range shown {
-		group.Count(shown[i].State)
-		owned[shown[i].Session]++
-	}
-	status.Measure(&group, m.offers(g, owned))
-	return group
-}
-
-func (m material) offers(g config.Group, owned map[string]int) []status.Offer {
+func (m members) offers(g config.Group, owned map[string]int) []status.Offer {
 	if m.view == nil {
 		return nil
 	}
@@ -143,7 +134,7 @@ func (m material) offers(g config.Group, owned map[string]int) []status.Offer {
 }
 
 // ownedElsewhere counts what a session owns in other groups.
-func (m material) ownedElsewhere(session, group string) int {
+func (m members) ownedElsewhere(session, group string) int {
 	n := 0
 	for name, owned := range m.owned[session] {
 		if name != group {
