@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -125,6 +126,14 @@ func faultsOfCalls() []fault {
 			}
 		})},
 		{name: "Close waits for the broker", checks: "CloseWhileBlocked CallsWhileBlocked", with: slowClose},
+		{name: "Close waits for a long poll", checks: "ClosesAtOnce", with: func(topic Topic) Topic {
+			return spoiled(topic, &faults{close: func(right closeFunc, _ subscribe.Subscription) closeFunc {
+				return func(ctx context.Context) error {
+					time.Sleep(quick + time.Second)
+					return right(ctx)
+				}
+			}})
+		}},
 		{name: "lag is always 0", checks: "Lag", with: lagOf(func(subscribe.Lag) subscribe.Lag { return subscribe.Lag{} })},
 		{name: "lag never falls", checks: "Lag", with: lagOf(func(lag subscribe.Lag) subscribe.Lag {
 			lag.Messages = max(lag.Messages, 1)

@@ -23,6 +23,7 @@ func checks() []check {
 		{"Most", always, checkMost},
 		{"WaitsAndReturnsWithContext", always, checkWaits},
 		{"InterruptedReceiveLosesNothing", always, checkInterrupted},
+		{"ClosesAtOnce", always, checkTurns},
 		{"AckIsDurable", again, checkAckDurable},
 		{"AckInPieces", again, checkPieces},
 		{"AckInAnotherOrder", again, checkOtherOrder},
