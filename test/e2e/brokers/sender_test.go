@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// senders publish at the same time, each to lanes of its own.
-	senders = 10
+	// senders publish at the same time, each to lanes of its own. Each waits for a confirmation before it goes on: on a busy
+	// machine that takes tens of milliseconds.
+	senders = 50
 	// publishTimeout bounds one message. A broker that restarts may take most of it.
 	publishTimeout = 45 * time.Second
 	// behind is how far a sender may fall behind its schedule before it forgets what it missed. After an outage it does
