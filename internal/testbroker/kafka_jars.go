@@ -29,7 +29,8 @@ var (
 	kafkaLog4j []byte
 )
 
-// kafkaJars returns the directory with the broker's jars, in the user's cache. Another list of jars is another directory.
+// kafkaJars returns the directory with the broker's jars, in the user's cache. Another list of jars is another
+// directory.
 func kafkaJars(ctx context.Context) (string, error) {
 	list := sha256.Sum256(kafkaSums)
 	name := filepath.Join("shardctl-test", "kafka-"+hex.EncodeToString(list[:6]))

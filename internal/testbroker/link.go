@@ -110,8 +110,9 @@ func (p *Proxy) Unblock() {
 	}
 }
 
-// Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look takes, a
-// piece waits, and with it what follows on its connection. It is called concurrently, and must return before Close can.
+// Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look
+// takes, a piece waits, and with it what follows on its connection. It is called concurrently, and must return before
+// Close can.
 func (p *Proxy) Look(look func(sent []byte)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

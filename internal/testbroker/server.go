@@ -152,7 +152,8 @@ func (b *Server) Kill() {
 	b.wait()
 }
 
-// Stop ends it in an orderly way (SIGTERM), and returns once it is gone. After a minute it is killed, which is an error.
+// Stop ends it in an orderly way (SIGTERM), and returns once it is gone. After a minute it is killed, which is an
+// error.
 func (b *Server) Stop() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

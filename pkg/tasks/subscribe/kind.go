@@ -22,8 +22,8 @@ const (
 // MaxInFlight is the largest maxInFlight.
 const MaxInFlight = 100_000
 
-// NewKind makes a kind of task of a source: it subscribes to what the source's field says, and delivers to the sink that
-// the task's field deliver names.
+// NewKind makes a kind of task of a source: it subscribes to what the source's field says, and delivers to the sink
+// that the task's field deliver names.
 func NewKind(source SourceKind, sinks ...SinkKind) tasks.Kind { return kind{source, sinks} }
 
 type kind struct {

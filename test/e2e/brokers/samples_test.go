@@ -108,8 +108,8 @@ func playSample(ctx context.Context, k kind, s sample) {
 	Expect(other).To(BeEmpty())
 }
 
-// startSample starts replicas with the sample as it stands, and waits until all tasks run. Their names and listeners are
-// in a second file, as are times that suit a test.
+// startSample starts replicas with the sample as it stands, and waits until all tasks run. Their names and listeners
+// are in a second file, as are times that suit a test.
 func startSample(ctx context.Context, name string) *harness.Cluster {
 	GinkgoHelper()
 	path, err := filepath.Abs(filepath.Join("../../../config", "topics-"+name+".yaml"))
@@ -131,7 +131,8 @@ func startSample(ctx context.Context, name string) *harness.Cluster {
 	return c
 }
 
-// playOldToken starts the first task again, which gives it a larger token, and then sends what an owner of before would.
+// playOldToken starts the first task again, which gives it a larger token, and then sends what an owner of before
+// would.
 func playOldToken(
 	ctx context.Context, c *harness.Cluster, receiver *program, publish func(body string) error, topic string,
 ) {

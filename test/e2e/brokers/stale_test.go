@@ -100,7 +100,8 @@ func (s *stale) acked(ctx context.Context) func() (int64, error) {
 	return func() (int64, error) { return s.Acked(ctx, s.topics[0]) }
 }
 
-// underWay waits until a delivery of one task and an acknowledgement of the other have left the replica, and not arrived.
+// underWay waits until a delivery of one task and an acknowledgement of the other have left the replica, and not
+// arrived.
 func (s *stale) underWay(ctx context.Context) {
 	GinkgoHelper()
 	var held <-chan struct{}

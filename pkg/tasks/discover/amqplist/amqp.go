@@ -126,8 +126,8 @@ func (l *Lister) Print() any {
 	return fields
 }
 
-// List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may consume
-// them.
+// List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may
+// consume them.
 func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
 	patterns, err := env.Patterns("amqp.queues", l.Queues)
 	if err != nil {

@@ -1,50 +1,20 @@
+//go:build unix
+
 package access_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
-
-// identity writes a certificate that signs itself, and its key.
-func identity(t *testing.T, dir string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
-	return cert, key
-}
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
@@ -55,7 +25,7 @@ func write(t *testing.T, file, content string) {
 
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := identity(t, dir)
+	cert, key := testbroker.Certificate(t)
 	config, err := access.TLS{CAFile: cert, CertFile: cert, KeyFile: key}.Config("amqp")
 	if err != nil || config.RootCAs == nil || len(config.Certificates) != 1 || config.MinVersion != tls.VersionTLS12 {
 		t.Fatalf("got %+v, %v", config, err)
@@ -122,7 +92,8 @@ func TestPrintHidesPasswords(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := fmt.Sprint(access.TLS{CAFile: "ca"}.Print()); got != "[{tls [{caFile ca} {certFile <nil>} {keyFile <nil>}]}]" {
+	const tls = "[{tls [{caFile ca} {certFile <nil>} {keyFile <nil>}]}]"
+	if got := fmt.Sprint(access.TLS{CAFile: "ca"}.Print()); got != tls {
 		t.Errorf("got %s", got)
 	}
 	if got := (access.TLS{}).Print(); got != nil {
@@ -133,7 +104,8 @@ func TestPrintHidesPasswords(t *testing.T) {
 func TestPasswordsAreReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	login := access.Login{User: "u", PasswordFile: file}
-	if _, err := login.ReadPassword("kafka.sasl"); err == nil || !strings.HasPrefix(err.Error(), "kafka.sasl.passwordFile: ") {
+	_, err := login.ReadPassword("kafka.sasl")
+	if err == nil || !strings.HasPrefix(err.Error(), "kafka.sasl.passwordFile: ") {
 		t.Errorf("got %v", err)
 	}
 	for _, password := range []string{"first", "second"} {

@@ -46,7 +46,9 @@ func (t TLS) Print() decode.Fields {
 // PrintFiles are the fields of tls.
 func (t TLS) PrintFiles() decode.Fields {
 	return decode.Pairs(
-		"caFile", decode.TextOrNil(t.CAFile), "certFile", decode.TextOrNil(t.CertFile), "keyFile", decode.TextOrNil(t.KeyFile),
+		"caFile", decode.TextOrNil(t.CAFile),
+		"certFile", decode.TextOrNil(t.CertFile),
+		"keyFile", decode.TextOrNil(t.KeyFile),
 	)
 }
 

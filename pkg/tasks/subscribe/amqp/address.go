@@ -22,10 +22,10 @@ type address struct {
 }
 
 var (
-	errURL = errors.New("is not the URL of a broker, must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…, with %XX " +
-		"for special characters")
-	errHeartbeat = errors.New("turns heartbeats off, by which a broker that hangs is noticed: leave heartbeat out, or set " +
-		"heartbeat=SECONDS")
+	errURL = errors.New("is not the URL of a broker, must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…, with " +
+		"%XX for special characters")
+	errHeartbeat = errors.New("turns heartbeats off, by which a broker that hangs is noticed: leave heartbeat out, or " +
+		"set heartbeat=SECONDS")
 )
 
 // parseURL reads a URL. Its errors do not quote it, as it may hold a password.

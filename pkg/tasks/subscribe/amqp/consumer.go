@@ -50,8 +50,8 @@ func (c *consumer) consume(ctx context.Context, exclusive bool, args amqp091.Tab
 	return nil
 }
 
-// start is the requests of consume. Quorum queues let two exclusive consumers in, so the consumers are counted. They are
-// counted first, so that no message is sent to one that is to go.
+// start is the requests of consume. Quorum queues let two exclusive consumers in, so the consumers are counted. They
+// are counted first, so that no message is sent to one that is to go.
 func (c *consumer) start(exclusive bool, args amqp091.Table) error {
 	ch := c.lane.ch
 	if err := c.others(exclusive, 0); err != nil {

@@ -25,14 +25,21 @@ func TestValidate(t *testing.T) {
 		"variables": {
 			amqp.Source{URL: "$(AMQP_URL)", Queue: "$(SHARDCTL_TASK)", Stream: &amqp.Stream{Start: "$(START)"}}, nil,
 		},
-		"no URL":        {with(func(s *amqp.Source) { s.URL = "http://user:secret@host" }), []string{"url: is not the URL"}},
-		"no heartbeat":  {with(func(s *amqp.Source) { s.URL += "?heartbeat=0" }), []string{"url: turns heartbeats off"}},
-		"long queue":    {with(func(s *amqp.Source) { s.Queue = strings.Repeat("q", 256) }), []string{"queue: must be"}},
-		"prefetch":      {with(func(s *amqp.Source) { s.Prefetch = 65536 }), []string{"prefetch: must be"}},
-		"start":         {with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Start: "-1"} }), []string{"stream.start: must be"}},
-		"missing":       {with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Missing: "go on"} }), []string{"stream.missing: must be"}},
-		"two passwords": {with(func(s *amqp.Source) { s.Login = amqp.Login{Password: "secret", PasswordFile: "/f"} }), []string{"passwordFile: is set together"}},
-		"no password":   {with(func(s *amqp.Source) { s.Login = amqp.Login{User: "u"} }), []string{"user: has no password"}},
+		"no URL":       {with(func(s *amqp.Source) { s.URL = "http://user:secret@host" }), []string{"url: is not the URL"}},
+		"no heartbeat": {with(func(s *amqp.Source) { s.URL += "?heartbeat=0" }), []string{"url: turns heartbeats off"}},
+		"long queue":   {with(func(s *amqp.Source) { s.Queue = strings.Repeat("q", 256) }), []string{"queue: must be"}},
+		"prefetch":     {with(func(s *amqp.Source) { s.Prefetch = 65536 }), []string{"prefetch: must be"}},
+		"start": {
+			with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Start: "-1"} }), []string{"stream.start: must be"},
+		},
+		"missing": {
+			with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Missing: "go on"} }), []string{"stream.missing: must be"},
+		},
+		"two passwords": {
+			with(func(s *amqp.Source) { s.Login = amqp.Login{Password: "secret", PasswordFile: "/f"} }),
+			[]string{"passwordFile: is set together"},
+		},
+		"no password": {with(func(s *amqp.Source) { s.Login = amqp.Login{User: "u"} }), []string{"user: has no password"}},
 		"tls": {
 			with(func(s *amqp.Source) { s.TLS = amqp.TLS{CertFile: "/c"} }),
 			[]string{"tls.keyFile: is required with certFile", "tls: is set, but url is amqp://"},

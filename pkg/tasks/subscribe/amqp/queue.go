@@ -13,8 +13,8 @@ import (
 // queue is a subscription to a classic or quorum queue.
 type queue struct{ *consumer }
 
-// openQueue consumes a queue alone. The priority is the default one: streams refuse to be given any, and without it they
-// would let themselves be read as queues, from the newest message on.
+// openQueue consumes a queue alone. The priority is the default one: streams refuse to be given any, and without it
+// they would let themselves be read as queues, from the newest message on.
 func openQueue(ctx context.Context, c *consumer) (*queue, error) {
 	if err := c.open(ctx); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func openQueue(ctx context.Context, c *consumer) (*queue, error) {
 // Cumulative is false: each message is acknowledged by itself.
 func (q *queue) Cumulative() bool { return false }
 
-// Ack acknowledges messages. The broker confirms no acknowledgement. A question about the queue, behind them on the same
-// channel, is answered once they have arrived.
+// Ack acknowledges messages. The broker confirms no acknowledgement. A question about the queue, behind them on the
+// same channel, is answered once they have arrived.
 func (q *queue) Ack(ctx context.Context, messages []subscribe.Message) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("queue %q: acknowledge: %w", q.queue, err)

@@ -45,8 +45,8 @@ type Stream struct {
 // Open.
 type Login = access.Login
 
-// TLS is how amqps is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
-// the client, both or neither. All are names of PEM files, which are read at each Open.
+// TLS is how amqps is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
+// of the client, both or neither. All are names of PEM files, which are read at each Open.
 type TLS = access.TLS
 
 // Kind is "amqp".

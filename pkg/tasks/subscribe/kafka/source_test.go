@@ -135,7 +135,8 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(set.brokers, []string{"a:1", "b:2", "c:3"}) || set.topic != "orders-eu" ||
-		set.group != "shardctl.g.n" || set.missing != Stop || set.maxBytes != DefaultMaxBytes || set.name() != "broker a:1,b:2,c:3, topic orders-eu" {
+		set.group != "shardctl.g.n" || set.missing != Stop || set.maxBytes != DefaultMaxBytes ||
+		set.name() != "broker a:1,b:2,c:3, topic orders-eu" {
 		t.Errorf("got %+v", set)
 	}
 }

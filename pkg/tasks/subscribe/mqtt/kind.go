@@ -89,7 +89,8 @@ const (
 func isFilter(filter string) bool {
 	levels := strings.Split(filter, "/")
 	for i, level := range levels {
-		if strings.Contains(level, "#") && (level != "#" || i < len(levels)-1) || strings.Contains(level, "+") && level != "+" {
+		if strings.Contains(level, "#") && (level != "#" || i < len(levels)-1) ||
+			strings.Contains(level, "+") && level != "+" {
 			return false
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 )
 
-// conn is a connection that says when it is closed. Its methods may be called concurrently. The client locks it for each
-// packet, which it writes in pieces.
+// conn is a connection that says when it is closed. Its methods may be called concurrently. The client locks it for
+// each packet, which it writes in pieces.
 type conn struct {
 	net.Conn
 	sync.Mutex

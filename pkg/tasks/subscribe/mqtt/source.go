@@ -37,8 +37,8 @@ type Source struct {
 // Open.
 type Login = access.Login
 
-// TLS is how mqtts is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
-// the client, both or neither. All are names of PEM files, which are read at each Open.
+// TLS is how mqtts is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
+// of the client, both or neither. All are names of PEM files, which are read at each Open.
 type TLS = access.TLS
 
 var errServer = errors.New(serverForm)

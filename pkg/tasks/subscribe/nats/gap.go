@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// newest is the member that was made last. Others are left over from an Open that was cut short, or were made by a stale
-// owner: what is acknowledged there does not count.
+// newest is the member that was made last. Others are left over from an Open that was cut short, or were made by a
+// stale owner: what is acknowledged there does not count.
 func newest(members []member) member {
 	return slices.MaxFunc(members, func(a, b member) int {
 		return cmp.Or(cmp.Compare(a.token, b.token), cmp.Compare(a.number, b.number))

@@ -19,7 +19,8 @@ func TestStreamsAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "$" + r.name, Subjects: []string{r.name}}); err != nil {
+	internal := jetstream.StreamConfig{Name: "$" + r.name, Subjects: []string{r.name}}
+	if _, err := r.js.CreateStream(t.Context(), internal); err != nil {
 		t.Fatal(err)
 	}
 	env := discover.Env{Lookup: func(string) (string, bool) { return r.broker.Addr, true }}

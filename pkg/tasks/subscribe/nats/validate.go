@@ -30,7 +30,8 @@ func (s Source) Validate() []decode.FieldError {
 	if !decode.HasVariables(s.Subject) && !isSubject(s.Subject) && s.Subject != "" {
 		must("subject", "words with points between, such as orders.eu or orders.>")
 	}
-	if !decode.HasVariables(s.Consumer) && s.Consumer != "" && (!name.MatchString(s.Consumer) || len(s.Consumer) > longestConsumer) {
+	if !decode.HasVariables(s.Consumer) && s.Consumer != "" &&
+		(!name.MatchString(s.Consumer) || len(s.Consumer) > longestConsumer) {
 		must("consumer", "a name of at most 200 characters: no blank, dot, *, > or slash")
 	}
 	if !decode.HasVariables(s.Start) && !isStart(s.Start) {

@@ -59,7 +59,8 @@ func (s Source) Validate() []decode.FieldError {
 	if s.Stream == "" {
 		say("is required", "stream")
 	}
-	if start := cmp.Or(s.Start, DefaultStart); !decode.HasVariables(start) && start != Earliest && start != Latest && !isID(start) {
+	start := cmp.Or(s.Start, DefaultStart)
+	if !decode.HasVariables(start) && start != Earliest && start != Latest && !isID(start) {
 		must("start", "earliest, latest or the ID of an entry such as 1700000000000-0")
 	}
 	if !slices.Contains([]string{"", Broker, Store}, s.Offsets) {

@@ -57,8 +57,8 @@ type Source struct {
 // Open.
 type Login = access.Login
 
-// TLS is how rediss is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile of
-// the client, both or neither. All are names of PEM files, which are read at each Open.
+// TLS is how rediss is secured: by CAFile, the authorities to trust (empty: the system's), and by CertFile and KeyFile
+// of the client, both or neither. All are names of PEM files, which are read at each Open.
 type TLS = access.TLS
 
 // Kind is "redis".

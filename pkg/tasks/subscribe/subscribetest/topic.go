@@ -36,7 +36,8 @@ type Traits struct {
 	NoKeys    bool // the broker's messages have no key
 	NoHeaders bool // neither headers nor a media type
 	NoLag     bool
-	// AcksInStore: Source itself keeps its position in the checkpoint, so that Ack needs no broker. InStore is Source then.
+	// AcksInStore: Source itself keeps its position in the checkpoint, so that Ack needs no broker. InStore is Source
+	// then.
 	AcksInStore bool
 	// Fenced adds a check: once a newer token has opened the subscription, Ack of an older one fails.
 	Fenced bool

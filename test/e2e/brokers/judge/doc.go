@@ -1,5 +1,5 @@
-// Package judge says whether deliveries of subscriptions kept what is promised. It is pure: it takes what was sent, what
-// was received and which faults there were, and returns what is wrong.
+// Package judge says whether deliveries of subscriptions kept what is promised. It is pure: it takes what was sent,
+// what was received and which faults there were, and returns what is wrong.
 //
 // What must hold:
 //

@@ -12,7 +12,8 @@ var began = time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 
-// good is a record in which r1 crashes with one message unacknowledged, r2 hands over in order, and the broker restarts.
+// good is a record in which r1 crashes with one message unacknowledged, r2 hands over in order, and the broker
+// restarts.
 func good() judge.Record {
 	r := judge.Record{
 		InFlight: 1,
