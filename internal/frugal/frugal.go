@@ -20,7 +20,7 @@ const (
 
 // How work and rest are told apart.
 const (
-	mostResting = 8               // collections within a second, at most, while a process rests
+	mostResting = 4               // collections within a second, at most, while a process rests
 	lookEvery   = 5 * time.Second // how often a process that works is looked at
 	mostLeast   = 1               // collections between two looks, at most, when it rests again
 )

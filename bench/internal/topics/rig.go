@@ -3,6 +3,7 @@
 package topics
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -127,7 +128,7 @@ func (r *rig) cluster(b *lab.Lab, o harness.Options) (*harness.Cluster, error) {
 	return harness.NewCluster(b.Bins, dir, o)
 }
 
-// endpoint answers each message with 204.
+// endpoint answers each request with 204.
 type endpoint struct {
 	url    string
 	server *http.Server
@@ -147,25 +148,38 @@ func newEndpoint(ctx context.Context) (*endpoint, error) {
 	return e, nil
 }
 
-// delivery is a message that the endpoint got. Its path is /TOPIC, or /BY/TOPIC where several deliver.
+// delivery is a request that the endpoint got. Its path is /TOPIC, or /BY/TOPIC where several deliver.
 type delivery struct {
 	topic, by string
 	at        time.Time
+	messages  int
 }
 
-// take notes a message.
+// batch is the type of requests with several messages.
+const batch = "application/cloudevents-batch+json"
+
+// take notes a request.
 func (e *endpoint) take(w http.ResponseWriter, request *http.Request) {
-	_, _ = io.Copy(io.Discard, request.Body)
+	messages := 1
+	if request.Header.Get("Content-Type") == batch {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return // the sender has gone, and sends it again
+		}
+		messages = bytes.Count(body, []byte(`"specversion"`))
+	} else {
+		_, _ = io.Copy(io.Discard, request.Body)
+	}
 	e.mu.Lock()
 	if e.seen != nil {
 		by, topic := path.Split(request.URL.Path)
-		e.seen(delivery{topic: topic, by: strings.Trim(by, "/"), at: time.Now()})
+		e.seen(delivery{topic: topic, by: strings.Trim(by, "/"), at: time.Now(), messages: messages})
 	}
 	e.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// note has f called with each message from now on.
+// note has f called with each request from now on.
 func (e *endpoint) note(f func(delivery)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,6 +17,7 @@ const (
 	partitions = 6
 	inFlight   = 1000 // delivered and not acknowledged; the bare client commits after as many
 	slots      = 64   // requests of the bare client at once
+	batchSize  = 50   // messages in a request, of the subscription in batched mode
 	rateTarget = 0.8  // of the bare client's messages a second
 )
 
@@ -38,7 +39,7 @@ func Throughput(ctx context.Context, b *lab.Lab) error {
 	if err := r.fill(ctx, "load", partitions, n); err != nil {
 		return err
 	}
-	var ours, bare, plain rates
+	var ours, batched, bare, plain rates
 	for round := range b.Times(3, 1) {
 		for _, m := range []struct {
 			what    string
@@ -48,7 +49,12 @@ func Throughput(ctx context.Context, b *lab.Lab) error {
 			{"bare client", &bare, func(ctx context.Context) error {
 				return r.bare(ctx, fmt.Sprintf("bare-%d", round), true)
 			}},
-			{"subscription", &ours, func(ctx context.Context) error { return r.subscribed(ctx, b, round) }},
+			{"subscription", &ours, func(ctx context.Context) error {
+				return r.subscribed(ctx, b, fmt.Sprintf("ours-%d", round), 1)
+			}},
+			{"subscription with batches", &batched, func(ctx context.Context) error {
+				return r.subscribed(ctx, b, fmt.Sprintf("batches-%d", round), batchSize)
+			}},
 			{"plain client", &plain, func(ctx context.Context) error {
 				return r.bare(ctx, fmt.Sprintf("plain-%d", round), false)
 			}},
@@ -63,6 +69,7 @@ func Throughput(ctx context.Context, b *lab.Lab) error {
 	o, w := ours.median(), bare.median()
 	b.Figure("messages a second of one subscription", o >= rateTarget*w, "≥ 0.8 × a bare client that posts CloudEvents",
 		"%.0f, bare %.0f: %.2f ×", o, w, o/w)
+	b.Note("the same in batches", "one subscription with batchSize %d: %.0f", batchSize, batched.median())
 	b.Note("the same without attributes", "a bare client that posts the body alone: %.0f", plain.median())
 	return nil
 }
@@ -85,9 +92,10 @@ func (r *rig) timed(ctx context.Context, n int, deliver func(context.Context) er
 		if count == 0 {
 			first = d.at
 		}
-		if count++; count == n {
+		if count < n && count+d.messages >= n {
 			all <- d.at.Sub(first)
 		}
+		count += d.messages
 	})
 	defer r.endpoint.note(nil)
 	going, stop := context.WithCancel(ctx)
@@ -106,21 +114,21 @@ func (r *rig) timed(ctx context.Context, n int, deliver func(context.Context) er
 	}
 }
 
-// subscribed is one replica with one subscription, until ctx ends.
-func (r *rig) subscribed(ctx context.Context, b *lab.Lab, round int) error {
+// subscribed is one replica with one subscription, with so many messages in a request at most, until ctx ends.
+func (r *rig) subscribed(ctx context.Context, b *lab.Lab, name string, batchSize int) error {
 	c, err := r.cluster(b, quiet)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if _, err := r.replica(ctx, c, fmt.Sprintf("r%d", round), fmt.Sprintf(`groups:
+	if _, err := r.replica(ctx, c, name, fmt.Sprintf(`groups:
   - name: load
     tasks:
       - name: load
-        kafka: {brokers: %q, topic: load, group: ours-%d}
-        deliver: {http: {url: %q}}
+        kafka: {brokers: %q, topic: load, group: %s}
+        deliver: {http: {url: %q, batchSize: %d}}
         maxInFlight: %d
-`, r.broker.Addr(), round, r.endpoint.url+"/load", inFlight)); err != nil {
+`, r.broker.Addr(), name, r.endpoint.url+"/load", batchSize, inFlight)); err != nil {
 		return err
 	}
 	<-ctx.Done()

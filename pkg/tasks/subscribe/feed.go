@@ -14,6 +14,10 @@ import (
 // ackTimeout is how long a broker may take to confirm an acknowledgement. After that the subscription is opened again.
 const ackTimeout = 10 * time.Second
 
+// ackPause is the least time between the beginnings of two acknowledgements, while more can gather. A broker confirms
+// many at once for the price of one.
+const ackPause = 5 * time.Millisecond
+
 // feed delivers what one open subscription gives. One goroutine owns it and its flow; others receive, deliver and
 // acknowledge, and report to it.
 type feed struct {
@@ -28,7 +32,8 @@ type feed struct {
 	workers  *deliverers
 
 	receiving, acking bool
-	broken            error // why the subscription is to be closed
+	ackedAt           time.Time // when the last acknowledgement began
+	broken            error     // why the subscription is to be closed
 }
 
 type received struct {
@@ -108,21 +113,33 @@ func (f *feed) begin() (wake time.Time) {
 	case !f.env.Lease.Valid():
 		return time.Now().Add(leaseLook) // it is renewed, or the run is about to be asked to stop
 	}
-	works, wake := f.flow.Next(time.Now())
+	now := time.Now()
+	works, wake := f.flow.Next(now)
 	for _, w := range works {
 		f.workers.begin(w)
 	}
-	if !f.acking && f.broken == nil {
-		if items := f.flow.Acks(); len(items) > 0 {
-			f.acking = true
-			f.others.Go(func() { f.acked <- acked{len(items), f.ack(items)} })
-		}
+	if due := f.acknowledge(now); !due.IsZero() && (wake.IsZero() || due.Before(wake)) {
+		wake = due
 	}
 	if room := f.flow.Room(); room > 0 && !f.receiving {
 		f.receiving = true
 		f.want <- room
 	}
 	return wake
+}
+
+// acknowledge begins to acknowledge what may be, or says when to do so.
+func (f *feed) acknowledge(now time.Time) (due time.Time) {
+	if f.acking || f.broken != nil || !f.flow.Unacknowledged() {
+		return time.Time{}
+	}
+	if due = f.ackedAt.Add(ackPause); f.flow.Gathers() && now.Before(due) {
+		return due
+	}
+	items := f.flow.Acks()
+	f.acking, f.ackedAt = true, now
+	f.others.Go(func() { f.acked <- acked{len(items), f.ack(items)} })
+	return time.Time{}
 }
 
 // over says that nothing more can happen.

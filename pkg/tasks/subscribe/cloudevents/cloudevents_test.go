@@ -324,6 +324,30 @@ func TestTokenAndAuthorities(t *testing.T) {
 	}
 }
 
+// The URL's user and password are sent, and a client's own timeout holds.
+func TestWhatOnlyAClientDoes(t *testing.T) {
+	address, requests := serve(t, nil)
+	r := open(t, Sink{URL: strings.Replace(address, "http://", "http://user:secret@", 1)})
+	if err := deliver(t, r, delivery("a", "1"))[0]; err != nil {
+		t.Fatal(err)
+	}
+	request := http.Request{Header: rig.Wait(t, requests, "the request").header}
+	if user, password, ok := request.BasicAuth(); user != "user" || password != "secret" {
+		t.Errorf("%v: %s, %s", ok, user, password)
+	}
+	release := make(chan struct{})
+	hung, _ := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) }) // before the server is closed
+	r = open(t, Sink{URL: hung, Timeout: time.Hour}, func(c *tasks.Config) {
+		c.HTTPClient = func(string) (*http.Client, error) {
+			return &http.Client{Transport: http.DefaultTransport, Timeout: 50 * time.Millisecond}, nil
+		}
+	})
+	if err := deliver(t, r, delivery("a", "1"))[0]; err == nil || !strings.Contains(err.Error(), "Client.Timeout") {
+		t.Errorf("it waits longer than its client: %v", err)
+	}
+}
+
 // What can never be sent is no failure of a message: the subscription does not begin.
 func TestOpenChecksWhatRequestsNeed(t *testing.T) {
 	env, _ := rig.Env(t)

@@ -73,7 +73,7 @@ func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (f
 	if err != nil {
 		return nil, err
 	}
-	response, err := client.Do(request)
+	response, err := do(client, request)
 	if err != nil {
 		return nil, r.unanswered(ctx, err)
 	}
@@ -95,6 +95,15 @@ func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (f
 		_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
 		return nil, refusal(response.Status, body)
 	}
+}
+
+// do sends a request. Clients follow no redirects, so that the transport of most can be asked directly: a client would
+// copy all headers before.
+func do(client *http.Client, request *http.Request) (*http.Response, error) {
+	if client.Transport == nil || client.Jar != nil || client.Timeout > 0 || request.URL.User != nil {
+		return client.Do(request)
+	}
+	return client.Transport.RoundTrip(request)
 }
 
 // unanswered says why there is no answer, or only a part of one.

@@ -234,6 +234,10 @@ func (f *Flow[M]) Acks() []*Item[M] {
 	return acks
 }
 
+// Gathers says that acknowledgements lose nothing by waiting for a few more: deliveries are under way, and nothing waits
+// for room.
+func (f *Flow[M]) Gathers() bool { return f.calls > 0 && (f.ready.len() > 0 || f.Room() > 0) }
+
 // Acked says that so many messages have been acknowledged.
 func (f *Flow[M]) Acked(n int) { f.held -= n }
 
