@@ -10,7 +10,7 @@ const (
 	quick = 2 * time.Second // a Close that takes longer waits for something, such as the answer to a long poll
 )
 
-// checkTurns: it closes subscriptions that have just waited for messages, as each hand-over does. The next owner waits for
+// checkTurns: Close returns at once after a Receive that has just waited, as in each hand-over. The next owner waits for
 // that. The log says what an Open and a Close take.
 func checkTurns(s *scene) {
 	s.Helper()
