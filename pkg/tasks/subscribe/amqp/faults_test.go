@@ -306,3 +306,23 @@ func TestUnnamed(t *testing.T) {
 		closeSub(t, sub)
 	}
 }
+
+// A dead letter that is larger than the broker takes stays where it is, and the error says what to raise.
+func TestLetterTooLarge(t *testing.T) {
+	broker := testbroker.RabbitMQ(t, "max_message_size = 2000")
+	a := connect(t, broker.Addr)
+	queue, letters := a.declare("classic"), a.declare("classic")
+	r := rig{a, broker.Addr}
+	a.bodies(queue, "a")
+	store := subscribetest.NewStore(nil)
+	sub := open(t, r.source(queue), session(t, store, 1))
+	m := take(t, sub, 1)[0]
+	large := m
+	large.Body = make([]byte, 3000)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := sub.DeadLetter(ctx, letters, large, why(m))
+	wantError(t, err, broker.Addr, "larger than the broker allows", "max_message_size")
+	_ = sub.Close(ctx) // the broker may have ended its channel
+	wantTexts(t, take(t, open(t, r.source(queue), session(t, store, 2)), 1), "a")
+}
