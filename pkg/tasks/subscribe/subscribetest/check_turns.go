@@ -10,8 +10,8 @@ const (
 	quick = 2 * time.Second // a Close that takes longer waits for something, such as the answer to a long poll
 )
 
-// checkTurns: Close returns at once after a Receive that has just waited, as in each hand-over. The next owner waits for
-// that. The log says what an Open and a Close take.
+// checkTurns: Close returns at once after a Receive that has just waited, as in each hand-over. The next owner waits
+// for that. The log says what an Open and a Close take.
 func checkTurns(s *scene) {
 	s.Helper()
 	var opens, closes []time.Duration
