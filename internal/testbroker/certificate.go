@@ -19,11 +19,11 @@ import (
 
 // Certificate writes a certificate for 127.0.0.1 that signs itself, and its key, as PEM files of the test. It is valid
 // for an hour, for servers and for clients.
-func Certificate(t testing.TB) (certFile, keyFile string) {
-	t.Helper()
+func Certificate(tb testing.TB) (certFile, keyFile string) {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.ParseIP(loopback)},
@@ -33,17 +33,17 @@ func Certificate(t testing.TB) (certFile, keyFile string) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := tb.TempDir()
 	file := func(name, kind string, content []byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return path
 	}

@@ -17,9 +17,6 @@ func placeOf(group string) published.Place {
 	return published.Place{Space: record.GroupWeights, Group: group}
 }
 
-// Key is the lock under which a group's weights are published.
-func Key(group string) record.Key { return placeOf(group).Key() }
-
 // Status is said with the entries.
 type Status struct {
 	By string `json:"by"` // the instance that published them
