@@ -19,6 +19,9 @@ const (
 	slots      = 64   // requests of the bare client at once
 	batchSize  = 50   // messages in a request, of the subscription in batched mode
 	rateTarget = 0.8  // of the bare client's messages a second
+
+	// messages take some seconds. What a client does once, such as opening its connections, counts for much in one.
+	messages = 200_000
 )
 
 // Throughput measures how many messages a second one subscription delivers, beside a bare client that reads the same
@@ -29,9 +32,9 @@ func Throughput(ctx context.Context, b *lab.Lab) error {
 		return err
 	}
 	defer r.close()
-	n := b.Times(30_000, 10_000)
+	n := b.Times(messages, messages/4)
 	if b.Rounds > 0 {
-		n = 30_000
+		n = messages
 	}
 	if err := r.create(ctx, partitions, "load"); err != nil {
 		return err
