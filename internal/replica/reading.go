@@ -53,21 +53,16 @@ func (r *listReader) readAll(ctx context.Context) (ok bool) {
 }
 
 func (r *listReader) readFound(ctx context.Context, group string) bool {
-	reader := r.found[group]
-	if reader == nil {
-		reader = discovery.NewReader(r.db, group)
-		r.found[group] = reader
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.op)
 	defer cancel()
-	published, err := reader.Read(ctx)
+	found, err := readerOf(r.found, group, r.db, discovery.NewReader).Read(ctx)
 	switch {
 	case err == nil:
-		r.lists.discovered(group, published, "")
+		r.lists.discovered(group, found, "")
 	case errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil: // StoreUnreachable says it
 		r.log.V(1).Info("The list of what was discovered could not be read", "group", group, "error", err.Error())
 	default:
-		r.lists.discovered(group, published, err.Error())
+		r.lists.discovered(group, found, err.Error())
 	}
 	return err == nil
 }
@@ -75,20 +70,23 @@ func (r *listReader) readFound(ctx context.Context, group string) bool {
 // readWeights reads the weights of a group. Where they cannot be read whole, those read last count: who publishes them
 // makes them whole.
 func (r *listReader) readWeights(ctx context.Context, group string) bool {
-	reader := r.weights[group]
-	if reader == nil {
-		reader = weights.NewReader(r.db, group)
-		r.weights[group] = reader
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.op)
 	defer cancel()
-	p, err := reader.Read(ctx)
+	p, err := readerOf(r.weights, group, r.db, weights.NewReader).Read(ctx)
 	if err != nil {
 		r.log.V(1).Info("Weights could not be read", "group", group, "error", err.Error())
 		return false
 	}
 	r.lists.weighed(group, p)
 	return true
+}
+
+// readerOf is the reader of a group's list. It is made once: what it has read, it does not read again.
+func readerOf[R any](all map[string]*R, group string, db store.Store, open func(store.Store, string) *R) *R {
+	if all[group] == nil {
+		all[group] = open(db, group)
+	}
+	return all[group]
 }
 
 // keepReading reads the lists when there may be newer ones, until ctx ends. changed is called after each reading.

@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testbroker"
 )
 
-// client is a kind's real client, which connects anew for each call. All use one topic.
+// client is a kind's real client, which makes a connection for each call. All use one topic.
 type client struct {
 	// prepare makes the topic, where one has to be made, and whoever reads from it later.
 	prepare func(ctx context.Context, addr string) error

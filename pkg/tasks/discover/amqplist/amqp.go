@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
@@ -80,7 +79,7 @@ type Lister struct {
 	Timeout      time.Duration // of one request; 0: DefaultTimeout
 	CAFile       string        // PEM file of the authorities to trust; empty: the system's
 
-	clients tasks.Clients
+	client webget.Client
 }
 
 // Kind is "amqp".
@@ -160,15 +159,7 @@ func (l *Lister) ask(ctx context.Context, env discover.Env) ([]queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	caFile, err := env.Expand("amqp.tls.caFile", l.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	client, err := l.clients.Client(caFile)
-	if err != nil {
-		return nil, err
-	}
-	content, err := webget.Body(client, request)
+	content, err := l.client.Body(request, env, "amqp.tls.caFile", l.CAFile)
 	if status := (webget.StatusError{}); errors.As(err, &status) {
 		return nil, fmt.Errorf("%w%s", err, advice(status.Code))
 	}

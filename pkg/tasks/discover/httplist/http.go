@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
@@ -56,7 +55,7 @@ type Lister struct {
 	TokenFile string        // its content is sent as a bearer token, read again at each look
 	CAFile    string        // PEM file of the authorities to trust; empty: the system's
 
-	clients tasks.Clients
+	client webget.Client
 }
 
 // Kind is "http".
@@ -114,15 +113,7 @@ func (l *Lister) list(ctx context.Context, env discover.Env) ([]discover.Found, 
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json")
 	}
-	caFile, err := env.Expand("http.tls.caFile", l.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	client, err := l.clients.Client(caFile)
-	if err != nil {
-		return nil, err
-	}
-	content, err := webget.Body(client, request)
+	content, err := l.client.Body(request, env, "http.tls.caFile", l.CAFile)
 	if err != nil {
 		return nil, err
 	}

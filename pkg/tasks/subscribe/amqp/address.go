@@ -38,8 +38,8 @@ func parseURL(text string) (amqp091.URI, error) {
 	if err != nil {
 		return uri, errURL
 	}
-	if beat := u.Query().Get("heartbeat"); beat != "" {
-		if seconds, err := strconv.Atoi(beat); err != nil || seconds <= 0 {
+	if every := u.Query().Get("heartbeat"); every != "" {
+		if seconds, err := strconv.Atoi(every); err != nil || seconds <= 0 {
 			return uri, errHeartbeat
 		}
 	}

@@ -43,7 +43,7 @@ func (r reader) message(d *amqp091.Delivery) subscribe.Message {
 	}
 }
 
-// id is the offset of a stream's message, else what its publisher called it. A delivery tag counts anew in each
+// id is the offset of a stream's message, else what its publisher called it. Delivery tags begin again in each
 // connection, and a receiver that knows IDs again must never take one message for another.
 func (r reader) id(d *amqp091.Delivery) string {
 	if offset, ok := offsetOf(d); ok {

@@ -17,11 +17,11 @@ func (set *settings) worded(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w%s", set.name(), err, set.hint(err))
+	return fmt.Errorf("%s: %w%s", set.name(), err, set.advice(err))
 }
 
-// hint is what to do about an error of this topic or group; empty where that is said already, or is to wait.
-func (set *settings) hint(err error) string {
+// advice is what to do about an error of this topic or group; empty where that is said already, or is to wait.
+func (set *settings) advice(err error) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return ": let the user of kafka.sasl read the topic"
@@ -31,11 +31,11 @@ func (set *settings) hint(err error) string {
 		errors.Is(err, kerr.RebalanceInProgress):
 		return fmt.Sprintf(": the group %s has members, a subscription has a name of its own: set kafka.group", set.group)
 	}
-	return hint(err)
+	return advice(err)
 }
 
-// hint is what to do about an error of a connection.
-func hint(err error) string {
+// advice is what to do about an error of a connection.
+func advice(err error) string {
 	var firstRead *kgo.ErrFirstReadEOF
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError

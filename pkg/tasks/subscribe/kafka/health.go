@@ -114,7 +114,7 @@ func (h *health) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net
 	if err != nil {
 		err = fmt.Errorf("broker %s: cannot connect: %w", address(meta), err)
 		h.note(err)
-		err = fmt.Errorf("%w: messages wait until it can be reached%s", err, hint(err))
+		err = fmt.Errorf("%w: messages wait until it can be reached%s", err, advice(err))
 	}
 	h.set(address(meta), err)
 }

@@ -103,7 +103,7 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(brokers, ","), err, hint(err))
+		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(brokers, ","), err, advice(err))
 	}
 	return l.found(topics, patterns), nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
@@ -20,9 +21,25 @@ type StatusError struct {
 // Error implements error.
 func (s StatusError) Error() string { return fmt.Sprintf("status %s, want 200", s.Text) }
 
+// Client asks over HTTP. The zero value is ready to use; it may be used concurrently.
+type Client struct{ kept tasks.Clients }
+
 // Body sends the request once and reads the body of the answer, at most [discover.MaxSize] bytes. A status other than
-// 200 is a [StatusError]. No error holds the URL.
-func Body(client *http.Client, request *http.Request) ([]byte, error) {
+// 200 is a [StatusError]. No error holds the URL. The authorities of caFile are trusted, or the system's where that is
+// empty: field says where it is written, and variables in it are replaced.
+func (c *Client) Body(request *http.Request, env discover.Env, field, caFile string) ([]byte, error) {
+	file, err := env.Expand(field, caFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.kept.Client(file)
+	if err != nil {
+		return nil, err
+	}
+	return body(client, request)
+}
+
+func body(client *http.Client, request *http.Request) ([]byte, error) {
 	response, err := client.Do(request) //nolint:gosec // G704: the configuration names who is asked
 	if err != nil {
 		return nil, Plainly(request.Context(), err)
