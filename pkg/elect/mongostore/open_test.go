@@ -79,7 +79,11 @@ func TestOpenWhileDown(t *testing.T) {
 func TestArbiterIsAProblem(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Nodes: 3, Arbiters: 1})
-	wantProblem(t, open(t, mongostore.Options{URI: rs.URI()}), mongostore.ReasonArbiter)
+	s := open(t, mongostore.Options{URI: rs.URI()})
+	wantProblem(t, s, mongostore.ReasonArbiter)
+	if got := inspected(t, s, "arbiters"); got.Holds || got.Value != "1" {
+		t.Errorf("%+v, want one, not holding", got)
+	}
 }
 
 func TestReplicaSetIsNoProblem(t *testing.T) {

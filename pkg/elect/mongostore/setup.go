@@ -51,9 +51,15 @@ func (s *setup) setUp(ctx context.Context, existing bool) error {
 type hello struct {
 	SetName   string        `bson:"setName"`
 	Msg       string        `bson:"msg"` // isdbgrid: mongos
+	Hosts     []string      `bson:"hosts"`
+	Passives  []string      `bson:"passives"` // with data, never elected
 	Arbiters  []string      `bson:"arbiters"`
 	LocalTime bson.DateTime `bson:"localTime"`
 }
+
+func (h hello) sharded() bool { return h.Msg == "isdbgrid" }
+
+func (h hello) standalone() bool { return h.SetName == "" && !h.sharded() }
 
 // inspect asks the primary what kind of database this is, and takes the first sample of its clock.
 func (s *setup) inspect(ctx context.Context) error {
@@ -62,8 +68,7 @@ func (s *setup) inspect(ctx context.Context) error {
 		return fmt.Errorf("reach the primary: %w", err)
 	}
 	s.clock.sample(int64(h.LocalTime), time.Now())
-	sharded := h.Msg == "isdbgrid"
-	s.standalone = h.SetName == "" && !sharded
+	s.standalone = h.standalone()
 	if s.standalone {
 		s.problems = append(s.problems, store.Problem{
 			Reason: ReasonStandalone,
@@ -77,7 +82,7 @@ func (s *setup) inspect(ctx context.Context) error {
 				"): with one data-bearing member down no majority may hold a write. Use members with data.",
 		})
 	}
-	if sharded {
+	if h.sharded() {
 		return s.inspectSharding(ctx)
 	}
 	return nil

@@ -65,6 +65,9 @@ func TestStoreOnStandalone(t *testing.T) {
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
 	s := open(t, mongostore.Options{URI: rs.URI()})
 	wantProblem(t, s, mongostore.ReasonStandalone)
+	if got := inspected(t, s, "topology"); got.Holds || got.Value != "standalone server" {
+		t.Errorf("%+v, want a standalone server, not holding", got)
+	}
 	n := 0
 	storetest.Run(
 		t, func(t *testing.T) storetest.Database {
