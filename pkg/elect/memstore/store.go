@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -171,11 +172,7 @@ func (db *database) applyOne(c store.Change) store.Outcome {
 		t.remove(c.Doc.ID)
 		db.watchers.changed(old, nil)
 	case store.Increment:
-		raised := store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID}
-		if old != nil {
-			raised = *old
-		}
-		raised.Rev, raised.Count, raised.WriterID = max(raised.Rev+1, c.Doc.Rev), raised.Count+1, store.WriterID{}
+		raised := adapter.Incremented(c.Doc, old, db.nowMS())
 		t.put(&raised)
 		db.watchers.changed(old, &raised)
 	case store.Put:

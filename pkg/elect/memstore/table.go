@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -93,7 +94,7 @@ func (t *table) gone(id string) bool { return t.docs[id] == nil }
 // find returns the documents that match q, in its order and up to its limit, and how many match in all.
 func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
 	keep := func(d *store.Doc) bool {
-		if d == nil || !matches(d, q) {
+		if d == nil || !adapter.Matches(d, q) {
 			return false
 		}
 		total++
@@ -190,14 +191,4 @@ func appendSet(to []*store.Doc, set docSet) []*store.Doc {
 		to = append(to, d)
 	}
 	return to
-}
-
-func matches(d *store.Doc, q store.Query) bool {
-	return (q.Group == "" || d.Group == q.Group) &&
-		(len(q.Sessions) == 0 || slices.Contains(q.Sessions, d.Session)) &&
-		(len(q.Others) == 0 || !slices.Contains(q.Others, d.Session)) &&
-		(len(q.States) == 0 || slices.Contains(q.States, d.State)) &&
-		d.Rev >= q.MinRev && (!q.Unsuspended || !d.Suspended) &&
-		(q.Expired == 0 || d.Expires > 0 && d.Expires <= q.Expired) &&
-		d.ID >= q.From && (q.To == "" || d.ID < q.To)
 }

@@ -19,7 +19,7 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 	if err := store.ValidateChanges(changes); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
-	ctx, cancel := s.life.bound(ctx)
+	ctx, cancel := s.life.Bound(ctx)
 	defer cancel()
 	switch len(changes) {
 	case 0:

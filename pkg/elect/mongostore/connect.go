@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -82,9 +83,9 @@ func (a *access) parse(ctx context.Context, uri string) (*connstring.ConnString,
 		var dns *net.DNSError
 		switch {
 		case errors.As(r.err, &dns):
-			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, scrub(r.err.Error(), a.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, storeuri.Scrub(r.err.Error(), a.secrets))
 		case r.err != nil: // as text only: it may quote the URI
-			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, scrub(r.err.Error(), a.secrets))
+			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, storeuri.Scrub(r.err.Error(), a.secrets))
 		}
 		return r.parsed, nil
 	case <-ctx.Done():

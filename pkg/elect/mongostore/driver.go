@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -61,7 +62,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	}
 	if _, err := connstring.ParseAndValidate(c.URI); err != nil {
 		return c, &store.FieldError{
-			Field: "uri", Text: "is refused by MongoDB's driver: " + scrub(err.Error(), secrets(c.URI)),
+			Field: "uri", Text: "is refused by MongoDB's driver: " + storeuri.Scrub(err.Error(), secretParams.Of(c.URI)),
 		}
 	}
 	return c, nil

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -125,7 +126,7 @@ func hasCode(err error, codes []int) bool {
 // hide keeps secrets of the URI out of an error's text; the driver has no reason to put them there.
 func (a *access) hide(err error) error {
 	text := err.Error()
-	if clean := scrub(text, a.secrets); clean != text {
+	if clean := storeuri.Scrub(text, a.secrets); clean != text {
 		return errors.New(clean)
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 // them. A write with j: true is journalled by every member that counts towards the majority (MongoDB's manual, "Write
 // Concern"). A server without a journal refuses it.
 func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	ctx, release := s.life.bound(ctx)
+	ctx, release := s.life.Bound(ctx)
 	defer release()
 	const what = "inspect MongoDB"
 	var build struct {

@@ -24,7 +24,7 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, fmt.Errorf("read: %w", err)
 	}
-	ctx, cancel := s.life.bound(ctx)
+	ctx, cancel := s.life.Bound(ctx)
 	defer cancel()
 	res := store.Reply{}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -74,7 +74,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, fmt.Errorf("list: %w", err)
 	}
-	ctx, cancel := s.life.bound(ctx)
+	ctx, cancel := s.life.Bound(ctx)
 	defer cancel()
 	res, err := s.reader.list(ctx, kind, q)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -15,7 +16,7 @@ type Store struct {
 	reader *reader
 	writer *writer
 	setup  *setup
-	life   *life
+	life   *adapter.Life
 }
 
 var _ store.Store = (*Store)(nil)
@@ -34,10 +35,10 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	}
 	s := newStore(ctx, opts)
 	what := "open MongoDB store " + Redact(opts.URI)
-	ctx, cancel := s.life.bound(ctx)
+	ctx, cancel := s.life.Bound(ctx)
 	defer cancel()
 	if err := s.connect(ctx, opts); err != nil {
-		s.life.end(errClosed)
+		s.life.End()
 		return nil, s.translate(what, err)
 	}
 	if err := s.setup.setUp(ctx, opts.Existing); err != nil {
@@ -49,10 +50,11 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 
 // newStore puts the parts of a store together, on a database that was not reached yet.
 func newStore(ctx context.Context, opts Options) *Store {
-	a := &access{log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secrets(opts.URI)}
+	a := &access{log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI)}
 	r := &reader{access: a, logged: map[string]struct{}{}}
 	return &Store{
-		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r}, life: newLife(ctx, opts.OperationTimeout),
+		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r},
+		life: adapter.NewLife(ctx, opts.OperationTimeout),
 	}
 }
 
@@ -61,7 +63,7 @@ func (s *Store) Problems() []store.Problem { return slices.Clone(s.setup.problem
 
 // Close ends watches and calls under way and closes all connections. Closing twice does nothing.
 func (s *Store) Close(ctx context.Context) error {
-	if !s.life.over() {
+	if !s.life.End() {
 		return nil
 	}
 	err := s.client.Disconnect(ctx)

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -95,8 +96,9 @@ func TestClock(t *testing.T) {
 }
 
 func TestScrub(t *testing.T) {
-	hidden := secrets("mongodb://user:p%40ss@h/?authMechanismProperties=AWS_SESSION_TOKEN:tok")
-	if got, want := scrub("p%40ss or p@ss and AWS_SESSION_TOKEN:tok", hidden), "xxxxx or xxxxx and xxxxx"; got != want {
+	hidden := secretParams.Of("mongodb://user:p%40ss@h/?authMechanismProperties=AWS_SESSION_TOKEN:tok")
+	got := storeuri.Scrub("p%40ss or p@ss and AWS_SESSION_TOKEN:tok", hidden)
+	if want := "xxxxx or xxxxx and xxxxx"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

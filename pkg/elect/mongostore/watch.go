@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	opening, cancel := s.life.bound(ctx)
+	opening, cancel := s.life.Bound(ctx)
 	defer cancel()
 	f := &feed{s.reader, s.setup, s.life}
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
@@ -35,12 +36,12 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 		return nil, s.translate("watch", err)
 	}
 	n := store.NewNotifier() // from here on nothing is missed
-	if !s.life.watch(func() {
+	if !s.life.Go(func() {
 		defer n.Close()
 		f.follow(ctx, stream, n)
 	}) {
 		_ = stream.Close(opening)
-		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, errClosed)
+		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, adapter.ErrClosed)
 	}
 	return n.C(), nil
 }
@@ -49,7 +50,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 type feed struct {
 	*reader
 	setup *setup
-	life  *life
+	life  *adapter.Life
 }
 
 // pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and
@@ -135,7 +136,7 @@ type event struct {
 func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.Notifier) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer f.life.onEnd(cancel)()
+	defer f.life.OnEnd(cancel)()
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
 		defer cancel()
@@ -157,7 +158,7 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 		kind, ours := kinds[e.Namespace.Collection]
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
 			// the stream may end with what it watched
-			f.life.watchers.Go(func() { f.remake(context.WithoutCancel(ctx)) })
+			f.life.Go(func() { f.remake(context.WithoutCancel(ctx)) })
 		}
 		if one, ok := f.notification(kind, e); ours && ok {
 			n.Send(one)
@@ -168,7 +169,7 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 // remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next
 // write, but without what keeps searches short.
 func (f *feed) remake(ctx context.Context) {
-	ctx, cancel := f.life.bound(ctx)
+	ctx, cancel := f.life.Bound(ctx)
 	defer cancel()
 	f.log.Info("A collection was dropped: making it again")
 	if err := f.setup.makeIndexes(ctx); err != nil {
