@@ -4,7 +4,7 @@
 # printed. All other packages have no second attempt, least of all the proofs.
 set -euo pipefail
 
-processes='/(cmd/shardctl|docs|internal/(dev|discovery|guard|replica|status|testbroker|testmongo)|pkg/tasks(/subscribe(/[a-z]+)?)?)$'
+processes='/(cmd/shardctl|docs|internal/(dev|discovery|guard|replica|status|test(broker|mongo|process|servers))|pkg/tasks(/subscribe(/[a-z]+)?)?)$'
 most=3 # packages: more at once are no accident
 
 log=$(mktemp)

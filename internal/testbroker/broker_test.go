@@ -115,7 +115,7 @@ func TestOpenSaysWhyABrokerDoesNotStart(t *testing.T) {
 	if err == nil {
 		t.Fatal("it started")
 	}
-	for _, part := range []string{"start redis at 127.0.0.1:", "the broker exited", "no-such-setting"} {
+	for _, part := range []string{"start redis at 127.0.0.1:", "the server exited", "no-such-setting"} {
 		if !bytes.Contains([]byte(err.Error()), []byte(part)) {
 			t.Errorf("the error lacks %q: %v", part, err)
 		}

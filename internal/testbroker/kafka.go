@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // Ports of a Kafka broker.
@@ -28,30 +30,30 @@ const (
 // kafka is a broker and its controller in one JVM (KRaft).
 type kafka struct{ java, jars string }
 
-func (k *kafka) ports() int { return kafkaPorts }
+func (k *kafka) Ports() int { return kafkaPorts }
 
-func (k *kafka) provide(ctx context.Context) (err error) {
-	if k.java, err = program(KindKafka, "default-jre-headless", "java"); err != nil {
+func (k *kafka) Provide(ctx context.Context) (err error) {
+	if k.java, err = testprocess.Program(string(KindKafka), "default-jre-headless", "java"); err != nil {
 		return err
 	}
 	k.jars, err = kafkaJars(ctx)
 	return err
 }
 
-func (k *kafka) prepare(ctx context.Context, s *site) error {
-	err := errors.Join(s.write("server.properties", kafkaProperties(s)...),
-		os.WriteFile(s.path("log4j2.properties"), kafkaLog4j, 0o600))
+func (k *kafka) Prepare(ctx context.Context, s *testprocess.Site) error {
+	err := errors.Join(s.Write("server.properties", kafkaProperties(s)...),
+		os.WriteFile(s.Path("log4j2.properties"), kafkaLog4j, 0o600))
 	if err != nil {
 		return fmt.Errorf("configuration of the broker: %w", err)
 	}
-	if _, err := os.Stat(s.path("log/meta.properties")); err == nil {
+	if _, err := os.Stat(s.Path("log/meta.properties")); err == nil {
 		return nil // formatted at its first start
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
 	id[0] &= 0x7f        // the first letter is no dash, which would look like an option
 	args := append(k.jvm(s), "kafka.tools.StorageTool", "format", "--cluster-id",
-		base64.RawURLEncoding.EncodeToString(id), "--config", s.path("server.properties"))
+		base64.RawURLEncoding.EncodeToString(id), "--config", s.Path("server.properties"))
 	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput() //nolint:gosec // our own arguments
 	if err != nil {
 		return fmt.Errorf("format the directory of Kafka: %w: %s", err, out)
@@ -59,20 +61,20 @@ func (k *kafka) prepare(ctx context.Context, s *site) error {
 	return nil
 }
 
-func kafkaProperties(s *site) []string {
+func kafkaProperties(s *testprocess.Site) []string {
 	listeners := []string{
-		"PLAINTEXT://" + s.addr(kafkaClients), "CONTROLLER://" + s.addr(kafkaController),
-		"LINKED://" + s.addr(kafkaLinked),
+		"PLAINTEXT://" + s.Addr(kafkaClients), "CONTROLLER://" + s.Addr(kafkaController),
+		"LINKED://" + s.Addr(kafkaLinked),
 	}
 	return []string{
 		"process.roles=broker,controller",
 		"node.id=1",
 		"listeners=" + strings.Join(listeners, ","),
-		"advertised.listeners=PLAINTEXT://" + s.addr(kafkaClients) + ",LINKED://" + s.addr(kafkaLink),
+		"advertised.listeners=PLAINTEXT://" + s.Addr(kafkaClients) + ",LINKED://" + s.Addr(kafkaLink),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,LINKED:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"controller.listener.names=CONTROLLER",
-		"controller.quorum.voters=1@" + s.addr(kafkaController),
-		"log.dirs=" + s.path("log"),
+		"controller.quorum.voters=1@" + s.Addr(kafkaController),
+		"log.dirs=" + s.Path("log"),
 		"auto.create.topics.enable=false",
 		"num.partitions=1",
 		"default.replication.factor=1",
@@ -98,24 +100,24 @@ func kafkaProperties(s *site) []string {
 	}
 }
 
-func (k *kafka) jvm(s *site) []string {
+func (k *kafka) jvm(s *testprocess.Site) []string {
 	return []string{
 		k.java, "-Xmx768m", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.awt.headless=true",
-		"-Dlog4j2.configurationFile=" + s.path("log4j2.properties"), "-cp", filepath.Join(k.jars, "*"),
+		"-Dlog4j2.configurationFile=" + s.Path("log4j2.properties"), "-cp", filepath.Join(k.jars, "*"),
 	}
 }
 
-func (k *kafka) commands(s *site) []command {
-	return []command{{args: append(k.jvm(s), "kafka.Kafka", s.path("server.properties"))}}
+func (k *kafka) Commands(s *testprocess.Site) []testprocess.Command {
+	return []testprocess.Command{{Args: append(k.jvm(s), "kafka.Kafka", s.Path("server.properties"))}}
 }
 
 // apiVersions is a request that everyone may send, before a login too: key 18, version 0, no name of a client.
 var apiVersions = []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
 
-// ready asks for the versions of the protocol. The broker reads no request before its log is recovered.
-func (k *kafka) ready(ctx context.Context, s *site) error {
+// Ready asks for the versions of the protocol. The broker reads no request before its log is recovered.
+func (k *kafka) Ready(ctx context.Context, s *testprocess.Site) error {
 	reply := make([]byte, 10)
-	if err := ask(ctx, s.addr(kafkaClients), apiVersions, reply); err != nil {
+	if err := testprocess.Ask(ctx, s.Addr(kafkaClients), apiVersions, reply); err != nil {
 		return err
 	}
 	if code := binary.BigEndian.Uint16(reply[8:]); code != 0 {

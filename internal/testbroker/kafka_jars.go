@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/toolcache"
 )
 
@@ -44,7 +45,7 @@ func kafkaJars(ctx context.Context) (string, error) {
 
 // fetchKafka has Maven copy the jars to target. It knows the mirrors that are configured.
 func fetchKafka(ctx context.Context, dir, target string) error {
-	mvn, err := program(KindKafka, "maven", "mvn")
+	mvn, err := testprocess.Program(string(KindKafka), "maven", "mvn")
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func fetchKafka(ctx context.Context, dir, target string) error {
 	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f", pom, //nolint:gosec // our arguments
 		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+target)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return missing(KindKafka, "Maven cannot fetch its jars: %w: %s", err, bytes.TrimSpace(out))
+		return testprocess.Missing(string(KindKafka), "Maven cannot fetch its jars: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -7,36 +7,38 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // redis is a Redis server.
 type redis struct{ server string }
 
-func (r *redis) ports() int { return 1 }
+func (r *redis) Ports() int { return 1 }
 
-func (r *redis) provide(context.Context) (err error) {
-	r.server, err = program(KindRedis, "redis-server", "redis-server", "valkey-server")
+func (r *redis) Provide(context.Context) (err error) {
+	r.server, err = testprocess.Program(string(KindRedis), "redis-server", "redis-server", "valkey-server")
 	return err
 }
 
-func (r *redis) prepare(_ context.Context, s *site) error {
-	return s.write("redis.conf",
-		"bind "+loopback,
-		"port "+strconv.Itoa(s.ports[0]),
-		`dir "`+s.dir+`"`,
+func (r *redis) Prepare(_ context.Context, s *testprocess.Site) error {
+	return s.Write("redis.conf",
+		"bind "+testprocess.Loopback,
+		"port "+strconv.Itoa(s.Ports[0]),
+		`dir "`+s.Dir+`"`,
 		"appendonly yes",
 		"appendfsync everysec", // the file outlives the process, if not the machine
 		`save ""`,
 	)
 }
 
-func (r *redis) commands(s *site) []command {
-	return []command{{args: []string{r.server, s.path("redis.conf")}}}
+func (r *redis) Commands(s *testprocess.Site) []testprocess.Command {
+	return []testprocess.Command{{Args: []string{r.server, s.Path("redis.conf")}}}
 }
 
-// ready waits until the data is loaded. One that asks for a password answers too.
-func (r *redis) ready(ctx context.Context, s *site) error {
-	line, err := askLine(ctx, s.addr(0), "PING\r\n")
+// Ready waits until the data is loaded. One that asks for a password answers too.
+func (r *redis) Ready(ctx context.Context, s *testprocess.Site) error {
+	line, err := testprocess.AskLine(ctx, s.Addr(0), "PING\r\n")
 	if err != nil {
 		return err
 	}

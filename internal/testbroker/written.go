@@ -17,18 +17,21 @@ var lateFiles = map[Kind]string{
 	KindRabbitMQ:  "mnesia/*/quorum/*/names.dets",
 }
 
+// writtenEvery is how often the files are looked at.
+const writtenEvery = 20 * time.Millisecond
+
 // WaitWritten is [Broker.WaitWritten] without a test.
 func (b *Server) WaitWritten(ctx context.Context, text string) error {
 	pattern, late := lateFiles[b.kind]
 	for late {
-		found, err := contains(b.site.path(pattern), text)
+		found, err := contains(b.Site().Path(pattern), text)
 		if found || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern, context.Cause(ctx))
-		case <-time.After(pollEvery):
+		case <-time.After(writtenEvery):
 		}
 	}
 	return nil

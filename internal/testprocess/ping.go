@@ -1,6 +1,6 @@
 //go:build unix
 
-package testbroker
+package testprocess
 
 import (
 	"bufio"
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// dial connects until ctx ends; the connection's deadline is that of ctx.
-func dial(ctx context.Context, addr string) (net.Conn, error) {
+// Dial connects until ctx ends; the connection's deadline is that of ctx.
+func Dial(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -23,9 +23,9 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ask connects, sends, and fills reply.
-func ask(ctx context.Context, addr string, question, reply []byte) error {
-	conn, err := dial(ctx, addr)
+// Ask connects, sends, and fills reply.
+func Ask(ctx context.Context, addr string, question, reply []byte) error {
+	conn, err := Dial(ctx, addr)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,9 @@ func ask(ctx context.Context, addr string, question, reply []byte) error {
 	return err
 }
 
-// askLine connects, sends, and returns the first line.
-func askLine(ctx context.Context, addr, question string) (string, error) {
-	conn, err := dial(ctx, addr)
+// AskLine connects, sends, and returns the first line.
+func AskLine(ctx context.Context, addr, question string) (string, error) {
+	conn, err := Dial(ctx, addr)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package testbroker
+package testprocess
 
 import (
 	"crypto/ecdsa"
@@ -18,15 +18,15 @@ import (
 )
 
 // Certificate writes a certificate for 127.0.0.1 that signs itself, and its key, as PEM files of the test. It is valid
-// for an hour, for servers and for clients.
-func Certificate(tb testing.TB) (certFile, keyFile string) {
+// for an hour, for servers and for clients, under this common name.
+func Certificate(tb testing.TB, name string) (certFile, keyFile string) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.ParseIP(loopback)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.ParseIP(Loopback)},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

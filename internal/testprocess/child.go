@@ -1,0 +1,159 @@
+//go:build unix
+
+package testprocess
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/process"
+)
+
+// logName is the file with all that a server's processes print.
+const logName = "out.log"
+
+// freezeTimeout bounds the wait for a process to stand still. One that waits for a disk takes that long.
+const freezeTimeout = 10 * time.Second
+
+// child is one process of a server, with all that it starts.
+type child struct {
+	cmd  *exec.Cmd
+	stop syscall.Signal
+	done chan struct{} // closed once it has ended
+	err  error         // how; read it after done
+}
+
+// startChild starts a process whose output goes to the site's log.
+func startChild(thread *process.Thread, s *Site, c Command) (*child, error) {
+	log, err := os.OpenFile(s.Path(logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log of the server: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	// No context: only Kill and Stop end it, and the death of this process.
+	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:gosec,noctx // programs of a kind's choice
+	s.dress(cmd, c.Env)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := thread.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Args[0], err)
+	}
+	started := &child{cmd: cmd, stop: c.Stop, done: make(chan struct{})}
+	if started.stop == 0 {
+		started.stop = syscall.SIGTERM
+	}
+	go func() {
+		started.err = cmd.Wait()
+		if started.err == nil {
+			started.err = fmt.Errorf("%s ended with status 0", filepath.Base(c.Args[0]))
+		}
+		close(started.done)
+	}()
+	return started, nil
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+func (c *child) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// group signals the process's group. What has ended is none of its business.
+func (c *child) group(sig syscall.Signal) {
+	if !c.ended() {
+		process.SignalGroup(c.pid(), sig)
+	}
+}
+
+// tree is the process and all below it. PostgreSQL gives each connection a process with a group of its own.
+func (c *child) tree() []process.Proc {
+	root, found := process.Read(c.pid())
+	if c.ended() || !found {
+		return nil
+	}
+	all, err := process.All()
+	if err != nil {
+		return []process.Proc{root}
+	}
+	return process.TreeOf(all).Below(root)
+}
+
+// all signals the process, its group, and all below it.
+func (c *child) all(sig syscall.Signal) {
+	for _, p := range c.tree() {
+		p.Signal(sig)
+	}
+	c.group(sig)
+}
+
+// freeze stops every thread of the process and of all below it, as far as /proc shows, and returns those. One pass more
+// finds what was started before its parent stood still.
+func (c *child) freeze() []process.Proc {
+	end := time.Now().Add(freezeTimeout)
+	for still := 0; ; {
+		procs := c.tree()
+		moving := false
+		for _, p := range procs {
+			if !frozen(p.PID) {
+				moving = true
+				p.Signal(syscall.SIGSTOP)
+			}
+		}
+		still++
+		if moving {
+			c.group(syscall.SIGSTOP)
+			still = 0
+			time.Sleep(time.Millisecond) // the signal is on its way, and there is nothing that reports it
+		}
+		if len(procs) == 0 { // it has ended, or none can be looked at here
+			c.group(syscall.SIGSTOP)
+			return nil
+		}
+		if still == 2 || time.Now().After(end) {
+			return procs
+		}
+	}
+}
+
+// frozen says whether every thread of a process is stopped, or it has ended.
+func frozen(pid int) bool {
+	stats, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path) //nolint:gosec // of our own child
+		if err == nil && !bytes.Contains(stat, []byte(") T ")) && !bytes.Contains(stat, []byte(") Z ")) {
+			return false
+		}
+	}
+	return true
+}
+
+// kill ends the process and all below it at one moment, and returns once they are gone.
+func (c *child) kill() {
+	procs := c.freeze()
+	for _, p := range procs {
+		p.Signal(syscall.SIGKILL)
+	}
+	c.group(syscall.SIGKILL)
+	<-c.done
+	for _, p := range procs {
+		for alive(p) {
+			time.Sleep(time.Millisecond) // another process reaps it, which reports nothing
+		}
+	}
+}
+
+// alive says whether a process is there that was seen. A zombie holds no file and no memory.
+func alive(p process.Proc) bool {
+	now, found := process.Read(p.PID)
+	return found && now.Start == p.Start && !now.Zombie
+}

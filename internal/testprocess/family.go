@@ -1,0 +1,147 @@
+//go:build unix
+
+package testprocess
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// provideTimeout bounds the start of a server, a fetch of its programs included.
+const provideTimeout = 10 * time.Minute
+
+// Family is kinds of servers that tests have or lack together. Make one of it with a pointer, for the whole process.
+type Family struct {
+	// Variable is in the environment of tests. As "none" it has tests skipped that need a server of the family. As
+	// "required" it has those fail that lack theirs, instead of being skipped.
+	Variable string
+	// Target is where those tests run that "none" leaves out: make stores-short.
+	Target string
+
+	mu      sync.Mutex
+	dir     string
+	servers map[string]Handle
+	errs    map[string]error
+}
+
+// Handle is a server, or several that belong together.
+type Handle interface {
+	// LogTail is the last lines that it printed.
+	LogTail(lines int) string
+	// Close ends it for good.
+	Close()
+}
+
+// Skip skips a test that needs a real server of this name and is to run without.
+func (f *Family) Skip(tb testing.TB, name string) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skipf("needs a real %s, which go test -short leaves out", name)
+	}
+	if os.Getenv(f.Variable) == "none" {
+		tb.Skipf("needs a real %s, which %s has", name, f.Target)
+	}
+}
+
+// Fail ends a test whose server cannot be had.
+func (f *Family) Fail(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, ErrMissing) && os.Getenv(f.Variable) != "required" {
+		tb.Skip(err)
+	}
+	tb.Fatal(err)
+}
+
+// Fresh is a server of a test, which ends with it. name is for the line that says why the test is skipped. The context
+// that open gets bounds the start only.
+func Fresh[H Handle](
+	tb testing.TB, f *Family, name string, open func(ctx context.Context, dir string) (H, error),
+) H {
+	tb.Helper()
+	f.Skip(tb, name)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), provideTimeout)
+	defer cancel()
+	server, err := open(ctx, tb.TempDir())
+	if err != nil {
+		f.Fail(tb, err)
+	}
+	tb.Cleanup(func() {
+		logOnFailure(tb, server)
+		server.Close()
+	})
+	return server
+}
+
+// Shared is the test process's own server of this name, started by the first test that asks for it. A package that uses
+// it has a TestMain with [Family.Main]. What tests make in it has names of their own: see [Name]. Who kills it starts it
+// again, and does not run in parallel.
+func Shared[H Handle](
+	tb testing.TB, f *Family, name string, open func(ctx context.Context, dir string) (H, error),
+) H {
+	tb.Helper()
+	f.Skip(tb, name)
+	server, err := f.shared(name, func(ctx context.Context, dir string) (Handle, error) { return open(ctx, dir) })
+	if err != nil {
+		f.Fail(tb, err)
+	}
+	tb.Cleanup(func() { logOnFailure(tb, server) })
+	return server.(H) //nolint:forcetypeassert // one kind of server for each name
+}
+
+func (f *Family) shared(name string, open func(context.Context, string) (Handle, error)) (_ Handle, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.servers[name] != nil || f.errs[name] != nil {
+		return f.servers[name], f.errs[name]
+	}
+	if f.servers == nil {
+		f.servers, f.errs = map[string]Handle{}, map[string]error{}
+		if f.dir, err = os.MkdirTemp("", "shardctl-servers-"); err != nil {
+			return nil, fmt.Errorf("directory of the servers: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), provideTimeout)
+	defer cancel()
+	server, err := open(ctx, filepath.Join(f.dir, name))
+	if err != nil {
+		f.errs[name] = err
+		return nil, err
+	}
+	f.servers[name] = server
+	return server, nil
+}
+
+// Main runs a package's tests and then ends the shared servers. It returns the exit status.
+func (f *Family) Main(m *testing.M) int {
+	code := m.Run()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, server := range f.servers {
+		server.Close()
+	}
+	if f.dir != "" {
+		if err := os.RemoveAll(f.dir); err != nil {
+			fmt.Fprintln(os.Stderr, "remove the servers' data:", err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+func logOnFailure(tb testing.TB, server Handle) {
+	tb.Helper()
+	if tb.Failed() {
+		tb.Log(server.LogTail(20))
+	}
+}
+
+// Name is a name for a topic, queue or database that no other test uses: letters and digits, beginning with a letter.
+func Name() string { return "t" + strings.ToLower(rand.Text()[:12]) }
