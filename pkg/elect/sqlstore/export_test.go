@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -13,18 +14,17 @@ const (
 	Columns = columns
 )
 
-// DB is the store's pool.
-func (s *Store) DB() *sql.DB { return s.db }
+// DB is the pool of a store in a file.
+func (s *Store) DB() *sql.DB { return s.engine.(*file).db }
 
 // Query is the statement of a List.
-func (s *Store) Query(kind store.Kind, q store.Query) (string, []any) {
-	return s.sql.kinds[kind].query(q)
-}
+func (s *Store) Query(kind store.Kind, q store.Query) (string, []any) { return s.list(kind, q) }
 
-// OnWriter runs a statement on the connection that writes.
+// OnWriter runs a statement on the connection that writes to a file.
 func (s *Store) OnWriter(ctx context.Context, text string) error {
-	w := <-s.writer
-	defer func() { s.writer <- w }()
+	f := s.engine.(*file)
+	w := <-f.writer
+	defer f.takeBack(w)
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
@@ -42,10 +42,28 @@ func (s *Store) NewWatch(ctx context.Context, in store.Interest) (Watch, error) 
 }
 
 // Look looks once.
-func (w Watch) Look(ctx context.Context) error { return w.look(ctx) }
+func (w Watch) Look(ctx context.Context) error { return w.deliver(ctx) }
 
 // Bounds are the oldest and the newest line of the log.
-func (w Watch) Bounds(ctx context.Context) (oldest, newest int64, err error) { return w.bounds(ctx) }
+func (w Watch) Bounds(ctx context.Context) (oldest, newest int64, err error) {
+	log, err := w.read(ctx, w.place.last, nil)
+	return log.oldest, log.newest, err
+}
 
 // Disconnect lets go of the database.
 func (w Watch) Disconnect() { w.disconnect() }
+
+// Place is how far a watch has read.
+type Place struct{ place }
+
+// MoveTo begins anew.
+func (p *Place) MoveTo(number int64) { p.moveTo(number) }
+
+// Read notes a line.
+func (p *Place) Read(number int64, now time.Time) bool { return p.read(number, now) }
+
+// Asked are the gaps.
+func (p *Place) Asked(now time.Time) []int64 { return p.asked(now) }
+
+// Lost says that lines may be gone.
+func (p *Place) Lost(oldest, newest int64, asked []int64) bool { return p.lost(oldest, newest, asked) }

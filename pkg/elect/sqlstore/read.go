@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -20,16 +19,12 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 		return store.Reply{}, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	res, err := s.reads(ctx, func(ctx context.Context) (store.Reply, error) {
-		var res store.Reply
+	res, err := s.reads(ctx, func(res *store.Reply) []Statement {
+		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
-			docs, err := s.byID(ctx, s.db, kind, part)
-			if err != nil {
-				return store.Reply{}, err
-			}
-			res.Docs = append(res.Docs, docs...)
+			queries = append(queries, s.byID(kind, part, &res.Docs))
 		}
-		return res, nil
+		return queries
 	})
 	return res, s.translate("read", err)
 }
@@ -39,60 +34,47 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err
 	}
-	text, args := s.sql.kinds[kind].query(q)
-	res, err := s.reads(ctx, func(ctx context.Context) (store.Reply, error) {
-		var res store.Reply
-		var err error
+	text, args := s.list(kind, q)
+	res, err := s.reads(ctx, func(res *store.Reply) []Statement {
 		if q.CountOnly {
-			err = s.db.QueryRowContext(ctx, text, args...).Scan(&res.Total)
-		} else {
-			res.Docs, err = s.queryDocs(ctx, s.db, kind, text, args...)
+			return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
 		}
-		return res, err
+		return []Statement{s.docs(kind, text, args, &res.Docs)}
 	})
 	return res, s.translate("list", err)
 }
 
-// reads runs f as one of a few readers, again when another connection was in the way.
-func (s *Store) reads(ctx context.Context, f func(context.Context) (store.Reply, error)) (store.Reply, error) {
+// reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
+// show is of a later time.
+func (s *Store) reads(ctx context.Context, queries func(into *store.Reply) []Statement) (store.Reply, error) {
 	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
-		select {
-		case s.reading <- struct{}{}:
-			defer func() { <-s.reading }()
-		case <-ctx.Done():
-			return store.Reply{}, ctx.Err()
-		}
-		if err := s.dialect.Intact(); err != nil {
-			return store.Reply{}, err
-		}
 		var res store.Reply
-		var high int64
-		err := s.retry(ctx, func() (err error) {
-			if res, err = f(ctx); err == nil {
-				err = s.db.QueryRowContext(ctx, s.sql.high, store.MaxMark).Scan(&high)
-			}
+		err := s.retry(ctx, func() error {
+			res = store.Reply{}
+			var now, high int64
+			clock := Statement{Text: s.sql.clock, Args: []any{int64(store.MaxMark)}, Row: func(row Row) error {
+				return row.Scan(&now, &high)
+			}}
+			err := s.engine.query(ctx, append(queries(&res), clock)...)
+			// the clock may have been set back: revisions go on above those given
+			res.Now = max(s.engine.now(), now, high)
+			res.Floor = res.Now
 			return err
 		})
-		// the machine's clock may have been set back: revisions go on above those given
-		res.Now = max(s.dialect.Now(), high)
-		res.Floor = res.Now
 		return res, err
 	})
 }
 
-// querier is a pool or one connection of it.
-type querier interface {
-	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+// byID is a query for the documents with these ids.
+func (c *core) byID(kind store.Kind, ids []string, docs *[]store.Doc) Statement {
+	in, args := c.among("id", ids)
+	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
+	return c.docs(kind, c.texts.numbered(text), args, docs)
 }
 
-func (s *Store) byID(ctx context.Context, from querier, kind store.Kind, ids []string) ([]store.Doc, error) {
-	text := `SELECT ` + columns + ` FROM ` + s.sql.kinds[kind].table + ` WHERE id IN (` + marks(len(ids)) +
-		`) ORDER BY id`
-	return s.queryDocs(ctx, from, kind, text, anys(ids)...)
-}
-
-// query is the statement of a List.
-func (st kindStatements) query(q store.Query) (text string, args []any) {
+// list is the statement of a List.
+func (c *core) list(kind store.Kind, q store.Query) (text string, args []any) {
+	st := c.sql.kinds[kind]
 	var where []string
 	add := func(condition string, values ...any) {
 		where = append(where, condition)
@@ -102,13 +84,16 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 		add(`grp = ?`, q.Group)
 	}
 	if len(q.Sessions) > 0 {
-		add(`session IN (`+marks(len(q.Sessions))+`)`, anys(q.Sessions)...)
+		in, values := c.among("session", q.Sessions)
+		add(in, values...)
 	}
 	if len(q.Others) > 0 {
-		add(st.others(len(q.Others)), anys(q.Others)...)
+		in, values := c.others(st, q.Others)
+		add(in, values...)
 	}
 	if len(q.States) > 0 {
-		add(`state IN (`+marks(len(q.States))+`)`, anys(q.States)...)
+		in, values := c.among("state", q.States)
+		add(in, values...)
 	}
 	if q.MinRev > 0 {
 		add(`rev >= ?`, q.MinRev)
@@ -131,7 +116,7 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 		b.WriteString(` WHERE ` + strings.Join(where, ` AND `))
 	}
 	if q.CountOnly {
-		return b.String(), args
+		return c.texts.numbered(b.String()), args
 	}
 	b.WriteString(` ORDER BY id`)
 	if q.Reverse {
@@ -139,21 +124,38 @@ func (st kindStatements) query(q store.Query) (text string, args []any) {
 	}
 	if q.Limit > 0 {
 		b.WriteString(` LIMIT ?`)
-		args = append(args, q.Limit)
+		args = append(args, int64(q.Limit))
 	}
-	return b.String(), args
+	return c.texts.numbered(b.String()), args
 }
 
-// others is a condition for sessions that are none of n. An index cannot be searched for what is not named. The
-// sessions that there are come out of it first, each by one search for the next.
-func (st kindStatements) others(n int) string {
-	if !st.owned {
-		return `session NOT IN (` + marks(n) + `)`
+// among is a condition for a column that is one of some values.
+func (c *core) among(column string, values []string) (text string, args []any) {
+	if c.texts.Arrays {
+		return column + ` = ANY(?)`, []any{values}
 	}
+	return column + ` IN (` + marks(len(values)) + `)`, anys(values)
+}
+
+// except is a condition for a column that is none of some values.
+func (c *core) except(column string, values []string) (text string, args []any) {
+	if c.texts.Arrays {
+		return column + ` <> ALL(?)`, []any{values}
+	}
+	return column + ` NOT IN (` + marks(len(values)) + `)`, anys(values)
+}
+
+// others is a condition for sessions that are none of some. An index cannot be searched for what is not named. The
+// sessions that there are come out of it first, each by one search for the next.
+func (c *core) others(st kindStatements, sessions []string) (text string, args []any) {
+	if !st.owned {
+		return c.except("session", sessions)
+	}
+	except, args := c.except("name", sessions)
 	return strings.ReplaceAll(`session IN (WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
 		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) `+
 		`FROM owners WHERE owners.name IS NOT NULL) `+
-		`SELECT name FROM owners WHERE name IS NOT NULL AND name NOT IN (`, "$table", st.table) + marks(n) + `))`
+		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + `)`, args
 }
 
 func selected(q store.Query) string {
@@ -166,29 +168,8 @@ func selected(q store.Query) string {
 	return columns
 }
 
-func (s *Store) queryDocs(
-	ctx context.Context, from querier, kind store.Kind, text string, args ...any,
-) ([]store.Doc, error) {
-	rows, err := from.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var docs []store.Doc
-	for rows.Next() {
-		d, err := scan(kind, rows)
-		if err != nil {
-			return nil, err
-		}
-		if s.found.usable(d) {
-			docs = append(docs, d)
-		}
-	}
-	return docs, rows.Err()
-}
-
 // scan reads a row whose columns are those of the constant.
-func scan(kind store.Kind, from interface{ Scan(into ...any) error }) (store.Doc, error) {
+func scan(kind store.Kind, from Row) (store.Doc, error) {
 	d := store.Doc{Kind: kind}
 	var suspended int64 // edited out of band it may be any number
 	err := from.Scan(
@@ -202,14 +183,20 @@ func scan(kind store.Kind, from interface{ Scan(into ...any) error }) (store.Doc
 	return d, err
 }
 
-// row is d as the values of the columns. A body that is text is kept as one, for people who look.
-func row(d store.Doc) []any {
-	var body any = d.Body
-	if utf8.Valid(d.Body) && bytes.IndexByte(d.Body, 0) < 0 {
+// row is d as the values of the columns.
+func (c *core) row(d store.Doc) []any {
+	body, suspended := any(d.Body), int64(0)
+	switch {
+	case c.texts.TextBody && utf8.Valid(d.Body) && bytes.IndexByte(d.Body, 0) < 0:
 		body = string(d.Body)
+	case d.Body == nil:
+		body = []byte{}
+	}
+	if d.Suspended {
+		suspended = 1
 	}
 	return []any{
-		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, d.Suspended, d.State, d.Count,
+		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, suspended, d.State, d.Count,
 		d.Expires, body,
 	}
 }

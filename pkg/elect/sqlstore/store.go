@@ -1,21 +1,22 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Defaults of [Options].
 const (
-	DefaultCluster      = "default"
+	DefaultCluster      = adapter.DefaultCluster
 	DefaultPollInterval = 20 * time.Millisecond
 )
 
@@ -34,50 +35,32 @@ type Options struct {
 
 // Store is one client of a SQL database. It implements [store.Store]; its methods may be called concurrently.
 type Store struct {
-	*pool
-	sql   statements
-	poll  time.Duration
-	found found
-
-	writer  chan *writer  // holds the one writer while it is free
-	reading chan struct{} // one for each call that reads
-	life    life
+	*core
+	engine engine
+	poll   time.Duration
+	life   life
 }
 
-// readers is how many calls of one store read at once; more wait.
-const readers = 4
+// Open makes a store of a database in a file and sets its tables up, all within ctx. The database is the store's from
+// then on: also when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again,
+// [store.ErrSchema] when another version of the program set it up, else [store.ErrUnavailable].
+func Open(ctx context.Context, db *sql.DB, d File, o Options) (*Store, error) {
+	o = o.withDefaults()
+	return open(ctx, d, o, func(c *core) engine { return newFile(c, db, d) })
+}
 
-// Open makes a store of a database and sets its tables up, all within ctx. The database is the store's from then on:
-// also when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema]
-// when another version of the program set it up, else [store.ErrUnavailable].
-func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error) {
-	if o.Cluster == "" {
-		o.Cluster = DefaultCluster
-	}
-	if o.PollInterval <= 0 {
-		o.PollInterval = DefaultPollInterval
-	}
-	if !ValidCluster(o.Cluster) {
-		_ = db.Close() // nothing was done on it
-		return nil, fmt.Errorf(
-			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid,
-		)
-	}
-	s := &Store{
-		pool: &pool{db, d, d.Texts()}, sql: newStatements(o.Cluster, d.Texts()), poll: o.PollInterval,
-		found:  found{log: o.Logger},
-		writer: make(chan *writer, 1), reading: make(chan struct{}, readers),
-	}
-	// Not limited here: the writer and each watch keep a connection, and readers must not wait for those.
-	s.db.SetMaxOpenConns(0)
-	s.db.SetMaxIdleConns(readers)
+// OpenServer is Open for a database that is reached over a network. The server is the store's from then on: also when
+// OpenServer fails it is closed.
+func OpenServer(ctx context.Context, d Server, o Options) (*Store, error) {
+	o = o.withDefaults()
+	return open(ctx, d, o, func(c *core) engine { return newServer(c, d, o.Cluster) })
+}
+
+func open(ctx context.Context, d Dialect, o Options, connect func(*core) engine) (*Store, error) {
+	c := &core{dialect: d, texts: d.Texts(), found: adapter.NewUnreadable(o.Logger), log: o.Logger}
+	s := &Store{core: c, engine: connect(c), poll: o.PollInterval}
 	s.life.begin(ctx)
-	s.writer <- &writer{pool: s.pool}
-	setUp := s.setUp
-	if o.Existing {
-		setUp = s.lookAtSchema
-	}
-	if _, err := await(ctx, s, setUp); err != nil {
+	if _, err := await(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.begin(ctx, o) }); err != nil {
 		err = s.translate("set up", err)
 		if closing := s.Close(context.WithoutCancel(ctx)); closing != nil {
 			err = fmt.Errorf("%w (and %w)", err, closing)
@@ -87,18 +70,34 @@ func Open(ctx context.Context, db *sql.DB, d Dialect, o Options) (*Store, error)
 	return s, nil
 }
 
-var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+// begin finds or makes the tables.
+func (s *Store) begin(ctx context.Context, o Options) error {
+	if !adapter.ValidCluster(o.Cluster) {
+		return fmt.Errorf(
+			"cluster %q: %w: want at most 63 letters, digits, '.', '-' and '_'", o.Cluster, store.ErrInvalid,
+		)
+	}
+	s.sql = newStatements(o.Cluster, s.dialect)
+	if err := s.engine.prepare(ctx); err != nil {
+		return err
+	}
+	if o.Existing {
+		return s.lookAtSchema(ctx)
+	}
+	return s.setUp(ctx)
+}
 
-// ValidCluster says whether a cluster may have this name.
-func ValidCluster(name string) bool { return clusterName.MatchString(name) }
+func (o Options) withDefaults() Options {
+	o.Cluster = cmp.Or(o.Cluster, DefaultCluster)
+	if o.PollInterval <= 0 {
+		o.PollInterval = DefaultPollInterval
+	}
+	return o
+}
 
 // Close implements [store.Store]. It waits for the calls under way to let go of the database, no longer than ctx.
 func (s *Store) Close(ctx context.Context) error {
-	ended, err := s.life.end(ctx, func() error {
-		w := <-s.writer
-		w.drop()
-		return s.translate("close", s.db.Close())
-	})
+	ended, err := s.life.end(ctx, func() error { return s.translate("close", s.engine.close(ctx)) })
 	if !ended {
 		return s.translate("close", err)
 	}

@@ -2,35 +2,34 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 const (
-	// intactEvery is after how many looks a watch makes sure that its database is still the one that others open.
-	intactEvery = 25
+	// logKept is how many lines of the log of notifications stay. A watcher that is further behind gets a Resync.
+	logKept = 2000
 	// maxLines is how many lines are read with their documents; more are one Resync.
 	maxLines = 256
+	// linesBefore is how far below the newest line a watch looks for gaps when it begins: for what is being written.
+	linesBefore = maxGaps
 )
 
-// watch is one Watch: a connection that looks whether another one has written, and where in the log it is.
+// watch is one Watch: what tells it to look, and where in the log it is.
 type watch struct {
 	*store.Notifier
-	store   *Store
-	in      store.Interest
-	conn    *sql.Conn
-	looks   int
-	asks    *sql.Stmt // Texts.Changed on conn: prepared, since an idle watch does little else
-	version int64     // what it said last
-	seq     int64     // the last line of the log that was sent
+	store  *Store
+	in     store.Interest
+	signal Signal
+	place  place
 }
 
-// Watch implements [store.Store]. Notifications come within the poll interval and carry the documents as they are by
-// then.
+// Watch implements [store.Store]. Notifications carry the documents as they are by then. Those of a file come within
+// the poll interval.
 func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: watch: %w", s.dialect, err)
@@ -40,7 +39,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 		return nil, s.translate("watch", err)
 	}
 	w := &watch{Notifier: store.NewNotifier(), store: s, in: in}
-	if err := s.retry(ctx, func() error { return w.open(ctx) }); err != nil {
+	if err := w.open(ctx); err != nil {
 		w.disconnect()
 		done()
 		return nil, s.translate("watch", err)
@@ -54,158 +53,148 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	return w.C(), nil
 }
 
-// open connects and takes the place in the log from which lines are sent. The version is read first: what is written
-// between is looked at twice rather than never.
+// open takes the place in the log from which lines are sent. The signal comes first: what is written between is looked
+// at twice rather than never.
 func (w *watch) open(ctx context.Context) error {
-	if err := w.connect(ctx); err != nil {
+	var err error
+	if w.signal, err = w.store.engine.signal(ctx, w.store.poll); err != nil {
 		return err
 	}
-	var oldest int64
-	return w.conn.QueryRowContext(ctx, w.store.sql.log.last).Scan(&oldest, &w.seq)
-}
-
-func (w *watch) connect(ctx context.Context) error {
-	if w.conn != nil {
-		return nil
-	}
-	conn, err := w.store.db.Conn(ctx)
+	log, err := w.read(ctx, math.MaxInt64, nil)
 	if err != nil {
 		return err
 	}
-	w.conn = conn
-	w.asks, err = conn.PrepareContext(ctx, w.store.texts.Changed)
-	if err == nil {
-		w.version, err = w.askVersion(ctx)
-	}
-	if err != nil {
-		w.disconnect()
-	}
-	return err
-}
-
-// askVersion returns a number that changes when another connection has written. It is brief, so it
-// is not worth the goroutine that would watch over a context.
-func (w *watch) askVersion(ctx context.Context) (version int64, err error) {
-	err = w.asks.QueryRowContext(context.WithoutCancel(ctx)).Scan(&version)
-	return version, err
-}
-
-func (w *watch) disconnect() {
-	if w.asks != nil {
-		_ = w.asks.Close()
-		w.asks = nil
-	}
-	if w.conn != nil {
-		_ = w.conn.Close()
-		w.conn = nil
-	}
-}
-
-// run looks until ctx ends or the database is not what it was.
-func (w *watch) run(ctx context.Context) {
-	tick := time.NewTicker(w.store.poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		err := w.look(ctx)
-		switch {
-		case err == nil, w.store.dialect.Busy(err):
-		case errors.Is(w.store.sentinel(err), store.ErrInvalid):
-			return
-		default:
-			// The place in the log stays, so that nothing is lost with the connection.
-			w.disconnect()
-		}
-	}
-}
-
-// look sends what was written since the last look, if anything was.
-func (w *watch) look(ctx context.Context) error {
-	if w.looks%intactEvery == 0 {
-		if err := w.store.dialect.Intact(); err != nil {
-			return err
-		}
-	}
-	w.looks++
-	if w.conn == nil {
-		if err := w.connect(ctx); err != nil {
-			return err
-		}
-		err := w.deliver(ctx)
-		if err != nil {
-			w.disconnect() // so that it is sent at the next look
-		}
+	newest := log.newest
+	w.place.moveTo(max(log.oldest-1, newest-linesBefore, 0))
+	if log, err = w.read(ctx, w.place.last, nil); err != nil {
 		return err
 	}
-	version, err := w.askVersion(ctx)
-	if err != nil || version == w.version {
-		return err
-	}
-	if err := w.deliver(ctx); err != nil {
-		return err
-	}
-	w.version = version
+	w.take(log, time.Now())
+	// Also without a line that shows it: numbers up to there were given before.
+	w.place.last = max(w.place.last, newest)
 	return nil
 }
 
-// deliver sends the lines of the log after the last one that was sent.
+func (w *watch) disconnect() {
+	if w.signal != nil {
+		w.signal.Close()
+	}
+}
+
+// run looks until ctx ends or the database is not what it was. What a failure held up is looked for again at intervals.
+func (w *watch) run(ctx context.Context) {
+	again := time.NewTicker(w.store.poll)
+	defer again.Stop()
+	for behind := false; ; {
+		var err error
+		if behind {
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+			}
+			err = ctx.Err()
+		} else {
+			err = w.signal.Wait(ctx)
+		}
+		if err == nil {
+			err = w.deliver(ctx)
+			behind = err != nil
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && errors.Is(w.store.sentinel(err), store.ErrInvalid) {
+			w.store.log.Error(w.store.translate("watch", err), "A watch of the store has ended")
+			return
+		}
+	}
+}
+
+// deliver sends the lines of the log that were not sent.
 func (w *watch) deliver(ctx context.Context) error {
-	oldest, newest, err := w.bounds(ctx)
-	if err != nil || newest == w.seq {
-		return err
-	}
-	if newest < w.seq || oldest > w.seq+1 {
-		// Lines are missing: dropped before they were sent, or the database came from a backup.
-		w.Send(store.Notification{Resync: true})
-		w.seq = newest
-		return nil
-	}
-	found, last, err := w.since(ctx)
+	now := time.Now()
+	asked := w.place.asked(now)
+	log, err := w.read(ctx, w.place.last, asked)
 	if err != nil {
 		return err
 	}
+	if w.place.lost(log.oldest, log.newest, asked) {
+		w.place.moveTo(log.newest)
+		w.Send(store.Notification{Resync: true})
+		return nil
+	}
+	before := w.place.copied()
+	found := w.take(log, now)
 	if len(found) > maxLines {
 		found = []store.Notification{{Resync: true}}
-	} else if err := w.addDocs(ctx, found); err != nil {
+	} else if err = w.addDocs(ctx, found); err != nil {
+		w.place = before // so that they are sent at the next look
 		return err
 	}
 	for _, n := range found {
 		w.Send(n)
 	}
-	// newest was read first: what is in between may be somebody else's only.
-	w.seq = max(newest, last)
 	return nil
 }
 
-func (w *watch) bounds(ctx context.Context) (oldest, newest int64, err error) {
-	err = w.conn.QueryRowContext(ctx, w.store.sql.log.last).Scan(&oldest, &newest)
-	return oldest, newest, err
+// logged is what was read of the log.
+type logged struct {
+	oldest, newest int64 // of all lines
+	lines          []line
 }
 
-// since reads the lines that concern this watcher; of several that name one document, the first stands for all.
-func (w *watch) since(ctx context.Context) (found []store.Notification, last int64, err error) {
-	rows, err := w.conn.QueryContext(ctx, w.store.sql.log.since, w.seq)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = rows.Close() }()
+type line struct {
+	seq int64
+	doc store.Doc
+}
+
+// read reads the lines after a number, and those in the gaps.
+func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged, err error) {
+	text, args := w.store.since(last, gaps)
+	err = w.store.retry(ctx, func() error {
+		log = logged{}
+		return w.store.engine.query(
+			ctx,
+			Statement{Text: w.store.sql.log.last, Row: func(row Row) error { return row.Scan(&log.oldest, &log.newest) }},
+			Statement{Text: text, Args: args, Row: func(row Row) error {
+				var l line
+				err := row.Scan(&l.seq, &l.doc.Kind, &l.doc.ID, &l.doc.Group, &l.doc.Next)
+				log.lines = append(log.lines, l)
+				return err
+			}},
+		)
+	})
+	return log, err
+}
+
+// take moves the place on, and returns what concerns this watcher. Of several lines that name one document, the first
+// stands for all.
+func (w *watch) take(log logged, now time.Time) []store.Notification {
+	var found []store.Notification
 	seen := map[store.Notification]bool{}
-	for rows.Next() {
-		var d store.Doc
-		if err := rows.Scan(&last, &d.Kind, &d.ID, &d.Group, &d.Next); err != nil {
-			return nil, 0, err
-		}
-		n := store.Notification{Kind: d.Kind, ID: d.ID}
-		if !seen[n] && w.in.Wants(d) {
+	for _, l := range log.lines {
+		n := store.Notification{Kind: l.doc.Kind, ID: l.doc.ID}
+		if w.place.read(l.seq, now) && !seen[n] && w.in.Wants(l.doc) {
 			seen[n] = true
 			found = append(found, n)
 		}
 	}
-	return found, last, rows.Err()
+	return found
+}
+
+// since is the statement for the lines after a number, and those of some numbers below.
+func (c *core) since(last int64, gaps []int64) (text string, args []any) {
+	text, args = c.sql.log.since+`seq > ?`, []any{last}
+	switch {
+	case c.texts.Arrays:
+		text, args = text+` OR seq = ANY(?)`, append(args, gaps)
+	case len(gaps) > 0:
+		text += ` OR seq IN (` + marks(len(gaps)) + `)`
+		for _, gap := range gaps {
+			args = append(args, gap)
+		}
+	}
+	return c.texts.numbered(text + ` ORDER BY seq`), args
 }
 
 // addDocs reads the documents that notifications name.
@@ -214,18 +203,24 @@ func (w *watch) addDocs(ctx context.Context, found []store.Notification) error {
 	for _, n := range found {
 		named[n.Kind] = append(named[n.Kind], n.ID)
 	}
-	for kind, ids := range named {
-		docs, err := w.store.byID(ctx, w.conn, kind, ids)
-		if err != nil {
-			return err
+	if len(named) == 0 {
+		return nil
+	}
+	var docs []store.Doc
+	err := w.store.retry(ctx, func() error {
+		docs = docs[:0]
+		var queries []Statement
+		for kind, ids := range named {
+			queries = append(queries, w.store.byID(kind, ids, &docs))
 		}
-		for i := range docs {
-			for j := range found {
-				if found[j].Kind == kind && found[j].ID == docs[i].ID {
-					found[j].Doc = &docs[i]
-				}
+		return w.store.engine.query(ctx, queries...)
+	})
+	for i := range docs {
+		for j := range found {
+			if found[j].Kind == docs[i].Kind && found[j].ID == docs[i].ID {
+				found[j].Doc = &docs[i]
 			}
 		}
 	}
-	return nil
+	return err
 }

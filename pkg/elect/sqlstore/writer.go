@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// writer is the one connection that a store writes on, with its prepared statements. Who took it from Store.writer has
-// it alone.
+// writer is the one connection that a store writes a file on, with its prepared statements. Who took it from
+// file.writer has it alone.
 type writer struct {
-	pool       *pool
+	file       *file
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 }
@@ -25,7 +25,7 @@ func (w *writer) transaction(ctx context.Context, f func(context.Context) error)
 		return err
 	}
 	lasting := context.WithoutCancel(ctx)
-	if err := w.pool.retry(ctx, func() error { return w.exec(lasting, w.pool.texts.Begin) }); err != nil {
+	if err := w.file.retry(ctx, func() error { return w.exec(lasting, w.file.texts.Begin) }); err != nil {
 		w.dropUnlessBusy(err)
 		return err
 	}
@@ -34,7 +34,7 @@ func (w *writer) transaction(ctx context.Context, f func(context.Context) error)
 		err = f(lasting)
 	}
 	if err == nil {
-		err = w.pool.dialect.Intact()
+		err = w.file.dialect.Intact()
 	}
 	if err == nil {
 		err = w.exec(lasting, `COMMIT`)
@@ -53,7 +53,7 @@ func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		return nil
 	}
-	conn, err := w.pool.newConn(ctx)
+	conn, err := w.file.newConn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -84,7 +84,7 @@ func (w *writer) exec(ctx context.Context, text string, args ...any) error {
 
 // dropUnlessBusy keeps the connection when the only trouble was that others were writing.
 func (w *writer) dropUnlessBusy(err error) {
-	if !w.pool.dialect.Busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if !w.file.dialect.Busy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		w.drop()
 	}
 }
@@ -101,4 +101,28 @@ func (w *writer) drop() {
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
 	w.conn, w.statements = nil, nil
+}
+
+// run runs statements one by one.
+func (w *writer) run(ctx context.Context, statements ...Statement) error {
+	for _, s := range statements {
+		if s.Row == nil {
+			if err := w.exec(ctx, s.Text, s.Args...); err != nil {
+				return err
+			}
+			continue
+		}
+		st, err := w.prepare(ctx, s.Text)
+		if err != nil {
+			return err
+		}
+		rows, err := st.QueryContext(ctx, s.Args...)
+		if err != nil {
+			return err
+		}
+		if err := each(rows, s.Row); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -24,18 +24,29 @@ func (d *dialect) String() string { return fmt.Sprintf("SQLite file %q", d.path)
 // Texts implements [sqlstore.Dialect].
 func (*dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
-		Begin:   `BEGIN IMMEDIATE`,
-		Tables:  `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`,
-		Changed: `PRAGMA data_version`, // reads shared memory and does not wait
-		Replace: `INSERT OR REPLACE INTO`,
+		Partial:  true,
+		TextBody: true,
+		Quote:    `"`,
+		Tables:   `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`,
+		Text:     `TEXT`,
+		Integer:  `INTEGER`,
+		Body:     `ANY`,
 		// AUTOINCREMENT: numbers are not used again when the newest line was dropped.
 		Sequence: `INTEGER PRIMARY KEY AUTOINCREMENT`,
-		Body:     `ANY NOT NULL`,
 		Table:    `STRICT`,
 	}
 }
 
-// Prepare implements [sqlstore.Dialect]. It makes sure that the file is in WAL mode, where readers and a writer do not
+// FileTexts implements [sqlstore.File].
+func (*dialect) FileTexts() sqlstore.FileTexts {
+	return sqlstore.FileTexts{
+		Begin:   `BEGIN IMMEDIATE`,
+		Changed: `PRAGMA data_version`, // reads shared memory and does not wait
+		Replace: `INSERT OR REPLACE INTO`,
+	}
+}
+
+// Prepare implements [sqlstore.File]. It makes sure that the file is in WAL mode, where readers and a writer do not
 // wait for each other. It stays so.
 func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	var mode string
@@ -48,7 +59,7 @@ func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Intact implements [sqlstore.Dialect]. It fails when the path no longer leads to the file that is open: others may be
+// Intact implements [sqlstore.File]. It fails when the path no longer leads to the file that is open: others may be
 // using another one by now.
 func (d *dialect) Intact() error {
 	now, err := os.Stat(d.path)
@@ -58,5 +69,5 @@ func (d *dialect) Intact() error {
 	return nil
 }
 
-// Now implements [sqlstore.Dialect]: all clients of a file are on one machine.
+// Now implements [sqlstore.File]: all clients of a file are on one machine.
 func (*dialect) Now() int64 { return wallclock.Now().UnixMilli() }

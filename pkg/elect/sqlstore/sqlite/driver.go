@@ -1,10 +1,9 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -21,14 +20,12 @@ func (driver) Form(scheme string) string { return scheme + ":PATH" }
 
 // Parse implements [store.Driver]. There are no databases to choose from.
 func (driver) Parse(c store.Config) (store.Config, error) {
-	c.Cluster = cmp.Or(c.Cluster, sqlstore.DefaultCluster)
 	if _, err := parse(c.URI); err != "" {
 		return c, &store.FieldError{Field: "uri", Text: err}
 	}
-	if !sqlstore.ValidCluster(c.Cluster) {
-		return c, &store.FieldError{Field: "cluster", Text: "must be at most 63 letters, digits, '.', '-' and '_'"}
-	}
-	return c, nil
+	var err error
+	c.Cluster, err = adapter.Cluster(c.Cluster)
+	return c, err
 }
 
 // Redact implements [store.Driver]: a path is no secret.

@@ -1,0 +1,140 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// trimEvery is after how many changes a store trims the log. Others may have written what it trims.
+const trimEvery = 1000
+
+// server is the engine of a [Server].
+type server struct {
+	*core
+	dialect Server
+	name    string
+	// batches lets one transaction at a time be of other documents than sessions. So claims never hold every connection
+	// when a heartbeat is due.
+	batches chan struct{}
+	changes atomic.Int64
+}
+
+func newServer(c *core, d Server, cluster string) *server {
+	return &server{core: c, dialect: d, name: Prefix(cluster, d.Texts().MaxName), batches: make(chan struct{}, 1)}
+}
+
+func (*server) now() int64 { return 0 }
+
+func (*server) prepare(context.Context) error { return nil }
+
+func (s *server) query(ctx context.Context, queries ...Statement) error {
+	return s.dialect.Query(ctx, queries...)
+}
+
+func (s *server) setUp(ctx context.Context, f func(run Run) error) error {
+	return s.retry(ctx, func() error { return s.dialect.SetUp(ctx, s.name, f) })
+}
+
+func (s *server) signal(ctx context.Context, _ time.Duration) (Signal, error) {
+	return s.dialect.Signal(ctx, s.name)
+}
+
+func (s *server) close(ctx context.Context) error { return s.dialect.Close(ctx) }
+
+// apply sends each change with its condition, and a query for the document as it is then. A change that wrote nothing is
+// judged by that document. Where the condition holds by now, another write came between, and the change is sent again.
+// With an error, changes that ended before have their outcomes, and the others are of unknown outcome.
+func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Doc.Kind != store.KindSession }) {
+		select {
+		case s.batches <- struct{}{}:
+			defer func() { <-s.batches }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	// In one order for all, so that two transactions cannot wait for each other in a circle.
+	left := make([]int, len(changes))
+	for i := range left {
+		left[i] = i
+	}
+	slices.SortFunc(left, func(a, b int) int {
+		return cmp.Or(
+			cmp.Compare(changes[a].Doc.Kind, changes[b].Doc.Kind), cmp.Compare(changes[a].Doc.ID, changes[b].Doc.ID),
+		)
+	})
+	outcomes := make([]store.Outcome, len(changes))
+	for len(left) > 0 {
+		var err error
+		if left, err = s.round(ctx, changes, left, outcomes); err != nil {
+			return outcomes, err
+		}
+	}
+	s.trim(ctx, len(changes))
+	return outcomes, nil
+}
+
+// round sends those changes that are left, notes their outcomes, and returns those that have none yet.
+func (s *server) round(
+	ctx context.Context, changes []store.Change, left []int, outcomes []store.Outcome,
+) (again []int, err error) {
+	found := make([]*store.Doc, len(left))
+	var counts []int64
+	err = s.retry(ctx, func() (err error) {
+		clear(found)
+		statements := make([]Statement, 0, 2*len(left))
+		for i, at := range left {
+			statements = append(
+				statements, s.change(changes[at]), s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[i]),
+			)
+		}
+		counts, err = s.dialect.Transact(ctx, statements...)
+		return err
+	})
+	if err != nil {
+		return left, err
+	}
+	for i, at := range left {
+		if counts[2*i] > 0 {
+			outcomes[at] = store.Outcome{Status: store.Applied}
+			continue
+		}
+		out, write := store.Judge(changes[at], s.usable(found[i]))
+		if write {
+			again = append(again, at)
+			continue
+		}
+		outcomes[at] = out
+	}
+	return again, nil
+}
+
+// change is a change with its condition.
+func (s *server) change(c store.Change) Statement {
+	st := s.sql.kinds[c.Doc.Kind]
+	switch {
+	case c.Op == store.Delete:
+		return Statement{Text: st.removeAt, Args: []any{c.Doc.ID, c.IfRev}}
+	case c.Op == store.Increment:
+		return Statement{Text: st.increment, Args: []any{c.Doc.ID, max(c.Doc.Rev, 1)}}
+	case c.IfRev == 0:
+		return Statement{Text: st.insert, Args: s.row(c.Doc)}
+	}
+	return Statement{Text: st.update, Args: append(s.row(c.Doc)[1:], c.Doc.ID, c.IfRev)}
+}
+
+// trim deletes old lines of the log now and then, in a transaction of its own: those that write could wait for each
+// other's lines. What fails is done the next time.
+func (s *server) trim(ctx context.Context, changes int) {
+	if after := s.changes.Add(int64(changes)); after/trimEvery == (after-int64(changes))/trimEvery {
+		return
+	}
+	if _, err := s.dialect.Transact(ctx, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}}); err != nil {
+		s.log.V(1).Info("The log of notifications was not trimmed", "error", err.Error())
+	}
+}
