@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
 )
 
 // Kind is a kind of broker.
@@ -37,7 +38,7 @@ func newSoftware(k Kind) (testprocess.Software, error) {
 	case KindMosquitto:
 		return &mosquitto{}, nil
 	case KindRedis:
-		return &redis{}, nil
+		return testservers.NewRedis("appendfsync everysec"), nil // the file outlives the process
 	case KindNATS:
 		return &nats{}, nil
 	default:

@@ -140,10 +140,15 @@ func frozen(pid int) bool {
 // kill ends the process and all below it at one moment, and returns once they are gone.
 func (c *child) kill() {
 	procs := c.freeze()
+	c.group(syscall.SIGKILL)
+	c.finish(procs)
+}
+
+// finish kills processes that were seen, and waits until they and c are gone.
+func (c *child) finish(procs []process.Proc) {
 	for _, p := range procs {
 		p.Signal(syscall.SIGKILL)
 	}
-	c.group(syscall.SIGKILL)
 	<-c.done
 	for _, p := range procs {
 		for alive(p) {

@@ -181,6 +181,7 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	server := s.children[len(s.children)-1]
+	started := server.tree()
 	server.group(server.stop)
 	server.all(syscall.SIGCONT) // a frozen one does not end
 	var err error
@@ -190,7 +191,8 @@ func (s *Server) Stop() error {
 		err = fmt.Errorf("%s at %s has not ended %v after it was asked to, and was killed%s", s.name, s.Addr(),
 			stopTimeout, s.LogTail(10))
 	}
-	s.kill() // what helped it, and what it left
+	s.kill()               // what helped it
+	server.finish(started) // and what it left
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,7 +42,8 @@ func TestMain(m *testing.M) {
 func serve(addr string) {
 	below := exec.CommandContext(context.Background(), os.Args[0])
 	below.Env = append(os.Environ(), role+"=session")
-	below.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	below.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // it dies with the thread that starts it
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 	err = errors.Join(err, below.Start())
 	if err == nil {
@@ -152,6 +154,9 @@ func TestFreezeStopsAllThatAServerStarted(t *testing.T) {
 	}
 	s.Freeze()
 	check(t, "stop a frozen one", s.Stop())
+	if p, ok := process.Read(child.PID); ok && p.Start == child.Start && !p.Zombie {
+		t.Errorf("process %d outlives an orderly end", child.PID)
+	}
 }
 
 // state is the letter of a process's state.
