@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Limits on what a store accepts. Larger documents are refused with [ErrTooLarge], never cut.
@@ -70,9 +71,15 @@ const (
 // Change is one write. Put needs Doc.Rev > IfRev and a WriterID that the writer never used before, unless it
 // repeats the very same change.
 type Change struct {
-	Op    Op
-	IfRev int64
-	Doc   Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
+	Op      Op
+	IfRev   int64
+	Doc     Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
+	// History is the course of writes on which the change was decided, as in Reply; empty: any. A store that follows
+	// another one sends nothing and answers Unknown, with its own in Outcome.History.
+	History string
+	// Claim says that the writer may start work once this is applied: it takes a lock. Its value is the writer's lease.
+	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. 0: no claim.
+	Claim time.Duration
 }
 
 // Status is how one Change ended.
