@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/plan"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
+	"github.com/shardctl/shardctl/bench/internal/stores"
 	"github.com/shardctl/shardctl/bench/internal/topics"
 	"github.com/shardctl/shardctl/bench/internal/watching"
 )
@@ -50,6 +51,7 @@ var measurements = []measurement{
 		"groups", "pause of delivery when replicas come and go, beside consumer groups of Kafka",
 		topics.Groups,
 	},
+	{"stores", "the same few figures on every store, as multiples of its own durable write", stores.All},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 

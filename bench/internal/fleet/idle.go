@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )
@@ -13,6 +14,7 @@ const (
 	// heartbeat is the time between two heartbeats at the default lease, T/10.
 	heartbeat      = lab.DefaultLease / 10
 	idleHeartbeats = 10
+	settled        = 15 * time.Second
 )
 
 // Idle measures what members ask of the database while nothing changes, and whether it grows with the number of keys.
@@ -64,4 +66,19 @@ func idleTraffic(ctx context.Context, b *lab.Lab, members, keys int) (lab.Traffi
 		b.Note("  "+name, "%s", line)
 	}
 	return t, nil
+}
+
+// IdleOn gathers members on the empty database of a URI, waits until nothing but heartbeats goes on, and calls measure.
+func IdleOn(ctx context.Context, b *lab.Lab, name, uri string, members, keys int, measure func(context.Context) error,
+) error {
+	ctx, c := newFleetOn(ctx, uri, func() {}, lab.DefaultLease, keys)
+	defer c.end(ctx, b.Report, name)
+	if err := c.gather(ctx, members, keys); err != nil {
+		return err
+	}
+	// Events are written and counters raised within a second. The first looks at all locks come with them.
+	if err := lab.Pause(ctx, settled); err != nil {
+		return err
+	}
+	return measure(ctx)
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/mongostore" // the lab's database
+	"github.com/shardctl/shardctl/pkg/elect/store"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )
@@ -36,15 +37,22 @@ type fleet struct {
 // member is one of them.
 type member struct {
 	name    string
-	store   *mongostore.Store
+	store   store.Store
 	elector *elect.Elector
 	loop    *balancer.Loop
 }
 
-// newFleet makes a fleet without members on a database of its own. Its members live for as long as the context that
-// is returned.
+// newFleet makes a fleet without members on a database of the lab. Its members live for as long as the context that is
+// returned.
 func newFleet(ctx context.Context, b *lab.Lab, lease time.Duration, keys int) (context.Context, *fleet) {
 	_, uri, drop := b.DB.Fresh(ctx)
+	return newFleetOn(ctx, uri, drop, lease, keys)
+}
+
+// newFleetOn is newFleet on the empty database of a URI. At the end of the fleet it is dropped.
+func newFleetOn(
+	ctx context.Context, uri string, drop func(), lease time.Duration, keys int,
+) (context.Context, *fleet) {
 	c := &fleet{uri: uri, lease: lease, runs: newRunLog(), drop: drop, declared: declare(keys)}
 	ctx, c.cancel = context.WithCancel(ctx)
 	return ctx, c
@@ -82,13 +90,13 @@ func (c *fleet) prepare(ctx context.Context, n int) ([]*member, error) {
 func (c *fleet) newMember(ctx context.Context, name string) (*member, error) {
 	opening, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	store, err := mongostore.Open(opening, mongostore.Options{URI: c.uri, OperationTimeout: c.lease / 6})
+	client, err := store.Open(opening, store.Config{URI: c.uri, Timeout: c.lease / 6})
 	if err != nil {
 		return nil, err
 	}
-	m := &member{name: name, store: store}
+	m := &member{name: name, store: client}
 	m.elector, err = elect.New(elect.Config{
-		Store: store, LeaseDuration: c.lease,
+		Store: client, LeaseDuration: c.lease,
 		Member:  elect.Member{Instance: name, ListHashes: map[string]string{group: "1"}},
 		OnStuck: func(keys []elect.Key) { c.runs.fault("%s: %d runs outlived the lease", name, len(keys)) },
 	})

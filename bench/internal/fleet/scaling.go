@@ -109,6 +109,17 @@ func ColdStart(ctx context.Context, b *lab.Lab) error {
 
 func coldOnce(ctx context.Context, b *lab.Lab, name string) (time.Duration, error) {
 	ctx, c := newFleet(ctx, b, lab.DefaultLease, coldKeys)
+	return c.coldStart(ctx, b, name)
+}
+
+// ColdStartOn is the time that members which start at once on the empty database of a URI take until every key runs.
+func ColdStartOn(ctx context.Context, b *lab.Lab, name, uri string) (time.Duration, error) {
+	ctx, c := newFleetOn(ctx, uri, func() {}, lab.DefaultLease, coldKeys)
+	return c.coldStart(ctx, b, name)
+}
+
+// coldStart lets members take all keys, and ends them.
+func (c *fleet) coldStart(ctx context.Context, b *lab.Lab, name string) (time.Duration, error) {
 	defer c.end(ctx, b.Report, name)
 	empty := time.Now()
 	members, err := c.prepare(ctx, coldMembers)
