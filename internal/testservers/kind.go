@@ -4,6 +4,7 @@ package testservers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,6 +54,24 @@ func Provide(ctx context.Context, k Kind) error {
 		return err
 	}
 	return d.software().Provide(ctx)
+}
+
+// ProvideAll fetches what all kinds need, and poolers besides. It tells the name of each that is at hand, and returns the
+// errors of all others.
+func ProvideAll(ctx context.Context, told func(name string)) error {
+	software := map[string]testprocess.Software{kindPgBouncer: &pgbouncer{}}
+	for k, d := range definitions {
+		software[string(k)] = d.software()
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(software)) {
+		err := software[name].Provide(ctx)
+		if err == nil {
+			told(name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Open starts a server that keeps its data in dir, which is made when missing, and returns once it serves clients. ctx

@@ -78,8 +78,11 @@ func (p *postgres) Prepare(ctx context.Context, s *testprocess.Site) error {
 		return nil // made at its first start
 	}
 	if p.upstream != "" {
-		return s.Run(ctx, nil, append(postgresClient(p.backup, p.upstream), "--pgdata="+s.Path("data"),
-			"--wal-method=stream", "--checkpoint=fast", "--write-recovery-conf", "--no-sync")...)
+		if err := s.Run(ctx, nil, append(postgresClient(p.backup, p.upstream), "--pgdata="+s.Path("data"),
+			"--wal-method=stream", "--checkpoint=fast", "--no-sync")...); err != nil {
+			return err
+		}
+		return s.WriteFile("data/standby.signal", nil) // a promotion removes it
 	}
 	return s.Run(ctx, nil, p.initdb, "--pgdata="+s.Path("data"), "--username="+postgresUser, "--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
@@ -105,9 +108,10 @@ func postgresLogin(ctx context.Context, addr, database string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	message := binary.BigEndian.AppendUint32(nil, 3<<16)
-	message = append(message, "user\x00"+postgresUser+"\x00database\x00"+database+"\x00\x00"...)
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(message)+4)), message...)); err != nil {
+	fields := "user\x00" + postgresUser + "\x00database\x00" + database + "\x00\x00"
+	message := binary.BigEndian.AppendUint32(nil, uint32(8+len(fields))) //nolint:gosec // some fifty bytes
+	message = binary.BigEndian.AppendUint32(message, 3<<16)
+	if _, err := conn.Write(append(message, fields...)); err != nil {
 		return err
 	}
 	head := make([]byte, 5)

@@ -11,10 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // packages are Debian's. Maven fetches Kafka's jars; Kafka needs Java 17 or newer.
@@ -23,33 +23,10 @@ var packages = []string{"default-jre-headless", "maven", "rabbitmq-server", "mos
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := testprocess.Install(ctx, packages, provide); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:gocritic // stop has nothing to do any more
 	}
-}
-
-// run provides every kind, and installs the packages first where one is missing.
-func run(ctx context.Context) error {
-	err := provide(ctx)
-	if err == nil || !errors.Is(err, testbroker.ErrMissing) {
-		return err
-	}
-	apt, notFound := exec.LookPath("apt-get")
-	if os.Geteuid() != 0 || notFound != nil {
-		return fmt.Errorf("%w\n(root on Debian gets the packages installed by this command)", err)
-	}
-	for _, args := range [][]string{
-		{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...),
-	} {
-		cmd := exec.CommandContext(ctx, apt, args...) //nolint:gosec // fixed arguments
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("apt-get %s: %w", args[0], err)
-		}
-	}
-	return provide(ctx)
 }
 
 // provide returns the errors of all kinds.
