@@ -25,8 +25,10 @@ func readProgram(t *testing.T) program {
 	var flags map[string]bool
 	for line := range strings.Lines(read(t, "commands.md")) {
 		if m := commandHeading.FindStringSubmatch(line); m != nil {
-			flags = map[string]bool{"--help": true, "-h": true}
-			all[m[1]] = flags
+			if flags = all[m[1]]; flags == nil { // one entry for all commands of store
+				flags = map[string]bool{"--help": true, "-h": true}
+				all[m[1]] = flags
+			}
 			continue
 		}
 		if flags == nil || !strings.HasPrefix(line, "| `-") {

@@ -62,7 +62,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	globals := &cli.Globals{Offline: offline, Past: past, Change: changeStore}
-	root.AddCommand(runCommand(), devCommand(), validateCommand(), planCommand(), versionCommand())
+	root.AddCommand(runCommand(), devCommand(), validateCommand(), planCommand(), storeCommand(), versionCommand())
 	root.AddCommand(cli.Commands(globals)...)
 	checkShells(root)
 	arrange(root)
@@ -85,6 +85,7 @@ func arrange(root *cobra.Command) {
 	for _, part := range []struct{ title, commands string }{
 		{"Run", "run dev"},
 		{"Check a configuration", "validate plan"},
+		{"Look after the store", "store"},
 		{"Look", "status get describe logs wait"},
 		{
 			"Change a running cluster",

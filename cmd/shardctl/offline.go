@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-logr/logr"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -55,10 +57,24 @@ func changeStore(
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	db, err := store.Open(ctx, replica.StoreConfig(s, logr.Discard()))
+	db, err := openToRun(ctx, replica.StoreConfig(s, logr.Discard()))
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
 	return replica.ChangeStore(ctx, s, db, r, about, preview)
+}
+
+// openToRun opens a store that tasks may run on. Electors look as well, before their first claim; this is where people
+// are told.
+func openToRun(ctx context.Context, c store.Config) (store.Store, error) {
+	db, err := store.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := record.CheckMoved(ctx, db); err != nil {
+		_ = db.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("%s: %w", shownStore(c), err)
+	}
+	return db, nil
 }

@@ -139,7 +139,7 @@ func (w *worker) run(ctx context.Context) error {
 // takePart opens the store and runs the replica.
 func (w *worker) takePart(ctx context.Context) error {
 	open := func(ctx context.Context) (store.Store, error) {
-		return store.Open(ctx, replica.StoreConfig(w.settings, w.log))
+		return openToRun(ctx, replica.StoreConfig(w.settings, w.log))
 	}
 	db, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
 		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
@@ -148,7 +148,7 @@ func (w *worker) takePart(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errDrained):
 		return nil
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrSchema):
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrSchema), errors.Is(err, elect.ErrMoved):
 		return usage("store: %w", err)
 	case err != nil:
 		return fmt.Errorf("store: %w", err)

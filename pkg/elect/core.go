@@ -36,7 +36,7 @@ func newCore(cfg Config, p protocol.Params) *core {
 		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
 		box: newMailbox(), times: &storeClock{local: cfg.Clock}, changed: waiters.NewBroadcast(),
 	}
-	c.documents = &documents{store: timedStore{cfg.Store, c.times}, op: p.Op, log: c.log}
+	c.documents = &documents{store: timedStore{&movedStore{Store: cfg.Store}, c.times}, op: p.Op, log: c.log}
 	c.lease.Store(&validity{})
 	c.view.Store(&cluster.View{})
 	return c

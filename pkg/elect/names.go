@@ -3,6 +3,7 @@ package elect
 import (
 	"slices"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
@@ -29,3 +30,7 @@ func sortKeys(keys []Key) []Key {
 	slices.Sort(keys)
 	return keys
 }
+
+// CounterOf is the ID of the counter, of kind group, that is incremented when the key's lock was written. It carries
+// the largest revision among the locks that it counts.
+func CounterOf(key Key) string { return cache.CounterOf(key) }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+func storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Check what a store promises, and move a stopped cluster to another one",
+		Long: `Commands about the database that the cluster's locks are in.
+
+A URI may hold a password, and arguments can be seen by other users of the machine. So a URI may hold variables, in
+single quotes: '$(NAME)' of the environment, and '$(file:PATH)'.`,
+		Example: `  shardctl store check --config shardctl.yaml
+  shardctl store copy '$(OLD_STORE_URI)' '$(NEW_STORE_URI)'`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(storeCheckCommand(), storeCopyCommand())
+	return cmd
+}
+
+// storeConfig is the store that an argument names.
+func storeConfig(uri, database, cluster string) (store.Config, error) {
+	expanded, err := decode.Expand(uri, os.LookupEnv)
+	if err != nil {
+		return store.Config{}, usage("the store's URI: %w", err)
+	}
+	c, err := store.Parse(store.Config{URI: expanded, Database: database, Cluster: cluster, Logger: logr.Discard()})
+	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
+		return c, usage("the store's %s %s", wrong.Field, wrong.Text)
+	}
+	if err != nil {
+		return c, usage("%w", err)
+	}
+	return c, nil
+}
+
+// storeFailed gives an error of a store its exit code: 2 where another URI, another user or another program is needed.
+func storeFailed(err error) error {
+	if errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema) {
+		return cli.Exit{Code: cli.CodeUsage, Err: err}
+	}
+	return err
+}
+
+// interruptible ends with the signals that people and supervisors send.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// shownStore names a store for people.
+func shownStore(c store.Config) string {
+	d, err := store.Lookup(c.URI)
+	if err != nil {
+		return "the store"
+	}
+	name := d.Redact(c.URI)
+	if c.Database != "" {
+		name += fmt.Sprintf(" (database %s)", c.Database)
+	}
+	return fmt.Sprintf("%s, cluster %s", name, c.Cluster)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/storecheck"
+	"github.com/shardctl/shardctl/internal/storecopy"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+func TestStoreCheck(t *testing.T) {
+	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
+	t.Setenv("THE_STORE", uri)
+	stdout, stderr, code := execute(t, "store", "check", "$(THE_STORE)", "-o", "json")
+	if code != 0 || stderr != "" {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	var got storecheck.Result
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Holds || got.Driver != "sqlite" || got.Read.Samples != storecheck.Samples ||
+		got.Write.Samples != storecheck.Samples || got.Notification.Samples != storecheck.Samples ||
+		got.Write.P50Seconds <= 0 || got.Write.P99Seconds < got.Write.P50Seconds {
+		t.Errorf("%+v", got)
+	}
+	left := documents(t, uri)
+	if len(left) != 0 {
+		t.Errorf("the check left %v", left)
+	}
+	stdout, _, code = execute(t, "store", "check", "--read-only", uri)
+	if code != 0 || !strings.Contains(stdout, "ok: nothing is missing") || !strings.Contains(stdout, "not measured") {
+		t.Errorf("read only: code %d\n%s", code, stdout)
+	}
+}
+
+// documents are all of a store, by kind and ID.
+func documents(t *testing.T, uri string) []string {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Config{URI: uri, Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(t.Context()) }()
+	var all []string
+	for _, kind := range store.Kinds() {
+		found, err := db.List(t.Context(), kind, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range found.Docs {
+			all = append(all, string(kind)+" "+d.ID)
+		}
+	}
+	return all
+}
+
+// A moved cluster runs on the new store alone: who starts on the old one is told where it is.
+func TestStoreCopy(t *testing.T) {
+	dir := t.TempDir()
+	from, to := "sqlite:"+filepath.Join(dir, "a.db"), "sqlite:"+filepath.Join(dir, "b.db")
+	db, err := store.Open(t.Context(), store.Config{URI: from})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outs, err := db.Apply(t.Context(), store.Change{Doc: store.Doc{
+		Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 1},
+	}})
+	if err != nil || outs[0].Status != store.Applied {
+		t.Fatal(outs, err)
+	}
+	if err := db.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := execute(t, "store", "copy", from, to, "-o", "json")
+	var report storecopy.Report
+	if code != 0 || json.Unmarshal([]byte(stdout), &report) != nil || report.Documents["locks"] != 1 {
+		t.Fatalf("code %d\n%s%s", code, stdout, stderr)
+	}
+	config := writeConfig(t, "version: 1\nstore: {uri: \""+from+"\"}\n"+
+		"groups: [{name: g, tasks: [{name: a, exec: {command: [date]}}]}]\n")
+	_, stderr, code = execute(t, "pause", "g/a", "--config", config)
+	if code == 0 || !strings.Contains(stderr, "was moved to "+to) {
+		t.Errorf("a change of the old store: code %d, %s", code, stderr)
+	}
+	if got := documents(t, to); !strings.Contains(strings.Join(got, ","), "lock g/a,") {
+		t.Errorf("at the target: %v", got)
+	}
+}
+
+func TestStoreBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file, absent := "sqlite:"+filepath.Join(dir, "a.db"), "sqlite:"+filepath.Join(dir, "none", "a.db")
+	for _, tt := range []struct {
+		line, says string
+		code       int
+	}{
+		{"store check x:y", "does not begin with a known scheme", cli.CodeUsage},
+		{"store check", "name a store: ", cli.CodeUsage},
+		{"store check $(NO_SUCH_VARIABLE)", "NO_SUCH_VARIABLE", cli.CodeUsage},
+		{"store check " + absent, "does not exist", cli.CodeUsage},
+		{"store check --read-only " + file, "no replica has made this store yet", cli.CodeUsage},
+		{"store check --timeout 0s " + file, "--timeout 0s", cli.CodeUsage},
+		{"store check -o xml " + file, `-o "xml"`, cli.CodeUsage},
+		{"store check mongodb://u:opensesame@127.0.0.1:1/ --timeout 1s", "store unavailable", cli.CodeNo},
+		{"store copy " + file, "accepts 2 arg(s)", cli.CodeUsage},
+		{"store copy " + file + " " + file, "the same store", cli.CodeUsage},
+		{"store copy " + file + " " + file + "2", "no replica has made this store yet", cli.CodeUsage},
+		{"store chek", `did you mean check`, cli.CodeUsage},
+	} {
+		_, stderr, code := execute(t, strings.Fields(tt.line)...)
+		if code != tt.code || !strings.Contains(stderr, tt.says) || strings.Count(stderr, "\n") != 1 ||
+			strings.Contains(stderr, "opensesame") {
+			t.Errorf("%s: code %d, want %d and one line that says %q:\n%s", tt.line, code, tt.code, tt.says, stderr)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package storecheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Samples is how many calls of each sort are measured.
+const Samples = 50
+
+// ReasonSetting is the reason of a problem that a check itself finds: a setting that a promise hangs on is wrong.
+const ReasonSetting = "StoreSetting"
+
+// Result is what was found.
+type Result struct {
+	Store    string    `json:"store"` // the URI without secrets
+	Driver   string    `json:"driver"`
+	Cluster  string    `json:"cluster"`
+	Server   string    `json:"server"`
+	Settings []Setting `json:"settings"`
+	// ClockAheadSeconds is by how much the store's clock is ahead of this machine's. Half of a call's duration is the
+	// precision.
+	ClockAheadSeconds float64 `json:"clockAheadSeconds"`
+	Read              Latency `json:"read"`
+	Write             Latency `json:"write"`        // until it is durable
+	Notification      Latency `json:"notification"` // from the begin of the write to its arrival
+	Polled            bool    `json:"polled"`       // the store has no notifications: replicas ask at intervals
+	// Connections is how many connections this process had open to the store; null where that cannot be counted.
+	Connections *int      `json:"connections"`
+	Problems    []Problem `json:"problems"`
+	Holds       bool      `json:"holds"` // nothing is missing for the promises
+}
+
+// Setting is a [store.Setting].
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Want  string `json:"want"`
+	Holds bool   `json:"holds"`
+}
+
+// Problem is a [store.Problem].
+type Problem struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Latency is how long calls took. Samples 0: none were measured.
+type Latency struct {
+	Samples    int     `json:"samples"`
+	P50Seconds float64 `json:"p50Seconds"`
+	P99Seconds float64 `json:"p99Seconds"`
+}
+
+// Options say what to check, and how.
+type Options struct {
+	Config   store.Config
+	ReadOnly bool // nothing is made or written, and writes are not measured
+}
+
+// Check opens a store as a replica would and looks at it. Errors are those of [store.Open] and of the calls.
+func Check(ctx context.Context, o Options) (Result, error) {
+	driver, err := store.Lookup(o.Config.URI)
+	if err != nil {
+		return Result{}, err
+	}
+	c, err := driver.Parse(o.Config)
+	if err != nil {
+		return Result{}, err
+	}
+	c.Existing = o.ReadOnly
+	before, counted := sockets()
+	db, err := driver.Open(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
+	r := Result{Store: driver.Redact(c.URI), Driver: driver.Name(), Cluster: c.Cluster}
+	if err := r.measure(ctx, db, o.ReadOnly); err != nil {
+		return Result{}, err
+	}
+	if after, ok := sockets(); ok && counted {
+		n := max(after-before, 0)
+		r.Connections = &n
+	}
+	found, err := store.Inspect(ctx, db)
+	if err != nil {
+		return Result{}, fmt.Errorf("inspect the store: %w", err)
+	}
+	r.conclude(found, store.Problems(db))
+	return r, nil
+}
+
+func (r *Result) measure(ctx context.Context, db store.Store, readOnly bool) error {
+	if err := r.reads(ctx, db); err != nil {
+		return err
+	}
+	if readOnly {
+		return nil
+	}
+	p := newProbe(db)
+	err := errors.Join(r.writes(ctx, p), r.notifications(ctx, p))
+	return errors.Join(err, p.cleanUp(context.WithoutCancel(ctx)))
+}
+
+// conclude says what is missing.
+func (r *Result) conclude(found store.Inspection, problems []store.Problem) {
+	r.Server, r.Settings, r.Problems = found.Server, []Setting{}, []Problem{}
+	for _, p := range problems {
+		r.Problems = append(r.Problems, Problem(p))
+	}
+	for _, s := range found.Settings {
+		r.Settings = append(r.Settings, Setting(s))
+		if !s.Holds {
+			r.Problems = append(r.Problems, Problem{
+				ReasonSetting, fmt.Sprintf("%s is %s, the promises need %s", s.Name, s.Value, s.Want),
+			})
+		}
+	}
+	r.Holds = len(r.Problems) == 0
+}
+
+// reads measures linearizable reads, and takes the difference of the clocks from the fastest of them.
+func (r *Result) reads(ctx context.Context, db store.Store) error {
+	var took []time.Duration
+	fastest := time.Duration(-1)
+	id := uuid.NewString()
+	for range Samples {
+		begin := time.Now()
+		reply, err := db.Read(ctx, store.KindMember, id)
+		if err != nil {
+			return fmt.Errorf("measure reads: %w", err)
+		}
+		d := time.Since(begin)
+		if took = append(took, d); fastest < 0 || d < fastest {
+			fastest = d
+			r.ClockAheadSeconds = time.UnixMilli(reply.Now).Sub(begin.Add(d / 2).Round(0)).Seconds()
+		}
+	}
+	r.Read = latency(took)
+	return nil
+}
+
+// writes measures how long a write takes until it is durable.
+func (r *Result) writes(ctx context.Context, p *probe) error {
+	var took []time.Duration
+	for range Samples {
+		begin := time.Now()
+		if err := p.write(ctx, store.KindMember, ""); err != nil {
+			return fmt.Errorf("measure writes: %w", err)
+		}
+		took = append(took, time.Since(begin))
+	}
+	r.Write = latency(took)
+	return nil
+}
+
+// notificationLimit is how long one is waited for.
+const notificationLimit = 10 * time.Second
+
+// notifications measures from the begin of a write until the watcher hears of it.
+func (r *Result) notifications(ctx context.Context, p *probe) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heard, err := p.db.Watch(ctx, store.Interest{Kinds: []store.Kind{store.KindSession}})
+	if errors.Is(err, store.ErrCannotWatch) {
+		r.Polled = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	if err := hear(ctx, heard, func(n store.Notification) bool { return n.Resync }); err != nil {
+		return err
+	}
+	var took []time.Duration
+	for i := range Samples {
+		begin := time.Now()
+		// A session that is dead from the beginning: each change of its state is told, and nobody acts on it.
+		if err := p.write(ctx, store.KindSession, []string{string(record.Dead), ended}[i%2]); err != nil {
+			return fmt.Errorf("measure notifications: %w", err)
+		}
+		if err := hear(ctx, heard, func(n store.Notification) bool { return n.ID == p.id || n.Resync }); err != nil {
+			return err
+		}
+		took = append(took, time.Since(begin))
+	}
+	r.Notification = latency(took)
+	return nil
+}
+
+func hear(ctx context.Context, heard <-chan store.Notification, wanted func(store.Notification) bool) error {
+	limit := time.NewTimer(notificationLimit)
+	defer limit.Stop()
+	for {
+		select {
+		case n, ok := <-heard:
+			if !ok {
+				return fmt.Errorf("watch: %w: it broke", store.ErrUnavailable)
+			}
+			if wanted(n) {
+				return nil
+			}
+		case <-limit.C:
+			return fmt.Errorf("watch: %w: no notification within %v", store.ErrUnavailable, notificationLimit)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func latency(took []time.Duration) Latency {
+	slices.Sort(took)
+	at := func(q float64) float64 { return took[int(q*float64(len(took)-1)+0.5)].Seconds() }
+	return Latency{Samples: len(took), P50Seconds: at(0.5), P99Seconds: at(0.99)}
+}

@@ -1,0 +1,157 @@
+package storecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// ErrRefused says that nothing was copied, and why: the cluster runs, or the target is not empty.
+var ErrRefused = errors.New("refused")
+
+// Side is one of the two stores.
+type Side struct {
+	store.Store
+	Name string // its URI without secrets
+}
+
+// Options say what to copy. Progress is told each step, in words; nil: nobody.
+type Options struct {
+	From, To Side
+	Progress func(step string)
+	Clock    elect.Clock // by which sessions are watched; nil: the machine's
+}
+
+// Report is what a copy has done.
+type Report struct {
+	ID        string         `json:"id"` // of the move, as both stores say it
+	From      string         `json:"from"`
+	To        string         `json:"to"`
+	Resumed   bool           `json:"resumed"`   // it went on with one that was cut off
+	Documents map[string]int `json:"documents"` // by kind
+	Buried    []string       `json:"buried"`    // sessions without a heartbeat that were written dead
+	Floor     int64          `json:"floor"`     // every token of the target will be above
+}
+
+// mover is one run of a copy.
+type mover struct {
+	Options
+	from, to mark
+	ids      record.WriterIDs
+	report   Report
+	marks    map[string]int64 // by counter: the largest revision among its locks
+	highest  int64            // revision of any document
+}
+
+// Copy moves the documents, or goes on with a copy of the same stores that was cut off. Errors wrap [ErrRefused] when
+// nothing was changed but marks that were taken back.
+func Copy(ctx context.Context, o Options) (Report, error) {
+	m, err := begin(ctx, o)
+	if err != nil {
+		return Report{}, err
+	}
+	if m.to.State == record.MoveArrived && m.to.ID == m.from.ID {
+		return m.report, m.leave(ctx) // all was copied, and maybe replicas run there
+	}
+	if err := m.seal(ctx); err != nil {
+		return Report{}, err
+	}
+	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArriving, o.From.Name), &m.ids); err != nil {
+		return Report{}, err
+	}
+	if err := m.copyAll(ctx); err != nil {
+		return Report{}, err
+	}
+	m.report.Floor = max(m.highest, m.report.Floor)
+	if err := store.RaiseFloor(ctx, m.To, m.report.Floor); err != nil {
+		return Report{}, fmt.Errorf("raise the floor of %s to %d: %w", m.To.Name, m.report.Floor, err)
+	}
+	m.step("comparing both sides")
+	if err := m.verify(ctx); err != nil {
+		return Report{}, err
+	}
+	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArrived, o.From.Name), &m.ids); err != nil {
+		return Report{}, err
+	}
+	return m.report, m.leave(ctx)
+}
+
+// begin reads both marks and refuses what cannot become a copy. It changes nothing.
+func begin(ctx context.Context, o Options) (*mover, error) {
+	if o.Clock == nil {
+		o.Clock = elect.SystemClock()
+	}
+	m := &mover{
+		Options: o, ids: record.WriterIDs{Session: uuid.NewString()}, marks: map[string]int64{},
+		report: Report{From: o.From.Name, To: o.To.Name, Documents: map[string]int{}, Buried: []string{}},
+	}
+	var err error
+	if m.from, err = readMark(ctx, o.From); err != nil {
+		return nil, err
+	}
+	if m.to, err = readMark(ctx, o.To); err != nil {
+		return nil, err
+	}
+	m.report.Resumed = m.from.State == record.MoveLeaving || m.from.State == record.MoveLeft
+	m.report.ID = m.from.ID
+	same := m.report.Resumed && m.to.ID == m.from.ID
+	switch {
+	case same && (m.to.State == record.MoveLeaving || m.to.State == record.MoveLeft):
+		return nil, fmt.Errorf("%w: %s and %s are the same store", ErrRefused, o.From.Name, o.To.Name)
+	case same:
+		return m, nil
+	case m.from.State == record.MoveLeft, m.from.State == record.MoveArriving, m.from.State == record.MoveAbandoned:
+		return nil, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
+	case m.report.Resumed && m.from.Other != o.To.Name:
+		return nil, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
+	}
+	return m, errors.Join(m.wantNothing(ctx), m.wantSomething(ctx))
+}
+
+// seal lets nobody claim at the source any more, and makes sure that nobody has until now.
+func (m *mover) seal(ctx context.Context) error {
+	still, err := m.watch(ctx)
+	if err != nil {
+		return err
+	}
+	if m.report.ID == "" || !m.report.Resumed {
+		m.report.ID = uuid.NewString()
+	}
+	was := m.from.Move
+	if err := m.from.write(ctx, m.from.next(m.report.ID, record.MoveLeaving, m.To.Name), &m.ids); err != nil {
+		return err
+	}
+	err = m.bury(ctx, still)
+	if err == nil || was.State == record.MoveLeaving || !errors.Is(err, ErrRefused) {
+		return err
+	}
+	// It runs after all. Its replicas must not find a mark that nobody is about to take back.
+	if undo := m.from.write(ctx, m.from.next(m.report.ID, record.MoveStays, m.To.Name), &m.ids); undo != nil {
+		return fmt.Errorf("%w; and the mark could not be taken back, use --undo: %w", err, undo)
+	}
+	return err
+}
+
+// leave says at the source where the cluster is now.
+func (m *mover) leave(ctx context.Context) error {
+	if m.from.State == record.MoveLeft {
+		return nil
+	}
+	return m.from.write(ctx, m.from.next(m.report.ID, record.MoveLeft, m.To.Name), &m.ids)
+}
+
+func (m *mover) step(format string, args ...any) {
+	if m.Progress != nil {
+		m.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// patience is how long one write is tried.
+const patience = time.Minute

@@ -1,0 +1,152 @@
+package storecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// wantNothing refuses a target that holds anything.
+func (m *mover) wantNothing(ctx context.Context) error {
+	for _, kind := range store.Kinds() {
+		for docs, err := range pages(ctx, m.To, kind) {
+			if err != nil {
+				return err
+			}
+			if len(docs) > 0 {
+				return fmt.Errorf(
+					"%w: %s is not empty: it holds %s %.80q: name another database or cluster", ErrRefused, m.To.Name,
+					kind, docs[0].ID,
+				)
+			}
+		}
+	}
+	return nil
+}
+
+// wantSomething refuses a source without documents: its URI or its cluster is probably wrong.
+func (m *mover) wantSomething(ctx context.Context) error {
+	for _, kind := range store.Kinds() {
+		for docs, err := range pages(ctx, m.From, kind) {
+			if err != nil || len(docs) > 0 {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("%w: %s holds no documents of this cluster: check its name", ErrRefused, m.From.Name)
+}
+
+// copyAll copies every kind. Counters come after locks, whose revisions they carry.
+func (m *mover) copyAll(ctx context.Context) error {
+	floor, err := listed(ctx, m.From, store.KindGroup, store.Query{Limit: 1, NoBody: true})
+	if err != nil {
+		return err
+	}
+	if floor.Floor <= store.MaxMark {
+		m.report.Floor = floor.Floor
+	}
+	kinds := slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k == store.KindGroup })
+	for _, kind := range append(kinds, store.KindGroup) {
+		for docs, err := range pages(ctx, m.From, kind) {
+			if err == nil {
+				err = m.copyDocs(ctx, docs)
+			}
+			if err != nil {
+				return fmt.Errorf("copy %s: %w", kind.Info().Plural, err)
+			}
+			m.report.Documents[kind.Info().Plural] += len(docs)
+		}
+		m.step("%d %s copied", m.report.Documents[kind.Info().Plural], kind.Info().Plural)
+	}
+	return m.missingCounters(ctx)
+}
+
+// copyDocs writes one page.
+func (m *mover) copyDocs(ctx context.Context, docs []store.Doc) error {
+	changes := make([]store.Change, len(docs))
+	for i, d := range docs {
+		changes[i] = store.Change{Doc: m.prepared(d)}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	outs, err := applied(ctx, m.To, changes)
+	if err != nil {
+		return refusedDocument(err)
+	}
+	for i, out := range outs {
+		if out.Status != store.Applied {
+			if err := m.settle(ctx, changes[i], out.Doc); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func refusedDocument(err error) error {
+	if errors.Is(err, store.ErrMalformed) || errors.Is(err, store.ErrTooLarge) {
+		return fmt.Errorf("%w: somebody edited it: repair or remove it at the source, and copy again", err)
+	}
+	return err
+}
+
+// prepared is a document as it is written to the target: as it is, but for two things. A counter is never below the
+// locks that it counts, nor below the source's floor. A document without a writer gets one, since stores insist.
+func (m *mover) prepared(d store.Doc) store.Doc {
+	if d.Rev <= store.MaxMark {
+		m.highest = max(m.highest, d.Rev)
+	}
+	switch {
+	case d.Kind == store.KindLock && d.Rev <= store.MaxMark:
+		counter := counterOf(d.ID)
+		m.marks[counter] = max(m.marks[counter], d.Rev)
+	case d.Kind == store.KindGroup:
+		d.Rev = max(d.Rev, m.marks[d.ID], m.report.Floor)
+		delete(m.marks, d.ID)
+	}
+	if d.WriterID.Session == "" {
+		d.WriterID = store.WriterID{Session: m.report.ID, Seq: d.Rev}
+	}
+	return d
+}
+
+// counterOf is the counter of a lock's group.
+func counterOf(key string) string { return elect.CounterOf(elect.Key(key)) }
+
+// settle looks at a document that is at the target already. An earlier try of this copy has left it, or a replica that
+// waits there has raised a counter.
+func (m *mover) settle(ctx context.Context, c store.Change, found *store.Doc) error {
+	d := c.Doc
+	switch {
+	case found == nil:
+		return fmt.Errorf("%s %.80q: it came and went at the target while it was copied: copy again", d.Kind, d.ID)
+	case d.Kind == store.KindGroup && found.Rev >= d.Rev:
+		return nil
+	case d.Kind != store.KindGroup && found.Rev >= d.Rev:
+		return fmt.Errorf(
+			"%w: %s %.80q is at revision %d at the target and at %d at the source: somebody writes to the target",
+			ErrRefused, d.Kind, d.ID, found.Rev, d.Rev,
+		)
+	}
+	out, err := applyOne(ctx, m.To, store.Change{IfRev: found.Rev, Doc: d})
+	if err == nil && out.Status != store.Applied {
+		err = fmt.Errorf("%w: %s %.80q changes at the target while it is copied", ErrRefused, d.Kind, d.ID)
+	}
+	return err
+}
+
+// missingCounters makes those that groups of locks have lost: a lock that is deleted later must not begin below.
+func (m *mover) missingCounters(ctx context.Context) error {
+	for counter, rev := range m.marks {
+		d := store.Doc{Kind: store.KindGroup, ID: counter, Rev: rev}
+		if out, err := applyOne(ctx, m.To, store.Change{Op: store.Increment, Doc: d}); err != nil {
+			return fmt.Errorf("make counter %.80q: %w", counter, errors.Join(err, out.Err))
+		}
+	}
+	return nil
+}
