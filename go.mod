@@ -95,8 +95,14 @@ require github.com/nats-io/nats.go v1.53.1
 
 require github.com/redis/go-redis/v9 v9.22.0
 
-require github.com/nats-io/nkeys v0.4.15
+require (
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/nats-io/nkeys v0.4.15
+)
 
 require github.com/nats-io/nuid v1.0.1 // indirect
 
-require go.uber.org/atomic v1.11.0 // indirect
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+)

@@ -90,6 +90,7 @@ type Row interface{ Scan(into ...any) error }
 type Texts struct {
 	Numbered bool   // parameters are written $1, $2, … in place of ?
 	Arrays   bool   // a list is one parameter, as in = ANY(?) and <> ALL(?)
+	Ranges   bool   // what is not in a list is searched for as ranges between its sorted members
 	Partial  bool   // an index may have a WHERE
 	TextBody bool   // a column for bytes takes texts as well, and shows them to people as such
 	Quote    string // stands around names
@@ -121,7 +122,11 @@ type ServerTexts struct {
 	Increment func(table string, columns []string) string
 	// Notify are the statements that have changes of a table noted in the log, as far as [store.Notable] says so. They
 	// are run once in SetUp, and again after a SetUp that failed.
+	// Nil: Note does it.
 	Notify func(info store.KindInfo, table, log string) []string
+	// Note are statements before and behind a change, in its transaction, that write the log as far as [store.Notable]
+	// asks for it, or more. Nil: triggers that Notify made do it.
+	Note func(c store.Change, table, log string) (before, after []Statement)
 	// Trim deletes the oldest lines of the log. Its parameter is how many numbers are kept.
 	Trim func(log string) string
 }

@@ -151,11 +151,28 @@ func (c *core) others(st kindStatements, sessions []string) (text string, args [
 	if !st.owned {
 		return c.except("session", sessions)
 	}
+	if c.texts.Ranges {
+		return between("session", slices.Compact(slices.Sorted(slices.Values(sessions))))
+	}
 	except, args := c.except("name", sessions)
 	return strings.ReplaceAll(`session IN (WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
 		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) `+
 		`FROM owners WHERE owners.name IS NOT NULL) `+
 		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + `)`, args
+}
+
+// between is a condition for a column that is none of some values, which are sorted: the ranges that they leave. An index
+// can be searched for ranges.
+func between(column string, values []string) (text string, args []any) {
+	text = `(` + column + ` < ?`
+	for i, value := range values {
+		text += ` OR ` + column + ` > ?`
+		args = append(args, value, value)
+		if i < len(values)-1 {
+			text += ` AND ` + column + ` < ?`
+		}
+	}
+	return text + `)`, args
 }
 
 func selected(q store.Query) string {

@@ -83,15 +83,17 @@ func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Out
 func (s *server) round(
 	ctx context.Context, changes []store.Change, left []int, outcomes []store.Outcome,
 ) (again []int, err error) {
-	found := make([]*store.Doc, len(left))
+	found, place := make([]*store.Doc, len(left)), make([]int, len(left))
 	var counts []int64
 	err = s.retry(ctx, func() (err error) {
 		clear(found)
 		statements := make([]Statement, 0, 2*len(left))
 		for i, at := range left {
-			statements = append(
-				statements, s.change(changes[at]), s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[i]),
-			)
+			before, after := s.notes(changes[at])
+			statements = append(statements, before...)
+			place[i] = len(statements)
+			statements = append(append(statements, s.change(changes[at])), after...)
+			statements = append(statements, s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[i]))
 		}
 		counts, err = s.dialect.Transact(ctx, statements...)
 		return err
@@ -100,7 +102,7 @@ func (s *server) round(
 		return left, err
 	}
 	for i, at := range left {
-		if counts[2*i] > 0 {
+		if counts[place[i]] > 0 {
 			outcomes[at] = store.Outcome{Status: store.Applied}
 			continue
 		}
@@ -112,6 +114,15 @@ func (s *server) round(
 		outcomes[at] = out
 	}
 	return again, nil
+}
+
+// notes are the statements around a change that write the log.
+func (s *server) notes(c store.Change) (before, after []Statement) {
+	note := s.dialect.ServerTexts().Note
+	if note == nil {
+		return nil, nil
+	}
+	return note(c, s.sql.kinds[c.Doc.Kind].table, s.sql.log.table)
 }
 
 // change is a change with its condition.

@@ -31,7 +31,7 @@ type kindStatements struct {
 }
 
 // logStatements are those of the log of what watchers may be notified of.
-type logStatements struct{ add, drop, trim, last, since string }
+type logStatements struct{ table, add, drop, trim, last, since string }
 
 const columns = "id, rev, writer_session, writer_seq, grp, session, next, suspended, state, count, expires, body"
 
@@ -73,6 +73,7 @@ func newStatements(cluster string, d Dialect) statements {
 				`grp $text NOT NULL, next $text NOT NULL) $options`),
 		},
 		log: logStatements{
+			table: log,
 			add:   w.fill(log, `INSERT INTO $table (kind, id, grp, next) VALUES (?, ?, ?, ?)`),
 			drop:  w.fill(log, `DELETE FROM $table WHERE seq <= ?`),
 			last:  w.fill(log, `SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $table`),
@@ -153,7 +154,7 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 		st.kinds[kind] = k
 	}
 	for _, info := range store.Table() {
-		if info.Notify != store.NotifyNever {
+		if info.Notify != store.NotifyNever && texts.Notify != nil {
 			st.create = append(st.create, texts.Notify(info, st.kinds[info.Kind].table, log)...)
 		}
 	}

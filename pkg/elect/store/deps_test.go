@@ -8,11 +8,12 @@ import (
 
 // Who embeds the packages with one store compiles the driver of that one alone.
 func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
-	drivers := []string{"go.mongodb.org/mongo-driver", "modernc.org/sqlite"}
+	drivers := []string{"go.mongodb.org/mongo-driver", "modernc.org/sqlite", "github.com/go-sql-driver/mysql"}
 	const pkg = "github.com/shardctl/shardctl/pkg/"
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
 		{"elect/mongostore", "go.mongodb.org/mongo-driver"},
+		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
 		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
 	} {
 		args := []string{"list", "-deps"}

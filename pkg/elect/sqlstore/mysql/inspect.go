@@ -1,0 +1,128 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Reasons of [store.Problem].
+const (
+	reasonNotDurable   = "StoreNotDurable"   // a crash may lose writes that were acknowledged
+	reasonReplicaLags  = "StoreReplicaLags"  // a fail-over may
+	reasonSeveralNodes = "StoreSeveralNodes" // several nodes take writes
+	reasonPrivileged   = "StorePrivileged"   // the user may write where nobody should
+)
+
+// leastWait is for how long a primary is to wait for a replica, in ms: for longer than any outage.
+const leastWait = 3_600_000
+
+// judged is a setting, and what it means that it does not hold.
+type judged struct {
+	store.Setting
+	reason, meaning string
+}
+
+// Inspect implements [sqlstore.Server].
+func (s *server) Inspect(ctx context.Context) (store.Inspection, error) {
+	f, err := s.facts(ctx)
+	if err != nil {
+		return store.Inspection{}, err
+	}
+	found := store.Inspection{Server: f.server()}
+	for _, j := range f.settings() {
+		found.Settings = append(found.Settings, j.Setting)
+	}
+	return found, nil
+}
+
+// problems are the settings that do not hold.
+func (f facts) problems() []store.Problem {
+	var all []store.Problem
+	for _, j := range f.settings() {
+		if !j.Holds {
+			all = append(all, store.Problem{
+				Reason:  j.reason,
+				Message: fmt.Sprintf("%s is %s, want %s: %s", j.Name, j.Value, j.Want, j.meaning),
+			})
+		}
+	}
+	return all
+}
+
+// settings are those that a promise hangs on.
+func (f facts) settings() []judged {
+	var all []judged
+	add := func(name, want, reason, meaning string, holds bool) {
+		value, there := f.values[name]
+		if !there {
+			return // this version does not have it
+		}
+		all = append(all, judged{store.Setting{Name: name, Value: value, Want: want, Holds: holds}, reason, meaning})
+	}
+	const crash = "a crash of its machine may lose writes that were acknowledged"
+	// MariaDB has 3 as well, which syncs at PREPARE and at COMMIT.
+	flush := f.values["innodb_flush_log_at_trx_commit"]
+	add("innodb_flush_log_at_trx_commit", "1", reasonNotDurable, crash, flush == "1" || flush == "3")
+	method := strings.ToLower(f.values["innodb_flush_method"])
+	add("innodb_flush_method", "one that syncs", reasonNotDurable, crash, method != "nosync" && method != "littlesync")
+	// With a binary log, what is not in it is rolled back when the server comes up again.
+	binlog := !f.on("log_bin") || f.values["sync_binlog"] == "1"
+	add("sync_binlog", "1, or log_bin=OFF", reasonNotDurable, crash, binlog)
+	add("innodb_doublewrite", "ON", reasonNotDurable, "a crash of its machine may leave pages half written",
+		f.on("innodb_doublewrite"))
+	add("default_storage_engine", "", "", "", true) // tables are made with InnoDB in any case
+	all = append(all, f.replication()...)
+	if grant := f.power(); grant != "" {
+		all = append(all, judged{
+			store.Setting{Name: "grants", Value: "with " + grant, Want: "without SUPER and READ ONLY ADMIN"},
+			reasonPrivileged, "the user may write to a server that is read-only since its fail-over",
+		})
+	}
+	return all
+}
+
+// replication are the settings of replicas that are connected, and of Galera.
+func (f facts) replication() []judged {
+	var all []judged
+	if f.on("wsrep_on") {
+		size := f.values["wsrep_cluster_size"]
+		all = append(all, judged{
+			store.Setting{Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to", Holds: size == "1"},
+			reasonSeveralNodes, "Galera is untested: let the URI lead to one node at a time",
+		})
+	}
+	enabled, on := f.first("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled")
+	if f.number("slaves_connected") == 0 && (enabled == "" || off(on)) {
+		return all
+	}
+	const lost = "a fail-over may lose writes that were acknowledged"
+	add := func(name, value, want string, holds bool) {
+		all = append(all, judged{store.Setting{Name: name, Value: value, Want: want, Holds: holds}, reasonReplicaLags, lost})
+	}
+	if enabled == "" {
+		add("rpl_semi_sync", "not installed", "ON", false)
+		return all
+	}
+	add(enabled, on, "ON", !off(on))
+	point, where := f.first("rpl_semi_sync_master_wait_point", "rpl_semi_sync_source_wait_point")
+	add(point, where, "AFTER_SYNC", where == "AFTER_SYNC")
+	timeout, ms := f.first("rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout")
+	add(timeout, ms, fmt.Sprintf("%d or more", leastWait), f.number(timeout) >= leastWait)
+	return all
+}
+
+var powers = regexp.MustCompile("(?:^GRANT |, )(ALL PRIVILEGES|SUPER|READ[ _]ONLY[ _]ADMIN|CONNECTION_ADMIN)\\b[^`']* ON \\*\\.\\* ")
+
+// power is the right by which the account writes to a read-only server; empty: none.
+func (f facts) power() string {
+	for _, grant := range f.grants {
+		if found := powers.FindStringSubmatch(grant); found != nil {
+			return found[1]
+		}
+	}
+	return ""
+}

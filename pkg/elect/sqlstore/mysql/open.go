@@ -1,0 +1,95 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+)
+
+// Defaults of [Options].
+const (
+	DefaultTimeout      = 10 * time.Second
+	DefaultPollInterval = 100 * time.Millisecond
+)
+
+// MaxConnections is how many connections a store keeps at most.
+const MaxConnections = 3
+
+// Options of a store. The zero value is ready to use.
+type Options struct {
+	// Database has precedence over the one that the URI names. It has to be there. Default: the URI's, else
+	// DefaultDatabase.
+	Database string
+	// Cluster names the tables, as in [sqlstore.Options].
+	Cluster string
+	// PollInterval is how often a watch looks into the log. Default: pollMillis of the URI, else DefaultPollInterval.
+	PollInterval time.Duration
+	// Timeout bounds calls whose context has no deadline. Default: DefaultTimeout.
+	Timeout time.Duration
+	// Existing opens a store that was set up before: no table is made.
+	Existing bool
+	// Logger gets rows that were edited so that they cannot be read, and connections that broke. The zero value logs
+	// nothing.
+	Logger logr.Logger
+}
+
+// Open connects to the server of a URI, looks at its settings, and makes the tables that are missing, all within ctx.
+// Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when another version of the program
+// set the tables up, else [store.ErrUnavailable]. They hold no secret.
+func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
+	target, err := parse(uri, o.Database)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
+	}
+	connector, err := newConnector(target, o.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
+	}
+	s := &server{
+		name: fmt.Sprintf("MySQL database %q at %s", target.database, target.addr), database: target.database,
+		db: sql.OpenDB(connector), timeout: cmp.Or(max(o.Timeout, 0), DefaultTimeout),
+		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
+	}
+	connections := MaxConnections
+	if o.Existing {
+		connections = 1
+	}
+	s.db.SetMaxOpenConns(connections)
+	s.db.SetMaxIdleConns(connections)
+	if err := s.look(ctx); err != nil {
+		_ = s.db.Close() // nothing was written on it
+		return nil, fmt.Errorf("%s: connect: %w: %w", s, s.sentinel(err), err)
+	}
+	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
+		Cluster: o.Cluster, PollInterval: s.poll, Existing: o.Existing, Logger: o.Logger,
+	})
+}
+
+// look refuses a server that cannot keep the promises, and notes what is told as problems.
+func (s *server) look(ctx context.Context) error {
+	f, err := s.facts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.refuse(); err != nil {
+		return err
+	}
+	s.problems = f.problems()
+	// Half of what the server takes: room for what the driver adds, and for a body that is escaped.
+	s.textSize = min(maxText, int(f.number("max_allowed_packet")/2))
+	return nil
+}
+
+// sentinel is the error of package store that err wraps or comes down to.
+func (s *server) sentinel(err error) error {
+	if wrapped := wrappedSentinel(err); wrapped != nil {
+		return wrapped
+	}
+	return s.Classify(err)
+}
