@@ -97,6 +97,7 @@ require github.com/redis/go-redis/v9 v9.22.0
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/nats-io/nkeys v0.4.15
 )
 

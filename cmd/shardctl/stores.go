@@ -5,4 +5,5 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )

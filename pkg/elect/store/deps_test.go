@@ -8,13 +8,19 @@ import (
 
 // Who embeds the packages with one store compiles the driver of that one alone.
 func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
-	drivers := []string{"go.mongodb.org/mongo-driver", "modernc.org/sqlite", "github.com/go-sql-driver/mysql"}
+	drivers := []string{
+		"go.mongodb.org/mongo-driver",
+		"modernc.org/sqlite",
+		"github.com/go-sql-driver/mysql",
+		"github.com/go-zookeeper/zk",
+	}
 	const pkg = "github.com/shardctl/shardctl/pkg/"
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
 		{"elect/mongostore", "go.mongodb.org/mongo-driver"},
 		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
 		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
+		{"elect/zkstore", "github.com/go-zookeeper/zk"},
 	} {
 		args := []string{"list", "-deps"}
 		for name := range strings.FieldsSeq(tt.packages) {

@@ -39,6 +39,7 @@ func parts() []part {
 		{"create", testCreate},
 		{"replace", testReplace},
 		{"delete", testDelete},
+		{"deleted and created again", testRecreated},
 		{"fields", testFields},
 		{"body", testBody},
 		{"ids", testIDs},

@@ -1,0 +1,89 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-zookeeper/zk"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// access is what all parts of a store need to reach its znodes.
+type access struct {
+	layout
+	client     *client
+	acl        []zk.ACL
+	clock      clock
+	life       *adapter.Life
+	log        logr.Logger
+	unreadable *adapter.Unreadable
+}
+
+// found is a znode's data.
+type found struct {
+	data []byte
+	stat *zk.Stat
+}
+
+// get reads a znode from the server at hand, which may be behind the others. Absent: stat is nil.
+func (a *access) get(ctx context.Context, path string) (found, error) {
+	f, err := do(ctx, a.client, func(conn *zk.Conn) (found, error) {
+		data, stat, err := conn.Get(path)
+		return found{data, stat}, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return found{}, nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	a.clock.read(f.stat)
+	return f, nil
+}
+
+// children lists a znode's children, from the server at hand. With watch the next change of them is an event.
+func (a *access) children(ctx context.Context, path string, watch bool) ([]string, error) {
+	return do(ctx, a.client, func(conn *zk.Conn) ([]string, error) {
+		if !watch {
+			names, _, err := conn.Children(path)
+			return names, err
+		}
+		names, _, _, err := conn.ChildrenW(path)
+		return names, err
+	})
+}
+
+// set writes a znode's data, whatever they were.
+func (a *access) set(ctx context.Context, path string, data []byte) error {
+	stat, err := do(ctx, a.client, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(path, data, -1) })
+	if err == nil {
+		a.clock.write(stat, time.Now())
+	}
+	return err
+}
+
+// create makes a znode unless it is there.
+func (a *access) create(ctx context.Context, path string, data []byte) error {
+	_, err := do(ctx, a.client, func(conn *zk.Conn) (string, error) { return conn.Create(path, data, 0, a.acl) })
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// document is what a znode's data say; nil: there is none, or nobody can read it. That counts as absent.
+func (a *access) document(kind store.Kind, id string, f found) *store.Doc {
+	if f.stat == nil {
+		return nil
+	}
+	d, err := adapter.Decode(kind, id, f.data)
+	if err != nil {
+		a.unreadable.Report(kind, id, err)
+		return nil
+	}
+	return &d
+}

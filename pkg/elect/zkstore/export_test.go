@@ -1,0 +1,17 @@
+package zkstore
+
+import "github.com/shardctl/shardctl/pkg/elect/store"
+
+// Looked is how many names of the index and documents the client's lists have read.
+func (s *Store) Looked() int64 { return s.looked() }
+
+// Document is the path of a document's data.
+func (s *Store) Document(kind store.Kind, id string) string { return s.place(kind, id).document }
+
+// Entry is the path of a document's line in the index.
+func (s *Store) Entry(kind store.Kind, id string, rev int64) string {
+	return s.place(kind, id).entry(rev)
+}
+
+// Schema is the path of the layout's version.
+func (s *Store) Schema() string { return s.schemaPath() }

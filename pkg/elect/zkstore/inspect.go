@@ -1,0 +1,163 @@
+package zkstore
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// askTimeout bounds a question of four letters. They are for people: no call of a replica waits for one.
+const askTimeout = time.Second
+
+// ask sends a server one of ZooKeeper's questions of four letters, on a connection of its own. A server answers those
+// that its 4lw.commands.whitelist names; srvr alone is in it by default.
+func (s *setup) ask(ctx context.Context, host, question string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	conn, err := s.dialer.dial(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if end, has := ctx.Deadline(); has {
+		if err := conn.SetDeadline(end); err != nil {
+			return "", err
+		}
+	}
+	if _, err := io.WriteString(conn, question); err != nil {
+		return "", err
+	}
+	told, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+	if len(told) > 0 {
+		return string(told), nil // some end without a word of TLS
+	}
+	return "", err
+}
+
+var (
+	versionLine = regexp.MustCompile(`(?m)^Zookeeper version: (\d+)\.(\d+)(\.\d+)?`)
+	modeLine    = regexp.MustCompile(`(?m)^Mode: (\S+)`)
+)
+
+// versionOf is the version in an answer to srvr; empty: it does not say.
+func versionOf(told string) string {
+	found := versionLine.FindString(told)
+	_, version, _ := strings.Cut(found, ": ")
+	return version
+}
+
+// tooOld says whether a version is before 3.5: there, servers have no TLS and do not tell which they are. It is years
+// out of support.
+func tooOld(version string) bool {
+	major, minor, _ := strings.Cut(version, ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	a, errA := strconv.Atoi(major)
+	b, errB := strconv.Atoi(minor)
+	return errA == nil && errB == nil && (a < 3 || a == 3 && b < 5)
+}
+
+// explain asks servers why they give no session, for the error of a first connection.
+func (s *setup) explain(ctx context.Context, err error) error {
+	for _, host := range s.hosts {
+		told, failed := s.ask(context.WithoutCancel(ctx), host, "srvr")
+		switch mode := modeLine.FindStringSubmatch(told); {
+		case failed != nil:
+		case strings.Contains(told, "not currently serving requests"):
+			return fmt.Errorf("%s says that it serves nobody: the ensemble has no majority: %w", host, err)
+		case mode != nil && mode[1] == "read-only":
+			return fmt.Errorf("%s is in read-only mode: the ensemble has no majority: %w", host, err)
+		}
+	}
+	return err
+}
+
+// members are the servers that vote, by the ensemble's own configuration; ok is false where nobody says.
+func (s *setup) members(ctx context.Context) (voters int, ok bool) {
+	f, err := s.get(ctx, "/zookeeper/config")
+	if err != nil || f.stat == nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(f.data)) {
+		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
+			voters++
+		}
+	}
+	return max(voters, 1), true
+}
+
+// inspectServers finds problems. What cannot be seen is none.
+func (s *setup) inspectServers(ctx context.Context) {
+	if voters, ok := s.members(ctx); ok && voters == 1 {
+		s.problems = append(s.problems, store.Problem{
+			Reason:  ReasonStandalone,
+			Message: "ZooKeeper is one server: there is one copy of the data, and no fail-over. Use three or five.",
+		})
+	}
+}
+
+// Inspect says which ZooKeeper this is and how it is set up, as far as its servers tell. See [store.Inspect].
+func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	if _, err := s.reader.barrier.pass(ctx); err != nil {
+		return store.Inspection{}, s.translate("inspect ZooKeeper", err)
+	}
+	found := store.Inspection{Server: "ZooKeeper"}
+	for _, host := range s.setup.hosts {
+		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
+		if told, err := s.setup.ask(ctx, host, "srvr"); err == nil && versionOf(told) != "" {
+			version := versionOf(told)
+			value = version
+			if mode := modeLine.FindStringSubmatch(told); mode != nil {
+				value += ", " + mode[1]
+			}
+			found.Server = "ZooKeeper " + version
+		}
+		found.Settings = append(found.Settings, store.Setting{Name: "server " + host, Value: value, Holds: true})
+	}
+	found.Settings = append(found.Settings, s.setup.voters(ctx), s.setup.silence(ctx), store.Setting{
+		Name: "forceSync", Value: "not told by servers (a property of their JVM, zookeeper.forceSync)",
+		Want: "yes, the default", Holds: true,
+	})
+	return found, nil
+}
+
+// voters is how many servers vote.
+func (s *setup) voters(ctx context.Context) store.Setting {
+	set := store.Setting{Name: "servers that vote", Value: "not to be seen (/zookeeper/config)", Holds: true}
+	if n, ok := s.members(ctx); ok {
+		set.Value, set.Want, set.Holds = strconv.Itoa(n), "3 or more", n >= 3
+	}
+	return set
+}
+
+var confLine = regexp.MustCompile(`(?m)^(tickTime|syncLimit)=(\d+)`)
+
+// silence is for how long a leader may be silent before its followers elect another one.
+func (s *setup) silence(ctx context.Context) store.Setting {
+	set := store.Setting{
+		Name: "tickTime × syncLimit", Value: "not told (4lw.commands.whitelist leaves conf out)", Holds: true,
+	}
+	told, err := s.ask(ctx, s.client.conn.Server(), "conf")
+	if err != nil {
+		return set
+	}
+	product, found := 1, 0
+	for _, match := range confLine.FindAllStringSubmatch(told, -1) {
+		n, err := strconv.Atoi(match[2])
+		if err != nil {
+			return set
+		}
+		product, found = product*n, found+1
+	}
+	if found == 2 {
+		set.Value = fmt.Sprintf("%v until a silent leader is replaced", time.Duration(product)*time.Millisecond)
+	}
+	return set
+}

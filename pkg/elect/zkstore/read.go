@@ -1,0 +1,77 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Read returns documents, linearizably. It costs one small write and one request for each ID, which wait together.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("read: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	docs, err := s.reader.read(ctx, kind, ids)
+	if err != nil {
+		return store.Reply{}, s.translate("read "+string(kind), err)
+	}
+	return s.reply(store.Reply{Docs: docs}), nil
+}
+
+// reply adds what every reply says.
+func (a *access) reply(r store.Reply) store.Reply {
+	r.Now, r.Floor = a.clock.now(time.Now()), a.clock.floor()
+	return r
+}
+
+// reader reads documents by their IDs.
+type reader struct {
+	*access
+	barrier *barrier
+}
+
+// read is linearizable. The order of answers is kept within a course only, so it begins again when that has changed.
+func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	for {
+		course, err := r.barrier.pass(ctx)
+		if err != nil {
+			return nil, err
+		}
+		docs := make([]*store.Doc, len(ids))
+		errs := make([]error, len(ids))
+		each(len(ids), func(i int) { docs[i], errs[i] = r.look(ctx, kind, ids[i]) })
+		err, same := firstOf(errs), r.client.course.Load() == course
+		switch {
+		case ctx.Err() != nil:
+			return nil, errors.Join(context.Cause(ctx), err)
+		case !same:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		var all []store.Doc
+		for _, d := range docs {
+			if d != nil {
+				all = append(all, *d)
+			}
+		}
+		return all, nil
+	}
+}
+
+// look reads one document from the server at hand.
+func (r *reader) look(ctx context.Context, kind store.Kind, id string) (*store.Doc, error) {
+	f, err := r.get(ctx, r.place(kind, id).document)
+	if err != nil {
+		return nil, err
+	}
+	return r.document(kind, id, f), nil
+}

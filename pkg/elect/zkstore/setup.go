@@ -1,0 +1,200 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// schemaVersion is the version of the layout that this program writes.
+const schemaVersion = 1
+
+// ReasonStandalone is the problem of an ensemble of one server: there is one copy of the data.
+const ReasonStandalone = "StoreStandalone"
+
+// setup makes an ensemble ready, and finds out what it is.
+type setup struct {
+	*access
+	dialer           dialer
+	hosts            []string
+	chroot, database string
+	problems         []store.Problem
+}
+
+// open reaches the ensemble and makes what is missing, unless all of it is to exist.
+func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
+	if err := s.reach(ctx, u); err != nil {
+		return err
+	}
+	known, err := s.readSchema(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !known && existing:
+		return fmt.Errorf("no replica has set up %s yet", s.base)
+	case !known:
+		err = s.make(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.readBase(ctx); err != nil || existing {
+		return err
+	}
+	s.inspectServers(ctx)
+	if err := s.set(ctx, s.barrierPath(), nil); err != nil { // the first word of the ensemble's clock
+		return fmt.Errorf("write %s: %w", s.barrierPath(), err)
+	}
+	return nil
+}
+
+// reach waits for a session, refuses a server too old, and looks for the chroot.
+func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
+	if err := s.client.await(ctx); err != nil {
+		return s.explain(ctx, err)
+	}
+	if u.User != "" {
+		if err := s.client.authenticate(ctx, u.Password); err != nil {
+			return fmt.Errorf("name the user: %w", err)
+		}
+	}
+	if told, err := s.ask(ctx, s.client.conn.Server(), "srvr"); err == nil {
+		if version := versionOf(told); tooOld(version) {
+			return fmt.Errorf("%w: ZooKeeper %s is too old, want 3.5 or later", store.ErrInvalid, version)
+		}
+	}
+	if s.chroot == "" {
+		return nil
+	}
+	there, err := do(ctx, s.client, func(conn *zk.Conn) (bool, error) {
+		there, _, err := conn.Exists(s.chroot)
+		return there, err
+	})
+	if err != nil {
+		return fmt.Errorf("look for the chroot %s: %w", s.chroot, err)
+	}
+	if !there {
+		return fmt.Errorf("%w: the chroot %s is not there: make it first (zkCli.sh create %s)", store.ErrInvalid,
+			s.chroot, s.chroot)
+	}
+	return nil
+}
+
+// readSchema refuses another layout. False: there is none.
+func (s *setup) readSchema(ctx context.Context) (known bool, err error) {
+	f, err := s.get(ctx, s.schemaPath())
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", s.schemaPath(), err)
+	}
+	if f.stat == nil {
+		return false, nil
+	}
+	version, err := strconv.Atoi(string(f.data))
+	if err != nil {
+		return false, fmt.Errorf("%w: the schema in %s has no number for its version", store.ErrSchema, s.schemaPath())
+	}
+	return true, store.CheckSchema("the schema in "+s.schemaPath(), version, schemaVersion)
+}
+
+// make makes all znodes; the schema comes last, and says that all are there.
+func (s *setup) make(ctx context.Context) error {
+	if err := s.makeDirectories(ctx); err != nil {
+		return err
+	}
+	// No revision from before a loss of all znodes comes back: stores follow clocks or begin above one.
+	if err := s.create(ctx, s.floorPath(), strconv.AppendInt(nil, time.Now().UnixMilli(), 10)); err != nil {
+		return fmt.Errorf("make %s: %w", s.floorPath(), err)
+	}
+	if err := s.create(ctx, s.schemaPath(), strconv.AppendInt(nil, schemaVersion, 10)); err != nil {
+		return fmt.Errorf("make %s: %w", s.schemaPath(), err)
+	}
+	_, err := s.readSchema(ctx) // somebody may have been faster
+	return err
+}
+
+// makeDirectories makes what is missing of the directories, parents before children.
+func (s *setup) makeDirectories(ctx context.Context) error {
+	levels := map[int][]string{}
+	deepest := 0
+	for _, path := range append([]string{s.database, s.base}, s.directories()...) {
+		depth := strings.Count(path, "/")
+		levels[depth] = append(levels[depth], path)
+		deepest = max(deepest, depth)
+	}
+	for depth := range deepest + 1 {
+		paths := levels[depth]
+		errs := make([]error, len(paths))
+		each(len(paths), func(i int) {
+			if err := s.create(ctx, paths[i], nil); err != nil {
+				errs[i] = fmt.Errorf("make %s: %w", paths[i], err)
+			}
+		})
+		if err := firstOf(errs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readBase reads what is added to transactions' numbers.
+func (s *setup) readBase(ctx context.Context) error {
+	f, err := s.get(ctx, s.floorPath())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.floorPath(), err)
+	}
+	if f.stat == nil {
+		return fmt.Errorf("%w: %s was deleted: write to it a number in milliseconds above every revision",
+			store.ErrInvalid, s.floorPath())
+	}
+	base, err := strconv.ParseInt(string(f.data), 10, 64)
+	if err != nil || base < 0 || base > store.MaxMark {
+		return fmt.Errorf("%w: %s holds no number from 0 to %d", store.ErrInvalid, s.floorPath(), int64(store.MaxMark))
+	}
+	s.clock.setBase(base)
+	return nil
+}
+
+// RaiseFloor makes every later [store.Reply.Floor] at least floor. See [store.RaiseFloor]. Other clients learn of it
+// when they are opened.
+func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
+	if floor < 0 || floor > store.MaxMark {
+		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", store.ErrMalformed, floor, int64(store.MaxMark))
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	for {
+		err := s.setup.raiseFloor(ctx, floor)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return s.translate("raise the floor", err)
+		}
+	}
+}
+
+// raiseFloor writes a base unless a larger one is there.
+func (s *setup) raiseFloor(ctx context.Context, floor int64) error {
+	if err := s.set(ctx, s.barrierPath(), nil); err != nil {
+		return err
+	}
+	f, err := s.get(ctx, s.floorPath())
+	if err != nil {
+		return err
+	}
+	if err := s.readBase(ctx); err != nil || s.clock.floor() >= floor {
+		return err
+	}
+	_, err = do(ctx, s.client, func(conn *zk.Conn) (*zk.Stat, error) {
+		return conn.Set(s.floorPath(), strconv.AppendInt(nil, floor, 10), f.stat.Version)
+	})
+	if err != nil {
+		return err
+	}
+	return s.readBase(ctx)
+}

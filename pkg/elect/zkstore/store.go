@@ -1,0 +1,115 @@
+package zkstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+var errClosed = adapter.ErrClosed
+
+// A Store keeps documents in znodes of one ensemble, under one cluster's name. It uses one connection. Its methods may
+// be called concurrently.
+type Store struct {
+	*access
+	hub    *hub
+	caches map[store.Kind]*cache
+	reader *reader
+	writer *writer
+	setup  *setup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects and checks that the znodes are there, or, unless Options.Existing, makes them. Any number of processes
+// may do so at once. It waits for a server no longer than the operation timeout, or the context.
+//
+// Errors wrap [store.ErrInvalid] (the URI, rights, a chroot that is not there, a server too old, a certificate that is
+// not trusted), [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not reached, or no majority:
+// try again). They never hold the password.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	u, err := o.parse()
+	if err != nil {
+		return nil, fmt.Errorf("open ZooKeeper store: %w", err)
+	}
+	what := "open ZooKeeper store " + storeuri.Secrets(nil).Redact(o.URI)
+	s, err := newStore(ctx, o, u)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	bounded, release := s.life.Bound(ctx)
+	defer release()
+	if err := s.setup.open(bounded, u, o.Existing); err != nil {
+		_ = s.Close(context.WithoutCancel(ctx))
+		return nil, s.translate(what, err)
+	}
+	return s, nil
+}
+
+// newStore puts the parts of a store together, on an ensemble that was not reached yet.
+func newStore(ctx context.Context, o Options, u storeuri.URI) (*Store, error) {
+	files, err := u.TLS(false)
+	if err != nil {
+		return nil, err
+	}
+	config, err := files.Config()
+	if err != nil {
+		return nil, err
+	}
+	root := ""
+	if u.Path != "" {
+		root = "/" + u.Path
+	}
+	life := adapter.NewLife(ctx, o.OperationTimeout)
+	a := &access{
+		layout: layout{root + "/" + o.Database + "/" + escape(o.Cluster)}, acl: zk.WorldACL(zk.PermAll),
+		life: life, log: o.Logger, unreadable: adapter.NewUnreadable(o.Logger),
+	}
+	if u.User != "" {
+		a.acl = zk.DigestACL(zk.PermAll, u.User, u.Password)
+	}
+	h := &hub{watchers: map[*watcher]struct{}{}, caches: map[store.Kind]*cache{}}
+	for _, kind := range store.Kinds() {
+		h.caches[kind] = newCache(a, kind, h.changed)
+	}
+	d := dialer{config}
+	a.client, err = connect(context.WithoutCancel(ctx), u, d, o.Logger, h.event)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{a, &barrier{access: a}}
+	set := &setup{access: a, dialer: d, hosts: slices.Clone(u.Hosts), chroot: root, database: root + "/" + o.Database}
+	w := &writer{
+		reader: r, setup: set, live: &liveSessions{revs: map[string]int64{}},
+		counters: &counters{turns: map[string]*turn{}},
+	}
+	return &Store{access: a, hub: h, caches: h.caches, reader: r, writer: w, setup: set}, nil
+}
+
+// Problems says what an operator should know about this ensemble. It was found out by Open.
+func (s *Store) Problems() []store.Problem { return slices.Clone(s.setup.problems) }
+
+// Close ends watches and calls under way, and the session. Closing twice does nothing.
+func (s *Store) Close(ctx context.Context) error {
+	if s.life.End() {
+		s.client.close(ctx)
+	}
+	return nil
+}
+
+// looked is how many names and documents lists have read, for tests.
+func (s *Store) looked() int64 {
+	var all atomic.Int64
+	for _, m := range s.caches {
+		all.Add(m.looked.Load())
+	}
+	return all.Load()
+}

@@ -1,0 +1,149 @@
+package zkstore_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
+	"github.com/shardctl/shardctl/pkg/elect/zkstore"
+)
+
+func TestMain(m *testing.M) {
+	code := testservers.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		println(err.Error())
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func TestStore(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindZooKeeper)
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return database(t, server.Database())
+	})
+}
+
+// database is what the suite works on.
+func database(t *testing.T, uri string) storetest.Database {
+	t.Helper()
+	var warm *zkstore.Store
+	return storetest.Database{
+		Open: func(ctx context.Context) (store.Store, error) {
+			s, err := zkstore.Open(ctx, zkstore.Options{URI: uri, OperationTimeout: patient})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		ShiftSchema: func(_ context.Context, by int) error { return shiftSchema(t, uri, by) },
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			if warm == nil {
+				warm = open(t, zkstore.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call
+			}
+			// The first list of a kind reads all of it, once in a process's life. What counts is every later one.
+			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {
+				return 0, err
+			}
+			before := warm.Looked()
+			_, err := warm.List(ctx, kind, q)
+			return warm.Looked() - before, err
+		},
+	}
+}
+
+// patient is for calls on a machine that is busy.
+const patient = 20 * time.Second
+
+func open(t *testing.T, o zkstore.Options) *zkstore.Store {
+	t.Helper()
+	s, err := zkstore.Open(t.Context(), o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// raw is a client of its own, and the path that a URI names.
+func raw(t *testing.T, uri string) (conn *zk.Conn, chroot string) {
+	t.Helper()
+	hosts, chroot, _ := strings.Cut(strings.TrimPrefix(uri, "zk://"), "/")
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), 4*time.Second, zk.WithLogInfo(false))
+	must(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until its loops have ended
+		}
+	})
+	return conn, "/" + chroot
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shiftSchema(t *testing.T, uri string, by int) error {
+	t.Helper()
+	conn, chroot := raw(t, uri)
+	path := chroot + "/shardctl/default/schema"
+	data, stat, err := conn.Get(path)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(string(data))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Set(path, []byte(strconv.Itoa(version+by)), stat.Version)
+	return err
+}
+
+// put is a change of a document with a writer ID of its own.
+func put(d store.Doc, ifRev int64) store.Change {
+	d.Rev = ifRev + 1
+	d.WriterID = store.WriterID{Session: "writer", Seq: time.Now().UnixNano()}
+	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
+}
+
+func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
+
+// apply performs one change and checks how it ends.
+func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, c)
+	must(t, err)
+	if outs[0].Status != want {
+		t.Fatalf("%s %s: status %d, found %+v, error %v; want status %d", c.Doc.Kind, c.Doc.ID, outs[0].Status,
+			outs[0].Doc, outs[0].Err, want)
+	}
+	return outs[0]
+}
+
+// readOne reads a document; nil: absent.
+func readOne(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
+	t.Helper()
+	r, err := s.Read(t.Context(), kind, id)
+	must(t, err)
+	if len(r.Docs) == 0 {
+		return nil
+	}
+	return &r.Docs[0]
+}
