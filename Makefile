@@ -28,11 +28,11 @@ FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers)?)$$' | \
+UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
-	internal/testbroker/natsserver/go.mod))
+	$(wildcard internal/*/*/go.mod)))
 
 .DEFAULT_GOAL := help
 
@@ -78,13 +78,13 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
 
 .PHONY: test-all
-test-all: test brokers-install brokers api page model simulation chaos kube ## All of it, whole: the tests, the brokers, the API, the page, the whole search, a long chaos test, a cluster
+test-all: test stores-install stores brokers-install brokers api page model simulation chaos kube ## All of it, whole: the tests, the stores, the brokers, the API, the page, the whole search, a long chaos test, a cluster
 
 .PHONY: unit
 unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
-	@# Those that need message brokers are in brokers-short.
-	SHARDCTL_TEST_BROKERS=none test/again.sh -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
+	@# Those that need message brokers are in brokers-short, those that need servers of stores in stores-short.
+	SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none test/again.sh -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
 	@# Pages are run as they stand, with leases of two seconds: by itself, since compilers beside it would end them.
 	test/again.sh -timeout 30m $(TEST_FLAGS) ./docs
 	@# They read files of this module, which their cache of results does not follow.
@@ -157,6 +157,42 @@ brokers-short: brokers-suites ## What is short of it: the suites, and one short 
 .PHONY: brokers-install
 brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server
 	go run ./internal/testbroker/install
+
+# Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
+STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... \
+	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
+# Seconds for which histories of each store are recorded.
+HISTORIES ?= 40
+HISTORY_TESTS = 'Postgres|MariaDB|MySQL|Etcd|ZooKeeper|Redis'
+
+.PHONY: stores
+stores: ## The stores that need a server: their suites, histories with faults, and the scenarios on each
+	$(MAKE) stores-suites HISTORIES=40
+	$(MAKE) e2e-stores
+
+.PHONY: stores-suites
+stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
+	SHARDCTL_TEST_SERVERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) $(STORE_PACKAGES)
+	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -run $(HISTORY_TESTS) \
+		-linearizability.seconds=$(HISTORIES)
+
+.PHONY: stores-short
+stores-short: ## What is short of it: the suites, histories of some seconds, and one scenario of faults for each store
+	$(MAKE) stores-suites HISTORIES=8
+	$(MAKE) e2e-stores E2E_LABELS=short
+
+# For example STORES=postgres; empty: all that need a server.
+STORES ?=
+
+.PHONY: e2e-stores
+e2e-stores: ## Scenarios with real processes and signals on the stores that need a server (STORES="postgres etcd")
+	@$(build_programs); SHARDCTL_TEST_SERVERS=required \
+	go test -v -count=1 -timeout 60m ./test/e2e/stores $(ATTEMPTS) -stores='$(STORES)' \
+		$(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
+
+.PHONY: stores-install
+stores-install: ## What the tests' servers of stores need: Debian's packages (as root, no service is started), etcd
+	go run ./internal/testservers/install
 
 PAGE_FLAGS ?=
 

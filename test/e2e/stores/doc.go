@@ -1,0 +1,9 @@
+// Package stores plays the core scenarios on every store that needs a server of its own: balance, an orderly end, kill
+// -9 of a replica and of its worker, a freeze, a store that is away, a replica that is cut off, a rolling update, and a
+// storm of all of these. MongoDB and SQLite have them, and more, in the packages beside this one.
+//
+//	go test -v ./test/e2e/stores -stores=postgres,redis      some stores
+//	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each
+//
+// A store is played on as soon as internal/testservers has its kind of server and the program its adapter.
+package stores
