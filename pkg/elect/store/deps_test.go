@@ -13,11 +13,13 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 		"modernc.org/sqlite",
 		"github.com/go-sql-driver/mysql",
 		"github.com/go-zookeeper/zk",
+		"github.com/redis/go-redis",
 	}
 	const pkg = "github.com/shardctl/shardctl/pkg/"
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
 		{"elect/mongostore", "go.mongodb.org/mongo-driver"},
+		{"elect/redisstore", "github.com/redis/go-redis"},
 		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
 		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
 		{"elect/zkstore", "github.com/go-zookeeper/zk"},

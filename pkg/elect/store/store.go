@@ -71,9 +71,9 @@ const (
 // Change is one write. Put needs Doc.Rev > IfRev and a WriterID that the writer never used before, unless it
 // repeats the very same change.
 type Change struct {
-	Op      Op
-	IfRev   int64
-	Doc     Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
+	Op    Op
+	IfRev int64
+	Doc   Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
 	// History is the course of writes on which the change was decided, as in Reply; empty: any. A store that follows
 	// another one sends nothing and answers Unknown, with its own in Outcome.History.
 	History string

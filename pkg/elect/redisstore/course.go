@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// course is what a client knows of the server it talks to. Its methods may be called concurrently.
+type course struct {
+	mu       sync.Mutex
+	identity string    // under which scripts are to run; empty: not known
+	since    time.Time // arrival of the first good reply under it; zero: there was none
+	good     string    // the lineage of the last good reply
+	high     int64     // the largest revision seen or written, in any lineage
+}
+
+// lineage is an identity without the number of synchronizations.
+func lineage(identity string) string {
+	if at := strings.LastIndexByte(identity, '/'); at >= 0 {
+		return identity[:at]
+	}
+	return ""
+}
+
+func (c *course) expected() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.identity
+}
+
+// saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so any
+// other begins anew.
+func (c *course) saw(identity string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity != c.identity {
+		c.identity, c.since = identity, time.Time{}
+	}
+}
+
+// arrived takes note of a good reply. False: another identity was seen meanwhile, so that the reply counts for nothing.
+func (c *course) arrived(identity string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity != c.identity {
+		return false
+	}
+	if c.since.IsZero() {
+		c.since = now
+	}
+	c.good = lineage(identity)
+	return true
+}
+
+// proven is the lineage of the last good reply.
+func (c *course) proven() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.good
+}
+
+// unchanged says whether good replies came under this identity for so long, from the arrival of the first.
+func (c *course) unchanged(identity string, d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return identity == c.identity && !c.since.IsZero() && time.Since(c.since) >= d
+}
+
+// left is how much of d good replies are still to come for; for messages.
+func (c *course) left(d time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return d
+	}
+	return max(0, d-time.Since(c.since))
+}
+
+// rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.
+func (c *course) rise(revs ...int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rev := range revs {
+		if rev > c.high && rev <= store.MaxMark {
+			c.high = rev
+		}
+	}
+	return c.high
+}

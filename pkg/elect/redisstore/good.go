@@ -1,0 +1,227 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+var (
+	// errMoved says that the script did nothing, since the server has another identity.
+	errMoved = errors.New("another Redis server answers, or replicas have synchronized since")
+	// errReplica says that the server was no master any more.
+	errReplica = errors.New("the Redis server is a replica, and no master")
+	// errNotGood says that a reply came that counts for nothing: what it says may yet be undone.
+	errNotGood = errors.New("no majority of the nodes has it under one identity of the master")
+	// errNodes says that more servers hold the data than were configured.
+	errNodes = errors.New("too many nodes")
+)
+
+// reply is what a script returned, from behind the first word.
+type reply struct {
+	identity string // under which it ran
+	now      int64  // the server's clock in Unix ms
+	words    []any
+}
+
+// text is a word; false: nil.
+func (r reply) text(i int) (string, bool) {
+	if i >= len(r.words) {
+		return "", false
+	}
+	s, ok := r.words[i].(string)
+	return s, ok
+}
+
+// good runs a script until its reply is good, or ctx ends. args are what follows the three arguments that all scripts
+// have, for the identity that is sent. Before each try args is called anew; its error ends all.
+func (a *access) good(
+	ctx context.Context, l *lane, s script, keys []string, args func(identity string) ([]any, error),
+) (reply, error) {
+	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
+		more, err := args(identity)
+		if err != nil {
+			return reply{}, err
+		}
+		return a.tryGood(ctx, l, s, keys, identity, more)
+	})
+}
+
+// plain runs a script that writes nothing. Its reply may show what is rolled back later, in another lineage.
+func (a *access) plain(ctx context.Context, l *lane, s script, keys []string, args []any) (reply, error) {
+	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
+		if a.course.proven() != lineage(identity) {
+			// An answer of a server that was never good is none.
+			if _, err := a.tryGood(ctx, l, readScript, keys, identity, nil); err != nil {
+				return reply{}, err
+			}
+		}
+		var r reply
+		err := l.use(ctx, func(c *redis.Client) (err error) {
+			r, err = a.run(ctx, c, s, keys, identity, args, false)
+			return err
+		})
+		return r, err
+	})
+}
+
+// repeat calls try until it succeeds. Errors that another try does not mend end it, as ctx does.
+func (a *access) repeat(
+	ctx context.Context, try func(ctx context.Context, identity string) (reply, error),
+) (reply, error) {
+	for tries := 1; ; tries++ {
+		limited, cancel := context.WithTimeout(ctx, a.timeout)
+		r, err := try(limited, a.course.expected())
+		cancel()
+		if err == nil || lasting(err) {
+			return r, err
+		}
+		if errors.Is(err, errMoved) && tries < 3 {
+			continue
+		}
+		select {
+		case <-time.After(retryPause(tries)):
+		case <-ctx.Done():
+			return r, err
+		}
+	}
+}
+
+// lasting says that another try does not help.
+func lasting(err error) bool {
+	return errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema) || errors.Is(err, errNodes) ||
+		errors.Is(err, errForeign) || isInvalid(err)
+}
+
+// tryGood is one pipeline: the script, WAIT, and the second look.
+func (a *access) tryGood(
+	ctx context.Context, l *lane, s script, keys []string, identity string, args []any,
+) (r reply, err error) {
+	err = l.use(ctx, func(c *redis.Client) error {
+		r, err = a.run(ctx, c, s, keys, identity, args, true)
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if !a.course.arrived(identity, time.Now()) {
+		return reply{}, errNotGood
+	}
+	return r, nil
+}
+
+// run sends one script, and where the reply is to be good WAIT and the second look with it.
+func (a *access) run(
+	ctx context.Context, c *redis.Client, s script, keys []string, identity string, args []any, good bool,
+) (reply, error) {
+	args = append([]any{identity, a.nodes, a.course.rise()}, args...)
+	for _, whole := range []bool{false, true} {
+		pipe := c.Pipeline()
+		first := pipe.Do(ctx, s.command(whole, keys, args)...)
+		var wait, look *redis.Cmd
+		if good {
+			if k := a.nodes / 2; k > 0 {
+				wait = pipe.Do(ctx, "WAIT", k, waitFor(ctx))
+			}
+			look = pipe.Do(ctx, a.look...)
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		if redis.HasErrorPrefix(first.Err(), "NOSCRIPT") {
+			continue // this server has not run it yet
+		}
+		r, err := a.understand(first, identity)
+		if err != nil || !good {
+			return r, err
+		}
+		return r, a.confirm(wait, look, identity)
+	}
+	return reply{}, errors.New("the server forgets scripts at once")
+}
+
+// waitFor is how many ms WAIT may wait: what the context leaves, less what the way back takes.
+func waitFor(ctx context.Context) int64 {
+	end, has := ctx.Deadline()
+	if !has {
+		return 1
+	}
+	return max(1, time.Until(end).Milliseconds()*9/10)
+}
+
+// understand takes a script's reply apart.
+func (a *access) understand(cmd *redis.Cmd, identity string) (reply, error) {
+	words, err := cmd.Slice()
+	if err != nil {
+		return reply{}, err
+	}
+	r := reply{identity: identity, words: words}
+	status, _ := r.text(0)
+	detail, _ := r.text(1)
+	switch status {
+	case "ok":
+	case "moved":
+		a.course.saw(detail)
+		return reply{}, errMoved
+	case "replica":
+		a.course.saw("")
+		return reply{}, errReplica
+	case "nodes":
+		return reply{}, fmt.Errorf("%w: %s", errNodes, tooMany(detail, a.nodes))
+	case "hidden":
+		return reply{}, fmt.Errorf("%w: INFO shows no role, run_id, master_replid, connected_slaves, sync_full or "+
+			"sync_partial_ok: this service hides them, and without them a failover cannot be noticed", store.ErrInvalid)
+	default:
+		return reply{}, fmt.Errorf("a script returned %.40q", status)
+	}
+	high, _ := r.text(2)
+	r.now, err = strconv.ParseInt(detail, 10, 64)
+	rev, errHigh := strconv.ParseInt(high, 10, 64)
+	if err = errors.Join(err, errHigh); err != nil {
+		return reply{}, fmt.Errorf("a script's clock: %w", err)
+	}
+	a.course.rise(rev)
+	r.words = words[3:]
+	return r, nil
+}
+
+// confirm says whether the reply is good, from what came after it.
+func (a *access) confirm(wait, look *redis.Cmd, identity string) error {
+	found, err := look.Text()
+	switch {
+	case err != nil:
+		return err
+	case found != identity:
+		a.course.saw(found)
+		return errNotGood
+	case wait == nil:
+		return nil
+	}
+	n, err := wait.Int()
+	if err != nil {
+		return err
+	}
+	if n < a.nodes/2 {
+		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, n, a.nodes/2)
+	}
+	return nil
+}
+
+func tooMany(found string, nodes int) string {
+	return fmt.Sprintf("%s Redis servers hold the data, and nodes=%d is configured: detach what is too many, or stop every "+
+		"replica of shardctl for the duration of a lease, delete the key of the gate, and raise nodes", found, nodes)
+}
+
+// errForeign says that a change was decided on another course of writes than the one that the server follows.
+var errForeign = errors.New("the store follows another course of writes than the one that the change was decided on")
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}

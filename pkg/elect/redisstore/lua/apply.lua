@@ -1,0 +1,136 @@
+-- ARGV: 4 kind, 5 which changes are notified, 6 the channel, 7 the indexes of the kind; then six for each change:
+-- operation (put, delete or increment), id, revision expected (0: absent), lease of an ownership change in ms (0: none),
+-- whether that may open the gate (1), and the new document or the revision that an increment carries.
+-- The reply has two for each change: what became of it, and a text.
+local no = begin()
+if no then
+  return no
+end
+local kind, notify, channel, indexes = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local grouped, revised = string.find(indexes, 'g', 1, true), string.find(indexes, 'r', 1, true)
+local owned, expiring = string.find(indexes, 's', 1, true), string.find(indexes, 'e', 1, true)
+local told = {}
+
+local function move(key, before, after)
+  if before == after then
+    return
+  end
+  if before then
+    redis.call('ZREM', key, before)
+  end
+  if after then
+    redis.call('ZADD', key, 0, after)
+  end
+end
+
+local function notable(old, new)
+  if notify == 'always' then
+    return true
+  elseif notify == 'states' then
+    return not old or not new or old.state ~= new.state
+  elseif notify == 'free' then
+    return not new or new.reserved ~= '' or (old and old.session ~= '' and new.session == '')
+  end
+  return false
+end
+
+-- write makes new the document in the place of old; nil is absent.
+local function write(id, old, new)
+  if new then
+    redis.call('HSET', KEYS[3], id, new.raw)
+  else
+    redis.call('HDEL', KEYS[3], id)
+  end
+  move(KEYS[4], old and id, new and id)
+  if grouped then
+    move(KEYS[5], old and old.group .. '\0' .. id, new and new.group .. '\0' .. id)
+  end
+  if revised then
+    move(KEYS[6], old and old.group .. '\0' .. padded(old.rev) .. '\0' .. id,
+      new and new.group .. '\0' .. padded(new.rev) .. '\0' .. id)
+  end
+  if owned then
+    move(KEYS[7], old and old.session .. '\0' .. old.suspended .. '\0' .. id,
+      new and new.session .. '\0' .. new.suspended .. '\0' .. id)
+  end
+  if expiring then
+    local before, after = old and old.expires or '0', new and new.expires or '0'
+    if after ~= '0' then
+      redis.call('ZADD', KEYS[8], after, id)
+    elseif before ~= '0' then
+      redis.call('ZREM', KEYS[8], id)
+    end
+  end
+  if notable(old, new) then
+    told[#told + 1] = id
+    told[#told + 1] = (new or old).group
+    told[#told + 1] = new and new.reserved or ''
+  end
+end
+
+-- closed says why an ownership change must not happen now; nil: it may. It opens the gate where it may be opened. The
+-- second result is the revision that the change must exceed.
+local function closed(lease, mayOpen)
+  local g = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high')
+  if g[3] and g[3] ~= ARGV[2] then
+    return 'nodes ' .. g[3]
+  elseif number(g[4]) > number(ARGV[2]) then
+    return 'seen ' .. g[4]
+  elseif g[2] and g[2] ~= lease then
+    return 'lease ' .. g[2]
+  elseif g[1] == ARGV[1] then
+    return nil, number(g[5])
+  elseif mayOpen ~= '1' then
+    return 'gate'
+  end
+  local above = math.max(number(g[5]), high, now)
+  redis.call('HSET', KEYS[2], 'identity', ARGV[1], 'lease', lease, 'nodes', ARGV[2], 'high', decimal(above))
+  return nil, above
+end
+
+local function incremented(old, carried)
+  local d = old or {rev = '0', group = '', session = '', reserved = '', suspended = '0', state = '', count = '0',
+    expires = '0', raw = '', body = 1}
+  local rev, count = number(d.rev), number(d.count)
+  if rev >= 9007199254740992 or count < 0 or count >= 9007199254740992 then
+    rev, count = math.max(now, high + 1), math.max(now, high + 1)
+  end
+  local header = {decimal(math.max(rev + 1, number(carried))), '', '0', d.group, d.session, d.reserved, d.suspended,
+    d.state, decimal(count + 1), d.expires, ''}
+  return table.concat(header, '\0') .. string.sub(d.raw, d.body)
+end
+
+-- perform is one change: what became of it, and a text.
+local function perform(op, id, ifRev, lease, mayOpen, new)
+  local old = parse(redis.call('HGET', KEYS[3], id))
+  if op == 'increment' then
+    write(id, old, parse(incremented(old, new)))
+    return 'applied', ''
+  end
+  local doc = op == 'put' and parse(new) or nil
+  if lease ~= '0' then
+    local why, above = closed(lease, mayOpen)
+    if why then
+      return 'closed', why
+    elseif number(doc.rev) <= above then
+      return 'refused', old and old.raw
+    end
+  end
+  if ifRev == (old and old.rev or '0') then
+    write(id, old, doc)
+    return 'applied', ''
+  end
+  return 'found', old and old.raw
+end
+
+local out = {'ok', decimal(now), decimal(high)}
+for i = 8, #ARGV, 6 do
+  local status, text = perform(unpack(ARGV, i, i + 5))
+  out[#out + 1] = status
+  out[#out + 1] = text or ''
+end
+if #told > 0 then
+  local seq = redis.call('HINCRBY', KEYS[1], 'changes', 1)
+  redis.pcall('PUBLISH', channel, decimal(seq) .. '\0' .. kind .. '\0' .. table.concat(told, '\0'))
+end
+return out

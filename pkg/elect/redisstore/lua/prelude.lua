@@ -1,0 +1,65 @@
+-- What every script of this package begins with.
+-- KEYS: 1 state, 2 gate, 3 documents, 4 ids, 5 groups, 6 revisions, 7 sessions, 8 expiry. All have one hash tag.
+-- ARGV: 1 the identity under which the script may run, 2 nodes, 3 the largest revision that the client knows.
+
+local function decimal(n)
+  return string.format('%.0f', n)
+end
+
+local function number(text)
+  return tonumber(text or '0') or 0
+end
+
+-- now is this server's clock in Unix ms.
+local function clock()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local now, high
+
+-- begin says why the script must not go on; nil: it may. Every script that may is one that writes, or WAIT would wait
+-- for nothing. It writes before all else: where Redis refuses writes, nothing is half done.
+local function begin()
+  local id, replicas = identity()
+  if not id then
+    return replicas
+  end
+  if id ~= ARGV[1] then
+    return {'moved', id}
+  end
+  redis.call('HINCRBY', KEYS[1], 'writes', 1)
+  now, high = clock(), number(redis.call('HGET', KEYS[1], 'high'))
+  if number(ARGV[3]) > high then
+    high = number(ARGV[3])
+    redis.call('HSET', KEYS[1], 'high', ARGV[3])
+  end
+  if replicas + 1 > number(ARGV[2]) then
+    if replicas + 1 > number(redis.call('HGET', KEYS[2], 'seen')) then
+      redis.call('HSET', KEYS[2], 'seen', replicas + 1)
+    end
+    return {'nodes', decimal(replicas + 1)}
+  end
+end
+
+-- A document is its fields, parted by NUL bytes, and its body. Numbers stay text: Lua's are doubles.
+local layout = '^([1-9]%d*)%z([^%z]*)%z(%-?%d+)%z([^%z]*)%z([^%z]*)%z([^%z]*)%z([01])%z([^%z]*)%z(%-?%d+)%z(%d+)%z()'
+
+-- parse is nil for what is absent, and for what somebody wrote by hand so that it is no document.
+local function parse(raw)
+  if not raw then
+    return nil
+  end
+  local d = {raw = raw}
+  d.rev, d.writer, d.seq, d.group, d.session, d.reserved, d.suspended, d.state, d.count, d.expires, d.body =
+    string.match(raw, layout)
+  if not d.rev or #d.rev > 16 or number(d.rev) > 9007199254740992 then
+    return nil
+  end
+  return d
+end
+
+-- padded has revisions in order as texts.
+local function padded(rev)
+  return string.rep('0', 16 - #rev) .. rev
+end

@@ -1,0 +1,235 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// schemaVersion is that of the layout of keys and documents.
+const schemaVersion = 1
+
+// The oldest version whose scripts, ACL and INFO are as this package needs them, and that is still maintained by somebody.
+const (
+	oldestMajor = 6
+	oldestMinor = 2
+)
+
+// Reasons of problems.
+const (
+	ReasonNotDurable      = "StoreNotDurable"      // a crash loses acknowledged writes, and keys pause for a lease
+	ReasonUnknown         = "StoreUnchecked"       // a setting could not be looked at
+	ReasonEviction        = "StoreEviction"        // documents would be dropped where a limit of memory is set
+	ReasonNoNotifications = "StoreNoNotifications" // the user may not use the channel: polling
+)
+
+// setUp makes sure that the server will do, and that its database is of this layout.
+func (s *Store) setUp(ctx context.Context, existing bool) error {
+	d, err := s.describe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.refuse(s.finder.target.cluster); err != nil {
+		return err
+	}
+	if existing {
+		return s.checkExisting(ctx)
+	}
+	r, err := s.good(ctx, s.others, setupScript, s.keys.of(store.KindLock), func(string) ([]any, error) {
+		return []any{schemaVersion, s.channel}, nil
+	})
+	if errors.Is(err, errNodes) {
+		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	if err != nil {
+		return err
+	}
+	version, _ := r.text(0)
+	if err := s.checkVersion(version); err != nil {
+		return err
+	}
+	s.problems = d.problems()
+	if silent, _ := r.text(1); silent != "" {
+		s.hub.silent.Store(true)
+		s.problems = append(s.problems, store.Problem{Reason: ReasonNoNotifications, Message: "The user may not " +
+			"publish on the channel " + s.channel + ": changes are noticed by polling, a second late. Grant &shardctl:*."})
+	}
+	return s.checkNodes(ctx)
+}
+
+func (s *Store) checkVersion(text string) error {
+	version, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%w: field schema of %s: no version", store.ErrSchema, s.keys.state())
+	}
+	return store.CheckSchema("field schema of "+s.keys.state(), version, schemaVersion)
+}
+
+// checkExisting reads what was set up before. The number of nodes is the one that is kept, if any.
+func (s *Store) checkExisting(ctx context.Context) error {
+	version, err := s.field(ctx, s.keys.state(), "schema")
+	switch {
+	case err != nil:
+		return err
+	case version == "":
+		return nil // nothing is there yet: a reader finds nothing
+	}
+	if err := s.checkVersion(version); err != nil {
+		return err
+	}
+	nodes, err := s.field(ctx, s.keys.gate(), "nodes")
+	if n, wrong := strconv.Atoi(nodes); wrong == nil && n > 0 {
+		s.nodes = n
+	}
+	return err
+}
+
+// checkNodes compares the number of nodes that is kept with the one that is configured. Two that differ would mean two
+// sizes of a majority.
+func (s *Store) checkNodes(ctx context.Context) error {
+	nodes, err := s.field(ctx, s.keys.gate(), "nodes")
+	if err != nil || nodes == "" || nodes == strconv.Itoa(s.nodes) {
+		return err
+	}
+	return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
+		"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), nodes)
+}
+
+// field is a field of a hash; empty where there is none.
+func (s *Store) field(ctx context.Context, key, name string) (text string, err error) {
+	err = s.others.use(ctx, func(c *redis.Client) error {
+		text, err = c.HGet(ctx, key, name).Result()
+		if errors.Is(err, redis.Nil) {
+			text, err = "", nil
+		}
+		return err
+	})
+	return text, err
+}
+
+// description is what a server says of itself.
+type description struct {
+	info   map[string]string
+	config map[string]string // nil: the user may not ask
+}
+
+// settings are those of the server's configuration that are looked at.
+func settings() []string { return []string{"appendonly", "appendfsync", "replica-read-only"} }
+
+// describe asks the server. It goes on to the master where the first server is none, or a cluster's keys are elsewhere.
+func (s *Store) describe(ctx context.Context) (d description, err error) {
+	for tries := 1; ; tries++ {
+		err = s.others.use(ctx, func(c *redis.Client) error {
+			if err := c.HGet(ctx, s.keys.state(), "schema").Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return err // MOVED, in a cluster
+			}
+			d, err = ask(ctx, c)
+			if err == nil && d.info["role"] == "slave" {
+				return errReplica
+			}
+			return err
+		})
+		_, moved := movedTo(err)
+		others := errors.Is(err, errReplica) && s.finder.target.master != ""
+		if err == nil || tries == 3 || ctx.Err() != nil || !moved && !others {
+			break
+		}
+	}
+	if errors.Is(err, errReplica) {
+		return d, fmt.Errorf("%w: name the master in the URI, or use redis+sentinel://", err)
+	}
+	return d, err
+}
+
+func ask(ctx context.Context, c *redis.Client) (description, error) {
+	text, err := c.Info(ctx).Result()
+	if err != nil {
+		return description{}, err
+	}
+	d := description{info: map[string]string{}, config: map[string]string{}}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			d.info[name] = value
+		}
+	}
+	for _, name := range settings() {
+		found, err := c.ConfigGet(ctx, name).Result()
+		var answer redis.Error
+		switch {
+		case errors.As(err, &answer):
+			d.config = nil
+			return d, nil
+		case err != nil:
+			return d, err
+		}
+		d.config[name] = found[name]
+	}
+	return d, nil
+}
+
+// refuse says why this server will not do.
+func (d description) refuse(cluster bool) error {
+	version := d.info["redis_version"]
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", store.ErrInvalid)
+	}
+	major, errMajor := strconv.Atoi(parts[0])
+	minor, errMinor := strconv.Atoi(parts[1])
+	policy := d.info["maxmemory_policy"]
+	switch {
+	case errMajor != nil, errMinor != nil, major < oldestMajor, major == oldestMajor && minor < oldestMinor:
+		return fmt.Errorf("%w: Redis %.20s is too old: want %d.%d or newer", store.ErrInvalid, version, oldestMajor,
+			oldestMinor)
+	case cluster && d.info["cluster_enabled"] == "0":
+		return fmt.Errorf("%w: the server is no cluster: use redis:// or redis+sentinel://", store.ErrInvalid)
+	case !cluster && d.info["cluster_enabled"] == "1":
+		return fmt.Errorf("%w: the server is part of a cluster: use redis+cluster://", store.ErrInvalid)
+	case d.evicts() && d.info["maxmemory"] != "0":
+		return fmt.Errorf("%w: maxmemory is set and maxmemory-policy is %s, so that locks may be dropped: set it to "+
+			"noeviction", store.ErrInvalid, policy)
+	case d.config["replica-read-only"] == "no":
+		return fmt.Errorf("%w: replica-read-only is no: set it to yes on every server, or a replica takes writes that are "+
+			"lost", store.ErrInvalid)
+	}
+	return nil
+}
+
+func (d description) evicts() bool {
+	policy := d.info["maxmemory_policy"]
+	return policy != "" && policy != "noeviction"
+}
+
+// durable says whether an acknowledged write is on the master's disk.
+func (d description) durable() bool {
+	return d.info["aof_enabled"] == "1" && d.config["appendfsync"] == "always"
+}
+
+func (d description) problems() []store.Problem {
+	var all []store.Problem
+	add := func(reason, message string) {
+		all = append(all, store.Problem{Reason: reason, Message: message})
+	}
+	switch {
+	case d.info["aof_enabled"] != "1":
+		add(ReasonNotDurable, "appendonly is no: a server that ends forgets what was acknowledged, and keys are claimed "+
+			"again only after a lease. Set appendonly yes and appendfsync always.")
+	case d.config == nil:
+		add(ReasonUnknown, "The user may not read the server's configuration, so appendfsync and replica-read-only were "+
+			"not checked. Grant +config|get, or make sure that they are always and yes.")
+	case !d.durable():
+		add(ReasonNotDurable, "appendfsync is "+d.config["appendfsync"]+": a machine that fails forgets what was "+
+			"acknowledged, and keys are claimed again only after a lease. Set appendfsync always.")
+	}
+	if d.evicts() {
+		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks would be dropped as soon as maxmemory "+
+			"is set. Set it to noeviction.")
+	}
+	return all
+}

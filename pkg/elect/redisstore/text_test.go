@@ -1,0 +1,42 @@
+package redisstore_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/redisstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+func TestDocumentsComeBack(t *testing.T) {
+	for _, d := range []store.Doc{
+		{Kind: store.KindGroup, ID: "g", Rev: 1},
+		{
+			Kind: store.KindLock, ID: "g/a", Rev: store.MaxRev, WriterID: store.WriterID{Session: "s", Seq: math.MaxInt64},
+			Group: "g", Session: "s", Next: "n", Suspended: true, State: "live", Count: math.MinInt64, Expires: 7,
+			Body: []byte("a\x00b\x00"),
+		},
+	} {
+		got, err := redisstore.Decode(d.Kind, d.ID, string(redisstore.Encode(d)))
+		if err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("got %+v, %v; want %+v", got, err, d)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(string(redisstore.Encode(store.Doc{Rev: 1, Body: []byte("x")})))
+	f.Add(strings.Repeat("1\x00", 10))
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := redisstore.Decode(store.KindLock, "g/a", text)
+		if err != nil {
+			return
+		}
+		again, err := redisstore.Decode(store.KindLock, "g/a", string(redisstore.Encode(d)))
+		if err != nil || !reflect.DeepEqual(again, d) {
+			t.Fatalf("%q: %+v became %+v, %v", text, d, again, err)
+		}
+	})
+}
