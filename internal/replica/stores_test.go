@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the other one that configurations of these tests name
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -27,6 +28,9 @@ func TestProblemsOfStoresHaveTheNamesOfTheAPI(t *testing.T) {
 		mongostore.ReasonStandalone: api.ProblemStoreStandalone,
 		mongostore.ReasonArbiter:    api.ProblemStoreArbiter,
 		mongostore.ReasonSharding:   api.ProblemStoreSharding,
+
+		etcdstore.ReasonNotCompacted: api.ProblemStoreNotCompacted,
+		etcdstore.ReasonNearlyFull:   api.ProblemStoreNearlyFull,
 	} {
 		got := storeProblems(troubled{reason: of})
 		if len(got) != 1 || got[0].Reason != want || !slices.Contains(api.ProblemReasons(), want) {

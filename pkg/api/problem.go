@@ -20,6 +20,8 @@ const (
 	ProblemStoreForgot       = "StoreForgot"       // the store has lost writes it had acknowledged
 	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
 	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
+	ProblemStoreNotCompacted = "StoreNotCompacted" // nobody takes away what heartbeats leave in etcd
+	ProblemStoreNearlyFull   = "StoreNearlyFull"   // near the size at which etcd takes no writes
 	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
 	ProblemStopStuck         = "StopStuck"         // a task does not stop when asked to
 	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
@@ -39,7 +41,7 @@ func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
 		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
-		ProblemStopStuck,
+		ProblemStoreNotCompacted, ProblemStoreNearlyFull, ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
 		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,

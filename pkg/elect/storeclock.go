@@ -33,18 +33,18 @@ func (c *storeClock) ahead() time.Duration {
 	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
 }
 
-// revisions is the clock of new revisions: the largest time that a reply has shown, in Unix ms. It is never carried
-// on locally, so no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
+// revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
+// no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
 func (c *storeClock) revisions() int64 { return c.rev.Load() }
 
-// learn takes a reply's clock.
-func (c *storeClock) learn(now int64) {
-	if now > 0 {
-		c.offset.Store(now - c.local.Now().Boot.Milliseconds())
+// learn takes a reply's clock and floor.
+func (c *storeClock) learn(r store.Reply) {
+	if r.Now > 0 {
+		c.offset.Store(r.Now - c.local.Now().Boot.Milliseconds())
 	}
 	for {
 		known := c.rev.Load()
-		if now <= known || c.rev.CompareAndSwap(known, now) {
+		if r.Floor <= known || c.rev.CompareAndSwap(known, r.Floor) {
 			return
 		}
 	}
@@ -67,7 +67,7 @@ type timedStore struct {
 func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	if err == nil {
-		s.clock.learn(reply.Now)
+		s.clock.learn(reply)
 	}
 	return reply, err
 }
@@ -75,7 +75,7 @@ func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 func (s timedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	reply, err := s.Store.List(ctx, kind, q)
 	if err == nil {
-		s.clock.learn(reply.Now)
+		s.clock.learn(reply)
 	}
 	return reply, err
 }

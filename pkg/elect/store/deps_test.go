@@ -10,6 +10,7 @@ import (
 func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 	drivers := []string{
 		"go.mongodb.org/mongo-driver",
+		"go.etcd.io/etcd/client",
 		"modernc.org/sqlite",
 		"github.com/go-sql-driver/mysql",
 		"github.com/go-zookeeper/zk",
@@ -19,6 +20,7 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
 		{"elect/mongostore", "go.mongodb.org/mongo-driver"},
+		{"elect/etcdstore", "go.etcd.io/etcd/client"},
 		{"elect/redisstore", "github.com/redis/go-redis"},
 		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
 		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},

@@ -1,0 +1,206 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Bounds of one request. etcd's own are 128 operations (--max-txn-ops), of which a change needs up to opsOfChange below
+// its own, and 1.5 MiB (--max-request-bytes).
+const (
+	changesPerRequest = 100
+	bytesPerRequest   = 1 << 20
+	requestsAtOnce    = 4
+)
+
+// Apply performs each change on its own. Up to 100 are one request; several requests of a longer list fly at once.
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := store.ValidateChanges(changes); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	outcomes := make([]store.Outcome, len(changes))
+	var sending sync.WaitGroup
+	free := make(chan struct{}, requestsAtOnce)
+	for _, p := range parts(changes) {
+		sending.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			s.writer.send(ctx, changes[p.from:p.to], outcomes[p.from:p.to])
+		})
+	}
+	sending.Wait()
+	return outcomes, nil
+}
+
+// part is changes that are one request.
+type part struct{ from, to int }
+
+func parts(changes []store.Change) (all []part) {
+	from, size := 0, 0
+	for i, c := range changes {
+		bytes := len(c.Doc.Body)
+		if i > from && (i-from == changesPerRequest || size+bytes > bytesPerRequest) {
+			all = append(all, part{from, i})
+			from, size = i, 0
+		}
+		size += bytes
+	}
+	if from < len(changes) {
+		all = append(all, part{from, len(changes)})
+	}
+	return all
+}
+
+// writer changes documents.
+type writer struct{ *access }
+
+// pending is a change that has no outcome yet.
+type pending struct {
+	store.Change
+	place int
+	key   string
+	state state // on which its condition is
+	known bool  // false: it is to be read first
+}
+
+// send performs changes and puts their outcomes in place. Those whose documents are not known are read by the same
+// request that writes the others, and written by the next.
+func (w *writer) send(ctx context.Context, changes []store.Change, outcomes []store.Outcome) {
+	open := make([]*pending, len(changes))
+	for i, c := range changes {
+		open[i] = w.begin(c, i)
+	}
+	for len(open) > 0 {
+		ops := make([]clientv3.Op, len(open))
+		next := make([]*store.Doc, len(open))
+		for i, p := range open {
+			ops[i], next[i] = w.operation(p)
+		}
+		resp, err := w.commit(ctx, ops)
+		if err != nil {
+			w.unanswered(open, outcomes, err)
+			return
+		}
+		var again []*pending
+		for i, p := range open {
+			out, done := w.outcome(p, next[i], resp.Header.Revision, resp.Responses[i])
+			if !done {
+				again = append(again, p)
+				continue
+			}
+			outcomes[p.place] = out
+		}
+		open = again
+	}
+}
+
+// begin finds out on what a change's condition is. A creation's is always that there is no key.
+func (w *writer) begin(c store.Change, place int) *pending {
+	p := &pending{Change: c, place: place, key: w.keys.doc(c.Doc.Kind, c.Doc.ID)}
+	if c.Op == store.Put && c.IfRev == 0 {
+		p.known = true
+		return p
+	}
+	found, ok := w.known.get(p.key)
+	if ok && (c.Op == store.Increment || found.doc != nil && found.doc.Rev == c.IfRev) {
+		p.state, p.known = found, true
+	}
+	return p
+}
+
+// operation is a change's part of a request, and the document that it leaves: nil after a deletion.
+func (w *writer) operation(p *pending) (clientv3.Op, *store.Doc) {
+	get := clientv3.OpGet(p.key)
+	if !p.known {
+		return get, nil
+	}
+	var d *store.Doc
+	then := make([]clientv3.Op, 0, opsOfChange)
+	if p.Op == store.Delete {
+		then = append(then, clientv3.OpDelete(p.key))
+	} else {
+		d = w.after(p)
+		then = append(then, clientv3.OpPut(p.key, string(adapter.Encode(*d))))
+	}
+	then = w.appendIndex(then, p.state.doc, d)
+	if store.Notable(p.state.doc, d) {
+		then = append(then, clientv3.OpPut(w.keys.note(p.place), note(p.Doc, p.state.doc, d)))
+	}
+	as := clientv3.Compare(clientv3.ModRevision(p.key), "=", p.state.mod)
+	return clientv3.OpTxn([]clientv3.Cmp{as}, then, []clientv3.Op{get}), d
+}
+
+// opsOfChange is how many operations a change needs at most: the document, of five indexes one entry less and one more,
+// and a note.
+const opsOfChange = 12
+
+// after is the document that a Put or an Increment leaves.
+func (w *writer) after(p *pending) *store.Doc {
+	if p.Op == store.Put {
+		return &p.Doc
+	}
+	old, floor := p.state.doc, w.base.Load()+p.state.mod
+	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that nobody knows it at
+		old = &store.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
+	}
+	d := adapter.Incremented(p.Doc, old, floor)
+	return &d
+}
+
+// appendIndex adds what the indexes lose and gain when old becomes d.
+func (w *writer) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.Op {
+	before, after := w.keys.entries(old), w.keys.entries(d)
+	for _, key := range before {
+		if !slices.Contains(after, key) {
+			ops = append(ops, clientv3.OpDelete(key))
+		}
+	}
+	for _, key := range after {
+		if !slices.Contains(before, key) {
+			ops = append(ops, clientv3.OpPut(key, ""))
+		}
+	}
+	return ops
+}
+
+// outcome reads a change's part of an answer. done is false when it is to be sent again: it was only read, or its
+// condition holds on another state of its key than the one that was remembered.
+func (w *writer) outcome(
+	p *pending, d *store.Doc, rev int64, answer *etcdserverpb.ResponseOp,
+) (out store.Outcome, done bool) {
+	found := answer.GetResponseRange()
+	if p.known {
+		txn := answer.GetResponseTxn()
+		if txn.GetSucceeded() {
+			if d == nil {
+				w.known.forget(p.key)
+			} else {
+				w.known.learn(p.key, state{mod: rev, doc: d})
+			}
+			return store.Outcome{Status: store.Applied}, true
+		}
+		found = txn.GetResponses()[0].GetResponseRange()
+	}
+	p.state, p.known = w.state(p.Doc.Kind, p.Doc.ID, found.GetKvs()), true
+	out, write := store.Judge(p.Change, p.state.doc)
+	return out, !write
+}
+
+// unanswered gives changes their outcomes after an error. What became of the documents is not known.
+func (w *writer) unanswered(open []*pending, outcomes []store.Outcome, cause error) {
+	out := store.Outcome{Status: store.Unknown, Err: w.translate("apply", cause)}
+	for _, p := range open {
+		w.known.forget(p.key)
+		outcomes[p.place] = out
+	}
+}

@@ -1,0 +1,46 @@
+package etcdstore
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// suspicion is how long a call must have waited in vain before its member counts as one that does not answer. A
+// deadline that was shorter shows nothing.
+const suspicion = 200 * time.Millisecond
+
+// endpoints are the members that the URI names. One of them is used at a time.
+type endpoints struct {
+	all []string
+	use func(endpoint string) // has calls go to another member from now on
+
+	mu   sync.Mutex
+	at   int
+	left chan struct{} // closed when another member is used
+}
+
+func newEndpoints(all []string, at int) *endpoints {
+	return &endpoints{all: slices.Clone(all), at: at, left: make(chan struct{})}
+}
+
+// current is the member in use, and a channel that is closed when it is no longer.
+func (e *endpoints) current() (at int, left <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.at, e.left
+}
+
+// leave goes on to the next member, unless somebody has left this one before. A single member is kept: its connection
+// mends itself.
+func (e *endpoints) leave(at int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.all) < 2 || e.at != at {
+		return
+	}
+	e.at = (at + 1) % len(e.all)
+	close(e.left)
+	e.left = make(chan struct{})
+	e.use(e.all[e.at])
+}

@@ -1,0 +1,27 @@
+package etcdstore
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+)
+
+// Counting has a store of these options count the keys that etcd reads for it: documents and entries of indexes. Keys
+// that are only counted are not read.
+func Counting(o Options, keys *atomic.Int64) Options {
+	o.dial = append(o.dial, grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		err := invoker(ctx, method, req, reply, cc, opts...)
+		if txn, ok := reply.(*etcdserverpb.TxnResponse); ok && err == nil {
+			for _, r := range txn.Responses[1:] { // the first is the base of the floor
+				keys.Add(int64(len(r.GetResponseRange().GetKvs())))
+			}
+		}
+		return err
+	}))
+	return o
+}

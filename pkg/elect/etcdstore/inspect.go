@@ -1,0 +1,154 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+)
+
+// nearlyFull is how much of its quota a database may use before that is a problem, in percent.
+const nearlyFull = 80
+
+// defaultQuota is --quota-backend-bytes of an etcd that does not tell (before 3.6).
+const defaultQuota = 2 << 30
+
+// Inspect says which etcd this is, how full, and whether its history is compacted. See [store.Inspect].
+//
+// It asks every member that the URI names, each over a connection that is closed again.
+func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	seen, err := s.look(ctx)
+	if err != nil {
+		return store.Inspection{}, s.translate("inspect etcd", err)
+	}
+	settings := []store.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
+	for _, endpoint := range s.endpoints.all {
+		settings = append(settings, s.member(ctx, endpoint))
+	}
+	settings = append(settings, store.Setting{
+		Name: "unsafe-no-fsync", Value: "etcd does not tell: make sure that no member runs with it", Holds: true,
+	})
+	return store.Inspection{Server: "etcd " + seen.status.Version, Settings: settings}, nil
+}
+
+// member asks one member for its version and part.
+func (s *Store) member(ctx context.Context, endpoint string) store.Setting {
+	is := store.Setting{Name: "member " + endpoint, Want: "answers, and is no learner"}
+	status, err := s.client.Status(ctx, endpoint)
+	switch {
+	case err != nil:
+		is.Value = s.hide(plainly(err)).Error()
+	case status.IsLearner:
+		is.Value = "etcd " + status.Version + ", a learner"
+	default:
+		is.Value, is.Holds = "etcd "+status.Version+", a follower", true
+		if status.Header.GetMemberId() == status.Leader {
+			is.Value = "etcd " + status.Version + ", the leader"
+		}
+		if err := checkVersion(status.Version); err != nil {
+			is.Holds = false
+		}
+	}
+	return is
+}
+
+// seen is what one member says of the database.
+type seen struct {
+	status *etcdserverpb.StatusResponse
+	alarms []string
+	kept   time.Duration // how far back nothing was compacted, at least
+}
+
+func (a *access) look(ctx context.Context) (seen, error) {
+	var s seen
+	var err error
+	if s.status, err = a.maintenance().Status(ctx, &etcdserverpb.StatusRequest{}); err != nil {
+		return s, err
+	}
+	alarms, err := a.maintenance().Alarm(ctx, &etcdserverpb.AlarmRequest{})
+	if err != nil {
+		return s, err
+	}
+	for _, alarm := range alarms.Alarms {
+		s.alarms = append(s.alarms, fmt.Sprintf("%s on member %x", alarm.Alarm, alarm.MemberID))
+	}
+	since, err := a.keptSince(ctx)
+	if since > 0 {
+		s.kept = time.Duration(wallclock.Now().UnixMilli()-since) * time.Millisecond
+	}
+	return s, err
+}
+
+// quota is the size at which the database takes no writes any more.
+func (s seen) quota() int64 {
+	if s.status.DbSizeQuota > 0 {
+		return s.status.DbSizeQuota
+	}
+	return defaultQuota
+}
+
+func (s seen) percent() int64 { return s.status.DbSize * 100 / s.quota() }
+
+func (s seen) alarmsSetting() store.Setting {
+	is := store.Setting{Name: "alarms", Value: "none", Want: "none", Holds: len(s.alarms) == 0}
+	if !is.Holds {
+		is.Value = strings.Join(s.alarms, ", ")
+	}
+	return is
+}
+
+func (s seen) sizeSetting() store.Setting {
+	return store.Setting{
+		Name: "quota-backend-bytes",
+		Value: fmt.Sprintf("%d MiB, of which the database takes %d MiB (%d MiB in use)", s.quota()>>20,
+			s.status.DbSize>>20, s.status.DbSizeInUse>>20),
+		Want: "at most " + strconv.Itoa(nearlyFull) + " % used", Holds: s.percent() <= nearlyFull,
+	}
+}
+
+func (s seen) historySetting() store.Setting {
+	value := "nothing old was found"
+	if s.kept > 0 {
+		value = "nothing of the last " + s.kept.Round(time.Minute).String() + " or more was compacted"
+	}
+	return store.Setting{
+		Name: "auto-compaction-retention", Value: value, Want: "history of at most " + keptLong.String(),
+		Holds: s.kept <= keptLong,
+	}
+}
+
+// findProblems looks at what an operator should know.
+func (a *access) findProblems(ctx context.Context) ([]store.Problem, error) {
+	s, err := a.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.problems(), nil
+}
+
+func (s seen) problems() (all []store.Problem) {
+	switch {
+	case len(s.alarms) > 0:
+		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: "etcd has raised an alarm: " +
+			strings.Join(s.alarms, ", ") + ": with NOSPACE it takes no writes until it is compacted, defragmented and " +
+			"disarmed"})
+	case s.percent() > nearlyFull:
+		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: fmt.Sprintf("etcd's database takes %d %% of "+
+			"--quota-backend-bytes, and it takes no writes when full: compact and defragment it, or raise the quota",
+			s.percent())})
+	}
+	if s.kept > keptLong {
+		all = append(all, store.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat of "+
+			"the last %s, and takes no writes once that fills its quota: start it with --auto-compaction-retention=1h",
+			s.kept.Round(time.Hour))})
+	}
+	return all
+}

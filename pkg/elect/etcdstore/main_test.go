@@ -1,0 +1,122 @@
+package etcdstore_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	code := testservers.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// patient is a time-out for a machine that is busy with other tests.
+const patient = 20 * time.Second
+
+func database(t *testing.T, uri string) storetest.Database {
+	t.Helper()
+	options := etcdstore.Options{URI: uri, Timeout: patient}
+	return storetest.Database{
+		Open: func(ctx context.Context) (store.Store, error) {
+			s, err := etcdstore.Open(ctx, options)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		ShiftSchema: func(ctx context.Context, by int) error {
+			key := prefixOf(uri) + "/default/.schema"
+			client := raw(t, uri) //nolint:contextcheck // its clean-up comes after the test
+			found, err := client.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			version, err := strconv.Atoi(string(found.Kvs[0].Value))
+			if err != nil {
+				return err
+			}
+			_, err = client.Put(ctx, key, strconv.Itoa(version+by))
+			return err
+		},
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			var keys atomic.Int64
+			s, err := etcdstore.Open(ctx, etcdstore.Counting(options, &keys))
+			if err != nil {
+				return 0, err
+			}
+			defer func() { _ = s.Close(ctx) }()
+			keys.Store(0)
+			_, err = s.List(ctx, kind, q)
+			return keys.Load(), err
+		},
+	}
+}
+
+// prefixOf is the prefix that a URI of a test names.
+func prefixOf(uri string) string { return uri[strings.LastIndexByte(uri, '/')+1:] }
+
+// raw reaches around the store, as an operator with etcdctl does.
+func raw(t *testing.T, uri string) *clientv3.Client {
+	t.Helper()
+	hosts, _, _ := strings.Cut(strings.TrimPrefix(uri, "etcd://"), "/")
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(hosts, ","), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// open opens a store that ends with the test.
+func open(t *testing.T, o etcdstore.Options) *etcdstore.Store {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patient
+	}
+	s, err := etcdstore.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// create is a change that creates a lock.
+func create(id string) store.Change {
+	return store.Change{Doc: store.Doc{
+		Kind: store.KindLock, ID: id, Group: "g", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	}}
+}
+
+// apply performs one change.
+func apply(ctx context.Context, t *testing.T, s store.Store, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, c)
+	if err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return outs[0]
+}

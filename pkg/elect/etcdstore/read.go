@@ -1,0 +1,134 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+)
+
+// keysPerRequest is how many keys or ranges one request asks for, within the default --max-txn-ops.
+const keysPerRequest = 100
+
+// Read returns the documents with these ids, linearizably: the member asks the leader how far it must be.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("read: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	v := &view{access: s.access}
+	docs, err := v.byID(ctx, kind, slices.Compact(slices.Sorted(slices.Values(ids))))
+	if err != nil {
+		return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
+	}
+	return v.dated(store.Reply{Docs: docs}), nil
+}
+
+// List returns the documents that match, all as of one revision. It is linearizable as well.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("list: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	for {
+		v := &view{access: s.access, whole: true}
+		reply, err := v.list(ctx, kind, q)
+		switch {
+		case err == nil:
+			return v.dated(reply), nil
+		case errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil: // between two pages: the next snapshot
+			continue
+		}
+		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
+	}
+}
+
+// view is what one call reads.
+type view struct {
+	*access
+	whole bool  // all of it is one snapshot
+	rev   int64 // that of the snapshot; 0: nothing was read yet
+	floor int64
+}
+
+// dated is a reply with the time and the floor.
+func (v *view) dated(reply store.Reply) store.Reply {
+	reply.Now = wallclock.Now().UnixMilli()
+	reply.Floor = v.floor
+	return reply
+}
+
+// get asks for keys and ranges in one request, together with the base of the floor.
+func (v *view) get(ctx context.Context, ranges ...span) ([]*etcdserverpb.RangeResponse, error) {
+	ops := make([]clientv3.Op, 0, len(ranges)+1)
+	ops = append(ops, clientv3.OpGet(v.keys.floor()))
+	for _, r := range ranges {
+		ops = append(ops, r.op(v.rev))
+	}
+	resp, err := v.ask(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	if v.whole && v.rev == 0 {
+		v.rev = resp.Header.Revision
+	}
+	v.floor = max(v.floor, v.floorAt(resp.Responses[0].GetResponseRange().GetKvs(), resp.Header.Revision))
+	found := make([]*etcdserverpb.RangeResponse, len(ranges))
+	for i := range ranges {
+		found[i] = resp.Responses[i+1].GetResponseRange()
+	}
+	return found, nil
+}
+
+// byID reads documents by their ids, which are in order.
+func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
+	var docs []store.Doc
+	if len(ids) == 0 && v.floor == 0 { // a reply has a floor in any case
+		_, err := v.get(ctx)
+		return nil, err
+	}
+	for part := range slices.Chunk(ids, keysPerRequest) {
+		spans := make([]span, len(part))
+		for i, id := range part {
+			spans[i] = span{from: v.keys.doc(kind, id)}
+		}
+		found, err := v.get(ctx, spans...)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range part {
+			if s := v.state(kind, id, found[i].Kvs); s.doc != nil {
+				docs = append(docs, *s.doc)
+			}
+		}
+	}
+	return docs, nil
+}
+
+// span is one key, or the range up to another.
+type span struct {
+	from, to  string // to is left out; empty: from alone
+	limit     int    // at most so many; 0: all
+	countOnly bool
+}
+
+// op is the request for a span at a revision; 0: now.
+func (s span) op(rev int64) clientv3.Op {
+	opts := []clientv3.OpOption{clientv3.WithRev(rev), clientv3.WithLimit(int64(s.limit))}
+	if s.to != "" {
+		opts = append(opts, clientv3.WithRange(s.to))
+	}
+	if s.countOnly {
+		opts = append(opts, clientv3.WithCountOnly())
+	}
+	return clientv3.OpGet(s.from, opts...)
+}

@@ -1,0 +1,135 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Watch joins the one watch of this store. It continues on another member where it broke off, without loss.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	n, err := s.feed.join(ctx, in)
+	if err != nil {
+		return nil, s.translate("watch", err)
+	}
+	return n, nil
+}
+
+// feed is the notes as notifications.
+type feed struct {
+	*access
+	life *adapter.Life
+
+	opening sync.Mutex // held while a stream is opened
+	mu      sync.Mutex // guards what follows, and the watchers of streams
+	current *stream    // nil: nobody watches
+}
+
+// watcher is one Watch.
+type watcher struct {
+	*store.Notifier
+	in store.Interest
+}
+
+func newFeed(a *access, life *adapter.Life) *feed { return &feed{access: a, life: life} }
+
+// join adds a watcher to the stream there is, or opens one for it.
+func (f *feed) join(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	w := &watcher{store.NewNotifier(), in}
+	s := f.add(w)
+	if s == nil {
+		var err error
+		if s, err = f.open(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	context.AfterFunc(ctx, func() { f.leave(s, w) })
+	return w.C(), nil
+}
+
+// add adds a watcher to the stream there is; nil: there is none.
+func (f *feed) add(w *watcher) *stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		f.current.watchers[w] = struct{}{}
+	}
+	return f.current
+}
+
+// open begins a stream with its first watcher.
+func (f *feed) open(ctx context.Context, w *watcher) (*stream, error) {
+	bound, release := f.life.Bound(ctx)
+	defer release()
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	s := &stream{feed: f, running: running, end: end, watchers: map[*watcher]struct{}{w: {}}}
+	if err := s.open(bound, len(f.endpoints.all)); err != nil {
+		end()
+		return nil, err
+	}
+	f.mu.Lock()
+	f.current = s
+	f.mu.Unlock()
+	if !f.life.Go(func() {
+		defer f.life.OnEnd(end)()
+		defer f.finish(s)
+		s.follow()
+	}) {
+		f.finish(s)
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, adapter.ErrClosed)
+	}
+	return s, nil
+}
+
+// leave ends a watcher, and its stream with the last one.
+func (f *feed) leave(s *stream, w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, there := s.watchers[w]; !there {
+		return
+	}
+	delete(s.watchers, w)
+	w.Close()
+	if len(s.watchers) == 0 {
+		f.over(s)
+	}
+}
+
+// finish ends a stream and all its watchers.
+func (f *feed) finish(s *stream) {
+	f.mu.Lock()
+	for w := range s.watchers {
+		w.Close()
+	}
+	clear(s.watchers)
+	f.over(s)
+	f.mu.Unlock()
+	s.close()
+}
+
+// over wants the feed locked.
+func (f *feed) over(s *stream) {
+	s.end()
+	if f.current == s {
+		f.current = nil
+	}
+}
+
+// send notifies those watchers of a stream who are interested.
+func (f *feed) send(s *stream, n store.Notification, about store.Doc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range s.watchers {
+		if n.Resync || w.in.Wants(about) {
+			w.Send(n)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package linearizability
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// etcdDatabase is a prefix of a cluster, which clients reach through a proxy before each member.
+func etcdDatabase(cluster *testservers.EtcdCluster, links []*testservers.Proxy) database {
+	uri := cluster.Database()
+	for i, m := range cluster.Members {
+		uri = strings.Replace(uri, m.Addr, links[i].Addr, 1)
+	}
+	return database{name: "etcd", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
+		s, err := etcdstore.Open(ctx, etcdstore.Options{URI: uri, Timeout: 3 * time.Second})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}}
+}
+
+// etcdFaults does to three members, and to the networks before them, what happens to them, by seed, until it is asked
+// to end.
+type etcdFaults struct {
+	members  []*testservers.Server
+	links    []*testservers.Proxy
+	random   *rand.Rand
+	injected *injected
+}
+
+func (f *etcdFaults) run(ctx context.Context) {
+	for f.pause(ctx, 300*time.Millisecond, 2*time.Second) {
+		i := f.random.IntN(len(f.members))
+		switch f.random.IntN(6) {
+		case 0:
+			f.injected.add("connections cut")
+			f.links[i].Cut()
+		case 1:
+			f.injected.add("network before a member blocked")
+			f.links[i].Block()
+			f.pause(ctx, 50*time.Millisecond, 2*time.Second)
+			f.links[i].Unblock()
+		case 2, 3:
+			f.injected.add("member stands still")
+			f.members[i].Freeze()
+			f.pause(ctx, 50*time.Millisecond, 3*time.Second)
+			f.members[i].Thaw()
+		case 4:
+			f.injected.add("member dies")
+			f.members[i].Kill()
+			f.pause(ctx, 50*time.Millisecond, 2*time.Second)
+			f.start(ctx, i)
+		case 5:
+			f.injected.add("majority stands still")
+			other := (i + 1) % len(f.members)
+			f.members[i].Freeze()
+			f.members[other].Freeze()
+			f.pause(ctx, 50*time.Millisecond, 2*time.Second)
+			f.members[i].Thaw()
+			f.members[other].Thaw()
+		}
+	}
+}
+
+// start starts a member again. Without it the others go on; that it may fail at the end is no fault of the store.
+func (f *etcdFaults) start(ctx context.Context, i int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := f.members[i].Server().Start(ctx); err != nil {
+		f.injected.add("member not back in time")
+	}
+}
+
+// pause waits for some time between two. It reports false when ctx has ended.
+func (f *etcdFaults) pause(ctx context.Context, from, to time.Duration) bool {
+	select {
+	case <-time.After(from + upTo(f.random, to-from)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	cluster := testservers.StartEtcdCluster(t)
+	var links []*testservers.Proxy
+	for _, m := range cluster.Members {
+		links = append(links, m.Link())
+	}
+	faults := &etcdFaults{
+		members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{},
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		faults.run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	record(t, seed, etcdDatabase(cluster, links), etcdDatabase(cluster, links), faults.injected)
+}
