@@ -24,8 +24,11 @@ func (s *server) String() string { return s.name }
 // Problems implements [sqlstore.Server].
 func (s *server) Problems() []store.Problem { return s.problems }
 
-// Close implements [sqlstore.Server].
-func (s *server) Close(context.Context) error { return s.db.Close() }
+// Close implements [sqlstore.Server]. That a connection broke before it could say goodbye is no error.
+func (s *server) Close(context.Context) error {
+	_ = s.db.Close()
+	return nil
+}
 
 // bound gives ctx a deadline, if it has none.
 func (s *server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
