@@ -1,5 +1,15 @@
 package docs_test
 
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
 // The stores that configurations on these pages name.
 import (
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
@@ -8,3 +18,41 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )
+
+var storePage = regexp.MustCompile(`\[[^\]]+\]\(([a-z]+\.md)\)`)
+
+// A store that registers itself has a row in the table of stores, with a link to its page, and the chart knows its
+// port.
+func TestStoresAreOnTheirPage(t *testing.T) {
+	rows := strings.Split(read(t, "stores/README.md"), "\n")
+	chart, err := os.ReadFile("../helm/shardctl/templates/networkpolicy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(store.Schemes()) < 3 {
+		t.Fatalf("registered: %v", store.Schemes())
+	}
+	for _, s := range store.Schemes() {
+		found := false
+		for _, row := range rows {
+			page := storePage.FindStringSubmatch(row)
+			if page == nil || !strings.Contains(row, "`"+s.Scheme+":") {
+				continue
+			}
+			found = true
+			if _, err := os.Stat(filepath.Join("stores", page[1])); err != nil {
+				t.Errorf("%s: %v", s.Scheme, err)
+			}
+		}
+		if !found {
+			t.Errorf("docs/stores/README.md: no row of the table has `%s:…` and a link to a page", s.Scheme)
+		}
+		d, err := store.Lookup(s.Scheme + ":")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Limits().OneMachine && !strings.Contains(string(chart), `"`+s.Scheme+`" (list `) {
+			t.Errorf("the chart's shardctl.storePorts has no port of %s", s.Scheme)
+		}
+	}
+}

@@ -14,10 +14,16 @@ import (
 // Group is the name of the group that all tasks are in.
 const group = "topics"
 
+// clusterName keeps what is tried out from a cluster that works in the same store.
+const clusterName = "dev"
+
 // configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and
 // a busy laptop loses leases by its own load.
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
-	uri, err := store.LocalURI(filepath.Join(dir, "dev.db"))
+	uri, err := o.Store, error(nil)
+	if uri == "" {
+		uri, err = store.LocalURI(filepath.Join(dir, "dev.db"))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -25,6 +31,7 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 	file := m{
 		"version":   1,
 		"instance":  name,
+		"cluster":   clusterName,
 		"store":     m{"uri": literal(uri)},
 		"lease":     m{"duration": "2s"},
 		"rebalance": m{"settle": "1s"},

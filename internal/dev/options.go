@@ -3,6 +3,8 @@ package dev
 import (
 	"errors"
 	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // Options are what the command line takes.
@@ -11,6 +13,8 @@ type Options struct {
 	Tasks    int // 1 to 10000
 	Cap      int // most tasks that one replica owns; at least 1
 	Port     int // of the page, on the loopback address; 0: any that is free
+	// Store is the URI of the store, where the cluster is called dev and stays. Empty: a file of its own.
+	Store string
 }
 
 // Limits keep a mistyped number from starting more than a laptop bears.
@@ -37,5 +41,8 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--cap %d: want 1 or more", o.Cap))
 	}
 	within("port", o.Port, 0, maxPort)
+	if _, err := store.Parse(store.Config{URI: o.Store}); o.Store != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--store: %w", err))
+	}
 	return errors.Join(errs...)
 }

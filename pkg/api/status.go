@@ -27,7 +27,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 
 // Store is what the replica that answers sees of the store.
 type Store struct {
-	Kind      string `json:"kind"` // mongodb or sqlite
+	Kind      string `json:"kind"` // what the driver is called, such as mongodb
 	Reachable bool   `json:"reachable"`
 	Error     string `json:"error"` // why it is not reachable; never holds a password
 }

@@ -64,7 +64,7 @@ config.store.uri: holds a password, which a ConfigMap shows to everybody: give i
 {{- end -}}
 {{- $single := and (eq (include "shardctl.replicas" . | int) 1) (not .Values.autoscaling.enabled) (eq .Values.strategy.type "Recreate") -}}
 {{- if and (or (hasPrefix "sqlite:" $made) (hasPrefix "sqlite:" $uri)) (not $single) }}
-store.uri: sqlite is a file on one machine, which pods on several cannot share: give a mongodb:// URI, or for a trial replicaCount=1 and strategy.type=Recreate
+store.uri: sqlite is a file on one machine, which pods on several cannot share: give the URI of a server, or for a trial replicaCount=1 and strategy.type=Recreate
 {{- end -}}
 {{- end -}}
 

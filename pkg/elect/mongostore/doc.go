@@ -6,7 +6,7 @@
 // stream. On a standalone server it works by polling and says so (see [Store.Problems]); an arbiter in the set gets a
 // warning. On a sharded cluster the collection of locks must be unsharded or sharded by _id alone. Only _id is unique,
 // and two shards could each hold a lock of one key. The user needs the role readWrite on the database, or less:
-// docs/operations/mongodb.md has the least. Open asks the server what the user may do, and refuses with all that is
+// docs/stores/mongodb.md has the least. Open asks the server what the user may do, and refuses with all that is
 // missing. It makes only those collections and indexes that are not there.
 //
 // # What it keeps

@@ -11,7 +11,7 @@ import (
 )
 
 // The roles are documented once, and tested from there.
-const rolesDoc = "../../../docs/operations/mongodb.md"
+const rolesDoc = "../../../docs/stores/mongodb.md"
 
 // documented returns the commands of the code block in the docs that follows the marker, for another database.
 func documented(t *testing.T, marker, database string) []bson.D {

@@ -1,10 +1,35 @@
 package store_test
 
 import (
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+// Each store of the program has a line in the table, so that no driver is left out of it.
+func TestDriversOfTheProgramAreInTheTable(t *testing.T) {
+	table, err := os.ReadFile("deps_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports, err := os.ReadFile("../../../cmd/shardctl/stores.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := imported.FindAllStringSubmatch(string(imports), -1)
+	if len(found) < 2 {
+		t.Fatalf("stores of the program: %v", found)
+	}
+	for _, m := range found {
+		if !regexp.MustCompile(`\{"(elect )?` + m[1] + `", "[^"]+"\}`).Match(table) {
+			t.Errorf("%s has no line with its driver", m[1])
+		}
+	}
+}
+
+var imported = regexp.MustCompile(`"github.com/shardctl/shardctl/pkg/(elect/[a-z/]+)"`)
 
 // Who embeds the packages with one store compiles the driver of that one alone.
 func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
@@ -19,7 +44,7 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 	const pkg = "github.com/shardctl/shardctl/pkg/"
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
-		{"elect/mongostore", "go.mongodb.org/mongo-driver"},
+		{"elect elect/mongostore", "go.mongodb.org/mongo-driver"},
 		{"elect/etcdstore", "go.etcd.io/etcd/client"},
 		{"elect/redisstore", "github.com/redis/go-redis"},
 		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},

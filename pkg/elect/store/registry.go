@@ -130,6 +130,23 @@ func Lookup(uri string) (Driver, error) {
 	return nil, &FieldError{"uri", "does not begin with a known scheme, must be " + forms()}
 }
 
+// Schemes lists the registered schemes in order, each with its driver's name.
+func Schemes() []Scheme {
+	registry.RLock()
+	defer registry.RUnlock()
+	all := make([]Scheme, len(registry.all))
+	for i, r := range registry.all {
+		all[i] = Scheme{r.scheme, r.driver.Name()}
+	}
+	return all
+}
+
+// Scheme is a registered scheme of URIs.
+type Scheme struct {
+	Scheme string // without its colon
+	Driver string // what [Driver.Name] says
+}
+
 // Forms lists how URIs of the registered schemes look, for people.
 func Forms() string {
 	registry.RLock()

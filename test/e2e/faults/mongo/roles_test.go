@@ -22,7 +22,7 @@ import (
 )
 
 // rolesPage documents the roles; the scenarios make them from there.
-const rolesPage = "../../../../docs/operations/mongodb.md"
+const rolesPage = "../../../../docs/stores/mongodb.md"
 
 const rolesPassword = "opensesame&co"
 
