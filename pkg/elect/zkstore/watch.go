@@ -53,7 +53,9 @@ type follower struct {
 func (f *follower) begin(ctx context.Context) error {
 	ctx, release := f.life.Bound(ctx)
 	defer release()
-	return f.look(ctx, f.all())
+	err := f.look(ctx, f.all())
+	f.takeFound() // the first notification is a Resync
+	return err
 }
 
 // run sends until ctx or the store ends.
