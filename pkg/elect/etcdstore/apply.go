@@ -81,18 +81,14 @@ func (w *writer) send(ctx context.Context, changes []store.Change, outcomes []st
 		open[i] = w.begin(c, i)
 	}
 	for len(open) > 0 {
-		ops := make([]clientv3.Op, len(open))
-		next := make([]*store.Doc, len(open))
-		for i, p := range open {
-			ops[i], next[i] = w.operation(p)
-		}
+		ops, next := w.request(open)
 		resp, err := w.commit(ctx, ops)
 		if err != nil {
 			w.unanswered(open, outcomes, err)
 			return
 		}
 		var again []*pending
-		for i, p := range open {
+		for i, p := range open[:len(ops)] {
 			out, done := w.outcome(p, next[i], resp.Header.Revision, resp.Responses[i])
 			if !done {
 				again = append(again, p)
@@ -100,8 +96,21 @@ func (w *writer) send(ctx context.Context, changes []store.Change, outcomes []st
 			}
 			outcomes[p.place] = out
 		}
-		open = again
+		open = append(again, open[len(ops):]...)
 	}
+}
+
+// request is as many changes as fit into one, the first in any case, with the documents that they leave.
+func (w *writer) request(open []*pending) (ops []clientv3.Op, next []*store.Doc) {
+	size := 0
+	for _, p := range open {
+		op, d, bytes := w.operation(p)
+		if size += bytes; len(ops) > 0 && size > bytesPerRequest {
+			break
+		}
+		ops, next = append(ops, op), append(next, d)
+	}
+	return ops, next
 }
 
 // begin finds out on what a change's condition is. A creation's is always that there is no key.
@@ -118,13 +127,13 @@ func (w *writer) begin(c store.Change, place int) *pending {
 	return p
 }
 
-// operation is a change's part of a request, and the document that it leaves: nil after a deletion.
-func (w *writer) operation(p *pending) (clientv3.Op, *store.Doc) {
+// operation is a change's part of a request, the document that it leaves, nil after a deletion, and how many bytes it
+// takes.
+func (w *writer) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int) {
 	get := clientv3.OpGet(p.key)
 	if !p.known {
-		return get, nil
+		return get, nil, len(p.key)
 	}
-	var d *store.Doc
 	then := make([]clientv3.Op, 0, opsOfChange)
 	if p.Op == store.Delete {
 		then = append(then, clientv3.OpDelete(p.key))
@@ -137,7 +146,10 @@ func (w *writer) operation(p *pending) (clientv3.Op, *store.Doc) {
 		then = append(then, clientv3.OpPut(w.keys.note(p.place), note(p.Doc, p.state.doc, d)))
 	}
 	as := clientv3.Compare(clientv3.ModRevision(p.key), "=", p.state.mod)
-	return clientv3.OpTxn([]clientv3.Cmp{as}, then, []clientv3.Op{get}), d
+	for _, op := range then {
+		bytes += len(op.KeyBytes()) + len(op.ValueBytes())
+	}
+	return clientv3.OpTxn([]clientv3.Cmp{as}, then, []clientv3.Op{get}), d, bytes + 2*len(p.key)
 }
 
 // opsOfChange is how many operations a change needs at most: the document, of five indexes one entry less and one more,

@@ -112,6 +112,34 @@ func TestFloorRisesAboveEveryRevision(t *testing.T) {
 	}
 }
 
+// Documents that are as large as they may be, in batches, with notes that carry them again, stay within etcd's requests.
+func TestLargeDocumentsInBatches(t *testing.T) {
+	s := open(t, etcdstore.Options{URI: testservers.Shared(t, testservers.KindEtcd).Database()})
+	long := strings.Repeat("x", store.MaxText-8)
+	var puts, raises []store.Change
+	for i := range 40 {
+		c := create(long + strconv.Itoa(i))
+		c.Doc.Kind, c.Doc.Body = store.KindGroup, make([]byte, store.MaxBody) // zeros are six bytes each in JSON
+		puts = append(puts, c)
+		raises = append(raises, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: c.Doc.ID}})
+	}
+	for _, changes := range [][]store.Change{puts, raises} {
+		outs, err := s.Apply(t.Context(), changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, out := range outs {
+			if out.Status != store.Applied {
+				t.Fatalf("change %d: %v, %v", i, out.Status, out.Err)
+			}
+		}
+	}
+	last := mustRead(t, s, store.KindGroup, raises[39].Doc.ID).Docs[0]
+	if last.Count != 1 || len(last.Body) != store.MaxBody {
+		t.Errorf("count %d, body of %d bytes", last.Count, len(last.Body))
+	}
+}
+
 // A store has one connection, with a watch and many calls under way.
 func TestOneConnection(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)

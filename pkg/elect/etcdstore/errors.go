@@ -72,12 +72,12 @@ func (a *access) refusal(err error) string {
 func handshake(err error) string {
 	text := err.Error()
 	_, reason, failed := strings.Cut(text, "authentication handshake failed: ")
+	_, alert, refused := strings.Cut(text, "remote error: tls: ")
 	switch {
 	case failed && strings.Contains(reason, "x509: "):
 		return "TLS: the server's certificate is refused: " + trim(reason) + ": check tlsCAFile and the host's name"
-	case strings.Contains(text, "remote error: tls: "):
-		return "TLS: the server refuses this client: " + trim(text[strings.Index(text, "remote error: tls: "):]) +
-			": check tlsCertFile and tlsKeyFile"
+	case refused:
+		return "TLS: the server refuses this client: " + trim(alert) + ": check tlsCertFile and tlsKeyFile"
 	}
 	return ""
 }

@@ -6,7 +6,15 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
+
+// Entries are the keys of the indexes that a document is in.
+func (s *Store) Entries(d store.Doc) []string { return s.keys.entries(&d) }
+
+// Index begins the keys of all indexes.
+func (s *Store) Index() string { return s.keys.root + ".index/" }
 
 // Counting has a store of these options count the keys that etcd reads for it: documents and entries of indexes. Keys
 // that are only counted are not read.

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -89,13 +90,17 @@ func (a *access) look(ctx context.Context) (seen, error) {
 
 // quota is the size at which the database takes no writes any more.
 func (s seen) quota() int64 {
-	if s.status.DbSizeQuota > 0 {
-		return s.status.DbSizeQuota
+	switch quota := s.status.DbSizeQuota; {
+	case quota > 0:
+		return quota
+	case quota < 0: // switched off
+		return math.MaxInt64
+	default:
+		return defaultQuota
 	}
-	return defaultQuota
 }
 
-func (s seen) percent() int64 { return s.status.DbSize * 100 / s.quota() }
+func (s seen) percent() int64 { return int64(100 * float64(s.status.DbSize) / float64(s.quota())) }
 
 func (s seen) alarmsSetting() store.Setting {
 	is := store.Setting{Name: "alarms", Value: "none", Want: "none", Holds: len(s.alarms) == 0}
@@ -116,7 +121,7 @@ func (s seen) sizeSetting() store.Setting {
 
 func (s seen) historySetting() store.Setting {
 	value := "nothing old was found"
-	if s.kept > 0 {
+	if s.kept >= time.Hour {
 		value = "nothing of the last " + s.kept.Round(time.Minute).String() + " or more was compacted"
 	}
 	return store.Setting{

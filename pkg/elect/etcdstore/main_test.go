@@ -45,7 +45,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		ShiftSchema: func(ctx context.Context, by int) error {
 			key := prefixOf(uri) + "/default/.schema"
-			client := raw(t, uri) //nolint:contextcheck // its clean-up comes after the test
+			client := raw(t, uri)
 			found, err := client.Get(ctx, key)
 			if err != nil {
 				return err

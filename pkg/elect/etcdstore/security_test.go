@@ -83,11 +83,11 @@ func TestLogIns(t *testing.T) {
 	admit(t, root, "looks", "p/default/", clientv3.PermissionType(clientv3.PermRead))
 	at := func(user, prefix string) string { return "etcd://" + user + server.Addr + "/" + prefix }
 	for name, tt := range map[string]struct{ uri, want string }{
-		"nobody":        {at("", "p"), "etcd asks for a log-in"},
-		"password":      {at("shardctl:wr0ng@", "p"), "wrong user or password"},
-		"user":          {at("nobody:s3cr3t@", "p"), "wrong user or password"},
-		"other prefix":  {at("shardctl:s3cr3t@", "q"), `user "shardctl" lacks the permission readwrite on the prefix q/default/`},
-		"read alone":    {at("looks:s3cr3t@", "p"), `user "looks" lacks the permission readwrite`},
+		"nobody":       {at("", "p"), "etcd asks for a log-in"},
+		"password":     {at("shardctl:wr0ng@", "p"), "wrong user or password"},
+		"user":         {at("nobody:s3cr3t@", "p"), "wrong user or password"},
+		"other prefix": {at("shardctl:s3cr3t@", "q"), `user "shardctl" lacks the permission readwrite on the prefix q/default/`},
+		"read alone":   {at("looks:s3cr3t@", "p"), `user "looks" lacks the permission readwrite`},
 	} {
 		_, err := etcdstore.Open(t.Context(), etcdstore.Options{URI: tt.uri, Timeout: patient})
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.want) ||

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
 	"google.golang.org/grpc"
@@ -88,12 +89,23 @@ func (a *access) connectTo(ctx context.Context, s settings, all []string, at int
 	a.endpoints.use = func(endpoint string) { client.SetEndpoints(endpoint) }
 	status, err := a.maintenance().Status(ctx, &etcdserverpb.StatusRequest{})
 	if err == nil {
-		err = checkVersion(status.Version)
+		err = checkMember(status)
 	}
 	if err != nil {
 		_ = client.Close() // nothing was done over it
 	}
 	return err
+}
+
+// checkMember refuses an etcd that is too old, and passes over a member that cannot serve now.
+func checkMember(is *etcdserverpb.StatusResponse) error {
+	switch {
+	case is.IsLearner:
+		return fmt.Errorf("%w: the member is a learner, which serves no calls", store.ErrUnavailable)
+	case is.Leader == 0:
+		return fmt.Errorf("%w: the member knows no leader", store.ErrUnavailable)
+	}
+	return checkVersion(is.Version)
 }
 
 // checkVersion refuses an etcd that is too old.
@@ -154,5 +166,9 @@ func (a *access) setUp(ctx context.Context, existing bool) error {
 	if existing {
 		return nil
 	}
-	return a.raiseFloor(ctx, wallclock.Now().UnixMilli(), true)
+	err = a.raiseFloor(ctx, wallclock.Now().UnixMilli(), true)
+	if errors.Is(err, rpctypes.ErrNoSpace) { // nothing can be written: it is told as a problem, and reads are served
+		return nil
+	}
+	return err
 }

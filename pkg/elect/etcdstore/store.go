@@ -45,7 +45,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, a.translate(what, err)
 	}
 	opened := &Store{access: a, writer: &writer{a}, feed: newFeed(a, life), life: life}
-	if err = a.setUp(ctx, s.Existing); err == nil {
+	if err = a.setUp(ctx, s.Existing); err == nil && !s.Existing { // a guard is in a hurry
 		opened.problems, err = a.findProblems(ctx)
 	}
 	if err != nil {

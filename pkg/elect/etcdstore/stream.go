@@ -73,7 +73,7 @@ func (s *stream) openOnce(ctx context.Context) error {
 	running, cancel := context.WithCancel(s.running)
 	s.cancel, s.watch = cancel, clientv3.NewWatcher(s.client)
 	confirmed := context.AfterFunc(opening, cancel)
-	events := s.watch.Watch(
+	events := s.watch.Watch( //nolint:contextcheck // it outlives the call that opens it
 		clientv3.WithRequireLeader(running), s.keys.notes(), clientv3.WithPrefix(), clientv3.WithRev(s.next),
 		clientv3.WithCreatedNotify(), clientv3.WithFragment(),
 	)
@@ -156,7 +156,7 @@ func (s *stream) deliver(resp clientv3.WatchResponse) {
 			continue
 		}
 		if n, about, ok := s.noted(e.Kv); ok {
-			s.feed.send(s, n, about)
+			s.notify(s, n, about)
 		}
 	}
 	s.next = max(s.next, resp.Header.GetRevision()+1)
@@ -178,7 +178,7 @@ func (s *stream) reopen(why error) bool {
 		s.log.Error(s.translate("watch", errors.Join(why, err)), "The watch broke: opening it again")
 		return false
 	case lost:
-		s.feed.send(s, store.Notification{Resync: true}, store.Doc{})
+		s.notify(s, store.Notification{Resync: true}, store.Doc{})
 	}
 	return true
 }

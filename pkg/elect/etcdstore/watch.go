@@ -78,7 +78,7 @@ func (f *feed) open(ctx context.Context, w *watcher) (*stream, error) {
 	f.mu.Lock()
 	f.current = s
 	f.mu.Unlock()
-	if !f.life.Go(func() {
+	if !f.life.Go(func() { //nolint:contextcheck // it outlives the call that opens it
 		defer f.life.OnEnd(end)()
 		defer f.finish(s)
 		s.follow()
@@ -123,8 +123,8 @@ func (f *feed) over(s *stream) {
 	}
 }
 
-// send notifies those watchers of a stream who are interested.
-func (f *feed) send(s *stream, n store.Notification, about store.Doc) {
+// notify tells those watchers of a stream who are interested.
+func (f *feed) notify(s *stream, n store.Notification, about store.Doc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for w := range s.watchers {
