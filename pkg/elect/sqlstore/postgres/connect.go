@@ -43,7 +43,7 @@ func (c *connector) connect(ctx context.Context) (*connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := made.hello(ctx)
+		found, err := c.greet(ctx, made)
 		switch {
 		case err != nil:
 			made.drop(ctx)
@@ -95,6 +95,13 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 		return errReadOnly
 	}
 	return nil
+}
+
+// greet is hello, within the time that one host has.
+func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(c.config.ConnectTimeout, c.patience))
+	defer cancel()
+	return made.hello(ctx)
 }
 
 // hello looks at what a connection leads to. A pooler answers with another process than the one that it presented.

@@ -83,8 +83,15 @@ func badCertificate(err error) bool {
 	return verify || authority || host || alerted && alert != 80 // 80: internal_error
 }
 
-// deposed says that the server takes no writes any more: a connection to it is not used again.
-func deposed(err error) bool { return codeOf(err) == readOnlyTransaction }
+// deposed says that a connection is not to be used again: its server takes no writes any more, or a pooler has put
+// another in its place.
+func deposed(err error) bool {
+	switch codeOf(err) {
+	case readOnlyTransaction, noSuchStatement, statementThere:
+		return true
+	}
+	return false
+}
 
 // broken says that a connection was lost, and perhaps long ago.
 func broken(err error) bool {

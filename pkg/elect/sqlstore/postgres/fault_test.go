@@ -305,6 +305,9 @@ func TestFrozenAndPromoted(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	s := openBrief(t, both(t, pair))
 	w := write(t, s)
+	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
+		t.Fatal(err)
+	}
 	until(t, s, increment("g"))
 	pair.Primary.Freeze()
 	pair.Promote()
@@ -312,7 +315,23 @@ func TestFrozenAndPromoted(t *testing.T) {
 	until(t, s, increment("h"))
 	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
 	w.check(t, s)
+	wantListener(t, strings.ReplaceAll("postgres://shardctl@ADDR/postgres?sslmode=disable", "ADDR", pair.Standby.Addr))
 	pair.Primary.Kill()
+}
+
+// wantListener waits until somebody listens at a server.
+func wantListener(t *testing.T, uri string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		n, err := postgres.Value(t.Context(), uri, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Error("nobody listens at the new primary")
 }
 
 // While the standby is away that each COMMIT waits for, writes are unknown and nobody reads them. No call leaves one more

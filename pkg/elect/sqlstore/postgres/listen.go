@@ -35,6 +35,7 @@ type listener struct {
 
 	mu      sync.Mutex
 	began   bool
+	conn    *connection // the one that listens
 	signals map[*signal]struct{}
 }
 
@@ -68,9 +69,9 @@ func (l *listener) start(ctx context.Context) (hears bool, err error) {
 		l.began = err == nil
 		return false, err
 	}
-	l.began = true
+	l.began, l.conn = true, conn
 	l.hears.Store(true)
-	l.ended.Go(func() { l.run(conn) })
+	l.ended.Go(func() { l.run(l.ctx, conn) })
 	return true, nil
 }
 
@@ -103,8 +104,7 @@ func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
 }
 
 // run hands notifications over, and connects again when the connection is lost. Whoever watches looks then.
-func (l *listener) run(c *connection) {
-	ctx := l.ctx
+func (l *listener) run(ctx context.Context, c *connection) {
 	for {
 		_, err := c.conn.WaitForNotification(ctx)
 		if err == nil {
@@ -117,26 +117,38 @@ func (l *listener) run(c *connection) {
 			return
 		}
 		l.log.Info("The connection that hears of changes was lost", "error", l.server.explain(err).Error())
-		if c = l.reconnect(); c == nil {
+		if c = l.reconnect(ctx); c == nil {
 			return
 		}
+		l.mu.Lock()
+		l.conn = c
+		l.mu.Unlock()
 		l.hears.Store(true)
 		l.wake()
 	}
 }
 
+// leave ends a connection that may hear nothing any more, though it is open. Another one is made then.
+func (l *listener) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		_ = l.conn.conn.PgConn().Conn().Close()
+	}
+}
+
 // reconnect tries until it listens, or until the end: nil.
-func (l *listener) reconnect() *connection {
+func (l *listener) reconnect(ctx context.Context) *connection {
 	for {
 		pause := time.NewTimer(again)
 		select {
 		case <-pause.C:
-		case <-l.ctx.Done():
+		case <-ctx.Done():
 			pause.Stop()
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, 10*l.server.calls.connector.patience)
-		c, err := l.listen(ctx)
+		attempt, cancel := context.WithTimeout(ctx, 10*l.server.calls.connector.patience)
+		c, err := l.listen(attempt)
 		cancel()
 		if err == nil {
 			return c

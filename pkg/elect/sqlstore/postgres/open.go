@@ -87,6 +87,7 @@ func newServer(c store.Config, o Options) (*server, error) {
 		calls: newPool(&connector{config: config, patience: patience}),
 	}
 	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
+	s.calls.gaveUp = s.listener.leave
 	return s, nil
 }
 

@@ -20,6 +20,7 @@ type pool struct {
 	connector *connector
 	free      chan *connection // those that nobody uses; one without a conn is not made yet
 	made      atomic.Int64     // how many were made
+	gaveUp    func()           // called when a server was given up that does not answer
 
 	mu     sync.Mutex
 	closed bool
@@ -128,6 +129,7 @@ func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struc
 		}
 		if !p.works(ctx, conn) {
 			_ = conn.Conn().Close()
+			p.gaveUp()
 			return
 		}
 	}

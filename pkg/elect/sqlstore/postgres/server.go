@@ -26,7 +26,8 @@ func (s *server) String() string { return s.name }
 // Problems implements [sqlstore.Server].
 func (s *server) Problems() []store.Problem { return s.problems }
 
-// Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent once more on a new one.
+// Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
+// new one.
 func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
 	g := &guard{}
 	defer g.leave()
@@ -35,7 +36,10 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 	}
 	before := s.calls.made.Load()
 	_, err := call(ctx, s.calls, send)
-	if err != nil && ctx.Err() == nil && broken(err) && s.calls.made.Load() == before && !g.began() {
+	for range connections {
+		if err == nil || ctx.Err() != nil || !broken(err) || s.calls.made.Load() != before || g.began() {
+			break
+		}
 		_, err = call(ctx, s.calls, send)
 	}
 	return s.explain(err)
