@@ -324,7 +324,7 @@ func TestReport(t *testing.T) {
 	d := document{
 		kind: store.KindLock, id: "g/k", history: []access{put(1, 2, 0, 1, 1, store.Applied, nil), read(3, 4, nil)},
 	}
-	found := d.judge("lock g/k", true)
+	found := d.judge("lock g/k", database{freshLists: true})
 	if len(found) != 1 {
 		t.Fatalf("%d findings, want 1", len(found))
 	}

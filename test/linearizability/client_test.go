@@ -171,7 +171,7 @@ func (c *client) read(ctx context.Context, at int) {
 	call := now()
 	res, err := c.store.Read(ctx, kind, ids...)
 	if err == nil {
-		c.shown(reads, docs, res.Docs, call, now())
+		c.shown(reads, docs, res, call, now())
 	}
 }
 
@@ -188,14 +188,15 @@ func (c *client) list(ctx context.Context) {
 				all = append(all, d)
 			}
 		}
-		c.shown(lists, all, res.Docs, call, now())
+		c.shown(lists, all, res, call, now())
 	}
 }
 
 // shown notes what a read or list showed of docs.
-func (c *client) shown(v verb, docs []*document, found []store.Doc, call, end int64) {
+func (c *client) shown(v verb, docs []*document, res store.Reply, call, end int64) {
+	found := res.Docs
 	for _, d := range docs {
-		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true}
+		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true, course: res.History}
 		if at := slices.IndexFunc(found, func(f store.Doc) bool { return f.ID == d.id }); at >= 0 {
 			a.found = &found[at]
 		}
@@ -282,7 +283,7 @@ func (c *client) send(ctx context.Context, all []*pending) {
 		if a.tries++; a.tries == 1 {
 			a.call = call
 		}
-		a.last, a.end, a.status = call, end, outs[i].Status
+		a.last, a.end, a.status, a.course = call, end, outs[i].Status, outs[i].History
 		a.found, a.shown = outs[i].Doc, a.status == store.Refused || a.status == store.Overtaken
 	}
 }

@@ -17,6 +17,7 @@ type database struct {
 	name       string
 	open       func(ctx context.Context) (store.Store, error)
 	freshLists bool // List is linearizable, beyond what the contract asks
+	loses      bool // it may lose acknowledged writes, and then names another course of writes
 	virtual    bool // time is that of a synctest bubble
 }
 
@@ -125,12 +126,19 @@ func (r *documentRun) judge(played *round) []finding {
 		for _, p := range d.problems {
 			found = append(found, finding{text: name + ": " + p + "\n" + timeline(d.lines())})
 		}
-		found = append(found, d.judge(name, r.db.freshLists)...)
+		found = append(found, d.judge(name, r.db)...)
 	}
 	return found
 }
 
-func (d *document) judge(name string, freshLists bool) []finding {
+func (d *document) judge(name string, db database) []finding {
+	freshLists := db.freshLists
+	switch {
+	case db.loses && d.kind == store.KindGroup:
+		return judge(lossyCounterModel, name, lossyCounterSteps(d.history, freshLists), d.lines())
+	case db.loses:
+		return judge(lossyDocument, name, lossySteps(d.history, freshLists), d.lines())
+	}
 	if d.kind == store.KindGroup {
 		return judge(counterModel, name, counterSteps(d.history, freshLists), d.lines())
 	}

@@ -33,9 +33,9 @@
 // Reply.History and Outcome.History are the lineage. Where it changes, acknowledged writes may be lost, and package
 // elect audits what it holds before it goes on.
 //
-// Changes with a Claim pass the gate, a part of the data: it names the identity under which work may be started. Whoever
-// has had good replies under one unchanged identity for the duration of a lease may open it for the present one. By then
-// whoever held a key in another lineage has stopped. docs/protocol.md has the argument.
+// Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.
+// A client that has had good replies under one unchanged identity for the duration of a lease may open it for that one.
+// By then nobody runs any more who held a key in another lineage. docs/protocol.md has the argument.
 //
 // # Connections
 //

@@ -148,7 +148,7 @@ func (s *Store) describe(ctx context.Context) (d description, err error) {
 }
 
 func ask(ctx context.Context, c *redis.Client) (description, error) {
-	text, err := c.Info(ctx).Result()
+	text, err := c.Do(ctx, "INFO").Text()
 	if err != nil {
 		return description{}, err
 	}

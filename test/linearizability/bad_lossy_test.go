@@ -1,0 +1,80 @@
+package linearizability
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// in puts an access into a course of writes.
+func in(course string, a access) access {
+	a.course, a.tries = course, max(a.tries, 1)
+	return a
+}
+
+// A loss needs another course, goes back to a state that was, and nobody goes back to a course that has ended.
+func TestBadLosses(t *testing.T) {
+	t.Parallel()
+	created := in("a", put(1, 2, 0, 1, 1, store.Applied, nil))
+	second := in("a", put(3, 4, 1, 2, 2, store.Applied, nil))
+	for name, tc := range map[string]struct{ good, bad []access }{
+		"a write is lost": {
+			good: []access{created, second, in("b", read(5, 6, doc(1, 1)))},
+			bad:  []access{created, second, in("a", read(5, 6, doc(1, 1)))},
+		},
+		"all is lost": {
+			good: []access{created, in("b", read(5, 6, nil))},
+			bad:  []access{created, in("a", read(5, 6, nil))},
+		},
+		"what was lost comes back": {
+			good: []access{created, second, in("b", read(5, 6, doc(2, 2))), in("b", read(7, 8, doc(2, 2)))},
+			bad:  []access{created, second, in("b", read(5, 6, doc(1, 1))), in("b", read(7, 8, doc(2, 2)))},
+		},
+		"an answer of the old course": {
+			good: []access{created, in("a", read(5, 6, doc(1, 1))), in("b", read(7, 8, doc(1, 1)))},
+			bad:  []access{created, in("b", read(5, 6, doc(1, 1))), in("a", read(7, 8, doc(1, 1)))},
+		},
+		"a state that never was": {
+			good: []access{created, second, in("b", read(5, 6, doc(1, 1)))},
+			bad:  []access{created, second, in("b", read(5, 6, doc(1, 7)))},
+		},
+		"two writes at one revision in one course": {
+			good: []access{created, second, in("b", put(5, 6, 1, 2, 3, store.Applied, nil))},
+			bad:  []access{created, second, in("a", put(5, 6, 1, 2, 3, store.Applied, nil))},
+		},
+	} {
+		d := document{kind: store.KindLock, id: "g/k", history: tc.good}
+		if found := d.judge(name, database{loses: true}); len(found) > 0 {
+			t.Errorf("%s: the good history is rejected: %s", name, found[0].text)
+		}
+		d.history = tc.bad
+		if len(d.judge(name, database{loses: true})) == 0 {
+			t.Errorf("%s: the bad history is accepted", name)
+		}
+	}
+}
+
+func TestBadLossesOfCounters(t *testing.T) {
+	t.Parallel()
+	raise := func(course string, call, end int64) access {
+		return in(course, access{verb: increments, call: call, last: call, end: end, status: store.Applied})
+	}
+	shows := func(course string, call, end, count int64) access {
+		return in(course, read(call, end, &store.Doc{Kind: store.KindGroup, ID: "g", Count: count}))
+	}
+	two := []access{raise("a", 1, 2), raise("a", 3, 4), shows("a", 5, 6, 2)}
+	for name, tc := range map[string]struct{ good, bad access }{
+		"a raise is lost":       {shows("b", 7, 8, 1), shows("a", 7, 8, 1)},
+		"more than were raised": {shows("b", 7, 8, 0), shows("b", 7, 8, 3)},
+	} {
+		d := document{kind: store.KindGroup, id: "g", history: slices.Concat(two, []access{tc.good})}
+		if found := d.judge(name, database{loses: true}); len(found) > 0 {
+			t.Errorf("%s: the good history is rejected: %s", name, found[0].text)
+		}
+		d.history = slices.Concat(two, []access{tc.bad})
+		if len(d.judge(name, database{loses: true})) == 0 {
+			t.Errorf("%s: the bad history is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package linearizability
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// Stores that can lose acknowledged writes name, with each answer, the course of writes that it belongs to. A course
+// begins at some state of the one before it: what came after that state is lost. Answers of one course are linearizable,
+// and no answer of a course comes after one of a later course.
+
+// lossyStep is a step within a course; course is empty where there was no answer that names it.
+type lossyStep struct {
+	step
+	course string
+}
+
+// lossyState is a document with all states that a loss could bring back.
+type lossyState struct {
+	course string
+	left   []string  // courses that have ended
+	states []version // from the first to the present one
+}
+
+func (s lossyState) now() version { return s.states[len(s.states)-1] }
+
+// begun are the states in which a course may begin, or go on.
+func (s lossyState) begun(course string) []lossyState {
+	switch {
+	case course == "" || course == s.course:
+		return []lossyState{s}
+	case s.course == "":
+		return []lossyState{{course: course, states: s.states}}
+	case slices.Contains(s.left, course):
+		return nil
+	}
+	left := append(slices.Clip(s.left), s.course)
+	all := make([]lossyState, len(s.states))
+	for i := range s.states {
+		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1])}
+	}
+	return all
+}
+
+func (s lossyState) after(in lossyStep) []any {
+	var all []any
+	for _, begun := range s.begun(in.course) {
+		ok, next := in.after(begun.now())
+		if !ok {
+			continue
+		}
+		if next != begun.now() {
+			begun.states = append(slices.Clip(begun.states), next)
+		}
+		all = append(all, begun)
+	}
+	return all
+}
+
+var lossyDocument = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{lossyState{states: []version{absent}}} },
+	Step: func(state, input, _ any) []any { return state.(lossyState).after(input.(lossyStep)) },
+	Equal: func(a, b any) bool {
+		x, y := a.(lossyState), b.(lossyState)
+		return x.course == y.course && slices.Equal(x.states, y.states) && slices.Equal(x.left, y.left)
+	},
+	DescribeOperation: func(input, _ any) string {
+		s := input.(lossyStep)
+		return fmt.Sprintf("%v (course %.4s)", s.step, s.course)
+	},
+	DescribeState: func(state any) string {
+		s := state.(lossyState)
+		return fmt.Sprintf("%v (course %.4s)", s.now(), s.course)
+	},
+}).ToModel()
+
+// mayArrive is until when a copy of a write may arrive. What was answered at its first try the store has repeated until
+// then, and not since.
+func (a access) mayArrive() int64 {
+	if a.status == store.Unknown || a.tries > 1 {
+		return forever
+	}
+	return a.end
+}
+
+// lossySteps is what a history of one document says happened. A write may happen in one course, be lost with it, and
+// happen again in another, since it is repeated until an answer counts.
+func lossySteps(history []access, freshLists bool) []porcupine.Operation {
+	var ops []porcupine.Operation
+	seen := firstSeen(history)
+	for _, a := range history {
+		add := func(call, end int64, course string, s step) {
+			ops = append(ops, porcupine.Operation{
+				ClientId: a.client, Input: lossyStep{s, course}, Call: call, Return: end,
+			})
+		}
+		s := step{ifRev: a.change.IfRev, version: a.written()}
+		if a.shown && (a.verb != lists || freshLists) {
+			add(a.last, a.end, a.course, step{act: shows, version: versionOf(a.found)})
+		}
+		_, ever := seen[a.change.Doc.WriterID]
+		sure := a.status == store.Applied
+		switch a.verb {
+		case puts:
+			if s.act = repeats; sure {
+				add(a.call, a.end, a.course, s)
+			}
+			if s.act = mayWrite; ever {
+				add(a.call, a.mayArrive(), "", s)
+			}
+		case drops:
+			s.version = absent
+			if s.act = removes; sure {
+				add(a.call, a.end, a.course, s)
+			}
+			s.act = mayRemove
+			add(a.call, a.mayArrive(), "", s)
+		case reads, lists, increments:
+		}
+	}
+	return ops
+}
+
+// lossyCounter is a counter in its course.
+type lossyCounter struct {
+	course, left string
+	count        int64
+}
+
+// lossyRaise is one thing that happened to a counter.
+type lossyRaise struct {
+	counterStep
+	course string
+}
+
+// mostRaises is how often one answered raise may have counted: the store repeats it while no answer is good.
+const mostRaises = 3
+
+var lossyCounterModel = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{lossyCounter{}} },
+	Step: func(state, input, _ any) []any {
+		s, in := state.(lossyCounter), input.(lossyRaise)
+		from, to := s.count, s.count
+		next := s
+		if in.course != "" && in.course != s.course {
+			if s.left != "" && in.course == s.left {
+				return nil
+			}
+			if s.course != "" {
+				from = 0
+			}
+			next.course, next.left = in.course, s.course
+		}
+		var all []any
+		for next.count = from; next.count <= to; next.count++ {
+			if !in.raise {
+				if next.count == in.count {
+					all = append(all, next)
+				}
+				continue
+			}
+			raised := next
+			for range mostRaises {
+				raised.count++
+				all = append(all, raised)
+			}
+		}
+		return all
+	},
+	DescribeOperation: func(input, _ any) string {
+		return counterModel.DescribeOperation(input.(lossyRaise).counterStep, nil)
+	},
+	DescribeState: func(state any) string { return fmt.Sprint(state.(lossyCounter).count) },
+}).ToModel()
+
+// lossyCounterSteps is counterSteps with courses. Raises without an answer may happen at any time.
+func lossyCounterSteps(history []access, freshLists bool) []porcupine.Operation {
+	plain := counterSteps(history, true)
+	ops := plain[:0]
+	for i, a := range history {
+		if a.verb == lists && !freshLists {
+			continue
+		}
+		op := plain[i]
+		in := lossyRaise{counterStep: op.Input.(counterStep), course: a.course}
+		if a.verb == increments && a.status != store.Applied {
+			in.course = ""
+		}
+		op.Input = in
+		ops = append(ops, op)
+	}
+	return ops
+}

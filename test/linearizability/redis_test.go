@@ -1,0 +1,194 @@
+package linearizability
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/redisstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+func redisDatabase(name, uri string, timeout time.Duration) database {
+	return database{name: name, loses: true, open: func(ctx context.Context) (store.Store, error) {
+		s, err := redisstore.Open(ctx, store.Config{URI: uri, Timeout: timeout})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}}
+}
+
+// redisFaults does to one server what happens to servers, by seed, until it is asked to end.
+type redisFaults struct {
+	server   *testservers.Server
+	links    []*testservers.Proxy
+	random   *rand.Rand
+	injected *injected
+	failed   error
+}
+
+func (f *redisFaults) run(ctx context.Context) {
+	for f.failed == nil && pauseBetween(ctx, f.random, 100, 1500) {
+		link := f.links[f.random.IntN(len(f.links))]
+		switch f.random.IntN(12) {
+		case 0:
+			f.injected.add("server dies")
+			f.restart(ctx, func() error { return nil })
+		case 1, 2:
+			f.injected.add("server dies, and its disk has lost a suffix")
+			f.restart(ctx, f.forget)
+		case 3, 4, 5:
+			f.injected.add("server stands still")
+			f.server.Freeze()
+			pauseBetween(ctx, f.random, 50, 1500)
+			f.server.Thaw()
+		case 6, 7:
+			f.injected.add("nothing passes")
+			link.Block()
+			pauseBetween(ctx, f.random, 50, 1500)
+			link.Unblock()
+		default:
+			f.injected.add("connections cut")
+			link.Cut()
+		}
+	}
+}
+
+func (f *redisFaults) restart(ctx context.Context, between func() error) {
+	f.server.Kill()
+	if f.failed = between(); f.failed == nil {
+		f.failed = f.server.Server().Start(context.WithoutCancel(ctx))
+	}
+}
+
+// forget takes the end off the file of what was written.
+func (f *redisFaults) forget() error {
+	files, err := filepath.Glob(filepath.Join(f.server.Server().Dir(), "appendonlydir", "*.incr.aof"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		state, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if err := os.Truncate(file, max(0, state.Size()-f.random.Int64N(64<<10))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pauseBetween waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
+func pauseBetween(ctx context.Context, random *rand.Rand, from, to int) bool {
+	select {
+	case <-time.After(time.Duration(from+random.IntN(to-from)) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// whileRunning has faults happen until the test ends.
+func whileRunning(t *testing.T, faults func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		faults(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// recordDocuments records histories of documents, and has them judged.
+func recordDocuments(t *testing.T, seed uint64, documents database, faults *injected) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length())
+	defer cancel()
+	d := newDocumentRun(t, documents, seed, usual)
+	complain(t, seed, d.run(ctx))
+	t.Logf("faults of the store: %v", faults)
+	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	server := testservers.Start(t, testservers.KindRedis)
+	f := &redisFaults{server: server, injected: &injected{}}
+	seed := seed(t)
+	f.random = rand.New(rand.NewPCG(seed, 5000))
+	behind := func(timeout time.Duration) database {
+		link := server.Link()
+		f.links = append(f.links, link)
+		return redisDatabase("Redis", server.Via(link, server.Database()), timeout)
+	}
+	documents := behind(time.Second)
+	t.Cleanup(func() {
+		if f.failed != nil {
+			t.Error(f.failed)
+		}
+	})
+	whileRunning(t, f.run)
+	recordDocuments(t, seed, documents, f.injected)
+}
+
+// sentinelFaults does to a set what happens to sets.
+type sentinelFaults struct {
+	set      *testservers.RedisSet
+	random   *rand.Rand
+	injected *injected
+}
+
+func (f *sentinelFaults) run(ctx context.Context) {
+	for pauseBetween(ctx, f.random, 1500, 4000) {
+		master := f.set.Master(ctx)
+		node := master
+		what := "master"
+		if f.random.IntN(3) == 0 {
+			node, what = (master+1+f.random.IntN(2))%len(f.set.Nodes), "replica"
+		}
+		server, link := f.set.Nodes[node], f.set.Links[node]
+		// Half of them are long enough for another master.
+		longest := 800
+		if f.random.IntN(2) == 0 {
+			longest = 5000
+		}
+		switch f.random.IntN(4) {
+		case 0:
+			f.injected.add(what + " dies")
+			server.Kill()
+			pauseBetween(ctx, f.random, 10, longest)
+			if err := server.Server().Start(context.WithoutCancel(ctx)); err != nil {
+				return // the histories show it
+			}
+		case 1:
+			f.injected.add(what + " stands still")
+			server.Freeze()
+			pauseBetween(ctx, f.random, 50, longest)
+			server.Thaw()
+		case 2:
+			f.injected.add(what + " is partitioned")
+			link.Block()
+			pauseBetween(ctx, f.random, 50, longest)
+			link.Unblock()
+		case 3:
+			f.injected.add("connections of the " + what + " cut")
+			link.Cut()
+		}
+	}
+}
+
+func TestRedisSentinel(t *testing.T) {
+	t.Parallel()
+	set := testservers.StartRedisSet(t, 3)
+	seed := seed(t)
+	f := &sentinelFaults{set: set, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{}}
+	whileRunning(t, f.run)
+	recordDocuments(t, seed, redisDatabase("Redis with Sentinel", set.URI(), time.Second), f.injected)
+}
