@@ -190,6 +190,49 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
+// A batch that met a lock for too long is sent again, and nothing of the first attempt is left: or its Delete would find
+// the document gone.
+func TestLockWait(t *testing.T) {
+	server := testservers.Start(t, testservers.KindMariaDB)
+	uri := server.Database()
+	s := open(t, uri, mysql.Options{})
+	for i, id := range []string{"g/a", "g/b"} {
+		if out := one(t, t.Context(), s, put(id, 0, int64(i))); out.Status != store.Applied {
+			t.Fatalf("got %+v", out)
+		}
+	}
+	db := root(t, server)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	table := databaseOf(uri) + ".default_locks"
+	if _, err := tx.ExecContext(t.Context(), "UPDATE "+table+" SET next = 'x' WHERE id = 'g/b'"); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan []store.Outcome, 1)
+	before := counter(t, db, "Com_update")
+	go func() {
+		remove := put("g/a", 0, 0)
+		remove.Op, remove.IfRev = store.Delete, 1
+		outs, err := s.Apply(t.Context(), remove, put("g/b", 1, 3))
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- outs
+	}()
+	waitFor(t, "second attempt", func() bool { return counter(t, db, "Com_update") >= before+2 })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for i, out := range <-answers {
+		if out.Status != store.Applied {
+			t.Errorf("change %d: %+v", i, out)
+		}
+	}
+}
+
 // Bodies that are longer together than one packet are written all the same, whatever bytes they and their ids hold.
 func TestLargeBatch(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "max_allowed_packet=4M")

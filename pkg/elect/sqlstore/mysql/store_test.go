@@ -30,6 +30,27 @@ func TestStoreWithBinaryLog(t *testing.T) {
 	}, "create", "batch", "racing writers", "racing creators", "watch", "interests", "set-up at once")
 }
 
+// Nothing hangs on the server's defaults: connections set what they need.
+func TestStoreUnderOtherDefaults(t *testing.T) {
+	server := testservers.Start(t, testservers.KindMariaDB, "transaction-isolation=SERIALIZABLE", "autocommit=0",
+		"sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT", "completion-type=CHAIN",
+		"character-set-server=latin1", "default-time-zone=+05:30", "lower-case-table-names=1", "max-recursive-iterations=1")
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return conformance(t, server)
+	}, "create", "body", "ids", "now", "batch", "racing writers", "query", "watch")
+	db, err := mysql.DB(server.Database())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var isolation string
+	if err := db.QueryRowContext(t.Context(), "SELECT @@tx_isolation").Scan(&isolation); err != nil ||
+		isolation != "READ-COMMITTED" {
+		t.Errorf("isolation %s, %v", isolation, err)
+	}
+}
+
 func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 	t.Helper()
 	uri := server.Database()
