@@ -3,13 +3,18 @@
 package testservers
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
@@ -78,4 +83,49 @@ func (c *EtcdCluster) Database() string {
 		addrs[i] = m.Addr
 	}
 	return "etcd://" + strings.Join(addrs, ",") + "/" + Name()
+}
+
+// Leader is the member that leads, as it says itself over HTTP. It waits until there is one.
+func (c *EtcdCluster) Leader(ctx context.Context) (*Server, error) {
+	for {
+		var errs []error
+		for _, m := range c.Members {
+			leads, err := etcdLeads(ctx, m.Addr)
+			if leads {
+				return m, nil
+			}
+			errs = append(errs, err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // an election reports nothing
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no member of etcd leads: %w", errors.Join(errs...))
+		}
+	}
+}
+
+// etcdLeads asks one member, which may be dead or frozen, whether it leads.
+func etcdLeads(ctx context.Context, addr string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, "http://"+addr+"/v3/maintenance/status", bytes.NewBufferString("{}"),
+	)
+	if err != nil {
+		return false, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var status struct {
+		Header struct {
+			Member string `json:"member_id"`
+		} `json:"header"`
+		Leader string `json:"leader"`
+	}
+	err = json.NewDecoder(response.Body).Decode(&status)
+	return err == nil && status.Leader != "" && status.Leader == status.Header.Member, err
 }

@@ -81,8 +81,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.waitOpen(ctx); err != nil {
 		return false, err
 	}
-	known := e.course.now()
-	lock, err := e.readLock(e.course.in(ctx), key)
+	lock, err := e.readLock(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -90,13 +89,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	claim := func() {
-		if e.course.now() != known {
-			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, errHistory)}
-			return
-		}
-		e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
-	}
+	claim := func() { e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }
 	if err := e.box.ask(ctx, claim); err != nil {
 		return false, err
 	}

@@ -59,7 +59,8 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}
-	if out := apply(t.Context(), t, other, store.Change{Op: store.Delete, IfRev: 1, Doc: create("g/a").Doc}); out.Status != store.Applied {
+	drop := store.Change{Op: store.Delete, IfRev: 1, Doc: create("g/a").Doc}
+	if out := apply(t.Context(), t, other, drop); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}
 	again := create("g/a")
@@ -112,7 +113,7 @@ func TestFloorRisesAboveEveryRevision(t *testing.T) {
 	}
 }
 
-// Documents that are as large as they may be, in batches, with notes that carry them again, stay within etcd's requests.
+// Batches of documents that are as large as they may be, with notes that carry them again, stay within etcd's limits.
 func TestLargeDocumentsInBatches(t *testing.T) {
 	s := open(t, etcdstore.Options{URI: testservers.Shared(t, testservers.KindEtcd).Database()})
 	long := strings.Repeat("x", store.MaxText-8)

@@ -31,24 +31,6 @@ func TestStoreOnThreeMembers(t *testing.T) {
 	)
 }
 
-// leader is the index of the member that leads.
-func leader(t *testing.T, c *testservers.EtcdCluster) int {
-	t.Helper()
-	client := raw(t, c.Database())
-	for end := time.Now().Add(generous); time.Now().Before(end); {
-		for i, m := range c.Members {
-			ctx, cancel := context.WithTimeout(t.Context(), brief)
-			status, err := client.Status(ctx, "http://"+m.Addr)
-			cancel()
-			if err == nil && status.Leader == status.Header.MemberId {
-				return i
-			}
-		}
-	}
-	t.Fatal("no member leads")
-	return 0
-}
-
 // counter raises one document again and again, as a heartbeat does, and remembers what was acknowledged.
 type counter struct {
 	t   *testing.T
@@ -137,11 +119,16 @@ func TestLeaderLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := testservers.StartEtcdCluster(t)
 			uri := cluster.Database()
-			s, watcher := open(t, etcdstore.Options{URI: uri, Timeout: brief}), open(t, etcdstore.Options{URI: uri, Timeout: brief})
+			options := etcdstore.Options{URI: uri, Timeout: brief}
+			s, watcher := open(t, options), open(t, options)
 			notes := watching(t, watcher)
 			c := &counter{t: t, s: s}
 			c.raise()
-			back := lose(cluster.Members[leader(t, cluster)])
+			leader, err := cluster.Leader(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			back := lose(leader)
 			t.Logf("the first write after it was acknowledged after %v", c.raise())
 			for range 20 {
 				c.raise()
@@ -231,7 +218,8 @@ func TestCompactedWhileCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	uri := server.Database()
 	link := server.Link()
-	cut, beside := open(t, etcdstore.Options{URI: server.Via(link, uri), Timeout: patient}), open(t, etcdstore.Options{URI: uri})
+	cut := open(t, etcdstore.Options{URI: server.Via(link, uri), Timeout: patient})
+	beside := open(t, etcdstore.Options{URI: uri})
 	notes := watching(t, cut)
 	link.Block()
 	for range 5 {

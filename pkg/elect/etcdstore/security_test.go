@@ -86,7 +86,7 @@ func TestLogIns(t *testing.T) {
 		"nobody":       {at("", "p"), "etcd asks for a log-in"},
 		"password":     {at("shardctl:wr0ng@", "p"), "wrong user or password"},
 		"user":         {at("nobody:s3cr3t@", "p"), "wrong user or password"},
-		"other prefix": {at("shardctl:s3cr3t@", "q"), `user "shardctl" lacks the permission readwrite on the prefix q/default/`},
+		"other prefix": {at("shardctl:s3cr3t@", "q"), `"shardctl" lacks the permission readwrite on the prefix q/default/`},
 		"read alone":   {at("looks:s3cr3t@", "p"), `user "looks" lacks the permission readwrite`},
 	} {
 		_, err := etcdstore.Open(t.Context(), etcdstore.Options{URI: tt.uri, Timeout: patient})
@@ -176,7 +176,9 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, err, tt.want)
 		}
 	}
-	if _, err := etcdstore.Open(t.Context(), etcdstore.Options{URI: uri, Timeout: 5 * time.Second}); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it ask for TLS?") {
+	if _, err := etcdstore.Open(
+		t.Context(), etcdstore.Options{URI: uri, Timeout: 5 * time.Second},
+	); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it ask for TLS?") {
 		t.Errorf("without TLS: %v", err)
 	}
 	plain := testservers.Shared(t, testservers.KindEtcd)

@@ -118,7 +118,6 @@ type Cache interface {
 	ForgetMembers(sessions ...string)
 
 	// What is to be read.
-	Forget()
 	Touch(group string)
 	Look()
 	LookAtMembers()
