@@ -87,3 +87,18 @@ func (a *access) document(kind store.Kind, id string, f found) *store.Doc {
 	}
 	return &d
 }
+
+// multi sends operations that happen together or not at all. The error is that of the first one that cannot.
+func (a *access) multi(ctx context.Context, ops []any) error {
+	answers, err := do(ctx, a.client, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
+	at := time.Now()
+	if err != nil {
+		return err
+	}
+	for _, one := range answers {
+		if one.Stat != nil {
+			a.clock.write(one.Stat, at)
+		}
+	}
+	return nil
+}

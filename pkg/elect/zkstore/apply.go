@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -97,21 +96,6 @@ func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) st
 		return unknown(fmt.Errorf("%w; the write is not there, and may yet arrive", cause))
 	}
 	return out
-}
-
-// multi sends operations that happen together or not at all. The error is that of the first one that cannot.
-func (w *writer) multi(ctx context.Context, ops []any) error {
-	answers, err := do(ctx, w.client, func(conn *zk.Conn) ([]zk.MultiResponse, error) { return conn.Multi(ops...) })
-	at := time.Now()
-	if err != nil {
-		return err
-	}
-	for _, a := range answers {
-		if a.Stat != nil {
-			w.clock.write(a.Stat, at)
-		}
-	}
-	return nil
 }
 
 // plan is the operations of a change. The revision is a znode's name and not ZooKeeper's version, which begins at 0

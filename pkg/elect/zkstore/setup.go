@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,18 +131,39 @@ func (s *setup) makeDirectories(ctx context.Context) error {
 		deepest = max(deepest, depth)
 	}
 	for depth := range deepest + 1 {
-		paths := levels[depth]
-		errs := make([]error, len(paths))
-		each(len(paths), func(i int) {
-			if err := s.create(ctx, paths[i], nil); err != nil {
-				errs[i] = fmt.Errorf("make %s: %w", paths[i], err)
-			}
-		})
+		var parts [][]string
+		for part := range slices.Chunk(levels[depth], inFlight) {
+			parts = append(parts, part)
+		}
+		errs := make([]error, len(parts))
+		each(len(parts), func(i int) { errs[i] = s.makeAll(ctx, parts[i]) })
 		if err := firstOf(errs); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// makeAll makes what is missing of some znodes: in one transaction, as on an ensemble that has none of them, or else
+// one by one.
+func (s *setup) makeAll(ctx context.Context, paths []string) error {
+	ops := make([]any, len(paths))
+	for i, path := range paths {
+		ops[i] = &zk.CreateRequest{Path: path, Acl: s.acl}
+	}
+	if err := s.multi(ctx, ops); !errors.Is(err, zk.ErrNodeExists) {
+		if err != nil {
+			err = fmt.Errorf("make %s and %d more: %w", paths[0], len(paths)-1, err)
+		}
+		return err
+	}
+	errs := make([]error, len(paths))
+	each(len(paths), func(i int) {
+		if err := s.create(ctx, paths[i], nil); err != nil {
+			errs[i] = fmt.Errorf("make %s: %w", paths[i], err)
+		}
+	})
+	return firstOf(errs)
 }
 
 // readBase reads what is added to transactions' numbers.
