@@ -15,6 +15,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )

@@ -7,6 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the other one that configurations of these tests name
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -28,6 +29,10 @@ func TestProblemsOfStoresHaveTheNamesOfTheAPI(t *testing.T) {
 		mongostore.ReasonStandalone: api.ProblemStoreStandalone,
 		mongostore.ReasonArbiter:    api.ProblemStoreArbiter,
 		mongostore.ReasonSharding:   api.ProblemStoreSharding,
+
+		postgres.ReasonNotDurable:    api.ProblemStoreNotDurable,
+		postgres.ReasonNotReplicated: api.ProblemStoreNotReplicated,
+		postgres.ReasonPolled:        api.ProblemStorePolled,
 
 		etcdstore.ReasonNotCompacted: api.ProblemStoreNotCompacted,
 		etcdstore.ReasonNearlyFull:   api.ProblemStoreNearlyFull,

@@ -11,26 +11,29 @@ const (
 
 // The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
 const (
-	ProblemNoCapacity        = "NoCapacity"        // tasks that no cap has free capacity for
-	ProblemNoInstance        = "NoInstance"        // tasks that no live instance may own
-	ProblemNoHeadroom        = "NoHeadroom"        // losing one instance would leave tasks over
-	ProblemStoreUnreachable  = "StoreUnreachable"  // the store does not answer
-	ProblemStoreSlow         = "StoreSlow"         // the store answers late
-	ProblemStoreStandalone   = "StoreStandalone"   // MongoDB without a replica set
-	ProblemStoreForgot       = "StoreForgot"       // the store has lost writes it had acknowledged
-	ProblemStoreArbiter      = "StoreArbiter"      // a MongoDB member without data: one lost node may stop all writes
-	ProblemStoreSharding     = "StoreSharding"     // how MongoDB shards the locks could not be checked
-	ProblemStoreNotCompacted = "StoreNotCompacted" // nobody takes away what heartbeats leave in etcd
-	ProblemStoreNearlyFull   = "StoreNearlyFull"   // near the size at which etcd takes no writes
-	ProblemTaskFailing       = "TaskFailing"       // a task ends again and again
-	ProblemStopStuck         = "StopStuck"         // a task does not stop when asked to
-	ProblemStartStuck        = "StartStuck"        // a command does not start: a file system does not answer
-	ProblemConfigInvalid     = "ConfigInvalid"     // a reload was refused
-	ProblemConfigDiffers     = "ConfigDiffers"     // replicas hold different task lists of one revision
-	ProblemRestartRequired   = "RestartRequired"   // a changed setting counts only after a restart
-	ProblemDuplicateInstance = "DuplicateInstance" // two live sessions of one name
-	ProblemInstanceSilent    = "InstanceSilent"    // a replica that is live sends no heartbeats
-	ProblemClockSkew         = "ClockSkew"         // the clock of a replica and that of the store differ
+	ProblemNoCapacity         = "NoCapacity"         // tasks that no cap has free capacity for
+	ProblemNoInstance         = "NoInstance"         // tasks that no live instance may own
+	ProblemNoHeadroom         = "NoHeadroom"         // losing one instance would leave tasks over
+	ProblemStoreUnreachable   = "StoreUnreachable"   // the store does not answer
+	ProblemStoreSlow          = "StoreSlow"          // the store answers late
+	ProblemStoreStandalone    = "StoreStandalone"    // MongoDB without a replica set
+	ProblemStoreForgot        = "StoreForgot"        // the store has lost writes it had acknowledged
+	ProblemStoreArbiter       = "StoreArbiter"       // a MongoDB member without data: one lost node may stop all writes
+	ProblemStoreSharding      = "StoreSharding"      // how MongoDB shards the locks could not be checked
+	ProblemStoreNotDurable    = "StoreNotDurable"    // a crash may lose what the store acknowledged
+	ProblemStoreNotReplicated = "StoreNotReplicated" // a failover may lose what the store acknowledged
+	ProblemStorePolled        = "StorePolled"        // the store tells of no changes: they are looked for
+	ProblemStoreNotCompacted  = "StoreNotCompacted"  // nobody takes away what heartbeats leave in etcd
+	ProblemStoreNearlyFull    = "StoreNearlyFull"    // near the size at which etcd takes no writes
+	ProblemTaskFailing        = "TaskFailing"        // a task ends again and again
+	ProblemStopStuck          = "StopStuck"          // a task does not stop when asked to
+	ProblemStartStuck         = "StartStuck"         // a command does not start: a file system does not answer
+	ProblemConfigInvalid      = "ConfigInvalid"      // a reload was refused
+	ProblemConfigDiffers      = "ConfigDiffers"      // replicas hold different task lists of one revision
+	ProblemRestartRequired    = "RestartRequired"    // a changed setting counts only after a restart
+	ProblemDuplicateInstance  = "DuplicateInstance"  // two live sessions of one name
+	ProblemInstanceSilent     = "InstanceSilent"     // a replica that is live sends no heartbeats
+	ProblemClockSkew          = "ClockSkew"          // the clock of a replica and that of the store differ
 
 	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not tell
 	ProblemDiscoveryIncomplete = "DiscoveryIncomplete" // some of what was found has no task
@@ -41,7 +44,8 @@ func ProblemReasons() []string {
 	return []string{
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
 		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
-		ProblemStoreNotCompacted, ProblemStoreNearlyFull, ProblemStopStuck,
+		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
+		ProblemStoreNearlyFull, ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
 		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,

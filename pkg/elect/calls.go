@@ -29,9 +29,10 @@ func (c *calls) do(op string, do func(ctx context.Context) (then func(), err err
 
 // long is do for what takes many operations: do limits each of them.
 func (c *calls) long(op string, do func(ctx context.Context) (then func(), err error)) {
+	ctx := c.course.in(c.ctx)
 	c.work.Go(func() {
 		begin := c.clock.Now()
-		then, err := do(c.ctx)
+		then, err := do(ctx)
 		c.cfg.Hooks.operation(op, c.clock.Now().HolderElapsed(begin), err)
 		c.box.post(then)
 	})

@@ -19,6 +19,7 @@ type core struct {
 	log     logr.Logger
 	box     *mailbox
 	times   *storeClock
+	course  *course
 	lease   atomic.Pointer[validity]
 	view    atomic.Pointer[cluster.View]
 	changed waiters.Broadcast
@@ -34,9 +35,11 @@ type validity struct {
 func newCore(cfg Config, p protocol.Params) *core {
 	c := &core{
 		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
-		box: newMailbox(), times: &storeClock{local: cfg.Clock}, changed: waiters.NewBroadcast(),
+		box: newMailbox(), times: &storeClock{local: cfg.Clock}, course: newCourse(), changed: waiters.NewBroadcast(),
 	}
-	c.documents = &documents{store: timedStore{&movedStore{Store: cfg.Store}, c.times}, op: p.Op, log: c.log}
+	c.documents = &documents{
+		store: timedStore{courseStore{&movedStore{Store: cfg.Store}, c.course}, c.times}, op: p.Op, log: c.log,
+	}
 	c.lease.Store(&validity{})
 	c.view.Store(&cluster.View{})
 	return c

@@ -81,7 +81,8 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.waitOpen(ctx); err != nil {
 		return false, err
 	}
-	lock, err := e.readLock(ctx, key)
+	known := e.course.now()
+	lock, err := e.readLock(e.course.in(ctx), key)
 	if err != nil {
 		return false, err
 	}
@@ -89,7 +90,13 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	claim := func() { e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started) }
+	claim := func() {
+		if e.course.now() != known {
+			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, errHistory)}
+			return
+		}
+		e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
+	}
 	if err := e.box.ask(ctx, claim); err != nil {
 		return false, err
 	}

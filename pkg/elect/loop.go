@@ -40,6 +40,8 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 		Clock: c.times, Store: l.calls, Runs: l.runs, Cache: l.cache, Observer: observer{c},
 	})
 	l.runs.node = l.Node
+	diverged := l.diverged
+	c.course.diverged.Store(&diverged)
 	return l
 }
 
@@ -94,6 +96,15 @@ func (l *loop) loop(ctx context.Context) error {
 		}
 		timer.Reset(min(l.Sleep(), l.page.wait(l.cache.Size(), l.clock.Now())))
 	}
+}
+
+// diverged has the loop change the course, when a reply has named another one.
+func (l *loop) diverged(from, to string) {
+	l.box.postSoon(func() {
+		if l.course.become(from, to) {
+			l.Diverged()
+		}
+	})
 }
 
 // last writes what is left at the very end: there is no next turn of the loop that would.

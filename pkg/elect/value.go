@@ -144,6 +144,7 @@ func (v *fencedValue) perform(
 			return none, errors.Join(err, v.trouble)
 		}
 	}
+	ctx = v.l.c.course.in(ctx) // before: a course that comes after this look must not take what it allowed
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}

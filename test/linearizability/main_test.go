@@ -76,6 +76,16 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	t.Logf("locks: %v; faults on the way: %v", l.tally, l.faults)
 }
 
+// pauseBetween waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
+func pauseBetween(ctx context.Context, random *rand.Rand, from, to int) bool {
+	select {
+	case <-time.After(time.Duration(from+random.IntN(to-from)) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // usual are the faults on the way to a database, and rare those for electors, whose leases are to live for a while.
 var (
 	usual = odds{loseRequest: 0.01, loseAnswer: 0.02, late: 0.01, delay: 0.05, longest: 20 * time.Millisecond}

@@ -57,14 +57,8 @@ func (f *mysqlFaults) run(ctx context.Context) {
 	}
 }
 
-// pause waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
 func (f *mysqlFaults) pause(ctx context.Context, from, to int) bool {
-	select {
-	case <-time.After(time.Duration(from+f.random.IntN(to-from)) * time.Millisecond):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pauseBetween(ctx, f.random, from, to)
 }
 
 // exec may fail where the server is not there: then that is the fault.

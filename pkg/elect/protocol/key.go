@@ -41,6 +41,7 @@ type Key struct {
 	Report  bool // wanted
 	Check   bool // a refusal is to be understood by a read
 	Reading bool
+	Doubt   bool // the store follows another course of writes: only a read says whether the lock is still as it was
 }
 
 // KeyEventKind is what happened to a key.
@@ -59,6 +60,7 @@ const (
 	KeyDeadline                     // D has come
 	KeyResume                       // the lease is valid again
 	KeyLose                         // the session is lost, or the lock names somebody else
+	KeyDoubt                        // the store follows another course of writes
 )
 
 // KeyEvent is an event for a key. Which fields count depends on Kind.
@@ -68,6 +70,7 @@ type KeyEvent struct {
 	OK     bool  // KeyRead: the read succeeded
 	Mine   bool  // KeyRead: the lock names this session
 	Ours   bool  // KeyRead: and it is as the write under way left it, by the writer ID
+	Exact  bool  // KeyRead: and it is as the last acknowledged write left it, by the writer ID
 	Rev    int64 // KeyClaim, KeyRead: as read; 0: absent
 	// the store's time in ms as last reported, for new revisions; KeyRead of an absent lock: and above the high-water
 	// mark
@@ -137,6 +140,8 @@ func (k Key) Step(ev KeyEvent) (Key, []KeyAction) {
 		k.Expired = k.Expired && k.Phase == Stopping
 	case KeyLose:
 		k, acts = k.lose()
+	case KeyDoubt:
+		k, acts = k.doubt()
 	case KeyTick:
 	}
 	k, more := k.next(ev)
@@ -148,6 +153,9 @@ func (k Key) answer(ev KeyEvent) (Key, []KeyAction) {
 		return k, nil
 	}
 	k.Sent = false
+	if k.Doubt {
+		return k, nil
+	}
 	switch ev.Status {
 	case Unknown:
 		return k, nil // repeated at the next tick
@@ -196,6 +204,9 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 		return k, nil
 	}
 	k.Check = false
+	if k.Doubt {
+		return k.compared(ev)
+	}
 	switch {
 	case k.Seeking() && ev.Rev == 0:
 		return k.write(Claim, ev.Clock)
@@ -209,6 +220,45 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 		k.Rev, k.Op = ev.Rev, NoOp
 		k.Advance = k.Advance || op == Advance
 		k.Report = k.Report || op == Report
+		return k, nil
+	case k.Phase == Running || k.Phase == Stopping:
+		return k.lose()
+	}
+	return k.off(k.Phase == Claiming)
+}
+
+// doubt begins to compare the lock with another course of writes. A claim that has given no token yet is given up: what
+// it rests on may be forgotten.
+func (k Key) doubt() (Key, []KeyAction) {
+	switch {
+	case k.Phase == Free || k.Lost:
+		return k, nil
+	case k.Phase == Claiming && k.Token == 0:
+		return k.off(true)
+	}
+	k.Doubt = true
+	if k.Reading {
+		return k, nil
+	}
+	k.Reading = true
+	return k, []KeyAction{{Kind: ReadKey}}
+}
+
+// compared takes the lock as it is in another course of writes. The key is kept when the lock is exactly as the last
+// acknowledged write left it, or the one under way. A claim found so is not started: it is made again.
+func (k Key) compared(ev KeyEvent) (Key, []KeyAction) {
+	k.Doubt = false
+	switch {
+	case ev.Mine && ev.Ours && k.Op == Claim && ev.Rev == k.NewRev:
+		k.Op, k.Sent, k.Rev, k.Token, k.Phase = NoOp, false, k.NewRev, k.NewRev, Idle
+		if k.GiveUp {
+			k.Phase = Releasing
+		}
+		return k, nil
+	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
+		k.Sent = false
+		return k.applied(ev.Valid)
+	case ev.Mine && ev.Exact && ev.Rev == k.Rev:
 		return k, nil
 	case k.Phase == Running || k.Phase == Stopping:
 		return k.lose()
@@ -253,7 +303,7 @@ func (k Key) lose() (Key, []KeyAction) {
 			return k, nil
 		}
 		k.Phase, k.Lost = Stopping, true
-		k.Op, k.Sent, k.Check, k.Reading = NoOp, false, false, false
+		k.Op, k.Sent, k.Check, k.Reading, k.Doubt = NoOp, false, false, false, false
 		return k, []KeyAction{{Kind: KillKey}}
 	case Claiming, Idle, Releasing:
 		return k.off(k.Phase == Claiming)
@@ -268,7 +318,17 @@ func (k Key) off(refused bool) (Key, []KeyAction) {
 
 // next decides what goes to the store now: one write or read at a time, a release before anything else.
 func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
-	if k.Phase == Free || k.Lost || k.Sent || k.Reading {
+	if k.Phase == Free || k.Lost || k.Reading {
+		return k, nil
+	}
+	if k.Doubt {
+		if ev.Kind != KeyTick {
+			return k, nil // a read that failed waits for the tick
+		}
+		k.Reading = true
+		return k, []KeyAction{{Kind: ReadKey}}
+	}
+	if k.Sent {
 		return k, nil
 	}
 	if k.Op != NoOp {

@@ -64,6 +64,10 @@ type Session struct {
 	Said              // since the last acknowledged heartbeat
 	FoundRev  int64   // Ending: the revision to mark dead at
 	Forgot    bool    // a read showed the document below the revision acknowledged
+	// Doubt: the store follows another course of writes, and the keys held were not compared with it yet. No heartbeat is
+	// sent, and none counts.
+	Doubt   bool
+	Compare bool // and the session's own document was not yet
 }
 
 // Said is which deadlines were said to have come: each is said once.
@@ -80,6 +84,8 @@ const (
 	SessionDrain                               // say draining, and end once nothing runs
 	SessionSayDraining                         // say draining, and go on
 	SessionTasksOff                            // nothing of any task is left
+	SessionDoubt                               // the store follows another course of writes: what is held is in doubt
+	SessionSure                                // every key held was compared, and what was lost has ended
 )
 
 // SessionEvent is an event for a session. Which fields count depends on Kind.
@@ -138,6 +144,10 @@ func (s Session) Step(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 		s.Drain = true
 	case SessionTasksOff:
 		s = s.tasksOff()
+	case SessionDoubt:
+		s.Doubt = s.Phase == Open
+	case SessionSure:
+		s.Look, s.Compare, s.Doubt = s.Look || s.Doubt, s.Compare || s.Doubt, false
 	case SessionTick:
 	}
 	s, more := s.deadlines(p, now)
@@ -154,9 +164,9 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 	w.Sent = false
 	s.Write = w
 	switch {
-	case ev.Status == Unknown:
+	case ev.Status == Unknown || s.Doubt:
 		s.NotTill = now.Add(p.Retry)
-		s.Look = s.Phase == Opening // a creation is sent once
+		s.Look = s.Look || s.Phase == Opening // a creation is sent once
 		return s, nil
 	case s.Phase == Ending && ev.Status == Applied:
 		s.Phase, s.Write = Ended, SessionWrite{}
@@ -189,7 +199,8 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 	}
 	s.Look = false
 	alive := ev.State == Live || ev.State == Draining
-	s.Forgot = s.Forgot || ev.Rev < s.Rev
+	s.Forgot = s.Forgot || ev.Rev < s.Rev && !s.Compare
+	s.Compare = false
 	w := s.Write
 	switch {
 	case s.Phase == Ending && ev.State == Dead:
@@ -255,7 +266,7 @@ func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
 
 // send decides what goes to the store now: at most one write or read at a time.
 func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAction) {
-	if clock == 0 || s.Reading || s.Write.Sent || now.HolderElapsed(s.NotTill) < 0 {
+	if clock == 0 || s.Reading || s.Write.Sent || s.Doubt && s.Phase == Open || now.HolderElapsed(s.NotTill) < 0 {
 		return s, nil
 	}
 	if s.Look {

@@ -17,9 +17,6 @@ const (
 // DB is the pool of a store in a file.
 func (s *Store) DB() *sql.DB { return s.engine.(*file).db }
 
-// Query is the statement of a List.
-func (s *Store) Query(kind store.Kind, q store.Query) (string, []any) { return s.list(kind, q) }
-
 // OnWriter runs a statement on the connection that writes to a file.
 func (s *Store) OnWriter(ctx context.Context, text string) error {
 	f := s.engine.(*file)

@@ -34,7 +34,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err
 	}
-	text, args := s.list(kind, q)
+	text, args := s.ListStatement(kind, q)
 	res, err := s.reads(ctx, func(res *store.Reply) []Statement {
 		if q.CountOnly {
 			return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
@@ -72,8 +72,8 @@ func (c *core) byID(kind store.Kind, ids []string, docs *[]store.Doc) Statement 
 	return c.docs(kind, c.texts.numbered(text), args, docs)
 }
 
-// list is the statement of a List.
-func (c *core) list(kind store.Kind, q store.Query) (text string, args []any) {
+// ListStatement is the statement of a List, for those who look at its plan.
+func (c *core) ListStatement(kind store.Kind, q store.Query) (text string, args []any) {
 	st := c.sql.kinds[kind]
 	var where []string
 	add := func(condition string, values ...any) {
@@ -104,11 +104,16 @@ func (c *core) list(kind store.Kind, q store.Query) (text string, args []any) {
 	if q.Expired > 0 {
 		add(`expires > 0 AND expires <= ?`, q.Expired)
 	}
-	if q.From != "" {
-		add(`id >= ?`, q.From)
+	// No ID has a NUL byte, which not every database takes as a parameter: what follows one in a bound does not count.
+	if from, _, cut := strings.Cut(q.From, "\x00"); cut {
+		add(`id > ?`, from)
+	} else if from != "" {
+		add(`id >= ?`, from)
 	}
-	if q.To != "" {
-		add(`id < ?`, q.To)
+	if to, _, cut := strings.Cut(q.To, "\x00"); cut {
+		add(`id <= ?`, to)
+	} else if to != "" {
+		add(`id < ?`, to)
 	}
 	var b strings.Builder
 	b.WriteString(`SELECT ` + selected(q) + ` FROM ` + st.table)
@@ -155,10 +160,14 @@ func (c *core) others(st kindStatements, sessions []string) (text string, args [
 		return between("session", slices.Compact(slices.Sorted(slices.Values(sessions))))
 	}
 	except, args := c.except("name", sessions)
-	return strings.ReplaceAll(`session IN (WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
+	in, end := `session IN (`, `)`
+	if c.texts.Arrays {
+		in, end = `session = ANY(ARRAY(`, `))`
+	}
+	return in + strings.ReplaceAll(`WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
 		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) `+
 		`FROM owners WHERE owners.name IS NOT NULL) `+
-		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + `)`, args
+		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + end, args
 }
 
 // between is a condition for a column that is none of some values, which are sorted: the ranges that they leave. An index

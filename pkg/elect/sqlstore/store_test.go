@@ -94,7 +94,7 @@ func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Q
 }
 
 func plan(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (string, error) {
-	text, args := s.Query(kind, q)
+	text, args := s.ListStatement(kind, q)
 	rows, err := s.DB().QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
 	if err != nil {
 		return "", err

@@ -39,6 +39,7 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 		"modernc.org/sqlite",
 		"github.com/go-sql-driver/mysql",
 		"github.com/go-zookeeper/zk",
+		"github.com/jackc/pgx",
 		"github.com/redis/go-redis",
 	}
 	const pkg = "github.com/shardctl/shardctl/pkg/"
@@ -48,6 +49,7 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 		{"elect/etcdstore", "go.etcd.io/etcd/client"},
 		{"elect/redisstore", "github.com/redis/go-redis"},
 		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
+		{"elect/sqlstore/postgres", "github.com/jackc/pgx"},
 		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
 		{"elect/zkstore", "github.com/go-zookeeper/zk"},
 	} {

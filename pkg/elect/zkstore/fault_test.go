@@ -309,3 +309,46 @@ func TestWatchIsFiltered(t *testing.T) {
 		t.Errorf("notification %+v, want the lock reserved for me, and nothing before it", n)
 	}
 }
+
+// Who opens a store without a majority is told so.
+func TestOpenWithoutMajority(t *testing.T) {
+	for mode, says := range map[string]string{"false": "serves nobody", "true": "is in read-only mode"} {
+		t.Setenv("JAVA_TOOL_OPTIONS", "-Dreadonlymode.enabled="+mode) // no line of the configuration sets it
+		ensemble := testservers.StartZooKeepers(t, 3)
+		uri := ensemble.Database()
+		for _, follower := range ensemble.Others(ensemble.Servers[0]) {
+			follower.Kill()
+		}
+		await(t, "the last one says that it "+says, func() bool {
+			s, err := zkstore.Open(t.Context(), zkstore.Options{URI: uri, OperationTimeout: brief})
+			if err == nil {
+				must(t, s.Close(t.Context()))
+				return false
+			}
+			if !errors.Is(err, store.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			return strings.Contains(err.Error(), says) && strings.Contains(err.Error(), "no majority")
+		})
+	}
+}
+
+// Three servers raise no problem, and say how soon a silent leader is replaced.
+func TestInspectEnsemble(t *testing.T) {
+	ensemble := testservers.StartZooKeepers(t, 3)
+	s := open(t, zkstore.Options{URI: ensemble.Database(), OperationTimeout: patient})
+	if all := store.Problems(s); len(all) > 0 {
+		t.Errorf("problems %+v", all)
+	}
+	found, err := store.Inspect(t.Context(), s)
+	must(t, err)
+	text := fmt.Sprintf("%+v", found.Settings)
+	for _, part := range []string{
+		", leader Want:", ", follower Want:", "servers that vote Value:3 Want:3 or more Holds:true",
+		"2s until a silent leader is replaced",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("settings %s lack %q", text, part)
+		}
+	}
+}

@@ -64,11 +64,13 @@ func tooOld(version string) bool {
 
 // explain asks servers why they give no session, for the error of a first connection.
 func (s *setup) explain(ctx context.Context, err error) error {
-	for _, host := range s.hosts {
-		told, failed := s.ask(context.WithoutCancel(ctx), host, "srvr")
-		switch mode := modeLine.FindStringSubmatch(told); {
-		case failed != nil:
-		case strings.Contains(told, "not currently serving requests"):
+	told := make([]string, len(s.hosts))
+	each(len(told), func(i int) {
+		told[i], _ = s.ask(context.WithoutCancel(ctx), s.hosts[i], "srvr") // who does not answer explains nothing
+	})
+	for i, host := range s.hosts {
+		switch mode := modeLine.FindStringSubmatch(told[i]); {
+		case strings.Contains(told[i], "not currently serving requests"):
 			return fmt.Errorf("%s says that it serves nobody: the ensemble has no majority: %w", host, err)
 		case mode != nil && mode[1] == "read-only":
 			return fmt.Errorf("%s is in read-only mode: the ensemble has no majority: %w", host, err)

@@ -35,6 +35,11 @@ func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
 	if err := s.reach(ctx, u); err != nil {
 		return err
 	}
+	if !existing {
+		if err := s.checkVersion(ctx); err != nil {
+			return err
+		}
+	}
 	known, err := s.readSchema(ctx)
 	switch {
 	case err != nil:
@@ -57,7 +62,7 @@ func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
 	return nil
 }
 
-// reach waits for a session, refuses a server too old, and looks for the chroot.
+// reach waits for a session and looks for the chroot.
 func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	if err := s.client.await(ctx); err != nil {
 		return s.explain(ctx, err)
@@ -65,11 +70,6 @@ func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	if u.User != "" {
 		if err := s.client.authenticate(ctx, u.Password); err != nil {
 			return fmt.Errorf("name the user: %w", err)
-		}
-	}
-	if told, err := s.ask(ctx, s.client.conn.Server(), "srvr"); err == nil {
-		if version := versionOf(told); tooOld(version) {
-			return fmt.Errorf("%w: ZooKeeper %s is too old, want 3.5 or later", store.ErrInvalid, version)
 		}
 	}
 	if s.chroot == "" {
@@ -85,6 +85,15 @@ func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	if !there {
 		return fmt.Errorf("%w: the chroot %s is not there: make it first (zkCli.sh create %s)", store.ErrInvalid,
 			s.chroot, s.chroot)
+	}
+	return nil
+}
+
+// checkVersion refuses a server too old. One that does not tell its version is taken.
+func (s *setup) checkVersion(ctx context.Context) error {
+	told, err := s.ask(ctx, s.client.conn.Server(), "srvr")
+	if version := versionOf(told); err == nil && tooOld(version) {
+		return fmt.Errorf("%w: ZooKeeper %s is too old, want 3.5 or later", store.ErrInvalid, version)
 	}
 	return nil
 }

@@ -77,6 +77,12 @@ func New(p protocol.Params, now protocol.Instant) *Audit {
 // Begin says that the own session is another one: what was counted of the one before means nothing.
 func (a *Audit) Begin() { a.count.busy, a.count.missed = false, 0 }
 
+// Forget forgets what was found in another course of writes.
+func (a *Audit) Forget() {
+	a.Begin()
+	clear(a.deleted)
+}
+
 // Turn is what a round begins with.
 type Turn struct {
 	Open  bool            // the own session is open

@@ -16,6 +16,18 @@ func (c *Cache) Watching(yes bool) {
 	}
 }
 
+// Forget forgets the locks and what was read when: the store follows another course of writes. All is read again. The
+// largest revision of a group stays, since a token above it may have been given.
+func (c *Cache) Forget() {
+	for _, g := range c.groups {
+		g.read, g.count, g.loaded, g.touched = 0, 0, false, false
+	}
+	c.locks.forget(func(record.Key) bool { return true })
+	c.counts, c.loaded = map[string]int64{}, false
+	c.want = want{counters: true, full: true, members: true, overrides: true}
+	c.changedLocks()
+}
+
 // Touch says that what is known of the group is not the newest.
 func (c *Cache) Touch(name string) {
 	if g := c.groups[name]; g != nil {

@@ -13,6 +13,22 @@ func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
+// Doubt says that the store follows another course of writes. Every lock held here is read and compared.
+func (t *Table) Doubt(m protocol.Moment) {
+	clear(t.seen.at)
+	t.All(protocol.KeyDoubt, m)
+}
+
+// Doubtful says whether a key is not compared yet, or runs on although its lock was lost.
+func (t *Table) Doubtful() bool {
+	for _, h := range t.keys {
+		if h.m.Doubt || h.m.Lost {
+			return true
+		}
+	}
+	return false
+}
+
 // Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
 // although their key is another's.
 func (t *Table) Tick(m protocol.Moment) {
@@ -22,7 +38,7 @@ func (t *Table) Tick(m protocol.Moment) {
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
 	for h := range t.pending {
-		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid {
+		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Doubt {
 			continue // what waits for a valid lease may be all that was held
 		}
 		if m.Now.HolderElapsed(h.after) >= 0 {
@@ -139,6 +155,7 @@ func (t *Table) Found(f Found, m protocol.Moment) {
 	default:
 		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
 		ev.Ours = h.sentAs(lock.WriterID)
+		ev.Exact = lock.WriterID == h.lock.WriterID
 		if ev.Mine {
 			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
 				t.out.Acked = append(t.out.Acked, h.acknowledged())

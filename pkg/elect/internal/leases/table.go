@@ -47,7 +47,11 @@ func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(keys))
 	for _, key := range keys {
 		if h := t.keys[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
-			changes = append(changes, h.change(t.self, m))
+			change := h.change(t.self, m)
+			if h.m.Op == protocol.Claim {
+				change.Claim = t.p.T
+			}
+			changes = append(changes, change)
 		}
 	}
 	return changes

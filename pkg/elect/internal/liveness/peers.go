@@ -84,6 +84,15 @@ func (ps *Peers) ForgetDead(now protocol.Instant) (forgotten []string) {
 	return forgotten
 }
 
+// Forget forgets every session, what was seen of it and that it is dead: the store follows another course of writes.
+func (ps *Peers) Forget(now protocol.Instant) {
+	long := now.Add(-ps.p.T)
+	clear(ps.peers)
+	ps.judging = judging{soon: true}
+	ps.look = lookout{busy: ps.look.busy, last: long, lastAll: long}
+	ps.out.Changed = true
+}
+
 // Ready returns what is to be done since the last call.
 func (ps *Peers) Ready() Ready {
 	r := ps.out

@@ -118,6 +118,7 @@ type Cache interface {
 	ForgetMembers(sessions ...string)
 
 	// What is to be read.
+	Forget()
 	Touch(group string)
 	Look()
 	LookAtMembers()

@@ -44,6 +44,7 @@ type Node struct {
 	cache    Cache
 	observer Observer
 	audit    *auditor
+	course   *course
 	changes  Changes
 }
 
@@ -64,11 +65,13 @@ func New(c Config) *Node {
 		Peers:   liveness.New(c.Params, now, c.Predecessors),
 		Leases:  leases.New(c.Params),
 		Waiters: waiters.New(),
-		p:       c.Params, log: c.Log, clock: c.Clock, store: c.Store, runs: c.Runs, cache: c.Cache,
+		p:       c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, cache: c.Cache,
 		observer: c.Observer,
 	}
+	n.course = &course{Store: c.Store}
+	n.store = n.course
 	n.Outbox = &Outbox{
-		store: c.Store, cache: c.Cache, leases: n.Leases, session: n.Session, moment: n.Moment, retry: c.Params.Retry,
+		store: n.store, cache: c.Cache, leases: n.Leases, session: n.Session, moment: n.Moment, retry: c.Params.Retry,
 	}
 	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
 	n.Leases.SetLimits(limits(n.Session.Member.Record()))

@@ -10,6 +10,9 @@ import (
 // Tick lets time pass for every component, and carries what came of it and of the events before.
 func (n *Node) Tick() {
 	m := n.Moment()
+	if n.Session.Machine().Doubt && !n.Leases.Doubtful() {
+		n.Session.Sure(m)
+	}
 	n.Session.Tick(m)
 	n.Settle()
 	n.Session.Idle(n.runs.Count(), n.Leases.Len(), m)

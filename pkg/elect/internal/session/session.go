@@ -103,6 +103,13 @@ func (o *Own) Close(m protocol.Moment) bool {
 // Tick lets time pass.
 func (o *Own) Tick(m protocol.Moment) { o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m) }
 
+// Doubt says that the store follows another course of writes: no heartbeat counts until Sure.
+func (o *Own) Doubt(m protocol.Moment) { o.step(protocol.SessionEvent{Kind: protocol.SessionDoubt}, m) }
+
+// Sure says that every key held was compared with the new course, and what was lost has ended. The session compares its
+// own document next.
+func (o *Own) Sure(m protocol.Moment) { o.step(protocol.SessionEvent{Kind: protocol.SessionSure}, m) }
+
 // Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is
 // to.
 func (o *Own) Idle(running, held int, m protocol.Moment) {

@@ -47,6 +47,9 @@ func TestBadInput(t *testing.T) {
 	wantRefused(t, uri+"?tls=true", mysql.Options{}, store.ErrInvalid, "TLS")
 	wantRefused(t, "mysql://u:secret@127.0.0.1:1/x", mysql.Options{}, store.ErrUnavailable, "refused")
 
+	exec(t, server, fmt.Sprintf("CREATE USER other_%[1]s@'%%' IDENTIFIED VIA unix_socket", name))
+	wantRefused(t, strings.Replace(uri, name+":", "other_"+name+":", 1), mysql.Options{}, store.ErrInvalid,
+		"identify the user by a password")
 	exec(t, server, fmt.Sprintf("REVOKE CREATE ON %[1]s.* FROM %[1]s@'%%'", name))
 	wantRefused(t, uri, mysql.Options{}, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
 }

@@ -47,7 +47,7 @@ var (
 // advice says what to do about an error that trying again does not mend.
 var advice = map[uint16]string{
 	erAccessDenied:         "check user and password",
-	erNoPassword:           "check user and password",
+	erNoPassword:           "identify the user by a password, not by unix_socket",
 	erHostNotPrivileged:    "allow the user to connect from this host",
 	erMustChangePassword:   "change the user's password",
 	erPasswordExpired:      "change the user's password",
@@ -84,6 +84,8 @@ func explain(err error) error {
 		return err
 	case readOnly(err):
 		return fmt.Errorf("%w (%w)", errReadOnly, err)
+	case isPlugin(err):
+		return fmt.Errorf("identify the user by mysql_native_password, ed25519 or caching_sha2_password: %w", err)
 	case errors.Is(err, mysql.ErrNoTLS):
 		return fmt.Errorf("set up TLS on the server, or leave tls out of the URI: %w", err)
 	case untrusted(err):
@@ -118,14 +120,16 @@ func (*server) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
 		return store.ErrInvalid
 	}
-	refused := []error{
-		mysql.ErrNoTLS, mysql.ErrOldPassword, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrUnknownPlugin,
-		mysql.ErrOldProtocol,
-	}
-	if untrusted(err) || slices.ContainsFunc(refused, func(e error) bool { return errors.Is(err, e) }) {
+	if untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrOldProtocol) {
 		return store.ErrInvalid
 	}
 	return store.ErrUnavailable
+}
+
+// isPlugin says whether the user's password is checked in a way that the driver does not take part in.
+func isPlugin(err error) bool {
+	return errors.Is(err, mysql.ErrUnknownPlugin) || errors.Is(err, mysql.ErrOldPassword) ||
+		errors.Is(err, mysql.ErrCleartextPassword) || errors.Is(err, mysql.ErrNativePassword)
 }
 
 // wrappedSentinel is the error of package store that err wraps already; nil: none.

@@ -110,6 +110,11 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%d: busy %t", number, busy)
 		}
 	}
+	for _, refused := range []error{driver.ErrUnknownPlugin, driver.ErrNoTLS, driver.ErrOldProtocol} {
+		if got := s.Classify(explain(refused)); !errors.Is(got, store.ErrInvalid) {
+			t.Errorf("%v: got %v", refused, got)
+		}
+	}
 	deadlock := &driver.MySQLError{Number: erLockDeadlock}
 	if s.Busy(partError{deadlock}) {
 		t.Error("busy, though a part of the batch was written")

@@ -1,0 +1,288 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// forgetful is a store that forgets the newest of its writes at a failover. As such a store has to, it names the course
+// of writes, refuses what was decided on another, and lets claims wait for T after a failover.
+type forgetful struct {
+	mu     sync.Mutex
+	now    *memstore.Store
+	number int
+	gate   time.Time
+	claims int  // that were held back
+	broken bool // locks cannot be read
+}
+
+// silenced is a client of the store whose heartbeats are not answered.
+type silenced struct {
+	*forgetful
+	silent atomic.Bool
+}
+
+func (s *silenced) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if s.silent.Load() && changes[0].Doc.Kind == store.KindSession {
+		return store.AllUnknown(len(changes), errSilent), nil
+	}
+	return s.forgetful.Apply(ctx, changes...)
+}
+
+var errSilent = errors.New("no answer")
+
+func newForgetful() *forgetful { return &forgetful{now: memstore.New(), number: 1} }
+
+func (f *forgetful) course() (db *memstore.Store, history string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now, fmt.Sprint("course ", f.number)
+}
+
+// kept is a copy of all that the store holds.
+func (f *forgetful) kept(t *testing.T) *memstore.Store {
+	t.Helper()
+	from, _ := f.course()
+	to := memstore.New()
+	for _, kind := range store.Kinds() {
+		reply, err := from.List(t.Context(), kind, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range reply.Docs {
+			c := store.Change{Doc: doc}
+			if kind == store.KindGroup {
+				c.Op = store.Increment
+			}
+			if _, err := to.Apply(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return to
+}
+
+// failOver goes on from what was kept.
+func (f *forgetful) failOver(kept *memstore.Store, since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now, f.number, f.gate = kept, f.number+1, since
+}
+
+// breaks says whether reads of locks fail from now on.
+func (f *forgetful) breaks(yes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = yes
+}
+
+func (f *forgetful) heldBack() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims
+}
+
+func (f *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	db, history := f.course()
+	f.mu.Lock()
+	broken := f.broken && kind == store.KindLock
+	f.mu.Unlock()
+	if broken {
+		return store.Reply{}, store.ErrUnavailable
+	}
+	reply, err := db.Read(ctx, kind, ids...)
+	reply.History = history
+	return reply, err
+}
+
+func (f *forgetful) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	db, history := f.course()
+	reply, err := db.List(ctx, kind, q)
+	reply.History = history
+	return reply, err
+}
+
+func (f *forgetful) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	outs := make([]store.Outcome, len(changes))
+	for i, c := range changes {
+		outs[i] = f.apply(ctx, c)
+	}
+	return outs, nil
+}
+
+var errClosed = errors.New("the gate is closed")
+
+func (f *forgetful) apply(ctx context.Context, c store.Change) store.Outcome {
+	db, history := f.course()
+	unknown := store.AllUnknown(1, errClosed)[0]
+	unknown.History = history
+	if c.History != "" && c.History != history {
+		return unknown
+	}
+	f.mu.Lock()
+	closed := c.Claim > 0 && time.Since(f.gate) < c.Claim
+	if closed {
+		f.claims++
+	}
+	f.mu.Unlock()
+	if closed {
+		return unknown
+	}
+	outs, err := db.Apply(ctx, c)
+	if err != nil {
+		return unknown
+	}
+	outs[0].History = history
+	return outs[0]
+}
+
+func (f *forgetful) Watch(context.Context, store.Interest) (<-chan store.Notification, error) {
+	return nil, store.ErrCannotWatch
+}
+
+func (f *forgetful) Close(context.Context) error { return nil }
+
+// on makes an elector use the store.
+func on(f *forgetful) func(*elect.Config) { return func(c *elect.Config) { c.Store = f } }
+
+func twoOnForgetful(t *testing.T) (f *forgetful, rec *recorder, a, b *node) {
+	t.Helper()
+	f, rec = newForgetful(), newRecorder(t)
+	a, b = startNode(t, memstore.New(), "a", on(f)), startNode(t, memstore.New(), "b", on(f))
+	a.track(t)
+	b.track(t)
+	return f, rec, a, b
+}
+
+// A failover that lost nothing of what is held ends no run, and heartbeats go on before D.
+func TestRunsGoOnThroughAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rec, a, b := twoOnForgetful(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		for range 5 {
+			time.Sleep(lease / 3)
+			f.failOver(f.kept(t), time.Now())
+		}
+		time.Sleep(2 * lease)
+		if rec.owner("g/k") != "a" || rec.started() != 1 {
+			t.Errorf("owner %q after %d starts, want a's run to go on", rec.owner("g/k"), rec.started())
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// A claim that was acknowledged and forgotten ends with its run, before another may claim the key.
+func TestAClaimThatWasForgottenEndsItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rec, a, b := twoOnForgetful(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		if err := a.Unlock(t.Context(), "g/k"); err != nil {
+			t.Fatal(err)
+		}
+		kept := f.kept(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it again", func() bool { return rec.owner("g/k") == "a" })
+		f.failOver(kept, time.Now())
+		// sooner than the count of locks would show it
+		eventually(t, lease/5, "a's run has ended", func() bool { return rec.owner("g/k") == "" })
+		eventually(t, lease, "b knows that it is free", func() bool {
+			l, ok := b.View().Locks["g/k"]
+			return ok && l.Session == ""
+		})
+		b.claim(t, "g/k", rec.hold("b"))
+		eventually(t, 2*lease, "b runs it", func() bool { return rec.owner("g/k") == "b" })
+		if f.heldBack() == 0 {
+			t.Error("no claim was held back: nothing said that it was one")
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// A heartbeat that was acknowledged and forgotten ends the session, and another is opened.
+func TestASessionThatWasForgottenIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rec, a, b := twoOnForgetful(t)
+		before := a.View().Session
+		kept := f.kept(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		time.Sleep(lease / 2)
+		f.failOver(kept, time.Now())
+		eventually(t, lease/2, "a's run has ended", func() bool { return rec.owner("g/k") == "" })
+		eventually(t, lease, "a has another session", func() bool {
+			v := a.View()
+			return v.Open && v.Session != before
+		})
+		a.stop()
+		b.stop()
+	})
+}
+
+// A death that was acknowledged and forgotten is not believed any more.
+func TestADeathThatWasForgottenIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rec := newForgetful(), newRecorder(t)
+		through := &silenced{forgetful: f}
+		a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store = through })
+		b := startNode(t, memstore.New(), "b", on(f))
+		a.track(t)
+		b.track(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		through.silent.Store(true)
+		time.Sleep(lease / 5) // a heartbeat that is under way comes to its end
+		kept := f.kept(t)
+		if err := elect.MarkDead(t.Context(), f, a.View().Session, nil); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, lease/4, "b knows that a is dead", func() bool {
+			h, ok, err := b.Holder(t.Context(), "g/k")
+			return err == nil && ok && !h.Alive
+		})
+		f.failOver(kept, time.Now().Add(-2*lease)) // the gate is open: nothing but what b knows keeps it from claiming
+		through.silent.Store(false)
+		for range 20 {
+			b.claim(t, "g/k", rec.hold("b"))
+			time.Sleep(lease / 20)
+		}
+		if rec.owner("g/k") != "a" || rec.started() != 1 {
+			t.Errorf("owner %q after %d starts, want a's run to go on", rec.owner("g/k"), rec.started())
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// While it is not known whether the locks are still one's own, no heartbeat counts.
+func TestNoHeartbeatCountsBeforeTheLocksAreCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, rec, a, b := twoOnForgetful(t)
+		a.claim(t, "g/k", rec.hold("a"))
+		eventually(t, time.Second, "a runs it", func() bool { return rec.owner("g/k") == "a" })
+		f.breaks(true)
+		time.Sleep(2 * lease)
+		if rec.owner("g/k") != "a" {
+			t.Fatal("a lost it without a failover")
+		}
+		f.failOver(f.kept(t), time.Now())
+		eventually(t, lease*8/10, "a's run has ended by its deadline", func() bool { return rec.owner("g/k") == "" })
+		f.breaks(false)
+		eventually(t, 2*lease, "a runs it again", func() bool { return rec.owner("g/k") == "a" })
+		a.stop()
+		b.stop()
+	})
+}

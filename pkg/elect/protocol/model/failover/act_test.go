@@ -1,0 +1,175 @@
+package failover_test
+
+import "fmt"
+
+// do lets an action happen.
+func (w *redisWorld) do(a dbAction) {
+	if fault, ok := costs[a.kind]; ok {
+		w.budget[fault]--
+	}
+	w.describe(a)
+	if a.kind <= actReplicate {
+		w.doNode(a)
+	} else {
+		w.doClient(a)
+	}
+	runs := 0
+	for i := range w.clients {
+		if w.clients[i].runs {
+			runs++
+		}
+	}
+	if runs > 1 {
+		w.broken = fmt.Sprintf("P1: the key runs %d times at once", runs)
+	}
+}
+
+func (w *redisWorld) doNode(a dbAction) {
+	n := &w.forgetful.nodes[a.node]
+	switch a.kind {
+	case actTick:
+		w.tick()
+	case actPromote:
+		w.promote(a.node)
+	case actUnlink:
+		n.follows = 0
+	case actLink:
+		w.attach(a.node, a.x)
+	case actRestart:
+		w.restart(a.node)
+	case actReplicate:
+		n.data = w.forgetful.nodes[n.follows-1].data
+	default:
+	}
+}
+
+func (w *redisWorld) doClient(a dbAction) {
+	c := &w.clients[a.p]
+	switch a.kind {
+	case actAsk:
+		c.asked = 1
+	case actLearn:
+		w.learn(a.p, a.node)
+	case actLook:
+		w.look(a.p, a.node)
+	case actBeat:
+		w.beat(a.p)
+		w.exchange(a, ofSession)
+	case actInspect:
+		w.begin(a.p, ofSession, message{kind: inspect})
+		w.exchange(a, ofSession)
+	case actBury:
+		w.begin(a.p, ofLock, message{kind: bury, other: a.x, cond: c.peers[a.x].heartbeat})
+		w.exchange(a, ofLock)
+	case actClaim:
+		w.claim(a.p)
+		w.exchange(a, ofLock)
+	case actRelease:
+		w.begin(a.p, ofLock, message{kind: free, cond: c.lockRev, next: max(c.lockRev+1, c.heard)})
+		w.exchange(a, ofLock)
+	case actEnd:
+		c.runs = false
+	case actHandBack:
+		c.leaving, c.runs = true, false
+	case actDie:
+		*c = client{session: c.session}
+	case actReopen:
+		*c = client{
+			on: true, session: w.freshSession(), heard: c.heard,
+		}
+	default:
+		w.doOperation(a)
+	}
+}
+
+// exchange carries what was begun as far as the action says.
+func (w *redisWorld) exchange(a dbAction, slot int8) {
+	op := &w.clients[a.p].ops[slot]
+	if op.kind == noMessage {
+		return
+	}
+	if a.prompt == sent {
+		w.budget[slow]--
+		return
+	}
+	w.land(a.p, slot, a.node)
+	if a.prompt == answered {
+		w.reply(a.p, slot, a.mask)
+		return
+	}
+	quorum := false
+	w.eachQuorum(a.node, w.waits(op.kind == renew, op.wrote), func(int8) { quorum = true })
+	if quorum {
+		w.budget[slow]--
+	}
+}
+
+func (w *redisWorld) land(p, slot, node int8) {
+	op := &w.clients[p].ops[slot]
+	m := op.message
+	m.may = w.clients[p].since > w.lease[p]
+	*op = w.execute(node, m)
+}
+
+// reply is a good reply: the replicas have what the master had.
+func (w *redisWorld) reply(p, slot, mask int8) {
+	op := &w.clients[p].ops[slot]
+	for i := range w.redisSetting.nodes {
+		if mask>>i&1 == 1 {
+			w.forgetful.nodes[i].data = w.forgetful.nodes[op.at-1].data
+		}
+	}
+	w.answer(p, int(slot))
+}
+
+func (w *redisWorld) doOperation(a dbAction) {
+	c := &w.clients[a.p]
+	op := &c.ops[a.x]
+	switch a.kind {
+	case actLand:
+		w.land(a.p, a.x, a.node)
+	case actAgain:
+		w.again(a.p, a.x)
+	case actCopy:
+		w.stray = op.message
+		w.stray.may = c.since > w.lease[a.p]
+	case actReply:
+		if a.prompt == executed {
+			w.budget[slow]--
+			for i := range w.redisSetting.nodes {
+				if a.mask>>i&1 == 1 {
+					w.forgetful.nodes[i].data = w.forgetful.nodes[op.at-1].data
+				}
+			}
+			op.good = true
+			return
+		}
+		w.reply(a.p, a.x, a.mask)
+	case actArrive:
+		w.answer(a.p, int(a.x))
+	case actStray:
+		w.execute(a.node, w.stray)
+		w.stray = message{}
+	default:
+	}
+}
+
+// again sends what was not answered once more: to whom it was sent before, or under another identity of the same
+// lineage. A creation is sent once.
+func (w *redisWorld) again(p, slot int8) {
+	c := &w.clients[p]
+	op := &c.ops[slot]
+	n := w.forgetful.nodes[op.at-1]
+	if n.master && w.seen(n.id) == op.id {
+		w.budget[lostReply]--
+	}
+	m := op.message
+	if m.kind == renew && m.cond == 0 {
+		w.lose(p)
+		return
+	}
+	*op = operation{message: m}
+	if m.id.sameLineage(c.id) || w.without == repeatsElsewhere {
+		op.id = c.id
+	}
+}

@@ -1,0 +1,206 @@
+package failover_test
+
+// redisRule is a rule left out.
+type redisRule int8
+
+const (
+	allRules redisRule = iota
+	noWait
+	writesNothing
+	noSecondLook
+	identityOnce
+	noSyncCounters
+	fullSyncsOnly
+	noGate
+	gateFromSending
+	remembersDeaths
+	noAudit
+	auditsSessionOnly
+	resumesAtOnce
+	repeatsElsewhere
+	startsFoundClaim
+	listsAnywhere
+	twoLeases
+	countsNoNodes
+	forgetsNodeCount
+	noHighMark
+)
+
+// redisWorld is a state in which something is about to happen.
+type redisWorld struct {
+	*redisSetting
+	forgetful
+	broken string
+	log    func(format string, args ...any)
+}
+
+// redisSetting is what does not change.
+type redisSetting struct {
+	nodes   int              // there are
+	told    int              // N as configured
+	lag     [maxNodes]int8   // by how many ticks a node's clock is behind
+	lease   [maxClients]int8 // T of each client, in ticks
+	run     [maxClients]int8 // and X
+	disk    dataset          // what every node finds that restarts from an old file
+	clocked bool             // clocks go on, and what hangs on them is looked at; else revisions count alone
+	without redisRule
+}
+
+func (w *redisWorld) say(format string, args ...any) {
+	if w.log != nil {
+		w.log(format, args...)
+	}
+}
+
+// seen is an identity as the adapter compares it.
+func (w *redisWorld) seen(id identity) identity {
+	switch w.without {
+	case noSyncCounters:
+		id.full, id.partial = 0, 0
+	case fullSyncsOnly:
+		id.partial = 0
+	default:
+	}
+	return id
+}
+
+// now is the clock of a node.
+func (w *redisWorld) now(node int8) int8 { return w.clock[w.lag[node]] }
+
+func (w *redisWorld) followers(node int8) (n int) {
+	for i := range w.redisSetting.nodes {
+		if w.forgetful.nodes[i].follows == node+1 {
+			n++
+		}
+	}
+	return n
+}
+
+// takes says whether a node executes a script that expects an identity.
+func (w *redisWorld) takes(node int8, expected identity) bool {
+	n := &w.forgetful.nodes[node]
+	return n.master && (w.seen(n.id) == expected || w.without == identityOnce)
+}
+
+// execute runs a script at a node that takes it.
+func (w *redisWorld) execute(node int8, m message) operation {
+	op := operation{message: m, at: node + 1, wrote: true}
+	n := &w.forgetful.nodes[node]
+	d := &n.data
+	before := *d
+	if all := int8(w.followers(node) + 1); w.without != countsNoNodes && int(all) > w.told {
+		if w.without != forgetsNodeCount {
+			d.nodes = max(d.nodes, all)
+		}
+		op.res = closed
+		return op
+	}
+	s := &d.sessions[m.session]
+	switch m.kind {
+	case renew:
+		op.res = refused
+		switch {
+		case m.cond == 0 && s.is == docAbsent, m.cond > 0 && *s == sessionDoc{docAlive, m.cond}:
+			*s, op.res = sessionDoc{docAlive, m.cond + 1}, applied
+		case *s == sessionDoc{docAlive, m.cond + 1}:
+			op.res = applied
+		}
+	case bury:
+		o := &d.sessions[m.other]
+		switch {
+		case o.is == docDead:
+			op.res = applied
+		case o.is == docAlive && o.heartbeat == m.cond:
+			o.is, op.res = docDead, applied
+		default:
+			op.res = refused
+		}
+	case own:
+		op.res = w.take(node, m)
+	case free:
+		op.res = refused
+		if d.rev == m.cond {
+			d.owner, d.rev, op.res = 0, m.next, applied
+		} else if d.rev == m.next && d.owner == 0 {
+			op.res = applied
+		}
+	case inspect:
+		op.res = shown
+	case noMessage:
+	}
+	op.found, op.owner, op.rev = *s, d.owner, d.rev
+	op.wrote = w.without != writesNothing || *d != before
+	return op
+}
+
+// take is the script's part for a change that makes its writer owner.
+func (w *redisWorld) take(node int8, m message) result {
+	n := &w.forgetful.nodes[node]
+	d := &n.data
+	if w.without == startsFoundClaim && d.rev == m.next && d.owner == m.session+1 {
+		return applied
+	}
+	if id := w.seen(n.id); d.gate != id && w.without != noGate {
+		if !m.may || int(d.nodes) > w.told {
+			return closed
+		}
+		d.gate = id
+		if w.clocked {
+			d.high = max(d.high, w.now(node))
+		}
+	}
+	switch {
+	case int(d.nodes) > w.told:
+		return closed
+	case d.rev == m.next && d.owner == m.session+1:
+		return applied
+	case d.rev != m.cond, w.clocked && m.next <= d.high && w.without != noHighMark:
+		return refused
+	}
+	d.owner, d.rev = m.session+1, m.next
+	return applied
+}
+
+// promote makes a node a master, with what it holds.
+func (w *redisWorld) promote(node int8) {
+	n := &w.forgetful.nodes[node]
+	n.master, n.follows = true, 0
+	n.id.lineage = w.freshLineage()
+	n.stream = n.id.lineage
+}
+
+func (w *redisWorld) freshLineage() int8 {
+	last := int8(0)
+	for i := range w.forgetful.nodes {
+		last = max(last, w.forgetful.nodes[i].id.lineage)
+	}
+	return last + 1
+}
+
+// attach lets a node follow a master: from where it had left off, or anew.
+func (w *redisWorld) attach(node, master int8) {
+	n, m := &w.forgetful.nodes[node], &w.forgetful.nodes[master]
+	if n.stream == m.id.lineage {
+		m.id.partial++
+	} else {
+		m.id.full++
+	}
+	n.master, n.follows, n.stream, n.data = false, master+1, m.stream, m.data
+}
+
+// restart lets a node begin again with an old file.
+func (w *redisWorld) restart(node int8) {
+	n := &w.forgetful.nodes[node]
+	n.data, n.follows = w.disk, 0
+	if !n.master {
+		n.stream = 1
+		return
+	}
+	w.promote(node)
+	n.id.full, n.id.partial = 0, 0
+	for i := range w.forgetful.nodes {
+		if r := &w.forgetful.nodes[i]; r.follows == node+1 {
+			r.follows = 0
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// minVersion is the oldest server that is known to do all that is asked of it, as server_version_num.
+const minVersion = 12_00_00
+
+// A server that is gone without a word is noticed within about ten seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// connector makes connections.
+type connector struct {
+	config *pgx.ConnConfig
+	// patience is how long one host may take to connect, and how long an answer may be late before it is doubted.
+	patience time.Duration
+	// pooled says that a pooler stands between: statements that are prepared on one connection may not be on the next.
+	pooled atomic.Bool
+}
+
+var (
+	errReadOnly = errors.New("the server is read-only, as a standby is or a primary that was demoted: " +
+		"name the primary, or all hosts")
+	errCancel = errors.New("statements are not cancelled")
+)
+
+// connect makes a connection to the first host that takes writes.
+func (c *connector) connect(ctx context.Context) (*connection, error) {
+	for {
+		pooled := c.pooled.Load()
+		made, err := c.dial(ctx, pooled)
+		if err != nil {
+			return nil, err
+		}
+		found, err := c.greet(ctx, made)
+		switch {
+		case err != nil:
+			made.drop(ctx)
+			return nil, err
+		case pooled || !found:
+			return made, nil
+		}
+		c.pooled.Store(true)
+		made.drop(ctx)
+	}
+}
+
+// dial connects. The driver may dial for as long as the connection is being made, and not to cancel what runs on it:
+// PostgreSQL would end the wait for a synchronous standby, and show a write that the standby may never get.
+func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) {
+	made := &connection{}
+	config := c.config.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	if pooled {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	var done atomic.Bool
+	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if done.Load() {
+			return nil, errCancel
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			made.warned = fmt.Errorf("the server warns: %s", n.Message)
+		}
+	}
+	config.ValidateConnect = writable
+	var err error
+	made.conn, err = pgx.ConnectConfig(ctx, config)
+	done.Store(true)
+	return made, err
+}
+
+// writable refuses a server that takes no writes, so that the next host is tried.
+func writable(ctx context.Context, conn *pgconn.PgConn) error {
+	result := conn.ExecParams(ctx, `SHOW transaction_read_only`, nil, nil, nil, nil).Read()
+	if result.Err != nil {
+		return result.Err
+	}
+	if len(result.Rows) == 1 && string(result.Rows[0][0]) == "on" {
+		return errReadOnly
+	}
+	return nil
+}
+
+// greet is hello, within the time that one host has.
+func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(c.config.ConnectTimeout, c.patience))
+	defer cancel()
+	return made.hello(ctx)
+}
+
+// hello looks at what a connection leads to. A pooler answers with another process than the one that it presented.
+func (c *connection) hello(ctx context.Context) (pooled bool, err error) {
+	var pid, version int64
+	var commit string
+	row := c.conn.QueryRow(
+		ctx, `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, `+
+			`current_setting('synchronous_commit')`, pgx.QueryExecModeExec,
+	)
+	if err := row.Scan(&pid, &version, &commit); err != nil {
+		return false, err
+	}
+	if version < minVersion {
+		return false, fmt.Errorf(
+			"%w: PostgreSQL %d, want %d or newer: upgrade it", store.ErrInvalid, version/10_000, minVersion/10_000,
+		)
+	}
+	c.weak = weak(commit)
+	return pid != int64(c.conn.PgConn().PID()), nil
+}
+
+// weak says that by a setting of synchronous_commit a COMMIT may return before the disk has it, or a synchronous
+// standby's has.
+func weak(setting string) bool { return setting != "on" && setting != "remote_apply" }
+
+// drop closes a connection at once, also where ctx has ended.
+func (c *connection) drop(ctx context.Context) {
+	if c.conn == nil || c.conn.IsClosed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = c.conn.Close(ctx)
+}

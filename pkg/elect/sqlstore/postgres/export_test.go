@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+)
+
+// What tests reach in for.
+const MaxCalls = connections
+
+// LockOf is the number of the advisory lock of a set-up.
+var LockOf = lockOf
+
+// Exec runs statements on a connection of its own.
+func Exec(ctx context.Context, uri string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, uri)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, text := range statements {
+		if _, err := conn.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Value asks for one number.
+func Value(ctx context.Context, uri, text string, args ...any) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, uri)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	err = conn.QueryRow(ctx, text, args...).Scan(&n)
+	return n, err
+}
+
+var _ sqlstore.Server = (*server)(nil)

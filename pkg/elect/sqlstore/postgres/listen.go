@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+)
+
+const (
+	// lookEvery is how often a watch looks that is told of changes: for what it is not told.
+	lookEvery = 5 * time.Second
+	// pollEvery is how often one looks that is not told.
+	pollEvery = 250 * time.Millisecond
+	// hearWithin is how long the first notification may take. Without it watches look at intervals.
+	hearWithin = time.Second
+	// again is the pause after a connection that listens was lost.
+	again = 500 * time.Millisecond
+)
+
+// listener is the connection that hears of changes, for all watches of a client. It is made with the first of them.
+type listener struct {
+	server  *server
+	channel string
+	log     logr.Logger
+	ctx     context.Context
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+	hears   atomic.Bool
+
+	mu      sync.Mutex
+	began   bool
+	conn    *connection // the one that listens
+	signals map[*signal]struct{}
+}
+
+func newListener(s *server, channel string, log logr.Logger) *listener {
+	ctx, end := context.WithCancel(context.Background())
+	return &listener{server: s, channel: channel, log: log, ctx: ctx, end: end, signals: map[*signal]struct{}{}}
+}
+
+// Signal implements [sqlstore.Server].
+func (s *server) Signal(ctx context.Context, _ string) (sqlstore.Signal, error) {
+	if _, err := s.listener.start(ctx); err != nil {
+		return nil, err
+	}
+	return s.listener.add(), nil
+}
+
+// start connects and listens, once. It says whether its own notification was heard. Behind a pooler that gives each
+// transaction another connection it is not: then nothing listens.
+func (l *listener) start(ctx context.Context) (hears bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began {
+		return l.hears.Load(), nil
+	}
+	conn, err := l.listen(ctx)
+	if err != nil {
+		return false, err
+	}
+	if hears, err = l.test(ctx, conn); err != nil || !hears {
+		conn.drop(ctx)
+		l.began = err == nil
+		return false, err
+	}
+	l.began, l.conn = true, conn
+	l.hears.Store(true)
+	l.ended.Go(func() { l.run(l.ctx, conn) })
+	return true, nil
+}
+
+func (l *listener) listen(ctx context.Context) (*connection, error) {
+	c, err := l.server.calls.connector.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.conn.Exec(ctx, `LISTEN `+pgx.Identifier{l.channel}.Sanitize()); err != nil {
+		c.drop(ctx)
+		return nil, err
+	}
+	return c, nil
+}
+
+// test notifies from another connection, and waits.
+func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
+	if err := l.server.Query(ctx, sqlstore.Statement{
+		Text: `SELECT pg_notify($1, '')`, Args: []any{l.channel}, Row: func(sqlstore.Row) error { return nil },
+	}); err != nil {
+		return false, err
+	}
+	brief, cancel := context.WithTimeout(ctx, hearWithin)
+	defer cancel()
+	_, err := c.conn.WaitForNotification(brief)
+	if err != nil && ctx.Err() == nil && brief.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// run hands notifications over, and connects again when the connection is lost. Whoever watches looks then.
+func (l *listener) run(ctx context.Context, c *connection) {
+	for {
+		_, err := c.conn.WaitForNotification(ctx)
+		if err == nil {
+			l.wake()
+			continue
+		}
+		c.drop(ctx)
+		l.hears.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		l.log.Info("The connection that hears of changes was lost", "error", l.server.explain(err).Error())
+		if c = l.reconnect(ctx); c == nil {
+			return
+		}
+		l.mu.Lock()
+		l.conn = c
+		l.mu.Unlock()
+		l.hears.Store(true)
+		l.wake()
+	}
+}
+
+// leave ends a connection that may hear nothing any more, though it is open. Another one is made then.
+func (l *listener) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		_ = l.conn.conn.PgConn().Conn().Close()
+	}
+}
+
+// reconnect tries until it listens, or until the end: nil.
+func (l *listener) reconnect(ctx context.Context) *connection {
+	for {
+		pause := time.NewTimer(again)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		}
+		attempt, cancel := context.WithTimeout(ctx, 10*l.server.calls.connector.patience)
+		c, err := l.listen(attempt)
+		cancel()
+		if err == nil {
+			return c
+		}
+		l.log.V(1).Info("Nothing hears of changes yet", "error", l.server.explain(err).Error())
+	}
+}
+
+func (l *listener) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.signals {
+		select {
+		case s.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (l *listener) add() *signal {
+	s := &signal{listener: l, woken: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.signals[s] = struct{}{}
+	return s
+}
+
+func (l *listener) close() {
+	l.end()
+	l.ended.Wait()
+}
+
+// signal is that of one watch.
+type signal struct {
+	listener *listener
+	woken    chan struct{}
+}
+
+// Wait implements [sqlstore.Signal].
+func (s *signal) Wait(ctx context.Context) error {
+	every := pollEvery
+	if s.listener.hears.Load() {
+		every = lookEvery
+	}
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	select {
+	case <-s.woken:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Close implements [sqlstore.Signal].
+func (s *signal) Close() {
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	delete(s.listener.signals, s)
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// DefaultTimeout is that of [Options].
+const DefaultTimeout = 5 * time.Second
+
+// Bounds of how long one host may take to connect.
+const (
+	minPatience = 500 * time.Millisecond
+	maxPatience = 5 * time.Second
+)
+
+// Options of a store. Only URI is required.
+type Options struct {
+	// URI is postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/DATABASE][?NAME=VALUE…].
+	URI string
+	// Database is the database's name. Default: the URI's, else DefaultDatabase.
+	Database string
+	// Cluster names the tables, so that several clusters may share a database. Default: sqlstore.DefaultCluster.
+	Cluster string
+	// Timeout is how long calls are expected to take at most, a sixth of the lease's duration. Half of it is how long
+	// one host of several may take to connect. Default: DefaultTimeout.
+	Timeout time.Duration
+	// Existing opens what was set up before: no table is made, and nothing listens before there is a watch.
+	Existing bool
+	// Logger gets broken watches, and rows that were edited so that they cannot be read. The zero value logs nothing.
+	Logger logr.Logger
+}
+
+// Open connects and sets the tables up, all within ctx. Errors wrap [store.ErrInvalid] when it is no use to try again,
+// [store.ErrSchema] when another version of the program set the tables up, else [store.ErrUnavailable]. They hold no
+// secret.
+func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	c, err := driver{}.Parse(store.Config{URI: o.URI, Database: o.Database, Cluster: o.Cluster})
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	s, err := newServer(c, o)
+	if err != nil {
+		return nil, err
+	}
+	// First of all, as what else is asked depends on it; OpenServer closes the server where it fails.
+	_, first := call(ctx, s.calls, func(context.Context, *connection) (struct{}, error) { return struct{}{}, nil })
+	if first == nil {
+		first = s.prepare(ctx, o)
+	}
+	if first != nil {
+		_ = s.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("%s: %w: %w", s, s.Classify(first), s.explain(first))
+	}
+	return sqlstore.OpenServer(ctx, s, sqlstore.Options{Cluster: c.Cluster, Existing: o.Existing, Logger: o.Logger})
+}
+
+// newServer makes the client; nothing is dialled.
+func newServer(c store.Config, o Options) (*server, error) {
+	secrets := secretParams.Of(c.URI)
+	config, err := pgx.ParseConfig(c.URI)
+	if err != nil { // as text only: it may quote the URI
+		text := storeuri.Scrub(err.Error(), secrets)
+		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(c.URI), store.ErrInvalid, text)
+	}
+	config.Database = c.Database
+	patience := min(max(o.Timeout/2, minPatience), maxPatience)
+	if !hasParam(c.URI, "connect_timeout") {
+		config.ConnectTimeout = patience
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "shardctl"
+	}
+	s := &server{
+		name: fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets: secrets,
+		calls: newPool(&connector{config: config, patience: patience}),
+	}
+	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
+	s.calls.gaveUp = s.listener.leave
+	return s, nil
+}
+
+// prepare finds out what operators should know.
+func (s *server) prepare(ctx context.Context, o Options) error {
+	f, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	s.problems = f.problems()
+	if o.Existing {
+		return nil
+	}
+	hears, err := s.listener.start(ctx)
+	if err == nil && !hears {
+		s.problems = append(s.problems, polled())
+	}
+	return err
+}

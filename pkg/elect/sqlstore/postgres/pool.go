@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// connections is how many a client has for calls.
+const connections = 2
+
+// pool is a client's connections for calls.
+type pool struct {
+	connector *connector
+	free      chan *connection // those that nobody uses; one without a conn is not made yet
+	made      atomic.Int64     // how many were made
+	gaveUp    func()           // called when a server was given up that does not answer
+
+	mu     sync.Mutex
+	closed bool
+	late   sync.WaitGroup // calls whose callers have left
+	ended  chan struct{}
+}
+
+func newPool(c *connector) *pool {
+	p := &pool{connector: c, free: make(chan *connection, connections), ended: make(chan struct{})}
+	for range connections {
+		p.free <- &connection{}
+	}
+	return p
+}
+
+// call calls f with a connection of the pool. It returns when ctx ends, and f goes on then: a statement that was sent is
+// not taken back, and its connection is kept until the answer has come.
+func call[T any](ctx context.Context, p *pool, f func(context.Context, *connection) (T, error)) (T, error) {
+	var none T
+	var c *connection
+	select {
+	case c = <-p.free:
+	case <-ctx.Done():
+		return none, fmt.Errorf("no connection is free: %w", ctx.Err())
+	}
+	type reply struct {
+		value T
+		err   error
+	}
+	replies, sent, done := make(chan reply, 1), make(chan *pgconn.PgConn, 1), make(chan struct{})
+	p.late.Go(func() {
+		defer close(done)
+		made, err := p.ready(ctx, c)
+		if err != nil {
+			p.free <- made
+			replies <- reply{none, err}
+			return
+		}
+		sent <- made.conn.PgConn()
+		value, err := f(context.WithoutCancel(ctx), made)
+		if deposed(err) {
+			made.drop(ctx)
+		}
+		p.free <- made
+		replies <- reply{value, err}
+	})
+	select {
+	case r := <-replies:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	p.late.Go(func() {
+		select {
+		case conn := <-sent:
+			p.doubt(context.WithoutCancel(ctx), conn, done)
+		case <-done:
+		}
+	})
+	return none, ctx.Err()
+}
+
+// ready is c, or a new connection where c is none any more. That one is made also when ctx ends: it may take longer than
+// one call, as where the first of several hosts does not answer.
+func (p *pool) ready(ctx context.Context, c *connection) (*connection, error) {
+	made := c
+	if c.conn == nil || c.conn.IsClosed() {
+		var err error
+		connecting, cancel := p.lasting(ctx)
+		defer cancel()
+		if made, err = p.connector.connect(connecting); err != nil {
+			return c, err
+		}
+		p.made.Add(1)
+	}
+	return made, ctx.Err() // nothing is sent for a caller who has left
+}
+
+// lasting is ctx, which ends with the pool only.
+func (p *pool) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-p.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// doubt waits for an answer that is late. A server that is alive, and works on it, is waited for: every connection that
+// was given up would be one more for it to keep, as while a synchronous standby is away. One that is gone, or was
+// replaced by another, is not.
+func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struct{}) {
+	for {
+		timer := time.NewTimer(p.connector.patience)
+		select {
+		case <-done:
+			timer.Stop()
+			return
+		case <-p.ended:
+			timer.Stop()
+			_ = conn.Conn().Close()
+			return
+		case <-timer.C:
+		}
+		if !p.works(ctx, conn) {
+			_ = conn.Conn().Close()
+			p.gaveUp()
+			return
+		}
+	}
+}
+
+// works says whether the server that calls go to has a process for a connection.
+func (p *pool) works(ctx context.Context, conn *pgconn.PgConn) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.connector.patience)
+	defer cancel()
+	other, err := p.connector.connect(ctx)
+	if err != nil {
+		return strings.HasPrefix(codeOf(err), classResources)
+	}
+	defer other.drop(ctx)
+	if other.conn.PgConn().Conn().RemoteAddr().String() != conn.Conn().RemoteAddr().String() {
+		return false
+	}
+	var there bool
+	err = other.conn.QueryRow(
+		ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, int64(conn.PID()),
+	).Scan(&there)
+	return err == nil && there
+}
+
+// close ends all connections. No call is under way, but some may be late.
+func (p *pool) close(ctx context.Context) error {
+	p.mu.Lock()
+	before := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if before {
+		return nil
+	}
+	close(p.ended)
+	p.late.Wait()
+	var errs []error
+	for range connections {
+		if c := <-p.free; c.conn != nil && !c.conn.IsClosed() {
+			errs = append(errs, c.conn.Close(ctx))
+			<-c.conn.PgConn().CleanupDone()
+		}
+	}
+	return errors.Join(errs...)
+}

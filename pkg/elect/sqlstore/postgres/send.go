@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+)
+
+// connection is one to a server.
+type connection struct {
+	conn   *pgx.Conn
+	weak   bool  // by its settings a COMMIT returns before the disk has it
+	warned error // what the server warned of since the last transaction began
+}
+
+// errNoTag is a COMMIT that the server did not confirm.
+var errNoTag = errors.New("the server did not confirm a COMMIT")
+
+// transact runs statements as one transaction in one round trip.
+func (c *connection) transact(ctx context.Context, statements []sqlstore.Statement) ([]int64, error) {
+	all := []sqlstore.Statement{{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}}
+	if c.weak {
+		all = append(all, sqlstore.Statement{Text: `SET LOCAL synchronous_commit = on`})
+	}
+	first := len(all)
+	all = append(append(all, statements...), sqlstore.Statement{Text: `COMMIT`})
+	c.warned = nil
+	tags, err := c.send(ctx, all)
+	if err == nil && tags[len(tags)-1].String() != "COMMIT" {
+		err = errNoTag
+	}
+	if err == nil && c.warned != nil {
+		err = c.warned // the wait for a standby was ended: it may not have the transaction
+	}
+	if err != nil {
+		if !c.conn.IsClosed() && c.conn.PgConn().TxStatus() != 'I' {
+			_, _ = c.conn.Exec(ctx, `ROLLBACK`) // with an error it is closed
+		}
+		return nil, err
+	}
+	counts := make([]int64, len(statements))
+	for i := range counts {
+		counts[i] = tags[first+i].RowsAffected()
+	}
+	return counts, nil
+}
+
+// send sends statements together.
+func (c *connection) send(ctx context.Context, statements []sqlstore.Statement) ([]pgconn.CommandTag, error) {
+	batch := &pgx.Batch{}
+	for _, s := range statements {
+		batch.Queue(s.Text, s.Args...)
+	}
+	results := c.conn.SendBatch(ctx, batch)
+	tags := make([]pgconn.CommandTag, len(statements))
+	for i, s := range statements {
+		var err error
+		if tags[i], err = take(results, s.Row); err != nil {
+			_ = results.Close() // the same error
+			return nil, err
+		}
+	}
+	if err := results.Close(); err != nil {
+		return nil, fmt.Errorf("the end of a batch: %w", err)
+	}
+	return tags, nil
+}
+
+// take reads the result of one statement.
+func take(results pgx.BatchResults, row func(sqlstore.Row) error) (pgconn.CommandTag, error) {
+	if row == nil {
+		return results.Exec()
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return pgconn.CommandTag{}, err
+		}
+	}
+	rows.Close()
+	return rows.CommandTag(), rows.Err()
+}
+
+// guard keeps rows that come late from a caller who has left.
+type guard struct {
+	mu   sync.Mutex
+	some bool
+	left bool
+}
+
+var errLeft = errors.New("the caller has left")
+
+// rows are statements whose rows come to the caller only while it is there.
+func (g *guard) rows(statements []sqlstore.Statement) []sqlstore.Statement {
+	guarded := make([]sqlstore.Statement, len(statements))
+	for i, s := range statements {
+		guarded[i] = s
+		if s.Row == nil {
+			continue
+		}
+		guarded[i].Row = func(row sqlstore.Row) error {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.left {
+				return errLeft
+			}
+			g.some = true
+			return s.Row(row)
+		}
+	}
+	return guarded
+}
+
+func (g *guard) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = true
+}
+
+// began says that the caller got a row.
+func (g *guard) began() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.some
+}

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"hash/fnv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// server is one PostgreSQL, or one cluster of it with a primary.
+type server struct {
+	name     string // for errors
+	secrets  []string
+	calls    *pool
+	listener *listener
+	problems []store.Problem
+}
+
+// String implements [sqlstore.Dialect].
+func (s *server) String() string { return s.name }
+
+// Problems implements [sqlstore.Server].
+func (s *server) Problems() []store.Problem { return s.problems }
+
+// Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
+// new one.
+func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
+	g := &guard{}
+	defer g.leave()
+	send := func(ctx context.Context, c *connection) ([]pgconn.CommandTag, error) {
+		return c.send(ctx, g.rows(queries))
+	}
+	before := s.calls.made.Load()
+	_, err := call(ctx, s.calls, send)
+	for range connections {
+		if err == nil || ctx.Err() != nil || !broken(err) || s.calls.made.Load() != before || g.began() {
+			break
+		}
+		_, err = call(ctx, s.calls, send)
+	}
+	return s.explain(err)
+}
+
+// Transact implements [sqlstore.Server].
+func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
+	g := &guard{}
+	defer g.leave()
+	counts, err := call(ctx, s.calls, func(ctx context.Context, c *connection) ([]int64, error) {
+		return c.transact(ctx, g.rows(statements))
+	})
+	return counts, s.explain(err)
+}
+
+// SetUp implements [sqlstore.Server]: one transaction, under a lock that ends with it.
+func (s *server) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
+	_, err := call(ctx, s.calls, func(ctx context.Context, c *connection) (struct{}, error) {
+		return struct{}{}, pgx.BeginFunc(ctx, c.conn, func(pgx.Tx) error {
+			if _, err := c.conn.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(name)); err != nil {
+				return err
+			}
+			return f(func(_ context.Context, statements ...sqlstore.Statement) error {
+				_, err := c.send(ctx, statements)
+				return err
+			})
+		})
+	})
+	return s.explain(err)
+}
+
+// lockOf is the number of the advisory lock for a set-up.
+func lockOf(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("shardctl set-up of " + name))
+	return int64(h.Sum64()) //nolint:gosec // any number will do
+}
+
+// Close implements [sqlstore.Server].
+func (s *server) Close(ctx context.Context) error {
+	s.listener.close()
+	return s.calls.close(ctx)
+}
