@@ -1,3 +1,5 @@
+//go:build unix
+
 package storecopy_test
 
 import (
@@ -7,18 +9,24 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
+	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )
 
 func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
 
 func open(t *testing.T, uri, cluster string) storecopy.Side {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URI: uri, Cluster: cluster})
+	db, err := store.Open(t.Context(), store.Config{URI: uri, Cluster: cluster, Timeout: limit / 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,25 +34,21 @@ func open(t *testing.T, uri, cluster string) storecopy.Side {
 	return side(uri+" "+cluster, db)
 }
 
-// Tokens rise on the way from MongoDB to SQLite and back, with more documents than a page holds.
-func TestMongoToSQLiteAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a MongoDB, and thousands of documents")
-	}
+// thereAndBack moves from MongoDB to another store and back, with more documents than a page holds. Tokens rise on
+// both ways.
+func thereAndBack(t *testing.T, name, other string, many int) {
+	t.Helper()
 	uri := testmongo.Shared(t)
-	first := open(t, uri, "first")
-	file := open(t, "sqlite:"+filepath.Join(t.TempDir(), "moved.db"), "moved")
-	last := open(t, uri, "last")
-	const many = 1234
+	first, there, back := open(t, uri, name), open(t, other, "moved"), open(t, uri, name+"-back")
 	for i := range many {
 		put(t, first, store.Doc{
 			Kind: store.KindValue, ID: fmt.Sprintf("g0/v%04d", i), Group: "g0", Rev: int64(i + 1), Count: 7,
-			WriterID: store.WriterID{Session: "w", Seq: int64(i + 1)}, Body: []byte{byte(i), 0, 255},
+			WriterID: store.WriterID{Session: "w", Seq: int64(i + 1)}, Body: fmt.Appendf(nil, "%c\xff\x00 %d", 0, i),
 		})
 	}
 	all := keys(10)
 	tokens := claim(t, first, all...)
-	for _, step := range []struct{ from, to storecopy.Side }{{first, file}, {file, last}} {
+	for _, step := range []struct{ from, to storecopy.Side }{{first, there}, {there, back}} {
 		report := move(t, step.from, step.to)
 		if report.Documents["locks"] != len(all) || report.Documents["values"] != many || report.Documents["groups"] < 2 {
 			t.Errorf("copied %v, want %d locks, %d values and the counters", report.Documents, len(all), many)
@@ -52,5 +56,36 @@ func TestMongoToSQLiteAndBack(t *testing.T) {
 		next := claim(t, step.to, all...)
 		risen(t, tokens, next)
 		tokens = next
+	}
+}
+
+func TestMongoToSQLiteAndBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a MongoDB, and thousands of documents")
+	}
+	thereAndBack(t, "sqlite", "sqlite:"+filepath.Join(t.TempDir(), "moved.db"), 1234)
+}
+
+// Other servers, each of its own. What a check says of it is shown, and it writes and reads.
+func TestMongoToServersAndBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs servers")
+	}
+	for _, kind := range []testservers.Kind{
+		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			uri := testservers.Start(t, kind).Database()
+			found, err := storecheck.Check(
+				t.Context(), storecheck.Options{Config: store.Config{URI: uri, Timeout: limit / 3}},
+			)
+			if err != nil || found.Server == "" || found.Write.Samples != storecheck.Samples {
+				t.Errorf("check: %+v, %v", found, err)
+			}
+			t.Logf("%s: read %.2f ms, write %.2f ms, notification %.2f ms (p50), polled %t, connections %v, problems %v",
+				found.Server, found.Read.P50Seconds*1000, found.Write.P50Seconds*1000,
+				found.Notification.P50Seconds*1000, found.Polled, *found.Connections, found.Problems)
+			thereAndBack(t, string(kind), uri, 450)
+		})
 	}
 }
