@@ -60,7 +60,7 @@ func (b *batch) apply(ctx context.Context) {
 		err = errWords
 	}
 	if err != nil {
-		b.unknown(b.open, b.course.expected(), err)
+		b.unknown(b.open, b.course.proven(), err)
 		return
 	}
 	for n, place := range b.open {
@@ -83,7 +83,7 @@ func (b *batch) args(identity string) ([]any, error) {
 				rest = append(rest, place)
 			}
 		}
-		b.unknown(foreign, identity, errForeign)
+		b.unknown(foreign, lineage(identity), errForeign)
 		b.open = rest
 		if len(rest) == 0 && len(foreign) > 0 {
 			return nil, errForeign
@@ -161,13 +161,14 @@ func (b *batch) closed(c store.Change, why string) error {
 	return fmt.Errorf("%w: the gate %s is closed: %s", store.ErrUnavailable, b.keys.gate(), text)
 }
 
-// unknown is the outcome of changes at these places. The identity is the one that the server is known by.
-func (b *batch) unknown(places []int, identity string, cause error) {
+// unknown is the outcome of changes at these places. history is the course of writes that the store follows, as far as is
+// known.
+func (b *batch) unknown(places []int, history string, cause error) {
 	err := b.translate("apply", cause)
 	if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, store.ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	for _, place := range places {
-		b.outcomes[place] = store.Outcome{Status: store.Unknown, Err: err, History: lineage(identity)}
+		b.outcomes[place] = store.Outcome{Status: store.Unknown, Err: err, History: history}
 	}
 }
