@@ -7,17 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
-)
-
-// The stores that configurations on these pages name.
-import (
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
 	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )
 
