@@ -48,6 +48,9 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			woken = group.Woken()
 		}
 		ok, err := e.tryLock(ctx, key, opts, run)
+		for tries := 1; errors.Is(err, errAgain) && tries < claimTries; tries++ {
+			ok, err = e.tryLock(ctx, key, opts, run)
+		}
 		again := err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrCapReached)
 		switch {
 		case ok:
@@ -75,6 +78,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		pause = min(2*pause, time.Second)
 	}
 }
+
+// claimTries is how often a claim is made at most that nobody else was in the way of. The second one is decided on what
+// the first was refused for.
+const claimTries = 3
 
 // tryLock reads the lock and tries to claim it, once.
 func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {

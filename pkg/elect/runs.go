@@ -196,7 +196,7 @@ func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 	if r == nil {
 		return
 	}
-	r.answer(false, whyFreed(f.Refused, sessionLost, leaving))
+	r.answer(false, whyFreed(f, sessionLost, leaving))
 	var err error
 	if f.Unnoted {
 		err = fmt.Errorf("release %s: the lock was lost before its release was acknowledged: %w", f.Key, ErrLeaseLost)
@@ -211,13 +211,18 @@ func (rs *runs) Reserved(lock record.Lock) {
 	rs.reserved(lock)
 }
 
+// errAgain says that nobody has the key that was asked for, as far as is known, and that the claim has to be made anew.
+var errAgain = fmt.Errorf("the claim has to be made again: %w", store.ErrUnavailable)
+
 // whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started. It
 // is nil, another has it, only where the store said so.
-func whyFreed(refused, sessionLost, leaving bool) error {
+func whyFreed(f leases.Freed, sessionLost, leaving bool) error {
 	switch {
 	case sessionLost:
 		return fmt.Errorf("the session was lost during the claim: %w", store.ErrUnavailable)
-	case refused:
+	case f.Again:
+		return errAgain
+	case f.Refused:
 		return nil
 	case leaving:
 		return ErrClosed

@@ -13,9 +13,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-func redisDatabase(name, uri string, timeout time.Duration) database {
+func redisDatabase(name, uri, cluster string) database {
 	return database{name: name, loses: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := redisstore.Open(ctx, store.Config{URI: uri, Timeout: timeout})
+		s, err := redisstore.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second})
 		if err != nil {
 			return nil, err
 		}
@@ -96,37 +96,25 @@ func whileRunning(t *testing.T, faults func(ctx context.Context)) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// recordDocuments records histories of documents, and has them judged. Those of locks are not recorded on Redis: TryLock
-// may say that another holds a key where a claim was too old for the gate, and nobody does.
-func recordDocuments(t *testing.T, seed uint64, documents database, faults *injected) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), length())
-	defer cancel()
-	d := newDocumentRun(t, documents, seed, usual)
-	complain(t, seed, d.run(ctx))
-	t.Logf("faults of the store: %v", faults)
-	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
-}
-
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := testservers.Start(t, testservers.KindRedis)
 	f := &redisFaults{server: server, injected: &injected{}}
 	seed := seed(t)
 	f.random = rand.New(rand.NewPCG(seed, 5000))
-	behind := func(timeout time.Duration) database {
+	behind := func(cluster string) database {
 		link := server.Link()
 		f.links = append(f.links, link)
-		return redisDatabase("Redis", server.Via(link, server.Database()), timeout)
+		return redisDatabase("Redis", server.Via(link, server.Database()), cluster)
 	}
-	documents := behind(time.Second)
+	documents, locks := behind("documents"), behind("locks")
 	t.Cleanup(func() {
 		if f.failed != nil {
 			t.Error(f.failed)
 		}
 	})
 	whileRunning(t, f.run)
-	recordDocuments(t, seed, documents, f.injected)
+	record(t, seed, documents, locks, f.injected)
 }
 
 // sentinelFaults does to a set what happens to sets.
@@ -182,6 +170,7 @@ func TestRedisSentinel(t *testing.T) {
 	f := &sentinelFaults{set: set, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{}}
 	whileRunning(t, f.run)
 	const name = "Redis with Sentinel"
-	documents := redisDatabase(name, set.URI(), time.Second)
-	recordDocuments(t, seed, documents, f.injected)
+	record(
+		t, seed, redisDatabase(name, set.URI(), "documents"), redisDatabase(name, set.URI(), "locks"), f.injected,
+	)
 }

@@ -16,6 +16,9 @@ func (t *Table) All(kind protocol.KeyEventKind, m protocol.Moment) {
 // Doubt says that the store follows another course of writes. Every lock held here is read and compared.
 func (t *Table) Doubt(m protocol.Moment) {
 	clear(t.seen.at)
+	for _, h := range t.keys {
+		h.again = true
+	}
 	t.All(protocol.KeyDoubt, m)
 }
 
@@ -118,6 +121,7 @@ func (t *Table) Answered(
 	case protocol.Applied:
 		t.out.Acked = append(t.out.Acked, h.acknowledged())
 	case protocol.Refused:
+		h.again = h.met(lock)
 		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
 	case protocol.Unknown:
 		h.after = m.Now.Add(t.p.Retry)

@@ -25,6 +25,7 @@ type holding struct {
 	named   uint32           // see census
 	due     bool             // status waits to be noted
 	deleted bool             // the lock's document was deleted
+	again   bool             // see Freed
 	noted   bool             // the release is acknowledged
 }
 
@@ -44,6 +45,14 @@ func (h *holding) sentAs(id store.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
 }
 
+// met says whether the condition of the write under way holds on the lock as found; nil is absent.
+func (h *holding) met(lock *record.Lock) bool {
+	if lock == nil {
+		return h.m.IfRev == 0
+	}
+	return lock.Rev == h.m.IfRev
+}
+
 // waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
 func (h *holding) waits() bool {
 	return h.m.Doubt || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
@@ -51,7 +60,7 @@ func (h *holding) waits() bool {
 
 // freed is the end of the key here. before is its machine before that.
 func (h *holding) freed(refused bool, before protocol.Key) Freed {
-	f := Freed{Key: h.key, Refused: refused, Unnoted: before.Token > 0 && !h.noted}
+	f := Freed{Key: h.key, Refused: refused, Again: refused && h.again, Unnoted: before.Token > 0 && !h.noted}
 	if h.deleted {
 		f.Deleted = h.lock
 	}
