@@ -43,7 +43,12 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 				lines := strings.Split(strings.TrimRight(got.Stderr, "\n"), "\n")
 				Expect(lines).To(HaveLen(len(want)), got.Stderr)
 				for i, line := range lines {
-					Expect(line).To(Equal(file + strings.ReplaceAll(want[i], "$FILE", file)))
+					text, more := strings.CutSuffix(file+strings.ReplaceAll(want[i], "$FILE", file), "…")
+					if more { // a list that grows with each store
+						Expect(line).To(HavePrefix(text + "etcd://"))
+						continue
+					}
+					Expect(line).To(Equal(text))
 				}
 				Expect(got.Stderr).NotTo(ContainSubstring(secret))
 			}
@@ -78,9 +83,9 @@ var _ = Describe("Bad input", Label("sqlite"), func() {
 		Entry("a password with a stray %", "version: 1\nstore: {uri: \"mongodb://user:"+secret+"%@host/locks\"}\n",
 			":2:14: store.uri: has a user or password with a % that no two hexadecimal digits follow: write it as %25"),
 		Entry("a store of an unknown kind", "version: 1\nstore: {uri: \"oracle://user:"+secret+"@host/locks\"}\n",
-			":2:14: store.uri: does not begin with a known scheme, must be "),
+			":2:14: store.uri: does not begin with a known scheme, must be …"),
 		Entry("several at once", "version: 1\nstore: {}\nlease: {duration: 10ms}\nzones: 3\n",
-			":2:8: store.uri: is required: ",
+			":2:8: store.uri: is required: …",
 			":3:19: lease.duration: is \"10ms\", must be from 1s to 24h",
 			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, "+
 				"lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, "+
