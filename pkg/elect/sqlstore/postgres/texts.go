@@ -22,7 +22,9 @@ func (*server) Texts() sqlstore.Texts {
 		Partial:  true,
 		Quote:    `"`,
 		MaxName:  maxName,
-		Tables:   `SELECT count(to_regclass(quote_ident(?)))`,
+		// Not by to_regclass: within a transaction it may not see yet what others have committed.
+		Tables: `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AND relnamespace IN (` +
+			`SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`,
 		Text:     `text COLLATE "C"`,
 		Integer:  `bigint`,
 		Body:     `bytea`,
