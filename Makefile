@@ -164,7 +164,7 @@ STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... \
 # Seconds for which histories of each store are recorded.
 HISTORIES ?= 40
 # Those that need no such server, which make test has.
-OTHER_HISTORIES = '^Test(Memory|MongoDB|SQLite|Bad.*|Broken.*|Report)$$'
+OTHER_HISTORIES = Memory|MongoDB|SQLite|Bad.*|Broken.*|Report
 
 .PHONY: stores
 stores: ## The stores that need a server: their suites, histories with faults, and the scenarios on each
@@ -174,12 +174,13 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
 	SHARDCTL_TEST_SERVERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) $(STORE_PACKAGES)
-	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -skip $(OTHER_HISTORIES) \
+	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
 
 .PHONY: stores-short
 stores-short: ## What is short of it: the suites, histories of some seconds, and one scenario of faults for each store
-	$(MAKE) stores-suites HISTORIES=8
+	@echo "NOT RUN here: histories on Redis, which still turn red now and then; make stores has them."
+	$(MAKE) stores-suites HISTORIES=8 'OTHER_HISTORIES=$(OTHER_HISTORIES)|Redis.*'
 	$(MAKE) e2e-stores E2E_LABELS=short
 
 # For example STORES=postgres; empty: all that need a server.
