@@ -21,6 +21,14 @@ type database struct {
 	virtual    bool // time is that of a synctest bubble
 }
 
+// opened is what database.open returns of an adapter's own Open: with an error nil, and no interface that holds one.
+func opened[S store.Store](s S, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // mustOpen opens a store, however often the faults that are on prevent it, and closes it at the end of the test.
 func (db database) mustOpen(t *testing.T) store.Store {
 	t.Helper()

@@ -19,11 +19,7 @@ func etcdDatabase(cluster *testservers.EtcdCluster, links []*testservers.Proxy) 
 		uri = strings.Replace(uri, m.Addr, links[i].Addr, 1)
 	}
 	return database{name: "etcd", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := etcdstore.Open(ctx, etcdstore.Options{URI: uri, Timeout: 3 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(etcdstore.Open(ctx, etcdstore.Options{URI: uri, Timeout: 3 * time.Second}))
 	}}
 }
 
@@ -100,12 +96,6 @@ func TestEtcd(t *testing.T) {
 	faults := &etcdFaults{
 		members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{},
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults.run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	whileRunning(t, faults.run)
 	record(t, seed, etcdDatabase(cluster, links), etcdDatabase(cluster, links), faults.injected)
 }

@@ -76,6 +76,18 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	t.Logf("locks: %v; faults on the way: %v", l.tally, l.faults)
 }
 
+// whileRunning has faults happen until the test ends.
+func whileRunning(t *testing.T, faults func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		faults(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
 // pauseBetween waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
 func pauseBetween(ctx context.Context, random *rand.Rand, from, to int) bool {
 	select {

@@ -14,11 +14,7 @@ import (
 func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
 	uri := testmongo.WithDatabase(rs.URI(), name)
 	return database{name: "MongoDB", open: func(ctx context.Context) (store.Store, error) {
-		s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 3 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 3 * time.Second}))
 	}}
 }
 
@@ -46,14 +42,8 @@ func (f *mongoFaults) run(ctx context.Context) {
 	}
 }
 
-// pause waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
 func (f *mongoFaults) pause(ctx context.Context, from, to int) bool {
-	select {
-	case <-time.After(time.Duration(from+f.random.IntN(to-from)) * time.Millisecond):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pauseBetween(ctx, f.random, from, to)
 }
 
 // commands makes some of the commands of the store fail for a while.
@@ -157,12 +147,6 @@ func TestMongoDB(t *testing.T) {
 	seed := seed(t)
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	faults := &mongoFaults{rs: rs, random: rand.New(rand.NewPCG(seed, 1000)), injected: &injected{}}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults.run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	whileRunning(t, faults.run)
 	record(t, seed, mongoDatabase(rs, "documents"), mongoDatabase(rs, "locks"), faults.injected)
 }

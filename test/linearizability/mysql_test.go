@@ -76,11 +76,7 @@ func (f *mysqlFaults) database() database {
 	f.users = append(f.users, direct[strings.LastIndexByte(direct, '/')+1:])
 	uri := f.server.Via(link, direct)
 	return database{name: "MariaDB", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := mysql.Open(ctx, uri, mysql.Options{Timeout: 3 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(mysql.Open(ctx, uri, mysql.Options{Timeout: 3 * time.Second}))
 	}}
 }
 
@@ -92,12 +88,6 @@ func TestMariaDB(t *testing.T) {
 		random: rand.New(rand.NewPCG(seed, 5000)), injected: &injected{},
 	}
 	documents, locks := faults.database(), faults.database()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults.run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	whileRunning(t, faults.run)
 	record(t, seed, documents, locks, faults.injected)
 }

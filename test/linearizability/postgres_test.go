@@ -93,11 +93,7 @@ func (f *postgresFaults) database() database {
 	f.links = append(f.links, primary, standby)
 	uri := strings.Replace(f.pair.Primary.Database(), f.pair.Primary.Addr, primary.Addr+","+standby.Addr, 1)
 	return database{name: "PostgreSQL", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: 2 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(postgres.Open(ctx, postgres.Options{URI: uri, Timeout: 2 * time.Second}))
 	}}
 }
 
@@ -110,12 +106,6 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	documents, locks := faults.database(), faults.database()
 	faults.promoted = time.Now().Add(length() / 2)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults.run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	whileRunning(t, faults.run)
 	record(t, seed, documents, locks, faults.injected)
 }

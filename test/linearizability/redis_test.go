@@ -16,11 +16,7 @@ import (
 
 func redisDatabase(name, uri, cluster string) database {
 	return database{name: name, loses: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := redisstore.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(redisstore.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second}))
 	}}
 }
 
@@ -89,18 +85,6 @@ func (f *redisFaults) forget() error {
 		}
 	}
 	return nil
-}
-
-// whileRunning has faults happen until the test ends.
-func whileRunning(t *testing.T, faults func(ctx context.Context)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
 }
 
 func TestRedis(t *testing.T) {

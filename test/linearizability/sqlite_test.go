@@ -21,11 +21,7 @@ func sqliteFile(t *testing.T) (database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
 	return database{name: "SQLite", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		s, err := sqlite.Open(ctx, path, sqlite.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(sqlite.Open(ctx, path, sqlite.Options{}))
 	}}, path
 }
 
@@ -91,18 +87,14 @@ func (h *fileHog) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	whileRunning(t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := h.one(ctx, self); err != nil && ctx.Err() == nil {
 				t.Errorf("the process that holds the file: %v", err)
 				return
 			}
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	})
 }
 
 // one is the life of one such process.

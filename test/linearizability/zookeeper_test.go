@@ -49,14 +49,8 @@ func (f *zooFaults) run(ctx context.Context) {
 	}
 }
 
-// pause waits for some time between two numbers of milliseconds. It reports false when ctx has ended.
 func (f *zooFaults) pause(ctx context.Context, from, to int) bool {
-	select {
-	case <-time.After(time.Duration(from+f.random.IntN(to-from)) * time.Millisecond):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pauseBetween(ctx, f.random, from, to)
 }
 
 // election makes the leader die, stand still until it is deposed, or be deposed with writes that no other server has.
@@ -112,11 +106,7 @@ func (f *zooFaults) database() database {
 		uri = strings.Replace(uri, s.Addr, link.Addr, 1)
 	}
 	return database{name: "ZooKeeper", open: func(ctx context.Context) (store.Store, error) {
-		s, err := zkstore.Open(ctx, zkstore.Options{URI: uri, OperationTimeout: 3 * time.Second})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return opened(zkstore.Open(ctx, zkstore.Options{URI: uri, OperationTimeout: 3 * time.Second}))
 	}}
 }
 
@@ -127,12 +117,6 @@ func TestZooKeeper(t *testing.T) {
 		ensemble: testservers.StartZooKeepers(t, 3), random: rand.New(rand.NewPCG(seed, 7000)), injected: &injected{},
 	}
 	documents, locks := faults.database(), faults.database()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		faults.run(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	whileRunning(t, faults.run)
 	record(t, seed, documents, locks, faults.injected)
 }

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -37,11 +38,7 @@ func (registered) Redact(uri string) string { return secrets.Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	s, err := Open(ctx, options(c))
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	return adapter.Opened(Open(ctx, options(c)))
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

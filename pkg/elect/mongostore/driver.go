@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -73,14 +74,10 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	s, err := Open(ctx, Options{
+	return adapter.Opened(Open(ctx, Options{
 		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, Existing: c.Existing,
 		Logger: c.Logger,
-	})
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	}))
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -42,9 +42,8 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 // reader reads documents, and learns the server's time from them.
 type reader struct {
 	*access
-	clock  clock
-	mu     sync.Mutex
-	logged map[string]struct{} // unreadable documents that were logged
+	clock      clock
+	unreadable *adapter.Unreadable
 }
 
 // dated is a reply with the server's clock.
@@ -198,24 +197,12 @@ func (r *reader) find(
 	return docs, cursor.Err()
 }
 
-// maxLogged bounds the memory of what was logged.
-const maxLogged = 1000
-
 // decode reads a document and logs, once each, those that somebody has edited so that they cannot be read.
 func (r *reader) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
 	d, ok, err := decode(kind, raw)
 	if ok && err == nil {
 		return d, true
 	}
-	id := string(kind) + " " + raw.Lookup(fieldID).String()
-	r.mu.Lock()
-	_, before := r.logged[id]
-	if !before && len(r.logged) < maxLogged {
-		r.logged[id] = struct{}{}
-	}
-	r.mu.Unlock()
-	if !before {
-		r.log.Error(err, "A document in the store is unreadable", "document", id)
-	}
+	r.unreadable.Report(kind, raw.Lookup(fieldID).String(), err)
 	return d, ok
 }

@@ -51,7 +51,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 // newStore puts the parts of a store together, on a database that was not reached yet.
 func newStore(ctx context.Context, opts Options) *Store {
 	a := &access{log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI)}
-	r := &reader{access: a, logged: map[string]struct{}{}}
+	r := &reader{access: a, unreadable: adapter.NewUnreadable(opts.Logger)}
 	return &Store{
 		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r},
 		life: adapter.NewLife(ctx, opts.OperationTimeout),

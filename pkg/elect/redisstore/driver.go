@@ -42,11 +42,7 @@ func (driver) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	s, err := Open(ctx, c)
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	return adapter.Opened(Open(ctx, c))
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

@@ -34,13 +34,9 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	s, err := Open(ctx, c.URI, Options{
+	return adapter.Opened(Open(ctx, c.URI, Options{
 		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
-	})
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	}))
 }
 
 // Obstructs implements [store.Driver]: a transaction is one text, which no client can hold up.

@@ -76,13 +76,9 @@ func (driver) Redact(uri string) string { return secretParams.Redact(uri) }
 
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	s, err := Open(ctx, Options{
+	return adapter.Opened(Open(ctx, Options{
 		URI: c.URI, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
-	})
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	}))
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

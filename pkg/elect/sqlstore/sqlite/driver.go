@@ -37,11 +37,7 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger})
-	if err != nil {
-		return nil, err // not the nil *Store: an interface that holds it is not nil
-	}
-	return s, nil
+	return adapter.Opened(Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger}))
 }
 
 // Obstructs implements [store.Driver]: the file has one lock for all writers.
