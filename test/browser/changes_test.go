@@ -141,6 +141,7 @@ func TestChangesAreConfirmed(t *testing.T) {
 
 func (p *tab) drainAndBack(t *testing.T, r *harness.Replica) {
 	t.Helper()
+	allOwned(t, r, "orders")
 	p.ask("instances", "web-2", "drain")
 	p.wait(`document.querySelector("#ask-preview").innerText.startsWith("Would move ")`)
 	p.accessible("ask-drain")
@@ -165,6 +166,23 @@ func (p *tab) drainAndBack(t *testing.T, r *harness.Replica) {
 	p.confirm("")
 	p.wait(`!document.querySelector("#instances").innerText.includes("draining")`)
 	p.wait(`document.querySelector("#events").innerText.includes("a new kernel")`)
+}
+
+// allOwned waits until each task of a group has an owner: before that, a drain would move them from none.
+func allOwned(t *testing.T, r *harness.Replica, group string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		tasks, err := r.Client.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			if strings.HasPrefix(task.Key, group+"/") && task.Instance == "" {
+				return fmt.Errorf("%s has no owner", task.Key)
+			}
+		}
+		return nil
+	})
 }
 
 func stateOf(t *testing.T, r *harness.Replica, name string) string {

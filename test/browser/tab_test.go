@@ -201,17 +201,34 @@ func (p *tab) count(selector string) int {
 }
 
 // click clicks with the mouse on the first element that a selector finds, once it is there. It aims at where the element
-// is, as people do: the page may draw it again at any time.
+// is, as people do. A problem that appears above moves everything down, and the mouse then meets something else: such
+// a click is taken from the page, and made again.
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	p.wait(fmt.Sprintf(`document.querySelector(%s)?.getClientRects().length > 0`, quote(selector)))
-	at := eval[[]float64](p, fmt.Sprintf(`(() => {
-		const e = document.querySelector(%s);
-		e.scrollIntoView({ block: "nearest", behavior: "instant" });
-		const box = e.getBoundingClientRect();
-		return [box.x + box.width / 2, box.y + box.height / 2];
-	})()`, quote(selector)))
-	p.do(chromedp.MouseClickXY(at[0], at[1]))
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		p.wait(fmt.Sprintf(`document.querySelector(%s)?.getClientRects().length > 0`, quote(selector)))
+		at := eval[[]float64](p, fmt.Sprintf(`(() => {
+			removeEventListener("click", window.meets, true);
+			window.met = "nothing";
+			window.meets = (event) => {
+				removeEventListener("click", window.meets, true);
+				window.met = event.target.closest(%[1]s) ? "it" : event.target.tagName;
+				if (window.met !== "it") { event.preventDefault(); event.stopImmediatePropagation(); }
+			};
+			addEventListener("click", window.meets, true);
+			const e = document.querySelector(%[1]s);
+			e.scrollIntoView({ block: "nearest", behavior: "instant" });
+			const box = e.getBoundingClientRect();
+			return [box.x + box.width / 2, box.y + box.height / 2];
+		})()`, quote(selector)))
+		p.do(chromedp.MouseClickXY(at[0], at[1]))
+		met, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`window.met ?? "it"`))
+		if err != nil || met == "it" { // without an answer: the click has led to another address
+			return
+		}
+		p.t.Logf("the click on %s met %s: again", selector, met)
+	}
+	p.t.Fatalf("no click on %s met it within %v", selector, patience)
 }
 
 // press sends keys to what has the focus.
