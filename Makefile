@@ -159,7 +159,7 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 	go run ./internal/testbroker/install
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
-STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... \
+STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
 # Seconds for which histories of each store are recorded.
 HISTORIES ?= 40

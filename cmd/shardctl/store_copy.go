@@ -122,13 +122,17 @@ func progressTo(w io.Writer) func(string) {
 
 // copyFailed says how to go on where marks were left.
 func copyFailed(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, storecopy.ErrRefused):
-		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: run the same command again to go on, or with --undo to give up: %w", err)
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		err = fmt.Errorf("interrupted: %w", err)
 	}
-	return storeFailed(fmt.Errorf("not finished: run the same command again to go on, or with --undo to give up: %w", err))
+	if errors.Is(err, storecopy.ErrUnfinished) {
+		err = fmt.Errorf("%w: run the same command again to go on, or with --undo to give up", err)
+	}
+	if interrupted {
+		return err
+	}
+	return storeFailed(err)
 }
 
 func writeCopy(w io.Writer, r storecopy.Report) error {
@@ -138,7 +142,7 @@ func writeCopy(w io.Writer, r storecopy.Report) error {
 		fmt.Fprintf(&text, "  %-10s %d\n", kind, r.Documents[kind])
 	}
 	if len(r.Documents) > 0 {
-		fmt.Fprintf(&text, "every new token of a key is above %d\n", r.Floor)
+		fmt.Fprintf(&text, "every new token of a key is above its last one; none was above %d\n", r.Floor)
 	}
 	text.WriteString("No replica runs tasks at the source any more. Start replicas with the new store.\n")
 	_, err := io.WriteString(w, text.String())

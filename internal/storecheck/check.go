@@ -1,6 +1,7 @@
 package storecheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,8 +108,19 @@ func (r *Result) measure(ctx context.Context, db store.Store, readOnly bool) err
 		return nil
 	}
 	p := newProbe(db)
-	err := errors.Join(r.writes(ctx, p), r.notifications(ctx, p))
-	return errors.Join(err, p.cleanUp(context.WithoutCancel(ctx)))
+	err := r.writes(ctx, p)
+	if err == nil {
+		err = r.notifications(ctx, p)
+	}
+	limit := notificationLimit
+	if err != nil {
+		limit = time.Second // what is left expires
+	}
+	left := p.cleanUp(context.WithoutCancel(ctx), limit)
+	if err != nil && left != nil {
+		return fmt.Errorf("%w; and %w", err, left)
+	}
+	return cmp.Or(err, left)
 }
 
 // conclude says what is missing.

@@ -62,8 +62,8 @@ func causeOf(out store.Outcome) error {
 }
 
 // cleanUp removes what was written.
-func (p *probe) cleanUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, notificationLimit)
+func (p *probe) cleanUp(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for kind, rev := range p.revs {
 		d := store.Doc{Kind: kind, ID: p.id, WriterID: p.ids.Next()}

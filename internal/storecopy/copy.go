@@ -16,6 +16,10 @@ import (
 // ErrRefused says that nothing was copied, and why: the cluster runs, or the target is not empty.
 var ErrRefused = errors.New("refused")
 
+// ErrUnfinished says that the source is marked: no replica runs on either side until the same copy is run again, or
+// given up by [Undo].
+var ErrUnfinished = errors.New("not finished")
+
 // Side is one of the two stores.
 type Side struct {
 	store.Store
@@ -37,7 +41,7 @@ type Report struct {
 	Resumed   bool           `json:"resumed"`   // it went on with one that was cut off
 	Documents map[string]int `json:"documents"` // by kind
 	Buried    []string       `json:"buried"`    // sessions without a heartbeat that were written dead
-	Floor     int64          `json:"floor"`     // every token of the target will be above
+	Floor     int64          `json:"floor"`     // no token until now was larger; each key goes on above its own
 }
 
 // mover is one run of a copy.
@@ -46,73 +50,110 @@ type mover struct {
 	from, to mark
 	ids      record.WriterIDs
 	report   Report
-	marks    map[string]int64 // by counter: the largest revision among its locks
+	tokens   map[string]int64 // by counter: the largest revision among its locks
+	counters map[string]bool  // that the source has
 	highest  int64            // revision of any document
+	floor    int64            // of the source
+	sealed   bool             // the source is marked, or may be
 }
 
-// Copy moves the documents, or goes on with a copy of the same stores that was cut off. Errors wrap [ErrRefused] when
-// nothing was changed but marks that were taken back.
+// Copy moves the documents, or goes on with a copy of the same stores that was cut off. Errors wrap [ErrUnfinished]
+// when the source stays marked. Those that wrap [ErrRefused] alone have changed nothing but marks that were taken back.
 func Copy(ctx context.Context, o Options) (Report, error) {
 	m, err := begin(ctx, o)
-	if err != nil {
-		return Report{}, err
+	if err == nil {
+		err = m.move(ctx)
 	}
+	switch {
+	case err == nil:
+		return m.report, nil
+	case m.sealed:
+		return Report{}, fmt.Errorf("%w: %w", ErrUnfinished, err)
+	}
+	return Report{}, err
+}
+
+func (m *mover) move(ctx context.Context) error {
 	if m.to.State == record.MoveArrived && m.to.ID == m.from.ID {
-		return m.report, m.leave(ctx) // all was copied, and maybe replicas run there
+		return m.leave(ctx) // all was copied, and maybe replicas run there
 	}
 	if err := m.seal(ctx); err != nil {
-		return Report{}, err
+		return err
 	}
-	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArriving, o.From.Name), &m.ids); err != nil {
-		return Report{}, err
+	if err := m.bring(ctx); err != nil {
+		return err
+	}
+	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArrived, m.From.Name), &m.ids); err != nil {
+		return err
+	}
+	return m.leave(ctx)
+}
+
+// bring has all documents at the target, where nobody runs.
+func (m *mover) bring(ctx context.Context) error {
+	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArriving, m.From.Name), &m.ids); err != nil {
+		return err
+	}
+	if err := m.nobodyThere(ctx); err != nil {
+		return err
 	}
 	if err := m.copyAll(ctx); err != nil {
-		return Report{}, err
+		return err
 	}
-	m.report.Floor = max(m.highest, m.report.Floor)
-	if err := store.RaiseFloor(ctx, m.To, m.report.Floor); err != nil {
-		return Report{}, fmt.Errorf("raise the floor of %s to %d: %w", m.To.Name, m.report.Floor, err)
+	m.report.Floor = max(m.highest, m.floor)
+	if err := store.RaiseFloor(ctx, m.To.Store, m.report.Floor); err != nil {
+		return fmt.Errorf("raise the floor of %s to %d: %w", m.To.Name, m.report.Floor, err)
 	}
 	m.step("comparing both sides")
 	if err := m.verify(ctx); err != nil {
-		return Report{}, err
+		return err
 	}
-	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArrived, o.From.Name), &m.ids); err != nil {
-		return Report{}, err
-	}
-	return m.report, m.leave(ctx)
+	return m.stillSealed(ctx)
 }
 
-// begin reads both marks and refuses what cannot become a copy. It changes nothing.
+// begin refuses what cannot become a copy. It changes nothing. With an error it returns what it has read all the same.
 func begin(ctx context.Context, o Options) (*mover, error) {
+	m, err := newMover(ctx, o)
+	if err != nil {
+		return m, err
+	}
+	same := m.report.Resumed && m.to.ID == m.from.ID
+	switch {
+	case same && (m.to.State == record.MoveLeaving || m.to.State == record.MoveLeft):
+		return m, fmt.Errorf("%w: %s and %s are the same store", ErrRefused, o.From.Name, o.To.Name)
+	case same && m.to.State != record.MoveStays: // after an undo that was cut off nothing is there yet
+		return m, nil
+	case m.from.State == record.MoveLeft, m.from.State == record.MoveArriving, m.from.State == record.MoveAbandoned:
+		return m, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
+	case m.report.Resumed && m.from.Other != o.To.Name:
+		return m, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
+	}
+	if err := m.wantNothing(ctx); err != nil {
+		return m, err
+	}
+	return m, m.wantSomething(ctx)
+}
+
+// newMover reads both marks.
+func newMover(ctx context.Context, o Options) (*mover, error) {
 	if o.Clock == nil {
 		o.Clock = elect.SystemClock()
 	}
 	m := &mover{
-		Options: o, ids: record.WriterIDs{Session: uuid.NewString()}, marks: map[string]int64{},
-		report: Report{From: o.From.Name, To: o.To.Name, Documents: map[string]int{}, Buried: []string{}},
+		Options: o, ids: record.WriterIDs{Session: uuid.NewString()}, tokens: map[string]int64{},
+		counters: map[string]bool{},
+		report:   Report{From: o.From.Name, To: o.To.Name, Documents: map[string]int{}, Buried: []string{}},
 	}
 	var err error
 	if m.from, err = readMark(ctx, o.From); err != nil {
-		return nil, err
+		return m, err
 	}
 	if m.to, err = readMark(ctx, o.To); err != nil {
-		return nil, err
+		return m, err
 	}
 	m.report.Resumed = m.from.State == record.MoveLeaving || m.from.State == record.MoveLeft
-	m.report.ID = m.from.ID
-	same := m.report.Resumed && m.to.ID == m.from.ID
-	switch {
-	case same && (m.to.State == record.MoveLeaving || m.to.State == record.MoveLeft):
-		return nil, fmt.Errorf("%w: %s and %s are the same store", ErrRefused, o.From.Name, o.To.Name)
-	case same:
-		return m, nil
-	case m.from.State == record.MoveLeft, m.from.State == record.MoveArriving, m.from.State == record.MoveAbandoned:
-		return nil, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
-	case m.report.Resumed && m.from.Other != o.To.Name:
-		return nil, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
-	}
-	return m, errors.Join(m.wantNothing(ctx), m.wantSomething(ctx))
+	m.report.ID, m.sealed = m.from.ID, m.from.State == record.MoveLeaving
+	return m, nil
 }
 
 // seal lets nobody claim at the source any more, and makes sure that nobody has until now.
@@ -125,6 +166,7 @@ func (m *mover) seal(ctx context.Context) error {
 		m.report.ID = uuid.NewString()
 	}
 	was := m.from.Move
+	m.sealed = true
 	if err := m.from.write(ctx, m.from.next(m.report.ID, record.MoveLeaving, m.To.Name), &m.ids); err != nil {
 		return err
 	}
@@ -134,8 +176,9 @@ func (m *mover) seal(ctx context.Context) error {
 	}
 	// It runs after all. Its replicas must not find a mark that nobody is about to take back.
 	if undo := m.from.write(ctx, m.from.next(m.report.ID, record.MoveStays, m.To.Name), &m.ids); undo != nil {
-		return fmt.Errorf("%w; and the mark could not be taken back, use --undo: %w", err, undo)
+		return fmt.Errorf("%w; and the mark could not be taken back: %w", err, undo)
 	}
+	m.sealed = false
 	return err
 }
 

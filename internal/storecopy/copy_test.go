@@ -154,15 +154,15 @@ func TestCrashedSessionIsBuried(t *testing.T) {
 	risen(t, before, claim(t, to, "g/a"))
 }
 
-// away is a store that fails after so many writes.
-type away struct {
+// killed is a store that fails after so many writes.
+type killed struct {
 	store.Store
 	writes int
 }
 
 var errKilled = errors.New("killed")
 
-func (a *away) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+func (a *killed) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	if a.writes--; a.writes < 0 {
 		return nil, errKilled
 	}
@@ -179,11 +179,11 @@ func TestKilledCopyGoesOn(t *testing.T) {
 			from, to := memstore.New(), memstore.New()
 			before := claim(t, from, all...)
 			a, b := side("a", from), side("b", to)
-			killed := storecopy.Options{From: a, To: side("b", &away{to, writes})}
+			options := storecopy.Options{From: a, To: side("b", &killed{to, writes})}
 			if which == "source" {
-				killed = storecopy.Options{From: side("a", &away{from, writes}), To: b}
+				options = storecopy.Options{From: side("a", &killed{from, writes}), To: b}
 			}
-			_, err := storecopy.Copy(t.Context(), killed)
+			_, err := storecopy.Copy(t.Context(), options)
 			if err != nil && !errors.Is(err, errKilled) {
 				t.Fatalf("%s killed after %d writes: %v", which, writes, err)
 			}
@@ -214,7 +214,7 @@ func TestUndo(t *testing.T) {
 	if err := storecopy.Undo(t.Context(), storecopy.Options{From: a, To: b}); !errors.Is(err, storecopy.ErrRefused) {
 		t.Errorf("undo of nothing: %v, want ErrRefused", err)
 	}
-	_, err := storecopy.Copy(t.Context(), storecopy.Options{From: a, To: side("b", &away{to, 3})})
+	_, err := storecopy.Copy(t.Context(), storecopy.Options{From: a, To: side("b", &killed{to, 3})})
 	if !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (m *mover) copyAll(ctx context.Context) error {
 		return err
 	}
 	if floor.Floor <= store.MaxMark {
-		m.report.Floor = floor.Floor
+		m.floor = floor.Floor
 	}
 	kinds := slices.DeleteFunc(store.Kinds(), func(k store.Kind) bool { return k == store.KindGroup })
 	for _, kind := range append(kinds, store.KindGroup) {
@@ -69,6 +69,7 @@ func (m *mover) copyAll(ctx context.Context) error {
 func (m *mover) copyDocs(ctx context.Context, docs []store.Doc) error {
 	changes := make([]store.Change, len(docs))
 	for i, d := range docs {
+		m.note(d)
 		changes[i] = store.Change{Doc: m.prepared(d)}
 	}
 	if len(changes) == 0 {
@@ -95,19 +96,26 @@ func refusedDocument(err error) error {
 	return err
 }
 
+// note remembers what counters have to be above.
+func (m *mover) note(d store.Doc) {
+	if d.Kind == store.KindGroup {
+		m.counters[d.ID] = true
+	}
+	if d.Rev > store.MaxMark {
+		return // written manually: no time
+	}
+	m.highest = max(m.highest, d.Rev)
+	if d.Kind == store.KindLock {
+		counter := counterOf(d.ID)
+		m.tokens[counter] = max(m.tokens[counter], d.Rev)
+	}
+}
+
 // prepared is a document as it is written to the target: as it is, but for two things. A counter is never below the
 // locks that it counts, nor below the source's floor. A document without a writer gets one, since stores insist.
 func (m *mover) prepared(d store.Doc) store.Doc {
-	if d.Rev <= store.MaxMark {
-		m.highest = max(m.highest, d.Rev)
-	}
-	switch {
-	case d.Kind == store.KindLock && d.Rev <= store.MaxMark:
-		counter := counterOf(d.ID)
-		m.marks[counter] = max(m.marks[counter], d.Rev)
-	case d.Kind == store.KindGroup:
-		d.Rev = max(d.Rev, m.marks[d.ID], m.report.Floor)
-		delete(m.marks, d.ID)
+	if d.Kind == store.KindGroup {
+		d.Rev = max(d.Rev, m.tokens[d.ID], m.floor)
 	}
 	if d.WriterID.Session == "" {
 		d.WriterID = store.WriterID{Session: m.report.ID, Seq: d.Rev}
@@ -142,10 +150,13 @@ func (m *mover) settle(ctx context.Context, c store.Change, found *store.Doc) er
 
 // missingCounters makes those that groups of locks have lost: a lock that is deleted later must not begin below.
 func (m *mover) missingCounters(ctx context.Context) error {
-	for counter, rev := range m.marks {
+	for counter, rev := range m.tokens {
+		if m.counters[counter] {
+			continue
+		}
 		d := store.Doc{Kind: store.KindGroup, ID: counter, Rev: rev}
-		if out, err := applyOne(ctx, m.To, store.Change{Op: store.Increment, Doc: d}); err != nil {
-			return fmt.Errorf("make counter %.80q: %w", counter, errors.Join(err, out.Err))
+		if _, err := applyOne(ctx, m.To, store.Change{Op: store.Increment, Doc: d}); err != nil {
+			return fmt.Errorf("make counter %.80q: %w", counter, err)
 		}
 	}
 	return nil

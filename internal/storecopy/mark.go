@@ -48,22 +48,35 @@ func (m *mark) write(ctx context.Context, to record.Move, ids *record.WriterIDs)
 // Undo gives a copy up that was cut off: replicas may run on the source again, and never on what is at the target. It
 // refuses once the target was complete, since replicas may have run there. The copy back is the way then.
 func Undo(ctx context.Context, o Options) error {
-	m, err := begin(ctx, o)
-	if err != nil {
-		return err
-	}
+	m, err := newMover(ctx, o)
 	switch {
+	case err != nil:
+		return err
 	case !m.report.Resumed:
 		return fmt.Errorf("%w: %s says of no copy that was cut off: there is nothing to undo", ErrRefused, o.From.Name)
-	case m.from.State == record.MoveLeft, m.to.State == record.MoveArrived:
+	case m.from.Other != o.To.Name:
+		return fmt.Errorf("%w: undo a copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
+	case m.from.State == record.MoveLeft, m.to.ID == m.from.ID && m.to.State == record.MoveArrived:
 		return fmt.Errorf(
 			"%w: the copy to %s is complete, and replicas may have run there: copy from there to a new store",
 			ErrRefused, o.To.Name,
 		)
 	}
 	// The target first: both must never be open.
-	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveAbandoned, o.From.Name), &m.ids); err != nil {
+	if err := m.to.write(ctx, m.given(), &m.ids); err != nil {
 		return err
 	}
 	return m.from.write(ctx, m.from.next(m.from.ID, record.MoveStays, o.To.Name), &m.ids)
+}
+
+// given is what the target's mark is to say of a copy that is given up. It is written in any case: a copy that still
+// goes on somewhere is refused by its revision.
+func (m *mover) given() record.Move {
+	switch {
+	case m.to.ID == m.from.ID && m.to.State != record.MoveStays:
+		return m.to.next(m.from.ID, record.MoveAbandoned, m.From.Name)
+	case m.to.Rev == 0: // the copy has not reached it: what may be there is another's
+		return m.to.next(m.from.ID, record.MoveStays, m.From.Name)
+	}
+	return m.to.Move // of another move
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
@@ -34,8 +36,8 @@ func open(t *testing.T, uri, cluster string) storecopy.Side {
 	return side(uri+" "+cluster, db)
 }
 
-// thereAndBack moves from MongoDB to another store and back, with more documents than a page holds. Tokens rise on
-// both ways.
+// thereAndBack moves from MongoDB to another store and back, with more documents than a page holds, and then to where
+// it was at first. Tokens rise on all ways.
 func thereAndBack(t *testing.T, name, other string, many int) {
 	t.Helper()
 	uri := testmongo.Shared(t)
@@ -48,7 +50,10 @@ func thereAndBack(t *testing.T, name, other string, many int) {
 	}
 	all := keys(10)
 	tokens := claim(t, first, all...)
-	for _, step := range []struct{ from, to storecopy.Side }{{first, there}, {there, back}} {
+	for i, step := range []struct{ from, to storecopy.Side }{{first, there}, {there, back}, {back, first}} {
+		if i == 2 {
+			empty(t, first) // as an operator does: the mark that it was left stays
+		}
 		report := move(t, step.from, step.to)
 		if report.Documents["locks"] != len(all) || report.Documents["values"] != many || report.Documents["groups"] < 2 {
 			t.Errorf("copied %v, want %d locks, %d values and the counters", report.Documents, len(all), many)
@@ -56,6 +61,33 @@ func thereAndBack(t *testing.T, name, other string, many int) {
 		next := claim(t, step.to, all...)
 		risen(t, tokens, next)
 		tokens = next
+	}
+}
+
+// empty removes all documents but the mark of a move.
+func empty(t *testing.T, db store.Store) {
+	t.Helper()
+	for _, kind := range store.Kinds() {
+		found, err := db.List(t.Context(), kind, store.Query{NoBody: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changes []store.Change
+		for i, d := range found.Docs {
+			if d.ID != record.MoveID {
+				d.WriterID = store.WriterID{Session: "operator-" + string(kind), Seq: int64(i + 1)}
+				changes = append(changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d})
+			}
+		}
+		outs, err := db.Apply(t.Context(), changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range outs {
+			if out.Status != store.Applied {
+				t.Fatal(out)
+			}
+		}
 	}
 }
 
@@ -73,6 +105,7 @@ func TestMongoToServersAndBack(t *testing.T) {
 	}
 	for _, kind := range []testservers.Kind{
 		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
+		testservers.KindRedis,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			uri := testservers.Start(t, kind).Database()

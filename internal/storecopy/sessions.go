@@ -14,10 +14,10 @@ import (
 // look is how often sessions are looked at.
 const look = 200 * time.Millisecond
 
-// alive lists the sessions of the source that no document says dead, by ID.
-func (m *mover) alive(ctx context.Context) (map[string]record.Session, error) {
+// alive lists the sessions of a side that no document says dead, by ID.
+func alive(ctx context.Context, at Side) (map[string]record.Session, error) {
 	all := map[string]record.Session{}
-	for docs, err := range pages(ctx, m.From, store.KindSession) {
+	for docs, err := range pages(ctx, at, store.KindSession) {
 		if err != nil {
 			return nil, err
 		}
@@ -31,34 +31,70 @@ func (m *mover) alive(ctx context.Context) (map[string]record.Session, error) {
 	return all, nil
 }
 
-// watch returns the sessions that have not moved for the longest lease of any of them. One that moves, comes or says
-// that it leaves is a cluster that runs.
+// watch returns the sessions that have not moved for the longest lease of the cluster. One that moves, comes or says
+// that it leaves is a cluster that runs. The wait begins anew after a gap in which nobody looked: the store was away, for
+// replicas too, or this process stood still.
 func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
-	first, err := m.alive(ctx)
+	first, err := alive(ctx, m.From)
 	if err != nil || len(first) == 0 {
 		return first, err
 	}
 	since := m.Clock.Now() // after the reply arrived
-	longest := protocol.MinLease
-	for _, s := range first {
-		longest = max(longest, cmp.Or(s.Lease, protocol.DefaultLease))
+	longest, err := m.longestLease(ctx)
+	if err != nil {
+		return nil, err
 	}
 	m.step("%d sessions have not ended: waiting %v for their heartbeats", len(first), longest)
-	for m.Clock.Now().KillerElapsed(since) < longest {
+	for last := since; m.Clock.Now().KillerElapsed(since) < longest; {
 		select {
 		case <-time.After(look):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		now, err := m.alive(ctx)
+		now, err := alive(ctx, m.From)
 		if err != nil {
 			return nil, err
 		}
 		if err := unmoved(first, now); err != nil {
 			return nil, err
 		}
+		before := last
+		last = m.Clock.Now()
+		if gap := last.HolderElapsed(before); gap > longest/4 {
+			m.step("no answer for %v: waiting %v again", gap.Round(look), longest)
+			since = last
+		}
 	}
 	return first, nil
+}
+
+// longestLease is that of all who were ever seen: the dead say it too, where a session that stands still does not.
+func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
+	longest := protocol.MinLease
+	for _, kind := range []store.Kind{store.KindSession, store.KindMember} {
+		for docs, err := range pages(ctx, m.From, kind) {
+			if err != nil {
+				return 0, err
+			}
+			for _, d := range docs {
+				longest = max(longest, leaseOf(d))
+			}
+		}
+	}
+	return longest, nil
+}
+
+// leaseOf is the lease that a session or a member names.
+func leaseOf(d store.Doc) time.Duration {
+	if d.Kind == store.KindMember {
+		m, _ := record.MemberFrom(d) // one that cannot be read names none
+		return time.Duration(m.LeaseMS) * time.Millisecond
+	}
+	s, _ := record.SessionFrom(d)
+	if s.State == record.Dead {
+		return s.Lease
+	}
+	return cmp.Or(s.Lease, protocol.DefaultLease)
 }
 
 // unmoved says whether all of now stand where they stood before.
@@ -81,7 +117,7 @@ func running(s record.Session) error {
 // bury writes the sessions dead that stood still, now that no other can claim. Their processes may only be frozen: a
 // heartbeat of theirs is refused from then on.
 func (m *mover) bury(ctx context.Context, still map[string]record.Session) error {
-	now, err := m.alive(ctx)
+	now, err := alive(ctx, m.From)
 	if err != nil {
 		return err
 	}
@@ -101,6 +137,30 @@ func (m *mover) bury(ctx context.Context, still map[string]record.Session) error
 		}
 		m.report.Buried = append(m.report.Buried, id)
 		m.step("session %s of instance %s is dead: it stood still", id, cmp.Or(s.Instance, "unknown"))
+	}
+	return nil
+}
+
+// nobodyThere refuses a target on which a replica has begun while the source was watched. The target is marked already:
+// who is not among its sessions now reads the mark before it claims. What an earlier try has copied is at the source.
+func (m *mover) nobodyThere(ctx context.Context) error {
+	there, err := alive(ctx, m.To)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	for docs, err := range pages(ctx, m.From, store.KindSession) {
+		if err != nil {
+			return err
+		}
+		for _, d := range docs {
+			delete(there, d.ID)
+		}
+	}
+	for _, s := range there {
+		return fmt.Errorf(
+			"%w: instance %s (session %s) has begun on %s: stop it, give the copy up, and name another database or cluster",
+			ErrRefused, cmp.Or(s.Instance, "unknown"), s.ID, m.To.Name,
+		)
 	}
 	return nil
 }

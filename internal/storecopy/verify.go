@@ -31,28 +31,54 @@ func (m *mover) verify(ctx context.Context) error {
 		if copied := m.report.Documents[kind.Info().Plural]; count != copied {
 			return m.differs(kind, "", fmt.Sprintf("%d documents, %d were copied", count, copied))
 		}
-		if kind == store.KindLock || kind == store.KindValue {
-			for id := range there {
-				return m.differs(kind, id, "not at the source")
-			}
+		if err := m.compareOthers(kind, there); err != nil {
+			return err
 		}
 	}
-	alive, err := m.alive(ctx)
-	for _, s := range alive {
+	left, err := alive(ctx, m.From)
+	for _, s := range left {
 		return running(s)
+	}
+	return err
+}
+
+// compareOthers is about what the target has and the source has not. Counters that the source had lost were made.
+func (m *mover) compareOthers(kind store.Kind, there map[string]store.Doc) error {
+	switch kind {
+	case store.KindGroup:
+		for counter, rev := range m.tokens {
+			if d := there[counter]; !m.counters[counter] && d.Rev < rev {
+				return m.differs(kind, counter, fmt.Sprintf("revision %d, below %d", d.Rev, rev))
+			}
+		}
+	case store.KindLock, store.KindValue:
+		for id := range there {
+			return m.differs(kind, id, "not at the source")
+		}
+	case store.KindSession, store.KindMember, store.KindOverride, store.KindEvent: // of a replica that waits there
+	}
+	return nil
+}
+
+// stillSealed makes sure that the source has forgotten nothing: a store that loses acknowledged writes may have lost
+// the mark, and with it what keeps replicas from running there.
+func (m *mover) stillSealed(ctx context.Context) error {
+	now, err := readMark(ctx, m.From)
+	if err == nil && now.Move != m.from.Move {
+		err = fmt.Errorf("%w: the mark of this copy is gone from %s, or was written over", ErrRefused, m.From.Name)
 	}
 	return err
 }
 
 // compare is about one document of both sides; the zero one is absent.
 func (m *mover) compare(from, to store.Doc) error {
+	want := m.prepared(from)
 	if from.Kind == store.KindGroup {
-		if to.Rev < from.Rev {
-			return m.differs(from.Kind, from.ID, fmt.Sprintf("revision %d, below %d", to.Rev, from.Rev))
+		if to.Rev < want.Rev {
+			return m.differs(from.Kind, from.ID, fmt.Sprintf("revision %d, below %d", to.Rev, want.Rev))
 		}
 		return nil
 	}
-	want := m.prepared(from)
 	if to.Rev != want.Rev || to.WriterID != want.WriterID || string(to.Body) != string(want.Body) ||
 		to.Session != want.Session || to.Next != want.Next || to.State != want.State || to.Count != want.Count ||
 		to.Group != want.Group || to.Suspended != want.Suspended || to.Expires != want.Expires {

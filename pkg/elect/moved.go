@@ -17,7 +17,8 @@ var ErrMoved = record.ErrMoved
 //
 // Each session reads the mark of a move before its first write of a lock. A mover writes the mark and then looks for
 // sessions. A session is written before its first lock. So either the mover sees the session, or the session sees the
-// mark. The read before a session is made keeps dead documents out of the store, and no promise hangs on it.
+// mark: a List shows what was acknowledged before the client's own write took effect ([store.Store]). The read before a
+// session is made keeps dead documents out of the store, and no promise hangs on it.
 type movedStore struct {
 	store.Store
 	passed atomic.Pointer[string] // the session that has read that there is none

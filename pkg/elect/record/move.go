@@ -78,6 +78,8 @@ func CheckMoved(ctx context.Context, db store.Store) error {
 	return m.Err()
 }
 
+const goOn = "run `shardctl store copy` again with the same two URIs, or with --undo"
+
 // Err is nil when tasks may run on the store that says so. Else it wraps [ErrMoved].
 func (m Move) Err() error {
 	at := time.UnixMilli(m.At).UTC().Format(time.RFC3339)
@@ -88,13 +90,11 @@ func (m Move) Err() error {
 		return fmt.Errorf("%w to %s at %s: name that store", ErrMoved, m.Other, at)
 	case MoveLeaving:
 		return fmt.Errorf(
-			"%w: its copy to %s began at %s and has not ended: run `shardctl store copy` again, or with --undo",
-			ErrMoved, m.Other, at,
+			"%w: its copy to %s began at %s and has not ended: %s", ErrMoved, m.Other, at, goOn,
 		)
 	case MoveArriving:
 		return fmt.Errorf(
-			"%w: the copy from %s to here began at %s and has not ended: run `shardctl store copy` again, or with --undo",
-			ErrMoved, m.Other, at,
+			"%w: the copy from %s to here began at %s and has not ended: %s", ErrMoved, m.Other, at, goOn,
 		)
 	case MoveAbandoned:
 		return fmt.Errorf(

@@ -65,6 +65,9 @@ type Problem struct {
 }
 
 // Problems are those that a store found out when it was opened; none when it looks for none.
+//
+// A type that embeds a Store does not have its method Problems: ask the store inside. It is the same with [Inspect] and
+// [RaiseFloor].
 func Problems(s Store) []Problem {
 	if p, ok := s.(interface{ Problems() []Problem }); ok {
 		return p.Problems()

@@ -162,7 +162,9 @@ type Store interface {
 	// Absent documents are left out.
 	Read(ctx context.Context, kind Kind, ids ...string) (Reply, error)
 
-	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back.
+	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back. It shows
+	// every write of any client that was acknowledged before this client's own latest acknowledged write or answered Read
+	// took effect.
 	List(ctx context.Context, kind Kind, q Query) (Reply, error)
 
 	// Apply performs each change on its own, in no order, and reports each one's outcome: Outcomes[i] is that of

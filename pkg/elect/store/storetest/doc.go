@@ -15,5 +15,6 @@
 //	}
 //
 // The suite knows that List may be stale and that notes may be late: it looks again until [Database.Patience] is over.
+// But a client's own write or Read bounds how stale its next List is.
 // All else is expected at once.
 package storetest

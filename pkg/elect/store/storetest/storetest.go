@@ -60,6 +60,7 @@ func parts() []part {
 		{"unknown outcomes", testUnknownOutcomes},
 		{"query", testQuery},
 		{"query while writing", testQueryWhileWriting},
+		{"list after own call", testListAfterOwnCall},
 		{"paging", testPaging},
 		{"watch", testWatch},
 		{"watch many", testWatchMany},

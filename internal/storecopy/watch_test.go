@@ -1,0 +1,102 @@
+package storecopy_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/storecopy"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// A store that is away for longer than a lease keeps replicas from their heartbeats as well. Their cluster is refused
+// all the same, once they have gone on.
+func TestOutageWhileWatching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		replica, mover := from.Client(), from.Client()
+		e, err := elect.Start(t.Context(), elect.Config{
+			Store: replica, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
+			Clock: elect.GoClock(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease)
+		var away, looks atomic.Int64 // looks at sessions since the store is back
+		gone := func(c memstore.Call) memstore.Verdict {
+			switch {
+			case away.Load() > 0:
+				return memstore.Verdict{Fault: memstore.LoseRequest}
+			case c.Op == memstore.OpList && c.Kind == store.KindSession:
+				looks.Add(1)
+			}
+			return memstore.Verdict{}
+		}
+		done := make(chan error, 1)
+		replica.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
+		mover.Fault(gone)
+		go func() {
+			_, err := storecopy.Copy(t.Context(), storecopy.Options{
+				From: side("a", mover), To: side("b", to), Clock: elect.GoClock(),
+			})
+			done <- err
+		}()
+		time.Sleep(lease / 10)
+		away.Store(1)
+		time.Sleep(2 * lease)
+		looks.Store(0)
+		away.Store(0)
+		for looks.Load() < 2 { // the replica is the later one to reach the store
+			time.Sleep(time.Millisecond)
+		}
+		replica.Fault(nil)
+		if err := <-done; !errors.Is(err, storecopy.ErrRefused) || !strings.Contains(err.Error(), "the cluster runs") {
+			t.Errorf("%v, want ErrRefused since the cluster runs", err)
+		}
+		if err := record.CheckMoved(t.Context(), from); err != nil {
+			t.Errorf("the source is marked: %v", err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A session whose body was damaged is waited for as long as any lease of the cluster, also one that only the dead or
+// members name.
+func TestLongestLeaseOfAll(t *testing.T) {
+	long := 50 * time.Second
+	id := store.WriterID{Session: "w", Seq: 1}
+	for name, says := range map[string]store.Doc{
+		"the dead": record.Session{
+			ID: "dead", Rev: 3, State: record.Dead, Lease: long, WriterID: id,
+		}.Doc(),
+		"a member": record.Member{Session: "m", Rev: 1, LeaseMS: long.Milliseconds()}.Doc(id),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from, to := memstore.New(), memstore.New()
+				put(t, from, says)
+				put(t, from, store.Doc{
+					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"), WriterID: id,
+				})
+				begin := time.Now()
+				_, err := storecopy.Copy(t.Context(), storecopy.Options{
+					From: side("a", from), To: side("b", to), Clock: elect.GoClock(),
+				})
+				if waited := time.Since(begin); err != nil || waited < long {
+					t.Errorf("waited %v, %v; want %v at least", waited, err, long)
+				}
+			})
+		})
+	}
+}
