@@ -16,16 +16,16 @@ import (
 type Proxy struct {
 	Addr string // HOST:PORT that clients dial
 
-	target   string
 	listener net.Listener
 	life     context.Context // of the connections; ended by Close
 	end      context.CancelFunc
 	wait     sync.WaitGroup
 
-	mu    sync.Mutex
-	open  chan struct{} // closed while bytes pass
-	look  func(sent []byte)
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex
+	target string        // of new connections
+	open   chan struct{} // closed while bytes pass
+	look   func(sent []byte)
+	conns  map[net.Conn]struct{}
 }
 
 // Link puts a proxy in front of addr that ends with the test.
@@ -89,6 +89,13 @@ func (p *Proxy) Unblock() {
 	}
 }
 
+// Lead has new connections lead to another address. Those that are open stay as they are.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 // Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look
 // takes, a piece waits, and with it what follows on its connection. It is called concurrently, and must return before
 // Close can.
@@ -122,7 +129,10 @@ func (p *Proxy) join(client net.Conn) {
 		return
 	}
 	defer p.remove(client)
-	server, err := (&net.Dialer{}).DialContext(p.life, "tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := (&net.Dialer{}).DialContext(p.life, "tcp", target)
 	if err != nil || !p.add(server) {
 		return // the server is down: so the client sees it
 	}

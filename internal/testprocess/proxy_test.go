@@ -117,6 +117,24 @@ func TestLinkShowsWhatIsSent(t *testing.T) {
 	}
 }
 
+// An address that leads elsewhere takes new connections there, and keeps those that are open.
+func TestLinkLeadsElsewhere(t *testing.T) {
+	const long = 20 * time.Second
+	link := testprocess.Link(t, "127.0.0.1:1")
+	link.Lead(echo(t))
+	before := connect(t, link.Addr)
+	if got, err := say(before, "1\n", long); err != nil || got != "1\n" {
+		t.Fatalf("where it leads now: %q, %v", got, err)
+	}
+	link.Lead("127.0.0.1:1")
+	if got, err := say(before, "2\n", long); err != nil || got != "2\n" {
+		t.Errorf("a connection that was open: %q, %v", got, err)
+	}
+	if got, err := say(connect(t, link.Addr), "3\n", long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a new one: %q, %v; want its end", got, err)
+	}
+}
+
 func TestLinkToAServerThatIsDownEndsConnections(t *testing.T) {
 	link := testprocess.Link(t, "127.0.0.1:1")
 	if _, err := say(connect(t, link.Addr), "1\n", 20*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {

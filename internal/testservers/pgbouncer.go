@@ -14,14 +14,14 @@ import (
 // kindPgBouncer is for errors: PgBouncer is no store.
 const kindPgBouncer = "pgbouncer"
 
-// StartPgBouncer starts a pooler in transaction mode in front of a PostgreSQL that ends with the test. Databases have
-// the same names:
+// StartPgBouncer starts a pooler in transaction mode in front of the PostgreSQL at addr that ends with the test.
+// Databases have the same names:
 //
 //	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)
-func StartPgBouncer(tb testing.TB, server *Server, config ...string) *Server {
+func StartPgBouncer(tb testing.TB, addr string, config ...string) *Server {
 	tb.Helper()
 	return use(tb, testprocess.Fresh(tb, family, kindPgBouncer, func(ctx context.Context, dir string) (*testprocess.Server, error) {
-		return testprocess.Open(ctx, kindPgBouncer, &pgbouncer{target: server.Addr}, dir, testprocess.Options{Config: config})
+		return testprocess.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
 	}))
 }
 

@@ -24,7 +24,7 @@ func TestStandbyTakesOverFromItsPrimary(t *testing.T) {
 
 func TestPgBouncerServesWhatIsBehindIt(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres)
-	pooler := testservers.StartPgBouncer(t, server)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
 	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)
 	for range 2 {
 		out, err := exec.CommandContext(t.Context(), "psql", "-XAtc", "SELECT inet_server_port()", uri).CombinedOutput()

@@ -68,32 +68,57 @@ func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Out
 			cmp.Compare(changes[a].Doc.Kind, changes[b].Doc.Kind), cmp.Compare(changes[a].Doc.ID, changes[b].Doc.ID),
 		)
 	})
-	outcomes := make([]store.Outcome, len(changes))
-	for len(left) > 0 {
-		var err error
-		if left, err = s.round(ctx, changes, left, outcomes); err != nil {
-			return outcomes, err
-		}
+	b := &batch{changes: changes, outcomes: make([]store.Outcome, len(changes))}
+	var err error
+	for len(left) > 0 && err == nil {
+		left, err = s.round(ctx, b, left)
+	}
+	if err = cmp.Or(err, s.confirm(ctx, b)); err != nil {
+		return b.outcomes, err
 	}
 	s.trim(ctx, len(changes))
-	return outcomes, nil
+	return b.outcomes, nil
+}
+
+// batch is what one apply sends.
+type batch struct {
+	changes  []store.Change
+	outcomes []store.Outcome
+	found    []int // those that were written before, by a call whose answer was lost
+}
+
+// confirm makes sure of writes that were found. A server that was started again shows also those that its standby never
+// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch tells of
+// it.
+func (s *server) confirm(ctx context.Context, b *batch) error {
+	if len(b.found) == 0 {
+		return nil
+	}
+	err := s.retry(ctx, func() error {
+		_, err := s.dialect.Transact(ctx, Statement{Text: s.sql.log.add, Args: []any{"", "", "", ""}})
+		return err
+	})
+	if err != nil {
+		for _, at := range b.found {
+			b.outcomes[at] = store.Outcome{Status: store.Unknown}
+		}
+	}
+	return err
 }
 
 // round sends those changes that are left, notes their outcomes, and returns those that have none yet.
-func (s *server) round(
-	ctx context.Context, changes []store.Change, left []int, outcomes []store.Outcome,
-) (again []int, err error) {
+func (s *server) round(ctx context.Context, b *batch, left []int) (again []int, err error) {
 	found, place := make([]*store.Doc, len(left)), make([]int, len(left))
 	var counts []int64
 	err = s.retry(ctx, func() (err error) {
 		clear(found)
 		statements := make([]Statement, 0, 2*len(left))
 		for i, at := range left {
-			before, after := s.notes(changes[at])
+			before, after := s.notes(b.changes[at])
 			statements = append(statements, before...)
 			place[i] = len(statements)
-			statements = append(append(statements, s.change(changes[at])), after...)
-			statements = append(statements, s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[i]))
+			statements = append(append(statements, s.change(b.changes[at])), after...)
+			statements = append(statements, s.get(b.changes[at].Doc.Kind, b.changes[at].Doc.ID, &found[i]))
 		}
 		counts, err = s.dialect.Transact(ctx, statements...)
 		return err
@@ -103,15 +128,18 @@ func (s *server) round(
 	}
 	for i, at := range left {
 		if counts[place[i]] > 0 {
-			outcomes[at] = store.Outcome{Status: store.Applied}
+			b.outcomes[at] = store.Outcome{Status: store.Applied}
 			continue
 		}
-		out, write := store.Judge(changes[at], s.usable(found[i]))
+		out, write := store.Judge(b.changes[at], s.usable(found[i]))
 		if write {
 			again = append(again, at)
 			continue
 		}
-		outcomes[at] = out
+		if out.Status == store.Applied {
+			b.found = append(b.found, at)
+		}
+		b.outcomes[at] = out
 	}
 	return again, nil
 }

@@ -63,12 +63,17 @@ func (l *Life) Bound(ctx context.Context) (context.Context, context.CancelFunc) 
 		stop()
 		cancel(nil)
 	}
-	if _, has := ctx.Deadline(); has {
-		return ctx, release
-	}
-	ctx, cancelTimeout := context.WithTimeout(ctx, l.timeout)
+	ctx, cancelTimeout := Bound(ctx, l.timeout)
 	return ctx, func() {
 		cancelTimeout()
 		release()
 	}
+}
+
+// Bound gives ctx a deadline, if it has none.
+func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }

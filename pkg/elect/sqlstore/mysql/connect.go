@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-sql-driver/mysql"
@@ -23,9 +24,12 @@ const session = `SET NAMES utf8mb4; SET SESSION TRANSACTION ISOLATION LEVEL READ
 	`lock_wait_timeout = 10, net_write_timeout = 10 /*M!100600 , wsrep_sync_wait = 7 */`
 
 // connector makes connections that are set up.
-type connector struct{ driver.Connector }
+type connector struct {
+	driver.Connector
+	timeout time.Duration // of each
+}
 
-func newConnector(t target, log logr.Logger) (connector, error) {
+func newConnector(t target, timeout time.Duration, log logr.Logger) (connector, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
 	c.InterpolateParams, c.MultiStatements = true, true
@@ -39,11 +43,14 @@ func newConnector(t target, log logr.Logger) (connector, error) {
 	if err != nil {
 		return connector{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	return connector{made}, nil
+	return connector{made, timeout}, nil
 }
 
-// Connect implements [driver.Connector].
+// Connect implements [driver.Connector]. The pool also calls it with a context that never ends, from one goroutine, and
+// counts the connection from then on. A server that hangs would use up all that there may be.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err

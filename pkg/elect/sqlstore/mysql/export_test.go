@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"database/sql"
 
 	"github.com/go-logr/logr"
@@ -12,9 +13,24 @@ func DB(uri string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConnector(t, logr.Logger{})
+	c, err := newConnector(t, DefaultTimeout, logr.Logger{})
 	if err != nil {
 		return nil, err
 	}
 	return sql.OpenDB(c), nil
+}
+
+// On has a server with one connection call f within one context, and then another within ctx.
+func On(ctx context.Context, uri string, within context.Context, //nolint:revive // two contexts are the point
+	f, then func(context.Context, *sql.Conn) error,
+) error {
+	db, err := DB(uri)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	s := &server{db: db, timeout: DefaultTimeout}
+	_ = s.on(within, f)
+	return s.on(ctx, then)
 }

@@ -24,8 +24,8 @@ const asked = `('read_only', 'innodb_read_only', 'max_allowed_packet', 'log_bin'
 	`'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'innodb_doublewrite', 'default_storage_engine', ` +
 	`'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_master_timeout', ` +
 	`'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_wait_point', 'rpl_semi_sync_source_timeout', ` +
-	`'rpl_semi_sync_master_status', 'rpl_semi_sync_source_status', 'slaves_connected', 'wsrep_on', ` +
-	`'wsrep_cluster_size', 'innodb_page_size')`
+	`'rpl_semi_sync_master_wait_no_slave', 'rpl_semi_sync_source_wait_no_replica', 'rpl_semi_sync_master_status', ` +
+	`'rpl_semi_sync_source_status', 'slaves_connected', 'wsrep_on', 'wsrep_cluster_size')`
 
 // facts asks for them, in one round trip.
 func (s *server) facts(ctx context.Context) (facts, error) {

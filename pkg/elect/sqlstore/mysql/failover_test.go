@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,10 @@ type pair struct {
 	uri              string // through the link
 }
 
+// waitForReplica has a primary acknowledge nothing that its replica has not.
+const waitForReplica = "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'; " +
+	"SET GLOBAL rpl_semi_sync_master_timeout = 3600000; SET GLOBAL rpl_semi_sync_master_enabled = 1"
+
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{
@@ -34,8 +39,7 @@ func newPair(t *testing.T) *pair {
 	exec(t, p.primary, "CREATE USER replica@'%' IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO replica@'%'")
 	exec(t, p.replica, fmt.Sprintf("CHANGE MASTER TO master_host='%s', master_port=%s, master_user='replica', "+
 		"master_password='secret', master_use_gtid=slave_pos, master_connect_retry=1; START SLAVE", host, port))
-	exec(t, p.primary, "SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'; "+
-		"SET GLOBAL rpl_semi_sync_master_timeout = 3600000; SET GLOBAL rpl_semi_sync_master_enabled = 1")
+	exec(t, p.primary, waitForReplica)
 	db := root(t, p.primary)
 	waitFor(t, "a replica that acknowledges", func() bool { return counter(t, db, "Rpl_semi_sync_master_clients") == 1 })
 	p.link = p.primary.Link()
@@ -65,7 +69,8 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// promote makes the replica the primary once it has applied what it acknowledged, and has the address lead to it.
+// promote makes the replica the primary once it has applied what it acknowledged, and has the address lead to it. What
+// is open stays open.
 func (p *pair) promote() {
 	p.t.Helper()
 	exec(p.t, p.replica, "STOP SLAVE IO_THREAD")
@@ -74,12 +79,7 @@ func (p *pair) promote() {
 		return strings.HasPrefix(slaveState(p.t, db), "Slave has read all relay log")
 	})
 	exec(p.t, p.replica, "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0")
-	p.link.Close()
-	link, err := testprocess.NewProxy(p.t.Context(), p.link.Addr, p.replica.Addr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(link.Close)
+	p.link.Lead(p.replica.Addr)
 }
 
 // slaveState is what the replica's SQL thread does.
@@ -119,13 +119,14 @@ func TestFailOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			s := open(t, p.uri, mysql.Options{})
+			s := open(t, p.uri, mysql.Options{Timeout: time.Second})
 			if got := store.Problems(s); len(got) > 0 {
 				t.Errorf("problems: %+v", got)
 			}
 			w := write(t, s)
 			w.await(50)
 			fail(p.primary)
+			exhaust(t, s)
 			p.promote()
 			w.await(50)
 			acknowledged := w.end()
@@ -143,6 +144,62 @@ func TestFailOver(t *testing.T) {
 				p.wantNoAcknowledgement()
 			}
 		})
+	}
+}
+
+// exhaust calls a store whose server is away, more often at once than it may have connections.
+func exhaust(t *testing.T, s store.Store) {
+	t.Helper()
+	for range 2 {
+		var calls sync.WaitGroup
+		for range 2 * mysql.MaxConnections {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := s.Read(ctx, store.KindLock, "g/0"); err == nil {
+					t.Error("a server that is away was read")
+				}
+			})
+		}
+		calls.Wait()
+	}
+}
+
+// A primary that crashes while it waits for its replica shows, when it is up again, what the replica does not have. Who
+// sends that again is told that it is applied when the replica has it, and not before.
+func TestFoundAfterCrash(t *testing.T) {
+	p := newPair(t)
+	s := open(t, p.uri, mysql.Options{Timeout: time.Second})
+	if out := eventually(t, s, put("g/a", 0, 1)); out.Status != store.Applied {
+		t.Fatalf("got %+v", out)
+	}
+	p.replica.Freeze()
+	change := put("g/a", 1, 2)
+	change.Doc.Session = "s" // a claim, of which the log has no line
+	unknown := func(when string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if out := one(t, ctx, s, change); out.Status != store.Unknown {
+			t.Fatalf("%s: %+v, want unknown", when, out)
+		}
+	}
+	unknown("without a replica")
+	p.primary.Kill()
+	p.primary.Start()
+	exec(t, p.primary, waitForReplica)
+	waitFor(t, "write that the replica does not have", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		res, err := s.Read(ctx, store.KindLock, "g/a")
+		return err == nil && len(res.Docs) == 1 && res.Docs[0].Rev == 2
+	})
+	for range 3 {
+		unknown("the replica does not have it")
+	}
+	p.replica.Thaw()
+	if out := eventually(t, s, change); out.Status != store.Applied {
+		t.Errorf("with a replica: %+v", out)
 	}
 }
 

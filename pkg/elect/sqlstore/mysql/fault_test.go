@@ -154,6 +154,47 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// A primary that was made read-only while it answered a read may not know what another one acknowledged by then. Its
+// answer does not count.
+func TestReadOnlyMeanwhile(t *testing.T) {
+	server := testservers.Start(t, testservers.KindMariaDB)
+	uri := server.Database()
+	s := open(t, uri, mysql.Options{})
+	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
+		t.Fatalf("got %+v", out)
+	}
+	// A read waits for a lock that this test holds.
+	exec(t, server, fmt.Sprintf("RENAME TABLE %[1]s.default_locks TO %[1]s.held; CREATE VIEW %[1]s.default_locks AS "+
+		"SELECT * FROM %[1]s.held WHERE GET_LOCK('held', 60)", databaseOf(uri)))
+	holder, err := root(t, server).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Close() }()
+	if _, err := holder.ExecContext(t.Context(), "DO GET_LOCK('held', 0)"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Read(t.Context(), store.KindLock, "g/a")
+		ended <- err
+	}()
+	db := root(t, server)
+	waitFor(t, "read that waits", func() bool {
+		var n int
+		err := db.QueryRowContext(t.Context(),
+			"SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock'").Scan(&n)
+		return err == nil && n > 0
+	})
+	exec(t, server, "SET GLOBAL read_only = 1")
+	if _, err := holder.ExecContext(t.Context(), "DO RELEASE_LOCK('held')"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the server is read-only") {
+		t.Errorf("%v, want it to say that the server is read-only", err)
+	}
+}
+
 // Locks of others, killed connections and too many of them pass.
 func TestObstacles(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)

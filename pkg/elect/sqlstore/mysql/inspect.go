@@ -73,7 +73,7 @@ func (f facts) settings() []judged {
 	binlog := !f.on("log_bin") || f.values["sync_binlog"] == "1"
 	add("sync_binlog", "1, or log_bin=OFF", reasonNotDurable, crash, binlog)
 	add("innodb_doublewrite", "ON", reasonNotDurable, "a crash of its machine may leave pages half written",
-		f.on("innodb_doublewrite"))
+		f.on("innodb_doublewrite") && !strings.EqualFold(f.values["innodb_doublewrite"], "DETECT_ONLY"))
 	add("default_storage_engine", "", "", "", true) // tables are made with InnoDB in any case
 	all = append(all, f.replication()...)
 	if grant := f.power(); grant != "" {
@@ -91,7 +91,9 @@ func (f facts) replication() []judged {
 	if f.on("wsrep_on") {
 		size := f.values["wsrep_cluster_size"]
 		all = append(all, judged{
-			store.Setting{Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to", Holds: size == "1"},
+			store.Setting{
+				Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to", Holds: size == "1",
+			},
 			reasonSeveralNodes, "Galera is untested: let the URI lead to one node at a time",
 		})
 	}
@@ -112,10 +114,23 @@ func (f facts) replication() []judged {
 	add(point, where, "AFTER_SYNC", where == "AFTER_SYNC")
 	timeout, ms := f.first("rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout")
 	add(timeout, ms, fmt.Sprintf("%d or more", leastWait), f.number(timeout) >= leastWait)
+	// Without it the primary waits for nobody as soon as its last replica is gone.
+	alone, waits := f.first("rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_source_wait_no_replica")
+	if alone != "" {
+		add(alone, waits, "ON", !off(waits))
+	}
+	// It shows a primary that has stopped to wait.
+	status, active := f.first("rpl_semi_sync_master_status", "rpl_semi_sync_source_status")
+	if status != "" && !off(on) {
+		add(status, active, "ON", !off(active))
+	}
 	return all
 }
 
-var powers = regexp.MustCompile("(?:^GRANT |, )(ALL PRIVILEGES|SUPER|READ[ _]ONLY[ _]ADMIN|CONNECTION_ADMIN)\\b[^`']* ON \\*\\.\\* ")
+// Several rights have a blank behind their comma or none.
+var powers = regexp.MustCompile(
+	"(?:^GRANT |, ?)(ALL PRIVILEGES|SUPER|READ[ _]ONLY[ _]ADMIN|CONNECTION_ADMIN)\\b[^`']* ON \\*\\.\\* ",
+)
 
 // power is the right by which the account writes to a read-only server; empty: none.
 func (f facts) power() string {

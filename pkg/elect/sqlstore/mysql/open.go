@@ -47,13 +47,14 @@ func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
-	connector, err := newConnector(target, o.Logger)
+	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	connector, err := newConnector(target, timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	s := &server{
 		name: fmt.Sprintf("MySQL database %q at %s", target.database, target.addr), database: target.database,
-		db: sql.OpenDB(connector), timeout: cmp.Or(max(o.Timeout, 0), DefaultTimeout),
+		db: sql.OpenDB(connector), timeout: timeout,
 		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
 	connections := MaxConnections

@@ -7,11 +7,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 )
 
@@ -19,11 +21,12 @@ import (
 const maxText = 8 << 20
 
 // Query implements [sqlstore.Server]. A server that became read-only is no primary any more and may not know what was
-// acknowledged since, so that it asks for that in the same text.
+// acknowledged since. So the same text asks for that, behind the queries: a server that takes writes then was the
+// primary when they were answered.
 func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
 	return s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		var readOnly, engine string
-		all := append([]sqlstore.Statement{{
+		return run(ctx, conn, append(slices.Clone(queries), sqlstore.Statement{
 			Text: `SELECT @@global.read_only, @@innodb_read_only`,
 			Row: func(row sqlstore.Row) error {
 				if err := row.Scan(&readOnly, &engine); err != nil {
@@ -34,8 +37,7 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 				}
 				return nil
 			},
-		}}, queries...)
-		return run(ctx, conn, all)
+		}))
 	})
 }
 
@@ -175,7 +177,7 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 // on calls f with a connection. After an error it is used again only if the server said so itself, and if it then takes
 // a ROLLBACK: the next START TRANSACTION would commit what is left.
 func (s *server) on(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := adapter.Bound(ctx, s.timeout)
 	defer cancel()
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -187,8 +189,8 @@ func (s *server) on(ctx context.Context, f func(context.Context, *sql.Conn) erro
 		return nil
 	}
 	_, answered := errors.AsType[*mysql.MySQLError](err)
-	if answered && !readOnly(err) && ctx.Err() == nil {
-		_, rollback := conn.ExecContext(ctx, `ROLLBACK`)
+	if answered && !readOnly(err) {
+		_, rollback := conn.ExecContext(ctx, `ROLLBACK`) // it fails where ctx has ended: what is left must not stay open
 		answered = rollback == nil
 	}
 	if !answered || readOnly(err) {

@@ -29,11 +29,3 @@ func (s *server) Close(context.Context) error {
 	_ = s.db.Close()
 	return nil
 }
-
-// bound gives ctx a deadline, if it has none.
-func (s *server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, s.timeout)
-}

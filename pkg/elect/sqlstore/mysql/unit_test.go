@@ -34,9 +34,12 @@ func TestProblems(t *testing.T) {
 		{"sync_binlog", "0", reasonNotDurable},
 		{"innodb_flush_method", "nosync", reasonNotDurable},
 		{"innodb_doublewrite", "OFF", reasonNotDurable},
+		{"innodb_doublewrite", "DETECT_ONLY", reasonNotDurable},
 		{"rpl_semi_sync_master_enabled", "OFF", reasonReplicaLags},
 		{"rpl_semi_sync_master_wait_point", "AFTER_COMMIT", reasonReplicaLags},
 		{"rpl_semi_sync_master_timeout", "10000", reasonReplicaLags},
+		{"rpl_semi_sync_master_wait_no_slave", "OFF", reasonReplicaLags},
+		{"rpl_semi_sync_master_status", "OFF", reasonReplicaLags},
 		{"wsrep_on", "ON", reasonSeveralNodes},
 	} {
 		f := good()
@@ -54,7 +57,7 @@ func TestProblems(t *testing.T) {
 	for _, grant := range []string{
 		"GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "GRANT SELECT, SUPER ON *.* TO `u`@`%`",
 		"GRANT READ_ONLY ADMIN ON *.* TO `u`@`%`", "GRANT RELOAD, READ ONLY ADMIN, EVENT ON *.* TO `u`@`%`",
-		"GRANT CONNECTION_ADMIN ON *.* TO `u`@`%`",
+		"GRANT CONNECTION_ADMIN ON *.* TO `u`@`%`", "GRANT AUDIT_ADMIN,CONNECTION_ADMIN,XA_RECOVER_ADMIN ON *.* TO `u`@`%`",
 	} {
 		f.grants = []string{grant}
 		if got := f.problems(); len(got) != 1 || got[0].Reason != reasonPrivileged {

@@ -21,6 +21,7 @@ const (
 	noSuchStatement      = "26000" // prepared on another connection
 	statementThere       = "42P05"
 	readOnlyTransaction  = "25006"
+	lockNotAvailable     = "55P03" // within lock_timeout
 	noPrivilege          = "42501"
 	noDatabase           = "3D000"
 	noSchema             = "3F000"
@@ -56,7 +57,7 @@ func hint(code string) string {
 // Busy implements [sqlstore.Dialect]: PostgreSQL has rolled back, or has not begun.
 func (s *server) Busy(err error) bool {
 	switch codeOf(err) {
-	case serializationFailure, deadlockDetected:
+	case serializationFailure, deadlockDetected, lockNotAvailable:
 		return true
 	case noSuchStatement, statementThere:
 		s.calls.connector.pooled.Store(true)
@@ -68,7 +69,7 @@ func (s *server) Busy(err error) bool {
 // Classify implements [sqlstore.Dialect]. A server that is read-only, shuts down, starts up, has no connection left or
 // resets one may do it later, or another one may.
 func (*server) Classify(err error) error {
-	if hint(codeOf(err)) != "" || badCertificate(err) {
+	if hint(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, store.ErrInvalid) {
 		return store.ErrInvalid
 	}
 	return store.ErrUnavailable
@@ -90,7 +91,7 @@ func deposed(err error) bool {
 	case readOnlyTransaction, noSuchStatement, statementThere:
 		return true
 	}
-	return false
+	return errors.Is(err, errReadOnly)
 }
 
 // broken says that a connection was lost, and perhaps long ago.

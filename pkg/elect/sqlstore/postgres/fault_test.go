@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +23,9 @@ const brief = 700 * time.Millisecond
 // openBrief opens a store whose timeouts are those of a short lease.
 func openBrief(t *testing.T, uri string) *sqlstore.Store {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), postgres.Options{URI: uri, Timeout: time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: time.Second})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -139,8 +140,10 @@ func (w *writers) check(t *testing.T, s store.Store) {
 	t.Helper()
 	close(w.stop)
 	w.ended.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for i, acked := range w.acked {
-		reply, err := s.Read(t.Context(), store.KindValue, fmt.Sprint("g/", i))
+		reply, err := s.Read(ctx, store.KindValue, fmt.Sprint("g/", i))
 		if err != nil || len(reply.Docs) != 1 {
 			t.Fatalf("document %d: %+v, %v", i, reply, err)
 		}
@@ -264,101 +267,4 @@ func TestNetwork(t *testing.T) {
 	until(t, s, increment("g"))
 	w.check(t, s)
 	wantFew(t, uri)
-}
-
-// both is a URI of both servers of a pair.
-func both(t *testing.T, pair *testservers.PostgresPair) string {
-	t.Helper()
-	return strings.Replace(pair.Primary.Database(), pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1)
-}
-
-// When the primary is killed and its synchronous standby promoted, nothing is lost that was acknowledged, and clients
-// that name both go on.
-func TestPromoted(t *testing.T) {
-	pair := testservers.StartPostgresPair(t)
-	s := openBrief(t, both(t, pair))
-	if problems := s.Problems(); len(problems) > 0 {
-		t.Errorf("problems of a synchronous pair: %+v", problems)
-	}
-	notes, err := s.Watch(t.Context(), store.Interest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-notes
-	w := write(t, s)
-	until(t, s, increment("g"))
-	pair.Primary.Kill()
-	pair.Promote()
-	began := time.Now()
-	until(t, s, increment("h"))
-	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
-	w.check(t, s)
-	for len(notes) > 0 {
-		<-notes
-	}
-	until(t, s, increment("after"))
-	wantNotified(t, notes, "after")
-}
-
-// A primary that is frozen while its standby is promoted is left for the new one, although its connections stay open.
-func TestFrozenAndPromoted(t *testing.T) {
-	pair := testservers.StartPostgresPair(t)
-	s := openBrief(t, both(t, pair))
-	w := write(t, s)
-	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, s, increment("g"))
-	pair.Primary.Freeze()
-	pair.Promote()
-	began := time.Now()
-	until(t, s, increment("h"))
-	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
-	w.check(t, s)
-	wantListener(t, strings.ReplaceAll("postgres://shardctl@ADDR/postgres?sslmode=disable", "ADDR", pair.Standby.Addr))
-	pair.Primary.Kill()
-}
-
-// wantListener waits until somebody listens at a server.
-func wantListener(t *testing.T, uri string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		n, err := postgres.Value(t.Context(), uri, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			return
-		}
-	}
-	t.Error("nobody listens at the new primary")
-}
-
-// While the standby is away that each COMMIT waits for, writes are unknown and nobody reads them. No call leaves one more
-// process behind in the server.
-func TestStandbyAway(t *testing.T) {
-	pair := testservers.StartPostgresPair(t)
-	uri := pair.Primary.Database()
-	s, other := openBrief(t, uri), openBrief(t, uri)
-	until(t, s, increment("g"))
-	pair.Standby.Freeze()
-	create := store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
-	}}
-	for range 8 {
-		if out := one(t, s, create); out.Status != store.Unknown {
-			t.Fatalf("without a standby: %+v", out)
-		}
-		reply, err := other.Read(t.Context(), store.KindLock, "g/k")
-		if err != nil || len(reply.Docs) > 0 {
-			t.Fatalf("another client reads %+v, %v; want nothing that is not acknowledged", reply.Docs, err)
-		}
-	}
-	n, err := postgres.Value(t.Context(), uri,
-		`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl' AND datname = current_database()`)
-	if most := int64(2*(postgres.MaxCalls+1) + 1); err != nil || n > most {
-		t.Errorf("%d connections of two clients, %v; want %d at most", n, err, most)
-	}
-	pair.Standby.Thaw()
-	until(t, s, create)
 }

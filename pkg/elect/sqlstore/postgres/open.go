@@ -30,8 +30,8 @@ type Options struct {
 	Database string
 	// Cluster names the tables, so that several clusters may share a database. Default: sqlstore.DefaultCluster.
 	Cluster string
-	// Timeout is how long calls are expected to take at most, a sixth of the lease's duration. Half of it is how long
-	// one host of several may take to connect. Default: DefaultTimeout.
+	// Timeout bounds calls whose context has no deadline: a sixth of the lease's duration. Half of it is how long one
+	// host of several may take to connect. Default: DefaultTimeout.
 	Timeout time.Duration
 	// Existing opens what was set up before: no table is made, and nothing listens before there is a watch.
 	Existing bool
@@ -63,7 +63,9 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		_ = s.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%s: %w: %w", s, s.Classify(first), s.explain(first))
 	}
-	return sqlstore.OpenServer(ctx, s, sqlstore.Options{Cluster: c.Cluster, Existing: o.Existing, Logger: o.Logger})
+	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
+		Cluster: c.Cluster, PollInterval: pollEvery, Existing: o.Existing, Logger: o.Logger,
+	})
 }
 
 // newServer makes the client; nothing is dialled.
@@ -84,7 +86,8 @@ func newServer(c store.Config, o Options) (*server, error) {
 	}
 	s := &server{
 		name: fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets: secrets,
-		calls: newPool(&connector{config: config, patience: patience}),
+		timeout: o.Timeout,
+		calls:   newPool(&connector{config: config, patience: patience}),
 	}
 	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
 	s.calls.gaveUp = s.listener.leave

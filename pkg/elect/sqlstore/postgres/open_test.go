@@ -30,6 +30,9 @@ func wantLine(t *testing.T, err, kind error, says ...string) {
 	if !errors.Is(err, kind) {
 		t.Fatalf("got %v, want %v", err, kind)
 	}
+	if errors.Is(kind, store.ErrInvalid) && errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, which says both that it may pass and that it does not", err)
+	}
 	for _, text := range says {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("got %q, want it to say %q", err, text)
@@ -46,6 +49,8 @@ func TestOpenRefuses(t *testing.T) {
 	uri := server.Database()
 	if err := postgres.Exec(t.Context(), uri,
 		`CREATE ROLE named LOGIN PASSWORD 's3cret'`, `CREATE ROLE poor LOGIN`, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
+		`CREATE SCHEMA old`, `CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS `+
+			`$$ SELECT CASE $1 WHEN 'server_version_num' THEN '110022' ELSE pg_catalog.current_setting($1) END $$`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +78,10 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"no right to create tables": {
 			as(url.User("poor")), store.ErrInvalid, []string{"docs/stores/postgresql.md"},
+		},
+		"a server that says it is too old": {
+			with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=old,pg_catalog" }), store.ErrInvalid,
+			[]string{"PostgreSQL 11, want 12 or newer: upgrade it"},
 		},
 		"no TLS there": {
 			with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=require" }), store.ErrUnavailable,

@@ -21,6 +21,7 @@ type pool struct {
 	free      chan *connection // those that nobody uses; one without a conn is not made yet
 	made      atomic.Int64     // how many were made
 	gaveUp    func()           // called when a server was given up that does not answer
+	asks      chan struct{}    // held by the one who asks about a late answer, on a connection besides
 
 	mu     sync.Mutex
 	closed bool
@@ -29,7 +30,9 @@ type pool struct {
 }
 
 func newPool(c *connector) *pool {
-	p := &pool{connector: c, free: make(chan *connection, connections), ended: make(chan struct{})}
+	p := &pool{
+		connector: c, free: make(chan *connection, connections), asks: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 	for range connections {
 		p.free <- &connection{}
 	}
@@ -137,6 +140,8 @@ func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struc
 
 // works says whether the server that calls go to has a process for a connection.
 func (p *pool) works(ctx context.Context, conn *pgconn.PgConn) bool {
+	p.asks <- struct{}{} // no longer than a patience: who holds it waits no longer
+	defer func() { <-p.asks }()
 	ctx, cancel := context.WithTimeout(ctx, p.connector.patience)
 	defer cancel()
 	other, err := p.connector.connect(ctx)

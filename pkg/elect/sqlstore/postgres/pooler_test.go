@@ -3,8 +3,10 @@ package postgres_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
@@ -13,7 +15,7 @@ import (
 // changes there: watches look, and the store says so.
 func TestPooler(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
-	pooler := testservers.StartPgBouncer(t, server)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
 	through := func(uri string) string { return strings.ReplaceAll(uri, server.Addr, pooler.Addr) }
 	storetest.Run(
 		t, func(*testing.T) storetest.Database {
@@ -35,7 +37,7 @@ func TestPooler(t *testing.T) {
 // A pooler that is restarted is a server that was away for a moment.
 func TestPoolerRestarted(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
-	pooler := testservers.StartPgBouncer(t, server)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
 	s := openBrief(t, strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr))
 	w := write(t, s)
 	until(t, s, increment("g"))
@@ -43,4 +45,40 @@ func TestPoolerRestarted(t *testing.T) {
 	pooler.Start()
 	until(t, s, increment("g"))
 	w.check(t, s)
+}
+
+// A pooler keeps its clients' connections when the server behind it becomes another one. A standby there answers no
+// read: it may lack what was acknowledged.
+func TestPoolerMoved(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	link := pair.Primary.Link()
+	pooler := testservers.StartPgBouncer(t, link.Addr)
+	through, direct := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr)), openBrief(t, uri)
+	until(t, through, increment("g"))
+	standby := strings.Replace(uri, pair.Primary.Addr, pair.Standby.Addr, 1)
+	if err := postgres.Exec(t.Context(), standby, `SELECT pg_wal_replay_pause()`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, direct, increment("g"))
+	link.Lead(pair.Standby.Addr)
+	link.Cut()
+	for deadline := time.Now().Add(patience); ; {
+		reply, err := through.Read(t.Context(), store.KindGroup, "g")
+		if err == nil {
+			t.Fatalf("a standby was read: %+v", reply.Docs)
+		}
+		if strings.Contains(err.Error(), "the server is read-only") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v, want it to say that the server is read-only", err)
+		}
+	}
+	link.Lead(pair.Primary.Addr)
+	link.Cut()
+	until(t, through, increment("g"))
+	if got := count(t, through, "g"); got < 3 {
+		t.Errorf("counted %d, want 3 at least", got)
+	}
 }

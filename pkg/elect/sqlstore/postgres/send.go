@@ -15,19 +15,23 @@ import (
 // connection is one to a server.
 type connection struct {
 	conn   *pgx.Conn
-	weak   bool  // by its settings a COMMIT returns before the disk has it
 	warned error // what the server warned of since the last transaction began
 }
 
 // errNoTag is a COMMIT that the server did not confirm.
 var errNoTag = errors.New("the server did not confirm a COMMIT")
 
+// settings are those of each transaction. Sessions take on what is reloaded, and a pooler gives another session each
+// time. So nothing hangs on what was found before. A COMMIT waits for the disk, and for a synchronous standby. That the
+// wait was ended is told as a warning. A row that is not had within seconds is held by a transaction that hangs: then
+// nothing was written, and the rows that were had are free for others.
+const settings = `SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') ` +
+	`WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), set_config('client_min_messages', 'warning', true), ` +
+	`set_config('lock_timeout', '5s', true)`
+
 // transact runs statements as one transaction in one round trip.
 func (c *connection) transact(ctx context.Context, statements []sqlstore.Statement) ([]int64, error) {
-	all := []sqlstore.Statement{{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}}
-	if c.weak {
-		all = append(all, sqlstore.Statement{Text: `SET LOCAL synchronous_commit = on`})
-	}
+	all := []sqlstore.Statement{{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings}}
 	first := len(all)
 	all = append(append(all, statements...), sqlstore.Statement{Text: `COMMIT`})
 	c.warned = nil

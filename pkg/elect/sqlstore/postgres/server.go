@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"hash/fnv"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -15,6 +18,7 @@ import (
 type server struct {
 	name     string // for errors
 	secrets  []string
+	timeout  time.Duration // of calls whose context has no deadline, as those of a watch
 	calls    *pool
 	listener *listener
 	problems []store.Problem
@@ -29,6 +33,11 @@ func (s *server) Problems() []store.Problem { return s.problems }
 // Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
 // new one.
 func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
+	ctx, cancel := adapter.Bound(ctx, s.timeout)
+	defer cancel()
+	if s.calls.connector.pooled.Load() {
+		queries = append(slices.Clone(queries), writableNow)
+	}
 	g := &guard{}
 	defer g.leave()
 	send := func(ctx context.Context, c *connection) ([]pgconn.CommandTag, error) {
@@ -45,8 +54,23 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 	return s.explain(err)
 }
 
+// writableNow refuses the answers of a server that takes no writes. A connection to a pooler outlasts the server behind
+// it, and may lead to a standby later. It comes behind the queries: who takes writes then was the primary before.
+var writableNow = sqlstore.Statement{Text: `SHOW transaction_read_only`, Row: func(row sqlstore.Row) error {
+	var readOnly string
+	if err := row.Scan(&readOnly); err != nil {
+		return err
+	}
+	if readOnly == "on" {
+		return errReadOnly
+	}
+	return nil
+}}
+
 // Transact implements [sqlstore.Server].
 func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
+	ctx, cancel := adapter.Bound(ctx, s.timeout)
+	defer cancel()
 	g := &guard{}
 	defer g.leave()
 	counts, err := call(ctx, s.calls, func(ctx context.Context, c *connection) ([]int64, error) {
@@ -58,7 +82,8 @@ func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement)
 // SetUp implements [sqlstore.Server]: one transaction, under a lock that ends with it.
 func (s *server) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
 	_, err := call(ctx, s.calls, func(ctx context.Context, c *connection) (struct{}, error) {
-		return struct{}{}, pgx.BeginFunc(ctx, c.conn, func(pgx.Tx) error {
+		// At READ COMMITTED whatever the default is: what another set-up has made shows after the wait for it.
+		return struct{}{}, pgx.BeginTxFunc(ctx, c.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(pgx.Tx) error {
 			if _, err := c.conn.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(name)); err != nil {
 				return err
 			}

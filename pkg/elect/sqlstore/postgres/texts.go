@@ -107,7 +107,8 @@ BEGIN
 		named := NEW;
 		reserved := NEW.next;
 	END IF;
-	INSERT INTO %s (kind, id, grp, next) VALUES (TG_ARGV[0], named.id, named.grp, reserved);
+	EXECUTE format('INSERT INTO %%I.%s (kind, id, grp, next) VALUES ($1, $2, $3, $4)', TG_TABLE_SCHEMA)
+		USING TG_ARGV[0], named.id, named.grp, reserved;
 	PERFORM pg_notify('%s', '');
 	RETURN NULL;
 END $note$`, function, log, channel(strings.TrimPrefix(prefix, `"`)))}
