@@ -71,8 +71,8 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	}
 	shown := map[*jsonschema.Schema]map[string]bool{}
 	fieldsIn(root, shown)
-	// In defaults and template not every field of a task is shown again, and notify is the alternative to delay. A callback is shown
-	// as a comment, since every sample must run.
+	// In defaults and template not every field of a task is shown again, and notify is the alternative to delay. A
+	// callback is shown as a comment, since every sample must run.
 	elsewhere := slices.Concat(
 		work.Names(), listers.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
 		[]string{"weight", "timeZone", "notify", "stop", "labels"},

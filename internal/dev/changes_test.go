@@ -218,6 +218,6 @@ func TestChangesReplicaStartedAgain(t *testing.T) {
 	again(true)
 	s.expect("r3 died: its lease ran out; it is started again in 3s")
 	again(false)
-	s.state("r3", Dead, "no room for a process")
-	s.expect("r3 cannot be started again: no room for a process")
+	s.state("r3", Dead, "no memory for a process")
+	s.expect("r3 cannot be started again: no memory for a process")
 }

@@ -24,7 +24,7 @@ type Rules struct {
 }
 
 // Next is the list after a look at now, the store's clock in Unix ms. before and found are in order, and so is the
-// result. Known entries stay also beyond the limit; new ones that have no room are left out and counted.
+// result. Known entries stay also beyond the limit; new ones beyond it are left out and counted.
 func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []Entry, leftOut int) {
 	var added []Entry
 	for len(before) > 0 || len(found) > 0 {
@@ -42,10 +42,10 @@ func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []
 			before, found = before[1:], found[1:]
 		}
 	}
-	room := min(len(added), max(0, r.Limit-len(after)))
-	after = append(after, added[:room]...)
+	free := min(len(added), max(0, r.Limit-len(after)))
+	after = append(after, added[:free]...)
 	slices.SortFunc(after, func(a, b Entry) int { return discover.Compare(a.Found, b.Found) })
-	return after, len(added) - room
+	return after, len(added) - free
 }
 
 // compareFirst orders the first of both; what is not there comes last.

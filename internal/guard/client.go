@@ -124,8 +124,8 @@ func (c *Client) RemoteLeaseOver(key elect.Key, session string) error {
 	return c.failed("end a remote lease", c.conn.send(&remote{Session: session, Key: key}))
 }
 
-// RunInside informs the guard that a run of a key is about to work in this process. It returns once that is written, and
-// only then may the run begin: should it go on at X, the guard kills this process.
+// RunInside informs the guard that a run of a key is about to work in this process. It returns once that is written,
+// and only then may the run begin: should it go on at X, the guard kills this process.
 func (c *Client) RunInside(ctx context.Context, key elect.Key, session string) error {
 	return c.written(ctx, "announce a run", &inside{Session: session, Key: key})
 }

@@ -24,8 +24,8 @@ type chore struct {
 	space   string // of the locks
 	message string // what the lock's owner does
 	wanted  func(*config.Group) bool
-	// work does it for a group until ctx ends or another replica does it. It is called again when it has returned without
-	// an error.
+	// work does it for a group until ctx ends or another replica does it. It is called again when it has returned
+	// without an error.
 	work func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error
 
 	elector *elect.Elector

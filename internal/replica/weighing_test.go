@@ -26,8 +26,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// crowd is a kind of subscription whose task hot is behind while its replica has more than most tasks of the kind.
-type crowd struct {
+// backlog is a kind of subscription whose task hot is behind while its replica has more than most tasks of the kind.
+type backlog struct {
 	hot  string
 	most int
 
@@ -35,16 +35,16 @@ type crowd struct {
 	count map[string]int // by instance
 }
 
-func (*crowd) Name() string                                      { return "crowd" }
-func (*crowd) Schema() string                                    { return `{"type": "boolean"}` }
-func (*crowd) Fields() tasks.Fields                              { return tasks.Fields{Owned: []string{"deliver"}} }
-func (*crowd) TaskFields() []tasks.TaskField                     { return nil }
-func (c *crowd) Parse(*decode.Node, *decode.Reader) tasks.Runner { return member{c} }
+func (*backlog) Name() string                                      { return "backlog" }
+func (*backlog) Schema() string                                    { return `{"type": "boolean"}` }
+func (*backlog) Fields() tasks.Fields                              { return tasks.Fields{Owned: []string{"deliver"}} }
+func (*backlog) TaskFields() []tasks.TaskField                     { return nil }
+func (c *backlog) Parse(*decode.Node, *decode.Reader) tasks.Runner { return member{c} }
 
-func (c *crowd) ParseTask(*decode.Node, *decode.Reader) tasks.TaskRunner { return member{c} }
+func (c *backlog) ParseTask(*decode.Node, *decode.Reader) tasks.TaskRunner { return member{c} }
 
 // join notes that a task runs on an instance, or does not any more.
-func (c *crowd) join(instance string, n int) {
+func (c *backlog) join(instance string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count == nil {
@@ -54,13 +54,13 @@ func (c *crowd) join(instance string, n int) {
 }
 
 // allow sets how many of its tasks a replica may have before the hot one is behind.
-func (c *crowd) allow(most int) {
+func (c *backlog) allow(most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.most = most
 }
 
-func (c *crowd) lag(name, instance string) elect.Lag {
+func (c *backlog) lag(name, instance string) elect.Lag {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lag := elect.Lag{Known: true, Seconds: -1}
@@ -70,10 +70,10 @@ func (c *crowd) lag(name, instance string) elect.Lag {
 	return lag
 }
 
-// member is a task of a crowd.
-type member struct{ of *crowd }
+// member is a task of a backlog.
+type member struct{ of *backlog }
 
-func (member) Kind() string                           { return "crowd" }
+func (member) Kind() string                           { return "backlog" }
 func (member) Validate(tasks.Use) []decode.FieldError { return nil }
 func (member) Print(tasks.Use) any                    { return true }
 func (member) PrintTask(tasks.Use) decode.Fields      { return nil }
@@ -99,7 +99,7 @@ func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 }
 
 // weighty is a group whose weights follow the lag; so is c.
-func weighty(t *testing.T, instance, uri string, c *crowd) *config.Settings {
+func weighty(t *testing.T, instance, uri string, c *backlog) *config.Settings {
 	t.Helper()
 	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
 	if err != nil {
@@ -116,7 +116,7 @@ groups:
   - name: g
     weightFrom: lag
     tasks:
-      - {name: "t{01..12}", crowd: true}
+      - {name: "t{01..12}", backlog: true}
       - {name: command, exec: {command: [sleep, "1000"]}}
 `, instance, uri)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -156,7 +156,7 @@ func startReplica(t *testing.T, s *config.Settings, rules weights.Rules) *Replic
 // Three replicas share twelve subscriptions. One of them is behind as long as it has more than one neighbour: it ends
 // on a replica of its own, or nearly so. All replicas plan with the same weights, and show them.
 func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
-	c := &crowd{hot: "t07", most: 2}
+	c := &backlog{hot: "t07", most: 2}
 	rules := weights.DefaultRules()
 	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
 		300*time.Millisecond, 300*time.Millisecond, time.Second
@@ -200,7 +200,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 
 // Time passes for a weight also while nothing else happens in the cluster: it falls.
 func TestAWeightFallsInAQuietCluster(t *testing.T) {
-	c := &crowd{hot: "t07", most: 2}
+	c := &backlog{hot: "t07", most: 2}
 	rules := weights.DefaultRules()
 	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
 		300*time.Millisecond, 0, 700*time.Millisecond
@@ -251,7 +251,7 @@ func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*status.S
 }
 
 func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
-	c := &crowd{}
+	c := &backlog{}
 	s := weighty(t, "a", "sqlite:x.db", c)
 	l := newLists(s)
 	listed := func(revision int64, entries ...weights.Entry) weights.Published {
@@ -301,7 +301,7 @@ func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
 }
 
 func TestWhatAFollowerSees(t *testing.T) {
-	s := weighty(t, "a", "sqlite:x.db", &crowd{})
+	s := weighty(t, "a", "sqlite:x.db", &backlog{})
 	lag := elect.Lag{Known: true, Messages: 7}
 	owned, free := lockOf("g/t01", "A", "running"), lockOf("g/t02", "", "running")
 	owned.Status.Lag, free.Status.Lag = lag, lag

@@ -76,7 +76,7 @@ func answer(ctx context.Context, addr string) error {
 	if err := conn.SetDeadline(end); err != nil {
 		return err
 	}
-	_, _ = conn.Write([]byte("NONSENSE\r\n\r\n"))
+	_, _ = conn.Write([]byte("GARBAGE\r\n\r\n"))
 	if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}

@@ -4,7 +4,7 @@
 // What they need, and who brings it (make brokers-install brings all of it, as root on Debian):
 //
 //   - Kafka: Java 17 or newer, and Maven, which fetches the broker's own jars once. Their hashes are verified, and they
-//     stay in the user's cache directory (shardctl-test). The mirrors of the user's Maven settings are used.
+//     stay in the user's cache directory (shardctl-test). The repositories of the user's Maven settings are used.
 //   - RabbitMQ, Mosquitto, Redis: Debian's packages rabbitmq-server, mosquitto and redis-server.
 //   - NATS: nothing. The module beside this package pins nats-server, and it is built once into the same cache.
 //

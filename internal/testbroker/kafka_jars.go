@@ -43,7 +43,7 @@ func kafkaJars(ctx context.Context) (string, error) {
 	})
 }
 
-// fetchKafka has Maven copy the jars to target. It knows the mirrors that are configured.
+// fetchKafka has Maven copy the jars to target. It uses the repositories that are configured.
 func fetchKafka(ctx context.Context, dir, target string) error {
 	mvn, err := testprocess.Program(string(KindKafka), "maven", "mvn")
 	if err != nil {

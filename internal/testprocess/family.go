@@ -81,8 +81,8 @@ func Fresh[H Handle](
 }
 
 // Shared is the test process's own server of this name, started by the first test that asks for it. A package that uses
-// it has a TestMain with [Family.Main]. What tests make in it has names of their own: see [Name]. Who kills it starts it
-// again, and does not run in parallel.
+// it has a TestMain with [Family.Main]. What tests make in it has names of their own: see [Name]. Who kills it starts
+// it again, and does not run in parallel.
 func Shared[H Handle](
 	tb testing.TB, f *Family, name string, open func(ctx context.Context, dir string) (H, error),
 ) H {

@@ -5,8 +5,8 @@
 // one group: one replica, under a lock, publishes by compare-and-set. All replicas read what is published and plan
 // with it.
 //
-// Lag is no load: it is gone once the task has room. Were its weight to fall with it, the neighbours would come back,
-// and with them the lag. So a weight falls one step at a time, after a wait. Each time the lag returns soon after, the
-// wait doubles. Under a constant load moves get rarer and rarer. Damping of route flaps does the same (RFC 2439,
-// section 2.3).
+// Lag is no load: it is gone once the task has capacity. Were its weight to fall with it, the neighbours would come
+// back, and with them the lag. So a weight falls one step at a time, after a wait. Each time the lag returns soon
+// after, the wait doubles. Under a constant load moves get rarer and rarer. Damping of route flaps does the same (RFC
+// 2439, section 2.3).
 package weights

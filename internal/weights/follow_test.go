@@ -25,7 +25,7 @@ func weak(without string) Rules {
 	return r
 }
 
-// uneven is a cluster whose replicas have room for all but one topic, which is more than its replica can do beside
+// uneven is a cluster whose replicas may have all but one topic, which is more than its replica can do beside
 // four others.
 func uneven(r Rules) *sim {
 	s := newSim()
@@ -33,7 +33,7 @@ func uneven(r Rules) *sim {
 	return s
 }
 
-// A hot topic ends where it has room, is not behind any more, and moves cost no other topic much.
+// A hot topic ends where it has capacity, is not behind any more, and moves cost no other topic much.
 func TestAHotTopicGetsAQuieterReplica(t *testing.T) {
 	s := uneven(DefaultRules())
 	s.run(time.Second)
@@ -121,7 +121,7 @@ func TestAMoveCausesNoMove(t *testing.T) {
 	}
 }
 
-// A topic that is hot for an hour gets room for that hour, and all is as before some hours later.
+// A topic that is hot for an hour gets capacity for that hour, and all is as before some hours later.
 func TestAStepPasses(t *testing.T) {
 	s := uneven(DefaultRules())
 	s.rate = func(name string, second int) float64 {
@@ -162,7 +162,7 @@ func TestATooSmallClusterComesToRest(t *testing.T) {
 // A cap counts tasks, whatever they weigh: a rising weight leaves no task without a place, and passes no cap.
 func TestAWeightLeavesNoTaskWithoutAPlace(t *testing.T) {
 	s := uneven(DefaultRules())
-	s.cap = 5 // four replicas have room for twenty, and no more
+	s.cap = 5 // four replicas may have twenty, and no more
 	for range 60 {
 		s.run(time.Minute)
 		s.noneWithoutPlace(t)

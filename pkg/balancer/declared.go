@@ -22,10 +22,11 @@ type DeclaredGroup struct {
 	Selector map[string]string // labels an instance must have to own any; empty: all may
 	Hash     string            // says which list this is
 	Keys     []DeclaredKey
-	// WeightRevision says which weights the keys have: 0 for those of the list. While replicas plan with others, none of
-	// the group's keys move for balance.
+	// WeightRevision says which weights the keys have: 0 for those of the list. While replicas plan with others, none
+	// of the group's keys move for balance.
 	WeightRevision int64
-	// AsOf is a revision that all documents written since the Discovered keys were last read exceed; nil: there are none.
+	// AsOf is a revision that all documents written since the Discovered keys were last read exceed; nil: there are
+	// none.
 	AsOf func() int64
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// freezer is the store and the clock of a process that can be frozen. What it was about to write of a value arrives when
-// it is thawed. Everything else of it never does, and it goes on believing that no time has passed.
+// freezer is the store and the clock of a process that can be frozen. What it was about to write of a value arrives
+// when it is thawed. Everything else of it never does, and it goes on believing that no time has passed.
 type freezer struct {
 	store.Store
 	elect.Clock

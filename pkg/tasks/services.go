@@ -26,8 +26,8 @@ type Lease interface {
 // Processes starts commands, each as a process group of its own.
 type Processes interface {
 	// Start starts a command, of which only Args, Environ, Dir, Stdin and Answers are looked at. What it writes goes to
-	// the task's log, less its answers. It waits for its turn when many commands are starting. On an error nothing of the command is left. End
-	// must be called in the end.
+	// the task's log, less its answers. It waits for its turn when many commands are starting. On an error nothing of
+	// the command is left. End must be called in the end.
 	Start(ctx context.Context, c Command) (Child, error)
 }
 
@@ -36,8 +36,8 @@ type Child interface {
 	// Exited is closed when the command itself has ended.
 	Exited() <-chan struct{}
 	// End stops what is left of the command, in the way and time that the task's stop says. It returns when nothing of
-	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline. Once it ends with a
-	// cause that wraps ErrNoTime, SIGKILL comes at once.
+	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline. Once it ends with
+	// a cause that wraps ErrNoTime, SIGKILL comes at once.
 	End(ctx context.Context) Ending
 }
 

@@ -200,9 +200,9 @@ func (p *tab) count(selector string) int {
 	return eval[int](p, fmt.Sprintf(`document.querySelectorAll(%s).length`, quote(selector)))
 }
 
-// click clicks with the mouse on the first element that a selector finds, once it is there. It aims at where the element
-// is, as people do. A problem that appears above moves everything down, and the mouse then meets something else: such
-// a click is taken from the page, and made again.
+// click clicks with the mouse on the first element that a selector finds, once it is there. It aims at where the
+// element is, as people do. A problem that appears above moves everything down, and the mouse then meets something
+// else: such a click is taken from the page, and made again.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {

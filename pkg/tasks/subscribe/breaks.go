@@ -40,8 +40,8 @@ func (s *run) opened() {
 	}
 }
 
-// settle takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx has
-// ended.
+// settle takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx
+// has ended.
 func (s *run) settle(ctx context.Context) {
 	if s.breaks.count < restless {
 		return

@@ -79,7 +79,7 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
-		quiet := f.receiving && f.broken == nil && f.flow.Room() == f.InFlight
+		quiet := f.receiving && f.broken == nil && f.flow.Free() == f.InFlight
 		f.quiet.set(quiet)
 		if quiet {
 			f.workers.rest()
@@ -121,9 +121,9 @@ func (f *feed) begin() (wake time.Time) {
 	if due := f.acknowledge(now); !due.IsZero() && (wake.IsZero() || due.Before(wake)) {
 		wake = due
 	}
-	if room := f.flow.Room(); room > 0 && !f.receiving {
+	if free := f.flow.Free(); free > 0 && !f.receiving {
 		f.receiving = true
-		f.want <- room
+		f.want <- free
 	}
 	return wake
 }
@@ -189,7 +189,7 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 	f.health.message(f.complaint())
 }
 
-// receive asks the broker for messages whenever there is room for them.
+// receive asks the broker for messages whenever it may take more of them.
 func (f *feed) receive(ctx context.Context) {
 	for most := range f.want {
 		messages, err := f.sub.Receive(ctx, most)

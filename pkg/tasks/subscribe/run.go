@@ -25,8 +25,8 @@ var reconnect = tasks.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Sec
 var errGraceOver = errors.New("stop.timeout is over")
 
 // Run subscribes and delivers for as long as ctx goes on. Asked to stop while the lease holds, it lets deliveries under
-// way end within the task's stop.timeout, and acknowledges them. It also begins what they cannot be acknowledged without.
-// After a lost lease it acknowledges nothing.
+// way end within the task's stop.timeout, and acknowledges them. It also begins what they cannot be acknowledged
+// without. After a lost lease it acknowledges nothing.
 func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	topic, err := env.Expand(r.Kind(), r.Source.Topic())
 	if err != nil {

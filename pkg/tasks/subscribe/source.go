@@ -32,8 +32,8 @@ type Source interface {
 	// Print is what stands in a configuration for it, defaults filled in, passwords hidden.
 	Print() decode.Fields
 	// Open connects and begins where the subscription was left. It returns when messages can be received, or with an
-	// error that names the broker, the topic and what to do. Open is tried again with backoff, so it neither retries for
-	// long nor waits for a topic that does not exist. An error that wraps [ErrStop] ends the task as failed.
+	// error that names the broker, the topic and what to do. Open is tried again with backoff, so it neither retries
+	// for long nor waits for a topic that does not exist. An error that wraps [ErrStop] ends the task as failed.
 	Open(ctx context.Context, s Session) (Subscription, error)
 }
 
@@ -82,7 +82,8 @@ type Subscription interface {
 	// DeadLetter publishes the message to another topic (queue, stream, subject) of the broker, and returns once that
 	// is confirmed. Why is added as headers, see [Why.Headers]. It may be called concurrently.
 	DeadLetter(ctx context.Context, to string, m Message, why Why) error
-	// Close ends the connection. What was received and not acknowledged is given back, where the broker has such a thing.
+	// Close ends the connection. What was received and not acknowledged is given back, where the broker has such a
+	// thing.
 	Close(ctx context.Context) error
 }
 

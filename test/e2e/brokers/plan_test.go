@@ -113,7 +113,7 @@ func (r *rig) flow(ctx context.Context) {
 const noRoom = 2 * time.Second
 
 // pause prints the longest time for which a lane had no delivery since a fault began. One that had none for long before
-// had a task for which there was no room.
+// had a task for which there was no capacity.
 func (r *rig) pause(what string, began time.Time) {
 	last, longest := map[int]time.Time{}, time.Duration(0)
 	for _, d := range r.receiver.deliveries() {

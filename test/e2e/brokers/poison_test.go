@@ -87,7 +87,7 @@ func playPoison(ctx context.Context, k kind) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(result.Code).To(BeZero(), result.Stderr)
 	Eventually(of("t002")).WithTimeout(patience).Should(Equal([]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}))
-	Expect(r.receiver.nonsense()).To(BeEmpty())
+	Expect(r.receiver.malformed()).To(BeEmpty())
 	code, err := replica.Client.Health(ctx, "/livez")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(code).To(Equal(http.StatusOK))

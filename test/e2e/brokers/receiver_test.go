@@ -128,8 +128,8 @@ func (r *receiver) refusals(lane, seq int) (n int, id string) {
 	return r.refused[[2]int{lane, seq}], r.ids[[2]int{lane, seq}]
 }
 
-// nonsense is what arrived and was no message of the sender.
-func (r *receiver) nonsense() []string {
+// malformed is what arrived and was no message of the sender.
+func (r *receiver) malformed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.broken)

@@ -116,7 +116,7 @@ func (r *rig) taskLines() string {
 `, len(r.topics), r.source, r.inFlight)
 }
 
-// add starts n replicas and waits until all tasks run that have room.
+// add starts n replicas and waits until as many tasks run as may.
 func (r *rig) add(ctx context.Context, n int) {
 	GinkgoHelper()
 	for range n {
@@ -128,10 +128,10 @@ func (r *rig) add(ctx context.Context, n int) {
 	r.running(ctx)
 }
 
-// room is how many tasks the live replicas may run.
-func (r *rig) room() int { return min(len(r.topics), r.cap*len(r.cluster.Live())) }
+// capacity is how many tasks the live replicas may run.
+func (r *rig) capacity() int { return min(len(r.topics), r.cap*len(r.cluster.Live())) }
 
-// running waits until every live replica says that all tasks run that have room.
+// running waits until every live replica says that as many tasks run as may.
 func (r *rig) running(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -140,8 +140,8 @@ func (r *rig) running(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			if n := status.Group(harness.Group).Running; n != r.room() {
-				return fmt.Errorf("%s says that %d tasks run, of %d that have room", replica.Name, n, r.room())
+			if n := status.Group(harness.Group).Running; n != r.capacity() {
+				return fmt.Errorf("%s says that %d tasks run, of at most %d", replica.Name, n, r.capacity())
 			}
 		}
 		return nil
@@ -157,7 +157,7 @@ func (r *rig) send(ctx context.Context) {
 	DeferCleanup(r.sender.end)
 }
 
-// caughtUp waits until what has been confirmed so far is delivered, in as many lanes as there is room for.
+// caughtUp waits until what has been confirmed so far is delivered, in all lanes that have an owner.
 func (r *rig) caughtUp(ctx context.Context) {
 	GinkgoHelper()
 	all := len(r.topics) * r.lanes()
@@ -170,12 +170,12 @@ func (r *rig) caughtUp(ctx context.Context) {
 	r.delivered(ctx, r.sender.marks())
 }
 
-// delivered waits until messages at least as late as the marks are delivered, in as many lanes as there is room for.
+// delivered waits until messages at least as late as the marks are delivered, in all lanes that have an owner.
 func (r *rig) delivered(ctx context.Context, marks map[int]int) {
 	GinkgoHelper()
 	Eventually(func() error {
-		if n, want := r.receiver.reached(marks), r.room()*r.lanes(); n < want {
-			return fmt.Errorf("%d lanes are delivered, of %d that have room", n, want)
+		if n, want := r.receiver.reached(marks), r.capacity()*r.lanes(); n < want {
+			return fmt.Errorf("%d lanes are delivered, of %d that have an owner", n, want)
 		}
 		return nil
 	}).WithContext(ctx).WithTimeout(patience).Should(Succeed())
@@ -263,6 +263,6 @@ func (r *rig) verdict(ctx context.Context) {
 	}
 	Expect(v.Unsafe()).To(BeEmpty(), Lost)
 	Expect(v.Problems()).To(BeEmpty())
-	Expect(r.receiver.nonsense()).To(BeEmpty())
+	Expect(r.receiver.malformed()).To(BeEmpty())
 	Expect(rate).To(BeNumerically(">=", r.rate/2), "this machine does not carry the rate: choose less by -brokers.rate")
 }

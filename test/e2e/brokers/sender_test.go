@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// senders publish at the same time, each to lanes of its own. Each waits for a confirmation before it goes on: on a busy
-	// machine that takes tens of milliseconds.
+	// senders publish at the same time, each to lanes of its own. Each waits for a confirmation before it goes on: on a
+	// busy machine that takes tens of milliseconds.
 	senders = 50
 	// publishTimeout bounds one message. A broker that restarts may take most of it.
 	publishTimeout = 45 * time.Second

@@ -25,8 +25,8 @@ import (
 
 // fence is a place that keeps positions and refuses a stale owner, as a test sees it.
 type fence interface {
-	// Link has all that a replica sends to this place shown to look. It gives what the replica dials: the broker, and the
-	// URI of the store.
+	// Link has all that a replica sends to this place shown to look. It gives what the replica dials: the broker, and
+	// the URI of the store.
 	Link(ctx context.Context, look func(sent []byte)) (broker, uri string, err error)
 	// Mark is in every acknowledgement, and in nothing else that a replica sends.
 	Mark() string

@@ -24,8 +24,8 @@ import (
 const (
 	clusterName  = "brokers"
 	databaseName = "stale"
-	// acking is the task whose acknowledgement is under way when its replica is frozen, delivering the one whose delivery
-	// is.
+	// acking is the task whose acknowledgement is under way when its replica is frozen, delivering the one whose
+	// delivery is.
 	acking, delivering = harness.Group + "/t001", harness.Group + "/t002"
 )
 

@@ -48,8 +48,8 @@ func Encode(d store.Doc) []byte {
 	return data
 }
 
-// Decode is the reverse of Encode. What it cannot read, or what is no document by [store.CheckFound], was written out of
-// band: the error says why. The document has kind and ID in any case.
+// Decode is the reverse of Encode. What it cannot read, or what is no document by [store.CheckFound], was written out
+// of band: the error says why. The document has kind and ID in any case.
 func Decode(kind store.Kind, id string, data []byte) (store.Doc, error) {
 	d := store.Doc{Kind: kind, ID: id}
 	var t text

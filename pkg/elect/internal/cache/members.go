@@ -43,8 +43,8 @@ func (m *members) LongestLease() time.Duration {
 	return longest
 }
 
-// replaceMembers takes what a reading found; nil: members were not read. Of broken sessions the document is malformed: what
-// was known of them stays.
+// replaceMembers takes what a reading found; nil: members were not read. Of broken sessions the document is malformed:
+// what was known of them stays.
 func (m *members) replaceMembers(found map[string]record.Member, broken []string) {
 	if found == nil {
 		return

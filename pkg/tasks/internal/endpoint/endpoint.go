@@ -33,7 +33,7 @@ type Endpoint struct {
 	CAFile    string
 }
 
-// usualHeaders is room for those that are set besides, so that the map need not grow with each request.
+// usualHeaders is the capacity for those that are set besides, so that the map need not grow with each request.
 const usualHeaders = 24
 
 // Expander replaces the variables of a field.

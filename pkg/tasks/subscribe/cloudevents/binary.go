@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/payload"
 )
 
-// mostAttributes is room for the values of all headers that setBinary sets.
+// mostAttributes is the capacity for the values of all headers that setBinary sets.
 const mostAttributes = 16
 
 // setBinary writes the attributes of an event as headers, as the binary mode of the HTTP binding has it. The SDK would

@@ -44,7 +44,8 @@ func (set *settings) connect(hooks kgo.Hook) (*kgo.Client, error) {
 		kgo.FetchMaxBytes(int32(answer)),                     //nolint:gosec // G115: at most 1 GiB
 		kgo.BrokerMaxReadBytes(int32(max(mostRead, answer))), //nolint:gosec // G115: at most 1 GiB
 		kgo.FetchIsolationLevel(set.isolation),
-		// A session saves little for a few partitions. A broker has 1,000 of them for everybody, and Close waits to end it.
+		// A session saves little for a few partitions. A broker has 1,000 of them for everybody, and Close waits to end
+		// it.
 		kgo.DisableFetchSessions(),
 		// Places of transactions' ends are seen, so that the position goes past them.
 		kgo.KeepControlRecords(),

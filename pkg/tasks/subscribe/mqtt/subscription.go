@@ -38,8 +38,8 @@ type delivery struct {
 	sent bool // its acknowledgement was sent
 }
 
-// received takes a message from the client. While there is no room it waits, and with it the broker. Once the connection
-// is closed it takes none: one that is taken after another was dropped would be out of order.
+// received takes a message from the client. While no more may be in flight it waits, and with it the broker. Once the
+// connection is closed it takes none: one that is taken after another was dropped would be out of order.
 func (s *subscription) received(p paho.PublishReceived) (bool, error) {
 	select {
 	case <-s.conn.closed:

@@ -52,7 +52,7 @@ func (s Source) Validate() []decode.FieldError {
 	return slices.Concat(wrong, s.validateServers(), s.validateLogin())
 }
 
-// longestConsumer leaves room for what follows in the names of consumers, which may have 255 characters.
+// longestConsumer leaves characters for what follows in the names of consumers, which may have 255 characters.
 const longestConsumer = 200
 
 var name = regexp.MustCompile(`^[^\s.*>/\\]+$`)

@@ -9,8 +9,8 @@ import (
 // Topic is a fresh, empty topic (queue, stream, subject) of a broker, and what tests do to it. Every function fails the
 // test on an error. All but InStore and what the traits rule out are required.
 type Topic struct {
-	// Source subscribes to it from its beginning, under one consumer name: each Source takes up where the last was left.
-	// Its values are equal.
+	// Source subscribes to it from its beginning, under one consumer name: each Source takes up where the last was
+	// left. Its values are equal.
 	Source func(t *testing.T) subscribe.Source
 	// InStore is Source with the position kept in the checkpoint; nil where the source has no such thing.
 	InStore func(t *testing.T) subscribe.Source

@@ -49,8 +49,8 @@ func New[M any](rules Rules) *Flow[M] {
 	return &Flow[M]{rules: rules, lanes: map[laneName]*lane[M]{}, parts: map[string]*part[M]{}}
 }
 
-// Room is how many more messages may be received.
-func (f *Flow[M]) Room() int {
+// Free is how many more messages may be received.
+func (f *Flow[M]) Free() int {
 	if f.stopped {
 		return 0
 	}
@@ -120,7 +120,7 @@ func (f *Flow[M]) mayBegin() bool {
 	return f.ready.len() > 0 && (f.drains || !f.stopped)
 }
 
-// take gathers one delivery, from as many lanes as it has room for.
+// take gathers one delivery, from as many lanes as it may.
 func (f *Flow[M]) take() Work[M] {
 	var w Work[M]
 	for len(w.Items) < f.rules.Batch && f.mayBegin() {
@@ -234,9 +234,9 @@ func (f *Flow[M]) Acks() []*Item[M] {
 	return acks
 }
 
-// Gathers says that acknowledgements lose nothing by waiting for a few more: deliveries are under way, and nothing waits
-// for room.
-func (f *Flow[M]) Gathers() bool { return f.calls > 0 && (f.ready.len() > 0 || f.Room() > 0) }
+// Gathers says that acknowledgements lose nothing by waiting for a few more: deliveries are under way, and nothing
+// waits for another to end.
+func (f *Flow[M]) Gathers() bool { return f.calls > 0 && (f.ready.len() > 0 || f.Free() > 0) }
 
 // Acked says that so many messages have been acknowledged.
 func (f *Flow[M]) Acked(n int) { f.held -= n }

@@ -15,7 +15,7 @@ type (
 
 // machine is what a flow does. Weakened ones stand in for it.
 type machine interface {
-	Room() int
+	Free() int
 	Received(m *message, partition string, key []byte, past flow.Past)
 	Next(now time.Time) ([]work, time.Time)
 	Finished(w work, errs []error, now time.Time)
@@ -239,9 +239,9 @@ func (m *model) toAck() *message {
 
 // agrees compares what the flow says of itself.
 func (m *model) agrees(f machine) error {
-	room := m.rules.InFlight - (len(m.all) - m.acked)
+	free := m.rules.InFlight - (len(m.all) - m.acked)
 	if m.stopped {
-		room = 0
+		free = 0
 	}
 	worst := 0
 	for _, x := range m.all {
@@ -254,8 +254,8 @@ func (m *model) agrees(f machine) error {
 		got = i.Failures
 	}
 	switch halted := f.Halted(); {
-	case f.Room() != room:
-		return fmt.Errorf("room for %d, want %d", f.Room(), room)
+	case f.Free() != free:
+		return fmt.Errorf("%d are free, want %d", f.Free(), free)
 	case f.Busy() != (len(m.under) > 0):
 		return fmt.Errorf("busy %v with %d deliveries under way", f.Busy(), len(m.under))
 	case f.Unacknowledged() != (m.toAck() != nil):

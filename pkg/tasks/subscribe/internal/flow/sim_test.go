@@ -91,9 +91,9 @@ func (s *sim) step() error {
 	return s.agrees(s.flow)
 }
 
-// receive receives some of what there is room for.
+// receive receives some of what it may.
 func (s *sim) receive() {
-	for range s.draw("messages", s.flow.Room()+1) {
+	for range s.draw("messages", s.flow.Free()+1) {
 		m := &message{n: len(s.all), partition: fmt.Sprintf("p%d", s.draw("partition", 3))}
 		var key []byte
 		if k := s.draw("key", 4); k > 0 {

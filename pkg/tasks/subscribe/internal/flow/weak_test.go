@@ -31,13 +31,13 @@ func weakened() []weak {
 		}},
 		{"swaps two in a batch", "out of order", func(r flow.Rules) machine { return swapping{flowOf(r)} }},
 		{"swaps two on receipt", "out of order", func(r flow.Rules) machine { return &late{theFlow: flowOf(r)} }},
-		{"one more in flight", "room for", func(r flow.Rules) machine { return roomy{flowOf(r)} }},
-		{"does not count", "room for", func(r flow.Rules) machine { return generous{flowOf(r)} }},
+		{"one more in flight", "are free", func(r flow.Rules) machine { return excessive{flowOf(r)} }},
+		{"does not count", "are free", func(r flow.Rules) machine { return generous{flowOf(r)} }},
 		{"larger batches", "a batch has", changed(func(r *flow.Rules) { r.Batch++ })},
 		{"more calls", "deliveries are under way", func(r flow.Rules) machine {
 			more := r
 			more.InFlight += r.Batch
-			return crowded{flowOf(more), r.Batch}
+			return doubled{flowOf(more), r.Batch}
 		}},
 		{"acknowledges with gaps", "before an earlier one of its partition", changed(func(r *flow.Rules) {
 			r.Cumulative = false
@@ -99,7 +99,7 @@ type late struct {
 
 func (f *late) Received(m *message, partition string, key []byte, past flow.Past) {
 	pass := func() { f.theFlow.Received(m, partition, key, past) }
-	if f.pending == nil && m.n%2 == 0 && f.Room() > 1 {
+	if f.pending == nil && m.n%2 == 0 && f.Free() > 1 {
 		f.pending = pass
 		return
 	}
@@ -110,17 +110,17 @@ func (f *late) Received(m *message, partition string, key []byte, past flow.Past
 	}
 }
 
-type roomy struct{ *theFlow }
+type excessive struct{ *theFlow }
 
-func (f roomy) Room() int { return f.theFlow.Room() + 1 }
+func (f excessive) Free() int { return f.theFlow.Free() + 1 }
 
-// crowded has one more call under way. It keeps to the room all the same.
-type crowded struct {
+// doubled has one more call under way. It keeps to what is free all the same.
+type doubled struct {
 	*theFlow
 	more int
 }
 
-func (f crowded) Room() int { return max(0, f.theFlow.Room()-f.more) }
+func (f doubled) Free() int { return max(0, f.theFlow.Free()-f.more) }
 
 type generous struct{ *theFlow }
 
@@ -179,8 +179,8 @@ func (f *lossy) Received(m *message, partition string, key []byte, past flow.Pas
 	}
 }
 
-// Room counts what was lost too, so that only the loss itself shows.
-func (f *lossy) Room() int { return max(0, f.theFlow.Room()-f.received/5) }
+// Free counts what was lost too, so that only the loss itself shows.
+func (f *lossy) Free() int { return max(0, f.theFlow.Free()-f.received/5) }
 
 type hasty struct{ *theFlow }
 
@@ -207,11 +207,11 @@ func (f *counting) Next(now time.Time) ([]work, time.Time) {
 	return f.theFlow.Next(now)
 }
 
-func (f *counting) Room() int {
+func (f *counting) Free() int {
 	if f.stopped {
 		return 0
 	}
-	return f.theFlow.Room()
+	return f.theFlow.Free()
 }
 
 type sleepy struct{ *theFlow }
