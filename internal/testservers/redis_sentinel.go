@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,23 +152,38 @@ func waitSentinel(ctx context.Context, addr, want string) error {
 
 // askSentinel is the line with a sentinel's view: master0:name=…,status=ok,address=127.0.0.1:6379,slaves=2,sentinels=3.
 func askSentinel(ctx context.Context, addr string) (string, error) {
+	lines, err := redisInfo(ctx, addr, "sentinel")
+	for _, line := range lines {
+		if strings.HasPrefix(line, "master0:") {
+			return line, nil
+		}
+	}
+	return "", err
+}
+
+// redisInfo are the lines of a section of INFO. It waits a second for them.
+func redisInfo(ctx context.Context, addr, section string) (lines []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, err := testprocess.Dial(ctx, addr)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, "INFO sentinel\r\nQUIT\r\n"); err != nil {
-		return "", err
+	if _, err := io.WriteString(conn, "INFO "+section+"\r\nQUIT\r\n"); err != nil {
+		return nil, err
 	}
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "master0:") {
-			return lines.Text(), nil
-		}
+	answer := bufio.NewScanner(conn)
+	for answer.Scan() {
+		lines = append(lines, answer.Text())
 	}
-	return "", lines.Err()
+	return lines, answer.Err()
+}
+
+// Follows says whether a node is a replica that has all that its master has.
+func (s *RedisSet) Follows(ctx context.Context, node int) (bool, error) {
+	lines, err := redisInfo(ctx, s.Nodes[node].Addr, "replication")
+	return slices.Contains(lines, "role:slave") && slices.Contains(lines, "master_link_status:up"), err
 }
 
 // Master is the index of the node that the first living sentinel calls the master.

@@ -2,8 +2,8 @@
 // -9 of a replica and of its worker, a freeze, a store that is away, a replica that is cut off, a rolling update, and a
 // storm of all of these. MongoDB and SQLite have them, and more, in the packages beside this one.
 //
+// Where several servers keep a store, their leader and their majority are lost as well.
+//
 //	go test -v ./test/e2e/stores -stores=postgres,redis      some stores
 //	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each
-//
-// A store is played on as soon as internal/testservers has its kind of server and the program its adapter.
 package stores

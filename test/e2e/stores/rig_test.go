@@ -52,7 +52,6 @@ func newRig(ctx SpecContext, kind testservers.Kind) *rig {
 	DeferCleanup(r.link.Close)
 	r.uri, err = testservers.Database(ctx, r.server)
 	Expect(err).NotTo(HaveOccurred())
-	known(ctx, kind, r.uri)
 	r.cluster = NewCluster(string(kind), harness.Options{StoreURI: r.uri, Tasks: tasks})
 	return r
 }

@@ -35,7 +35,7 @@ const (
 	Patience = 60 * time.Second
 	// ScenarioTimeout bounds one scenario, so that one that hangs leaves the logs of its replicas.
 	ScenarioTimeout = 3 * time.Minute
-	// suiteTimeout is below that of `go test`, whose end kills without cleaning up.
+	// suiteTimeout bounds a package's scenarios where it does not say otherwise.
 	suiteTimeout = 25 * time.Minute
 )
 
@@ -49,6 +49,12 @@ var (
 // Run runs all scenarios of the calling package. Call it from its only test.
 func Run(t *testing.T, name string) {
 	t.Helper()
+	RunWithin(t, name, suiteTimeout)
+}
+
+// RunWithin is Run with a limit of its own. Let it be below that of `go test`, whose end kills without cleaning up.
+func RunWithin(t *testing.T, name string, limit time.Duration) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("the scenarios take minutes; -short was given")
 	}
@@ -56,7 +62,7 @@ func Run(t *testing.T, name string) {
 	SetDefaultEventuallyTimeout(Patience)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = suiteTimeout
+	suite.Timeout = limit
 	reporter.NoColor = reporter.NoColor || !term.IsTerminal(int(os.Stdout.Fd()))
 	RunSpecs(t, name, suite, reporter)
 }
