@@ -99,6 +99,7 @@ func (s *redisSet) lines(i int) []string {
 		"replica-announce-port " + port(i),
 		"repl-diskless-sync-delay 0", // by default a replica waits 5 s for others
 		"repl-timeout 5",             // a replica that is frozen counts as connected for so long
+		"repl-ping-replica-period 1", // or a replica takes a master that is idle for a dead one
 	}
 	if i > 0 {
 		lines = append(lines, "replicaof "+testprocess.Loopback+" "+port(0))

@@ -117,7 +117,7 @@ type sentinelFaults struct {
 
 func (f *sentinelFaults) run(ctx context.Context) {
 	for pauseBetween(ctx, f.random, 1500, 4000) {
-		master := f.set.Master(ctx)
+		master := f.set.Master(context.WithoutCancel(ctx)) // it fails the test when it is not told
 		node := master
 		what := "master"
 		if f.random.IntN(3) == 0 {

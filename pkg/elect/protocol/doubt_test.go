@@ -41,6 +41,19 @@ func TestKeyInDoubtIsCompared(t *testing.T) {
 
 func kinds(all ...protocol.KeyActionKind) []protocol.KeyActionKind { return all }
 
+// A write is decided on the lock as it was. It does not go out before the comparison, and again after it.
+func TestKeyInDoubtHoldsItsWriteBack(t *testing.T) {
+	k := runningKey(t)
+	k.wants(k.on(protocol.KeyReport), protocol.WriteKey)
+	k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
+	if k.Sent {
+		t.Error("the write counts as sent: it would go out with the next batch")
+	}
+	k.wants(k.answer(protocol.Applied)) // it says nothing
+	k.wants(k.do(protocol.KeyEvent{Kind: protocol.KeyRead, OK: true, Mine: true, Exact: true, Rev: k.Rev}))
+	k.wants(k.on(protocol.KeyTick), protocol.WriteKey)
+}
+
 func TestKeyInDoubtReadsAgainWhenTheReadFailed(t *testing.T) {
 	k := runningKey(t)
 	k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
@@ -67,6 +80,24 @@ func TestKeyInDoubtStartsNoClaimThatIsFound(t *testing.T) {
 		Kind: protocol.KeyRead, OK: true, Mine: true, Ours: true, Rev: k.NewRev,
 	}), protocol.WriteKey)
 	if k.Phase != protocol.Claiming || k.IfRev != 1001 {
+		t.Errorf("%+v, want another claim on top of the one found", k.Key)
+	}
+}
+
+// The same within one course: a claim below the gate's mark is refused, also one that is found written.
+func TestKeyRefusedStartsNoClaimThatIsFound(t *testing.T) {
+	k := runningKey(t)
+	k.wants(k.on(protocol.KeyDeadline), protocol.StopKey)
+	k.valid = false
+	k.wants(k.on(protocol.KeyReturned))
+	k.valid = true
+	k.wants(k.on(protocol.KeyResume), protocol.WriteKey)
+	low := k.NewRev
+	k.wants(k.answer(protocol.Refused), protocol.ReadKey)
+	k.wants(k.do(protocol.KeyEvent{
+		Kind: protocol.KeyRead, OK: true, Mine: true, Ours: true, Rev: low,
+	}), protocol.WriteKey)
+	if k.Phase != protocol.Claiming || k.Op != protocol.Claim || k.IfRev != low || k.NewRev <= low {
 		t.Errorf("%+v, want another claim on top of the one found", k.Key)
 	}
 }

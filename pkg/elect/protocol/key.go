@@ -153,9 +153,6 @@ func (k Key) answer(ev KeyEvent) (Key, []KeyAction) {
 		return k, nil
 	}
 	k.Sent = false
-	if k.Doubt {
-		return k, nil
-	}
 	switch ev.Status {
 	case Unknown:
 		return k, nil // repeated at the next tick
@@ -212,6 +209,8 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 		return k.write(Claim, ev.Clock)
 	case k.Seeking():
 		return k.off(true) // it is there
+	case ev.Mine && ev.Ours && k.Op == Claim && ev.Rev == k.NewRev:
+		return k.landed() // and refused all the same
 	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
 		return k.applied(ev.Valid)
 	case ev.Mine:
@@ -236,7 +235,7 @@ func (k Key) doubt() (Key, []KeyAction) {
 	case k.Phase == Claiming && k.Token == 0:
 		return k.off(true)
 	}
-	k.Doubt = true
+	k.Doubt, k.Sent = true, false // the answer to a copy says nothing any more, and one that waits must not go out before
 	if k.Reading {
 		return k, nil
 	}
@@ -250,11 +249,7 @@ func (k Key) compared(ev KeyEvent) (Key, []KeyAction) {
 	k.Doubt = false
 	switch {
 	case ev.Mine && ev.Ours && k.Op == Claim && ev.Rev == k.NewRev:
-		k.Op, k.Sent, k.Rev, k.Token, k.Phase = NoOp, false, k.NewRev, k.NewRev, Idle
-		if k.GiveUp {
-			k.Phase = Releasing
-		}
-		return k, nil
+		return k.landed()
 	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
 		k.Sent = false
 		return k.applied(ev.Valid)
@@ -264,6 +259,16 @@ func (k Key) compared(ev KeyEvent) (Key, []KeyAction) {
 		return k.lose()
 	}
 	return k.off(k.Phase == Claiming)
+}
+
+// landed takes a claim that was found written, and does not count: the store may have forgotten what it rests on. It is
+// made again, on top of what is there, with a larger token.
+func (k Key) landed() (Key, []KeyAction) {
+	k.Op, k.Sent, k.Rev, k.Token, k.Phase = NoOp, false, k.NewRev, k.NewRev, Idle
+	if k.GiveUp {
+		k.Phase = Releasing
+	}
+	return k, nil
 }
 
 func (k Key) returned() (Key, []KeyAction) {

@@ -125,13 +125,18 @@ func TestConnections(t *testing.T) {
 // A cluster's node that does not have the keys says who has.
 func TestACluster(t *testing.T) {
 	var nodes []*testservers.Server
-	for range 2 {
-		nodes = append(nodes, testservers.Start(t, testservers.KindRedis, "cluster-enabled yes", "databases 1"))
+	buses, err := testprocess.FreePorts(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bus := range buses {
+		nodes = append(nodes, testservers.Start(t, testservers.KindRedis, "cluster-enabled yes", "databases 1",
+			"cluster-port "+itoa(bus)))
 	}
 	// The first has all slots, and the second knows it.
 	do(t, nodes[0].Addr, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	host, port, _ := strings.Cut(nodes[0].Addr, ":")
-	do(t, nodes[1].Addr, "CLUSTER", "MEET", host, port)
+	do(t, nodes[1].Addr, "CLUSTER", "MEET", host, port, buses[0])
 	waitFor(t, func() bool {
 		state, err := client(t, nodes[1].Addr).ClusterInfo(t.Context()).Result()
 		return err == nil && strings.Contains(state, "cluster_state:ok")

@@ -118,6 +118,9 @@ func (b *batch) changeArgs(c store.Change, identity string) []any {
 // outcome is what became of a change that the script has looked at.
 func (b *batch) outcome(c store.Change, status, text string) store.Outcome {
 	if status == "applied" {
+		if c.Claim > 0 {
+			b.warned.Store(nil)
+		}
 		return store.Outcome{Status: store.Applied}
 	}
 	if status == "closed" {
@@ -143,22 +146,31 @@ func (b *batch) outcome(c store.Change, status, text string) store.Outcome {
 	return out
 }
 
+// deleteIt is what an operator does to change what the gate keeps.
+const deleteIt = "stop every replica of shardctl for the duration of a lease and delete this key"
+
 // closed says why a change does not pass the gate.
 func (b *batch) closed(c store.Change, why string) error {
 	word, value, _ := strings.Cut(why, " ")
 	var text string
 	switch word {
 	case "nodes":
-		text = fmt.Sprintf("nodes=%s is kept in it, and nodes=%d is configured", value, b.nodes)
+		text = fmt.Sprintf("nodes=%s is kept in it, and nodes=%d is configured: configure that number, or %s", value, b.nodes,
+			deleteIt)
 	case "seen":
-		text = tooMany(value, b.nodes)
+		text = b.tooManySeen(value)
 	case "lease":
-		text = fmt.Sprintf("a lease of %s ms is kept in it, and this replica has %v", value, c.Claim)
+		text = fmt.Sprintf("a lease of %s ms is kept in it, and this replica has %v: configure the same lease for all, or %s",
+			value, c.Claim, deleteIt)
 	default:
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
 			b.course.left(c.Claim).Round(time.Millisecond))
 	}
-	return fmt.Errorf("%w: the gate %s is closed: %s", store.ErrUnavailable, b.keys.gate(), text)
+	err := fmt.Errorf("%w: the gate %s is closed: %s", store.ErrUnavailable, b.keys.gate(), text)
+	if word != "gate" {
+		b.warn(err)
+	}
+	return err
 }
 
 // unknown is the outcome of changes at these places. history is the course of writes that the store follows, as far as is

@@ -17,7 +17,6 @@ import (
 var advice = []struct{ answer, text string }{
 	{"WRONGPASS", "wrong user or password: correct the URI"},
 	{"NOAUTH", "a password is required: write it into the URI"},
-	{"AUTH <password> called without any password configured", "the server has no password, and the URI has one: take it out"},
 	{"without any password configured", "the server has no password, and the URI has one: take it out"},
 	{"NOPERM", "the user lacks rights: grant those in docs/stores/redis.md"},
 	{"The user executing the script", "the user lacks rights: grant those in docs/stores/redis.md"},
@@ -63,6 +62,15 @@ func adviceFor(err error) string {
 }
 
 func isInvalid(err error) bool { return adviceFor(err) != "" }
+
+// warn logs what an operator has to mend, once until a claim passes again. Callers repeat what is unknown, and say
+// nothing of it.
+func (a *access) warn(err error) {
+	text := err.Error()
+	if last := a.warned.Swap(&text); last == nil || *last != text {
+		a.log.Error(err, "No key can be claimed in Redis as it is set up")
+	}
+}
 
 // translate makes an error of the driver one of package store's, once, where it comes in. what says what was tried.
 func (a *access) translate(what string, err error) error {

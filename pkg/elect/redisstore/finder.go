@@ -59,18 +59,22 @@ func (f *finder) address(ctx context.Context) (string, error) {
 	case f.target.master == "":
 		return hosts[first%len(hosts)], nil
 	}
-	var errs []error
+	var failed error // of all Sentinels, in one line
 	for i := range hosts {
 		addr, err := f.askSentinel(ctx, hosts[(first+i)%len(hosts)])
-		if err == nil {
+		switch {
+		case err == nil:
 			return addr, nil
+		case failed == nil:
+			failed = err
+		default:
+			failed = fmt.Errorf("%w; %w", failed, err)
 		}
-		errs = append(errs, err)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", errors.Join(errs...)
+	return "", failed
 }
 
 // askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all.

@@ -45,6 +45,9 @@ func (a *access) good(
 	ctx context.Context, l *lane, s script, keys []string, args func(identity string) ([]any, error),
 ) (reply, error) {
 	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
+		if err := a.prove(ctx, l, keys, identity); err != nil {
+			return reply{}, err
+		}
 		more, err := args(identity)
 		if err != nil {
 			return reply{}, err
@@ -56,11 +59,8 @@ func (a *access) good(
 // plain runs a script that writes nothing. Its reply may show what is rolled back later, in another lineage.
 func (a *access) plain(ctx context.Context, l *lane, s script, keys []string, args []any) (reply, error) {
 	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
-		if a.course.proven() != lineage(identity) {
-			// An answer of a server that was never good is none.
-			if _, err := a.tryGood(ctx, l, readScript, keys, identity, nil); err != nil {
-				return reply{}, err
-			}
+		if err := a.prove(ctx, l, keys, identity); err != nil {
+			return reply{}, err
 		}
 		var r reply
 		err := l.use(ctx, func(c *redis.Client) (err error) {
@@ -69,6 +69,16 @@ func (a *access) plain(ctx context.Context, l *lane, s script, keys []string, ar
 		})
 		return r, err
 	})
+}
+
+// prove gets a first good reply in a lineage. An answer of a server that was never good is none, and names no course of
+// writes.
+func (a *access) prove(ctx context.Context, l *lane, keys []string, identity string) error {
+	if identity == "" || a.course.proven() == lineage(identity) {
+		return nil
+	}
+	_, err := a.tryGood(ctx, l, readScript, keys, identity, nil)
+	return err
 }
 
 // repeat calls try until it succeeds. Errors that another try does not mend end it, as ctx does.
@@ -121,6 +131,7 @@ func (a *access) run(
 	ctx context.Context, c *redis.Client, s script, keys []string, identity string, args []any, good bool,
 ) (reply, error) {
 	args = append([]any{identity, a.nodes, a.course.rise()}, args...)
+	good = good && identity != "" // such a script only says who the server is: there is nothing to wait for
 	for _, whole := range []bool{false, true} {
 		pipe := c.Pipeline()
 		first := pipe.Do(ctx, s.command(whole, keys, args)...)
@@ -131,7 +142,10 @@ func (a *access) run(
 			}
 			look = pipe.Do(ctx, a.look...)
 		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, err := pipe.Exec(ctx) // each command has its own error
+		if err != nil && first.Err() == nil && first.Val() == nil {
+			return reply{}, err // but where the server refused the connection, the driver leaves them without one
+		}
 		if redis.HasErrorPrefix(first.Err(), "NOSCRIPT") {
 			continue // this server has not run it yet
 		}
@@ -171,7 +185,9 @@ func (a *access) understand(cmd *redis.Cmd, identity string) (reply, error) {
 		a.course.saw("")
 		return reply{}, errReplica
 	case "nodes":
-		return reply{}, fmt.Errorf("%w: %s", errNodes, tooMany(detail, a.nodes))
+		err := fmt.Errorf("%w: %s", errNodes, a.tooMany(detail))
+		a.warn(err)
+		return reply{}, err
 	case "hidden":
 		return reply{}, fmt.Errorf("%w: INFO shows no role, run_id, master_replid, connected_slaves, sync_full or "+
 			"sync_partial_ok: this service hides them, and without them a failover cannot be noticed", store.ErrInvalid)
@@ -211,9 +227,17 @@ func (a *access) confirm(wait, look *redis.Cmd, identity string) error {
 	return nil
 }
 
-func tooMany(found string, nodes int) string {
+// tooMany says what to do about servers that are connected now.
+func (a *access) tooMany(found string) string {
 	return fmt.Sprintf("%s Redis servers hold the data, and nodes=%d is configured: detach what is too many, or stop every "+
-		"replica of shardctl for the duration of a lease, delete the key of the gate, and raise nodes", found, nodes)
+		"replica of shardctl for the duration of a lease, delete the key %s, and raise nodes", found, a.nodes, a.keys.gate())
+}
+
+// tooManySeen says what to do about servers that the gate remembers. Detaching them is not enough: each may still hold
+// the data, and be promoted.
+func (a *access) tooManySeen(found string) string {
+	return fmt.Sprintf("%s Redis servers held the data at once, and nodes=%d is configured: detach what is too many, or raise "+
+		"nodes; in both cases %s", found, a.nodes, deleteIt)
 }
 
 // errForeign says that a change was decided on another course of writes than the one that the server follows.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -34,11 +35,21 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		Name: "nodes", Value: strconv.Itoa(connected + 1), Want: strconv.Itoa(s.nodes) + " (configured)",
 		Holds: connected+1 == s.nodes,
 	}
-	return store.Inspection{Server: server, Settings: []store.Setting{
+	g, err := s.readGate(ctx)
+	if err != nil {
+		return store.Inspection{}, s.translate("inspect Redis", err)
+	}
+	return store.Inspection{Server: server, Settings: append([]store.Setting{
 		{Name: "appendonly", Value: appendOnly, Want: "yes", Holds: appendOnly == "yes"},
 		config("appendfsync", "always"),
 		{Name: "maxmemory-policy", Value: d.info["maxmemory_policy"], Want: "noeviction", Holds: !d.evicts()},
 		config("replica-read-only", "yes"),
 		servers,
-	}}, nil
+	}, g.settings(s.nodes, d.identity())...)}, nil
+}
+
+// identity is what scripts compare, as INFO shows it.
+func (d description) identity() string {
+	return fmt.Sprintf("%s/%s/%s+%s", d.info["run_id"], d.info["master_replid"], d.info["sync_full"],
+		d.info["sync_partial_ok"])
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,7 +15,7 @@ type lane struct {
 	finder *finder
 	turn   chan struct{} // holds a token while a call uses it
 	client *redis.Client // nil: to be connected
-	closed bool
+	closed atomic.Bool
 }
 
 func newLane(f *finder) *lane { return &lane{finder: f, turn: make(chan struct{}, 1)} }
@@ -27,11 +28,16 @@ func (l *lane) use(ctx context.Context, f func(*redis.Client) error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-l.turn }()
+	defer func() {
+		if l.closed.Load() { // meanwhile, by one who did not wait for so long
+			l.drop()
+		}
+		<-l.turn
+	}()
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if l.closed {
+	if l.closed.Load() {
 		return redis.ErrClosed
 	}
 	if l.client == nil {
@@ -57,15 +63,20 @@ func (l *lane) drop() {
 	}
 }
 
-// close waits for the call under way, which the end of the store has ended.
+// close waits for the call under way, which the end of the store has ended. When ctx ends before, that call closes the
+// connection.
 func (l *lane) close(ctx context.Context) error {
+	l.closed.Store(true)
 	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("close the connection: %w", context.Cause(ctx))
+	case l.turn <- struct{}{}: // also when ctx has ended
+	default:
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("close the connection: %w", context.Cause(ctx))
+		}
 	}
 	defer func() { <-l.turn }()
-	l.closed = true
 	l.drop()
 	return nil
 }

@@ -27,6 +27,7 @@ const (
 	ReasonUnknown         = "StoreUnchecked"       // a setting could not be looked at
 	ReasonEviction        = "StoreEviction"        // documents would be dropped where a limit of memory is set
 	ReasonNoNotifications = "StoreNoNotifications" // the user may not use the channel: polling
+	ReasonClosed          = "StoreClosed"          // no key can be claimed before the gate's key is deleted
 )
 
 // setUp makes sure that the server will do, and that its database is of this layout.
@@ -83,8 +84,8 @@ func (s *Store) checkExisting(ctx context.Context) error {
 	if err := s.checkVersion(version); err != nil {
 		return err
 	}
-	nodes, err := s.field(ctx, s.keys.gate(), "nodes")
-	if n, wrong := strconv.Atoi(nodes); wrong == nil && n > 0 {
+	g, err := s.readGate(ctx)
+	if n, wrong := strconv.Atoi(g.nodes); wrong == nil && n > 0 {
 		s.nodes = n
 	}
 	return err
@@ -93,23 +94,36 @@ func (s *Store) checkExisting(ctx context.Context) error {
 // checkNodes compares the number of nodes that is kept with the one that is configured. Two that differ would mean two
 // sizes of a majority.
 func (s *Store) checkNodes(ctx context.Context) error {
-	nodes, err := s.field(ctx, s.keys.gate(), "nodes")
-	if err != nil || nodes == "" || nodes == strconv.Itoa(s.nodes) {
+	g, err := s.readGate(ctx)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
-		"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), nodes)
+	if g.nodes != "" && g.nodes != strconv.Itoa(s.nodes) {
+		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
+			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), g.nodes)
+	}
+	if g.shut(s.nodes) {
+		s.problems = append(s.problems, store.Problem{
+			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.seen) + ".",
+		})
+	}
+	return nil
 }
 
 // field is a field of a hash; empty where there is none.
 func (s *Store) field(ctx context.Context, key, name string) (text string, err error) {
 	err = s.others.use(ctx, func(c *redis.Client) error {
-		text, err = c.HGet(ctx, key, name).Result()
-		if errors.Is(err, redis.Nil) {
-			text, err = "", nil
-		}
+		text, err = hashField(ctx, c, key, name)
 		return err
 	})
+	return text, err
+}
+
+func hashField(ctx context.Context, c *redis.Client, key, name string) (string, error) {
+	text, err := c.HGet(ctx, key, name).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
 	return text, err
 }
 

@@ -38,6 +38,8 @@ type access struct {
 	secrets    []string // of the URI, kept out of errors
 	look       []any
 	unreadable *adapter.Unreadable
+	log        logr.Logger
+	warned     atomic.Pointer[string] // what was logged last, see warn
 	course     course
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
@@ -96,7 +98,7 @@ func newStore(ctx context.Context, c store.Config, t target) (*Store, error) {
 	a := &access{
 		finder: f, keys: keys, channel: keys.channel(t.db), nodes: t.nodes, timeout: c.Timeout,
 		secrets: append(secrets().Of(c.URI), t.password, t.sentinelPassword), look: look(),
-		unreadable: adapter.NewUnreadable(c.Logger), others: newLane(f),
+		unreadable: adapter.NewUnreadable(c.Logger), log: c.Logger, others: newLane(f),
 	}
 	a.sessions = a.others
 	if !c.Existing {

@@ -78,7 +78,8 @@ type Change struct {
 	// another one sends nothing and answers Unknown, with its own in Outcome.History.
 	History string
 	// Claim says that the writer may start work once this is applied: it takes a lock. Its value is the writer's lease.
-	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. 0: no claim.
+	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. It refuses those
+	// below what may have been given out before, also where Doc as found is what the claim wrote: claim again. 0: no claim.
 	Claim time.Duration
 }
 

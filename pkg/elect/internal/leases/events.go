@@ -121,7 +121,7 @@ func (t *Table) Answered(
 	case protocol.Applied:
 		t.out.Acked = append(t.out.Acked, h.acknowledged())
 	case protocol.Refused:
-		h.again = h.met(lock)
+		h.again = h.met(lock) || lock != nil && h.sentAs(lock.WriterID)
 		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
 	case protocol.Unknown:
 		h.after = m.Now.Add(t.p.Retry)

@@ -85,6 +85,10 @@ local function closed(lease, mayOpen)
   end
   local above = math.max(number(g[5]), high, now)
   redis.call('HSET', KEYS[2], 'identity', ARGV[1], 'lease', lease, 'nodes', ARGV[2], 'high', decimal(above))
+  if above > high then -- the next Floor exceeds it, however far this clock is behind the one before
+    high = above
+    redis.call('HSET', KEYS[1], 'high', decimal(above))
+  end
   return nil, above
 end
 
@@ -129,6 +133,7 @@ for i = 8, #ARGV, 6 do
   out[#out + 1] = status
   out[#out + 1] = text or ''
 end
+out[3] = decimal(high)
 if #told > 0 then
   local seq = redis.call('HINCRBY', KEYS[1], 'changes', 1)
   redis.pcall('PUBLISH', channel, decimal(seq) .. '\0' .. kind .. '\0' .. table.concat(told, '\0'))

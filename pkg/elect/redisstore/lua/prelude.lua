@@ -16,6 +16,19 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- members is how many servers have been seen to hold the data, the master among them. Each address counts once: a
+-- replica that comes back is connected twice until the master gives its old link up. A backup over the wire
+-- (redis-cli --rdb) has no port, and is never online.
+local function members()
+  local n, met = 1, {}
+  for address in string.gmatch(redis.call('INFO', 'replication'), '\nslave%d+:(ip=[^,]*,port=[1-9]%d*),state=online') do
+    if not met[address] then
+      met[address], n = true, n + 1
+    end
+  end
+  return n
+end
+
 local now, high
 
 -- begin says why the script must not go on; nil: it may. Every script that may is one that writes, or WAIT would wait
@@ -35,8 +48,9 @@ local function begin()
     redis.call('HSET', KEYS[1], 'high', ARGV[3])
   end
   if replicas + 1 > number(ARGV[2]) then
-    if replicas + 1 > number(redis.call('HGET', KEYS[2], 'seen')) then
-      redis.call('HSET', KEYS[2], 'seen', replicas + 1)
+    local n = members()
+    if n > number(ARGV[2]) and n > number(redis.call('HGET', KEYS[2], 'seen')) then
+      redis.call('HSET', KEYS[2], 'seen', n)
     end
     return {'nodes', decimal(replicas + 1)}
   end

@@ -152,9 +152,11 @@ func (w *redisWorld) take(node int8, m message) result {
 	switch {
 	case int(d.nodes) > w.told:
 		return closed
+	case w.clocked && m.next <= d.high && w.without != noHighMark:
+		return refused
 	case d.rev == m.next && d.owner == m.session+1:
 		return applied
-	case d.rev != m.cond, w.clocked && m.next <= d.high && w.without != noHighMark:
+	case d.rev != m.cond:
 		return refused
 	}
 	d.owner, d.rev = m.session+1, m.next

@@ -1,0 +1,59 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// lowClaim is a store that writes the first claim without an answer. Its gate closes then, and opens above that claim.
+type lowClaim struct {
+	*memstore.Store
+	first store.Doc
+}
+
+func (s *lowClaim) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	outs, err := s.Store.Apply(ctx, changes...)
+	if err != nil || changes[0].Claim == 0 {
+		return outs, err
+	}
+	switch s.first.Rev {
+	case 0:
+		s.first = changes[0].Doc
+		return store.AllUnknown(len(changes), errClosed), nil
+	case changes[0].Doc.Rev:
+		found := s.first
+		return []store.Outcome{{Status: store.Refused, Doc: &found}}, nil
+	}
+	return outs, nil
+}
+
+// Nobody else has a key whose claim was written, not answered, and refused as too low.
+func TestAClaimThatIsTooLowIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lowClaim{Store: memstore.New()}
+		a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store = s })
+		token := int64(0)
+		ok, err := a.Lock(t.Context(), "g/k", func(_ context.Context, lease *elect.Lease) error {
+			token = lease.Token()
+			return nil
+		})
+		if !ok || err != nil {
+			t.Fatalf("Lock = %v, %v; want it to run: nobody else has the key", ok, err)
+		}
+		eventually(t, time.Second, "it runs", func() bool { return token != 0 })
+		if token <= s.first.Rev {
+			t.Errorf("token %d, want one above the claim that was refused, %d", token, s.first.Rev)
+		}
+		a.stop()
+		if err := s.Close(t.Context()); err != nil && !errors.Is(err, store.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
