@@ -90,3 +90,68 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 		})
 	}
 }
+
+// counter is a client of a store whose floor is a counter that jumps. Each client hears of a jump some time later.
+type counter struct {
+	store.Store
+	floor *atomic.Int64
+}
+
+func (c counter) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	res, err := c.Store.Read(ctx, kind, ids...)
+	res.Floor = c.floor.Load()
+	return res, err
+}
+
+func (c counter) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	res, err := c.Store.List(ctx, kind, q)
+	res.Floor = c.floor.Load()
+	return res, err
+}
+
+// A replica that has not heard of a jump yet claims a lock at a revision far below what the others have just seen. They
+// see it all the same, and not only with the next sweep.
+func TestClaimsBelowAJumpOfTheFloorAreSeen(t *testing.T) {
+	const first, jump = 10_000, 1 << 32
+	synctest.Test(t, func(t *testing.T) {
+		db, rec := memstore.New(), newRecorder(t)
+		var floors [3]atomic.Int64
+		var all []*node
+		for i, name := range []string{"early", "late", "looks"} {
+			floors[i].Store(first)
+			n := startNode(t, db, name, func(c *elect.Config) { c.Store = counter{c.Store, &floors[i]} })
+			n.track(t)
+			all = append(all, n)
+		}
+		early, late, looks := all[0], all[1], all[2]
+		seen := func(key elect.Key, owner string) {
+			t.Helper()
+			eventually(t, lease/8, owner+" is seen to own "+string(key), func() bool {
+				return looks.View().Lock(key).Instance == owner
+			})
+		}
+		run := func(n *node, key elect.Key, name string) {
+			t.Helper()
+			mustLock(t, n, key, rec.hold(name))
+			seen(key, name)
+			if err := n.Unlock(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			seen(key, "")
+		}
+		run(early, "g/early", "early")
+		run(late, "g/late", "late")
+		for range 3 {
+			time.Sleep(4 * lease)
+			floors[0].Add(jump)
+			floors[2].Add(jump)
+			time.Sleep(lease / 8)
+			run(early, "g/early", "early")
+			run(late, "g/late", "late")
+			floors[1].Add(jump)
+		}
+		for _, n := range all {
+			n.stop()
+		}
+	})
+}

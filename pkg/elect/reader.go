@@ -16,12 +16,12 @@ func (d *documents) read(ctx context.Context, p cache.Plan) (cache.Reading, erro
 	if err != nil {
 		return r, err
 	}
-	r.Clock = counters.Now
+	r.Clock, r.Floor = counters.Now, counters.Floor
 	for _, doc := range counters.Docs {
 		r.Counts[doc.ID] = doc.Count
 	}
 	for _, name := range p.Groups() {
-		from, ok := p.From(name, r.Counts[name], r.Clock)
+		from, ok := p.From(name, r)
 		if !ok {
 			continue
 		}

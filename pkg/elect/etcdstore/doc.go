@@ -2,8 +2,8 @@
 //
 // # What it needs
 //
-// etcd 3.5 or newer, a single member or several, with the default --max-txn-ops of 128 or more. The user needs to read
-// and write the keys below PREFIX/CLUSTER/ and nothing else. etcd keeps every revision of every key until somebody
+// etcd 3.5.3 or newer, a single member or several, with the default --max-txn-ops of 128 or more. The user needs to
+// read and write the keys below PREFIX/CLUSTER/ and nothing else. etcd keeps every revision of every key until somebody
 // compacts it, so it must run with --auto-compaction-retention. docs/stores/etcd.md says how to set it up.
 //
 // # What it keeps
@@ -16,8 +16,9 @@
 // PREFIX/CLUSTER/.note/ has a fixed number of keys: a change of which watchers are notified overwrites one of them. The
 // version of this layout is under .schema, what revisions are counted from under .floor.
 //
-// A document that cannot be read counts as absent and is logged. One that is deleted with etcdctl is gone. One that is
-// edited with etcdctl may be missing in lists until it is written again, since nobody has adapted its index.
+// A document that cannot be read counts as absent and is logged; only the number of all documents counts it. One that
+// is deleted with etcdctl is gone, and entries of it may stay. One that is edited with etcdctl may be missing in lists
+// until a write changes what it is listed by, since nobody has adapted its index.
 //
 // # How it keeps the promises
 //

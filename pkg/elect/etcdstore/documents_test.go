@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -110,6 +111,9 @@ func TestFloorRisesAboveEveryRevision(t *testing.T) {
 	}
 	if err := store.RaiseFloor(t.Context(), s, 1); err != nil {
 		t.Errorf("raise below what it is: %v", err)
+	}
+	if err := store.RaiseFloor(t.Context(), s, store.MaxMark+1); !errors.Is(err, store.ErrMalformed) {
+		t.Errorf("raise above the largest mark: %v", err)
 	}
 }
 

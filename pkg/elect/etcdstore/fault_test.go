@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -247,4 +248,28 @@ func TestCompactedWhileCutOff(t *testing.T) {
 		t.Fatalf("no Resync within %v", generous)
 	}
 	notified(t, beside, notes, "after")
+}
+
+// A watch that cannot be opened leaves nothing behind. Electors try again every few seconds while etcd is away.
+func TestWatchesThatFailEnd(t *testing.T) {
+	server := testservers.Start(t, testservers.KindEtcd)
+	s := open(t, etcdstore.Options{URI: server.Database(), Timeout: brief})
+	server.Freeze()
+	defer server.Thaw()
+	before := runtime.NumGoroutine()
+	const times = 10
+	for range times {
+		ctx, cancel := context.WithTimeout(t.Context(), brief/5)
+		if _, err := s.Watch(ctx, store.Interest{}); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("watch of a member that stands still: %v", err)
+		}
+		cancel()
+	}
+	end := time.Now().Add(patient)
+	for runtime.NumGoroutine() >= before+times {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines after %d attempts to watch, %d before", runtime.NumGoroutine(), times, before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }

@@ -1,9 +1,11 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -14,55 +16,79 @@ import (
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
-// floor is what is kept under the key .floor. The floor is Base and etcd's revision together. Each write raises a
-// revision of ours and that of etcd, so that no revision of ours passes the floor. The base is raised to the wall clock
-// when a store is opened: then revisions go on to rise where etcd's own was set back by a backup.
+// floor is what is kept under the key .floor. The floor is Base and etcd's revision together. Each write of a lock
+// raises its revision by one above the floor at most, and that of etcd by one, so that no token passes the floor.
+// (Sessions skip numbers, and overrides follow a clock: theirs may.) The base is raised to the wall clock when a store
+// is opened. So revisions go on to rise where etcd's own was set back by a backup, unless etcd has had more than a
+// thousand revisions a second since then.
 type floor struct {
 	Base int64 `json:"base"`
-	Time int64 `json:"time"` // when it was written, Unix ms; see keptSince
+	Time int64 `json:"time"` // when the first of an hour was written, Unix ms; see keptSince
+	// Etcd's revisions of that first one, if it is another one, and of the first one of the hour before that.
+	First int64 `json:"first,omitempty"`
+	Prev  int64 `json:"prev,omitempty"`
 }
 
-// floorEvery is how old a floor is when Open writes it anew.
+// floorEvery is how old a floor is when Open writes it anew, and for how long those that are written meanwhile keep its
+// time: nearly each Open raises the base, and keptSince must not look at all of them.
 const floorEvery = time.Hour
 
-func decodeFloor(found []*mvccpb.KeyValue) (f floor, ok bool) {
-	if len(found) == 0 {
-		return f, false
+// decodeFloor is the zero floor where there is none, or one that was edited so that it is none.
+func decodeFloor(found []*mvccpb.KeyValue) (f floor) {
+	if len(found) == 0 || json.Unmarshal(found[0].Value, &f) != nil || f.Base < 0 || f.Base > store.MaxMark {
+		return floor{}
 	}
-	err := json.Unmarshal(found[0].Value, &f)
-	return f, err == nil && f.Base >= 0 && f.Base <= store.MaxMark
+	return f
 }
 
 func (f floor) encode() string {
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // two numbers
+		panic(err) // numbers
 	}
 	return string(text)
 }
 
+// next is a floor that takes the place of f, which is at revision mod of etcd's. Its base is left to the caller.
+func (f floor) next(mod, now int64) floor {
+	first := cmp.Or(f.First, mod)
+	if now-f.Time < floorEvery.Milliseconds() {
+		return floor{Time: f.Time, First: first, Prev: f.Prev}
+	}
+	return floor{Time: now, Prev: first}
+}
+
 // floorAt is the floor at a revision of etcd's. Where the base was deleted by hand, the largest that was seen counts.
 func (a *access) floorAt(found []*mvccpb.KeyValue, rev int64) int64 {
-	f, _ := decodeFloor(found)
+	f := decodeFloor(found)
+	return a.learnBase(f.Base) + rev
+}
+
+// learnBase takes a base, unless a larger one is known, and returns the larger one.
+func (a *access) learnBase(base int64) int64 {
 	for {
 		largest := a.base.Load()
-		if f.Base <= largest {
-			return largest + rev
+		if base <= largest {
+			return largest
 		}
-		if a.base.CompareAndSwap(largest, f.Base) {
-			return f.Base + rev
+		if a.base.CompareAndSwap(largest, base) {
+			return base
 		}
 	}
 }
 
 // RaiseFloor implements what [store.RaiseFloor] asks for.
 func (s *Store) RaiseFloor(ctx context.Context, least int64) error {
+	if least < 0 || least > store.MaxMark {
+		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", store.ErrMalformed, least, int64(store.MaxMark))
+	}
 	ctx, release := s.life.Bound(ctx)
 	defer release()
 	return s.translate("raise the floor", s.raiseFloor(ctx, least, false))
 }
 
-// raiseFloor makes the floor at least this, by compare-and-set. renew writes it also when it is only old.
+// raiseFloor makes the floor at least this, by compare-and-set. renew writes it also when it is only old. Where etcd is
+// full, the replies of this process are raised all the same: it may go on once there is room.
 func (a *access) raiseFloor(ctx context.Context, least int64, renew bool) error {
 	for {
 		resp, err := a.ask(ctx, []clientv3.Op{clientv3.OpGet(a.keys.floor())})
@@ -70,21 +96,25 @@ func (a *access) raiseFloor(ctx context.Context, least int64, renew bool) error 
 			return err
 		}
 		found := resp.Responses[0].GetResponseRange().Kvs
-		f, _ := decodeFloor(found)
+		f := decodeFloor(found)
 		now := wallclock.Now().UnixMilli()
 		is := a.floorAt(found, resp.Header.Revision)
 		old := renew && now-f.Time >= floorEvery.Milliseconds()
 		if is >= least && !old {
 			return nil
 		}
-		next := floor{Base: max(f.Base, a.base.Load(), least-resp.Header.Revision), Time: now}
 		mod := int64(0)
 		if len(found) > 0 {
 			mod = found[0].ModRevision
 		}
+		next := f.next(mod, now)
+		next.Base = max(f.Base, a.base.Load(), least-resp.Header.Revision)
 		written, err := a.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.ModRevision(a.keys.floor()), "=", mod)).
 			Then(clientv3.OpPut(a.keys.floor(), next.encode())).Commit()
+		if errors.Is(err, rpctypes.ErrNoSpace) {
+			a.learnBase(next.Base)
+		}
 		if err != nil {
 			return err
 		}
@@ -97,26 +127,30 @@ func (a *access) raiseFloor(ctx context.Context, least int64, renew bool) error 
 // keptLong is how far back etcd should remember at most. Hourly compaction keeps one or two hours.
 const keptLong = 25 * time.Hour
 
-// keptSince is a time, Unix ms, from which on etcd still keeps every revision; 0: not known. It follows the times in
-// old values of the floor, no further back than keptLong.
+// keptSince is a time, Unix ms, from which on etcd still keeps every revision; 0: not known. It follows the floors of
+// hour after hour, no further back than keptLong.
 func (a *access) keptSince(ctx context.Context) (since int64, err error) {
 	resp, err := a.client.Get(ctx, a.keys.floor())
-	for err == nil && len(resp.Kvs) > 0 {
-		mod := resp.Kvs[0].ModRevision
+	if err != nil || len(resp.Kvs) == 0 {
+		return 0, err
+	}
+	f := decodeFloor(resp.Kvs)
+	now := wallclock.Now().UnixMilli()
+	for rev := cmp.Or(f.First, resp.Kvs[0].ModRevision); rev > 0; rev = f.Prev {
 		// Of what was compacted the newest value is there, but not at its own revision.
-		if resp, err = a.client.Get(ctx, a.keys.floor(), clientv3.WithRev(mod)); err != nil || len(resp.Kvs) == 0 {
-			break
+		resp, err = a.client.Get(ctx, a.keys.floor(), clientv3.WithRev(rev))
+		if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev) {
+			return since, nil
 		}
-		if f, ok := decodeFloor(resp.Kvs); ok {
-			since = f.Time
+		if err != nil || len(resp.Kvs) == 0 {
+			return since, err
 		}
-		if resp.Kvs[0].Version == 1 || wallclock.Now().UnixMilli()-since > keptLong.Milliseconds() {
-			break
+		if f = decodeFloor(resp.Kvs); f.Time == 0 || f.Prev >= rev {
+			return since, nil // edited
 		}
-		resp, err = a.client.Get(ctx, a.keys.floor(), clientv3.WithRev(mod-1))
+		if since = f.Time; now-since > keptLong.Milliseconds() {
+			return since, nil
+		}
 	}
-	if errors.Is(err, rpctypes.ErrCompacted) {
-		err = nil
-	}
-	return since, err
+	return since, nil
 }

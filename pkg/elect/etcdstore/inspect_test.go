@@ -102,6 +102,15 @@ func TestFullDatabase(t *testing.T) {
 	if is := setting(t, s, "alarms"); is.Holds || !strings.Contains(is.Value, "NOSPACE") {
 		t.Errorf("%+v", is)
 	}
+	// As when a backup of a full database is restored: its base is one of long ago, and cannot be raised.
+	if _, err := client.Delete(t.Context(), prefixOf(uri)+"/default/.floor"); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now().UnixMilli()
+	reply, err := open(t, etcdstore.Options{URI: uri}).Read(t.Context(), store.KindLock, "g/a")
+	if err != nil || reply.Floor < begun {
+		t.Errorf("opened a full database: floor %d, %v; want %d at least", reply.Floor, err, begun)
+	}
 	now, err := client.Get(t.Context(), "any")
 	if err != nil {
 		t.Fatal(err)

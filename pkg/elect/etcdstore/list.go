@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func (v *view) plan(kind store.Kind, q store.Query) plan {
 		return plan{index: indexOwner, spans: v.owners(kind, q, noneOf(q.Others))}
 	case q.Expired > 0 && info.Indexed(store.FieldExpires):
 		at := v.keys.index(kind, indexExpires)
-		return plan{index: indexExpires, spans: []span{{from: at, to: at + hex(q.Expired+1)}}}
+		return plan{index: indexExpires, spans: []span{{from: at, to: at + hex(min(q.Expired, math.MaxInt64-1)+1)}}}
 	case q.Group != "" && q.MinRev > 0 && hasIndex(info, store.FieldGroup, store.FieldRev):
 		at := v.keys.index(kind, indexRev) + q.Group
 		return plan{index: indexRev, spans: []span{{from: at + separator + hex(q.MinRev), to: at + "\x01"}}}

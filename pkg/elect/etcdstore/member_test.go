@@ -35,9 +35,9 @@ func TestMembersThatDoNotServe(t *testing.T) {
 	}{
 		"too old": {
 			&etcdserverpb.StatusResponse{Version: "3.4.36", Leader: 1}, store.ErrInvalid,
-			"etcd is version 3.4.36, want 3.5 or newer: upgrade it",
+			"etcd is version 3.4.36, want 3.5.3 or newer: upgrade it",
 		},
-		"no version": {&etcdserverpb.StatusResponse{Leader: 1}, store.ErrInvalid, "want 3.5 or newer"},
+		"no version": {&etcdserverpb.StatusResponse{Leader: 1}, store.ErrInvalid, "want 3.5.3 or newer"},
 		"learner": {
 			&etcdserverpb.StatusResponse{Version: "3.7.3", Leader: 1, IsLearner: true}, store.ErrUnavailable,
 			"the member is a learner",

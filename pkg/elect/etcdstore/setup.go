@@ -24,12 +24,9 @@ import (
 // schemaVersion is what this program sets up and understands. It rises with every change of the layout.
 const schemaVersion = 1
 
-// The oldest etcd that is known to keep the promises: 3.4 has no releases any more, and lost writes of a member that
-// was killed in 3.5.0 to 3.5.2 are mended since.
-const (
-	leastMajor = 3
-	leastMinor = 5
-)
+// leastVersion is the oldest etcd that keeps the promises: 3.4 has no releases any more, and members of 3.5.0 to 3.5.2
+// that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3).
+const leastVersion = "3.5.3"
 
 // How a connection is kept. gRPC looks after a silent one no more often than every 10 s; the time-outs of calls find
 // out earlier. It connects again quickly, since leases do not wait.
@@ -110,24 +107,29 @@ func checkMember(is *etcdserverpb.StatusResponse) error {
 
 // checkVersion refuses an etcd that is too old.
 func checkVersion(version string) error {
-	parts := strings.SplitN(version, ".", 3)
-	var major, minor int
-	var err error
-	if len(parts) > 1 {
-		var err2 error
-		major, err = strconv.Atoi(parts[0])
-		minor, err2 = strconv.Atoi(parts[1])
-		err = errors.Join(err, err2)
+	found, ok := numbers(version)
+	if !ok {
+		return fmt.Errorf("%w: etcd says its version is %.40q, want %s or newer", store.ErrInvalid, version, leastVersion)
 	}
-	if len(parts) < 2 || err != nil {
-		return fmt.Errorf("%w: etcd says its version is %.40q, want %d.%d or newer", store.ErrInvalid, version,
-			leastMajor, leastMinor)
-	}
-	if major < leastMajor || major == leastMajor && minor < leastMinor {
-		return fmt.Errorf("%w: etcd is version %s, want %d.%d or newer: upgrade it", store.ErrInvalid, version,
-			leastMajor, leastMinor)
+	if least, _ := numbers(leastVersion); slices.Compare(found, least) < 0 {
+		return fmt.Errorf("%w: etcd is version %s, want %s or newer: upgrade it", store.ErrInvalid, version, leastVersion)
 	}
 	return nil
+}
+
+// numbers are those that a version begins with: MAJOR.MINOR.PATCH. What follows a sign after them does not count.
+func numbers(version string) (all []int, ok bool) {
+	if end := strings.IndexAny(version, "-+"); end >= 0 {
+		version = version[:end]
+	}
+	for part := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, false
+		}
+		all = append(all, n)
+	}
+	return all, len(all) > 1
 }
 
 // setUp writes the version of the layout unless it is there, and refuses another one. Of several that do so at once

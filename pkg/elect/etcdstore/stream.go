@@ -150,8 +150,12 @@ func (s *stream) askProgress() error {
 	return err
 }
 
+// deliver notifies watchers of what a response brings. Its header may be ahead of its events: who catches up gets those
+// of a thousand revisions at a time (watchBatchMaxRevs of etcd's server). So the place is after the last event.
 func (s *stream) deliver(resp clientv3.WatchResponse) {
+	next := resp.Header.GetRevision() + 1 // without events it is a sign of life: all up to it has come
 	for _, e := range resp.Events {
+		next = e.Kv.ModRevision + 1
 		if e.Type != clientv3.EventTypePut { // notes are overwritten, never deleted but by hand
 			continue
 		}
@@ -159,7 +163,7 @@ func (s *stream) deliver(resp clientv3.WatchResponse) {
 			s.notify(s, n, about)
 		}
 	}
-	s.next = max(s.next, resp.Header.GetRevision()+1)
+	s.next = max(s.next, next)
 }
 
 // reopen begins anew where the watch broke off. False: it is not to be had, and the watchers are told by the end.

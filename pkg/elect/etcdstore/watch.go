@@ -73,6 +73,7 @@ func (f *feed) open(ctx context.Context, w *watcher) (*stream, error) {
 	s := &stream{feed: f, running: running, end: end, watchers: map[*watcher]struct{}{w: {}}}
 	if err := s.open(bound, len(f.endpoints.all)); err != nil {
 		end()
+		s.close() // etcd's client goes on with the last attempt otherwise, until it is closed itself
 		return nil, err
 	}
 	f.mu.Lock()

@@ -18,6 +18,7 @@ type access struct {
 	client     *client
 	acl        []zk.ACL
 	clock      clock
+	floorBase  base
 	life       *adapter.Life
 	log        logr.Logger
 	unreadable *adapter.Unreadable
@@ -64,6 +65,14 @@ func (a *access) set(ctx context.Context, path string, data []byte) error {
 		a.clock.write(stat, time.Now())
 	}
 	return err
+}
+
+// exists says whether a znode is there. It needs no rights.
+func (a *access) exists(ctx context.Context, path string) (bool, error) {
+	return do(ctx, a.client, func(conn *zk.Conn) (bool, error) {
+		there, _, err := conn.Exists(path)
+		return there, err
+	})
 }
 
 // create makes a znode unless it is there.

@@ -66,9 +66,12 @@ func (b *barrier) write() (course uint64, err error) {
 	defer release()
 	course = b.client.course.Load()
 	err = b.set(ctx, b.barrierPath(), nil)
-	if errors.Is(err, zk.ErrNoAuth) {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
 		// Who may only read decides nothing. A sync is as near as ZooKeeper lets them come.
 		_, err = do(ctx, b.client, func(conn *zk.Conn) (string, error) { return conn.Sync(b.barrierPath()) })
+	case errors.Is(err, zk.ErrNoNode): // somebody deleted it; to make it is a write as well
+		err = b.create(ctx, b.barrierPath(), nil)
 	}
 	return course, err
 }

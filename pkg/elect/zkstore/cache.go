@@ -35,7 +35,7 @@ type cache struct {
 type bucket struct {
 	path      string
 	stale     atomic.Bool      // its watch has fired
-	unsettled atomic.Bool      // one of its documents is not as the index says, or cannot be read
+	unsettled atomic.Bool      // one of its documents is not as the index says, was not read yet, or cannot be read
 	course    uint64           // in which it was read and its watch was set
 	revs      map[string]int64 // by name, as the index had them
 }
@@ -64,6 +64,9 @@ func (m *cache) refresh(ctx context.Context) error {
 	if _, err := m.get(ctx, m.barrierPath()); err != nil { // now every event from before has come
 		return err
 	}
+	if err := m.learnBase(ctx); err != nil {
+		return err
+	}
 	var stale, look []*bucket
 	for i := range m.buckets {
 		b := &m.buckets[i]
@@ -88,8 +91,9 @@ func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
 	names, err := m.children(ctx, b.path, true)
 	if err != nil {
 		b.stale.Store(true)
-		if errors.Is(err, zk.ErrNoNode) {
-			b.revs = nil // somebody deleted it
+		if errors.Is(err, zk.ErrNoNode) { // somebody deleted it
+			m.forget(b, nil)
+			b.revs = nil
 			return nil
 		}
 		return err
@@ -103,6 +107,7 @@ func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
 	}
 	m.forget(b, revs)
 	b.revs, b.course = revs, course
+	b.unsettled.Store(true) // until load has read what it names: another directory may fail before that
 	return nil
 }
 

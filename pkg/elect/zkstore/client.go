@@ -36,7 +36,7 @@ type client struct {
 	mu      sync.Mutex
 	session chan struct{} // closed while there is a session
 	trouble error         // why there is none
-	refused chan struct{} // closed when to try again is no use
+	refused chan struct{} // closed when to try again is no use; nil once there was a session
 }
 
 // connect begins to connect, and does not wait for it.
@@ -70,14 +70,15 @@ func (c *client) dial(ctx context.Context, d dialer, address string) (net.Conn, 
 	return l, nil
 }
 
-// fail notes why there is no session. A server whose certificate is not trusted will not get one by asking again.
+// fail notes why there is no session. A server whose certificate is not trusted will not get one by asking again. Once
+// some server was trusted, another one may be: then it is only not reached.
 func (c *client) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.trouble = err
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
-	if !errors.As(err, &authority) && !errors.As(err, &name) {
+	if c.refused == nil || !errors.As(err, &authority) && !errors.As(err, &name) {
 		return
 	}
 	select {
@@ -107,6 +108,7 @@ func (c *client) sessionEvent(s zk.State) {
 	switch {
 	case s == zk.StateHasSession:
 		c.course.Add(1)
+		c.refused = nil
 		if l := c.link.Load(); l != nil {
 			l.greeted.Store(true)
 		}
@@ -124,7 +126,7 @@ func (c *client) await(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	session := c.session
+	session, refused := c.session, c.refused
 	c.mu.Unlock()
 	select {
 	case <-session:
@@ -134,7 +136,7 @@ func (c *client) await(ctx context.Context) error {
 	select {
 	case <-session:
 		return nil
-	case <-c.refused:
+	case <-refused:
 		return c.because(errRefused)
 	case <-ctx.Done():
 		return c.because(ctx.Err())

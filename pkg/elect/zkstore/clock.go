@@ -45,16 +45,27 @@ func (c *clock) now(at time.Time) int64 {
 }
 
 // floor is base plus the number of the newest transaction. The upper half of that number is the leader's term, the
-// lower half counts within it (ZooKeeper Internals, "Atomic Broadcast"). So it rises with every write.
+// lower half counts within it (ZooKeeper Internals, "Atomic Broadcast"). So it rises with every write. A client hears
+// of transactions by the znodes that it reads and writes: one that lists only may be behind by a moment.
 func (c *clock) floor() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.base + c.zxid
 }
 
-// setBase takes what BASE/floor says.
-func (c *clock) setBase(base int64) {
+// raiseBase takes what BASE/floor says. It only rises: the largest that was seen counts.
+func (c *clock) raiseBase(base int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.base = base
+	c.base = max(c.base, base)
+}
+
+// baseFor is the base that makes the floor at least so much; 0: it is.
+func (c *clock) baseFor(least int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.base+c.zxid >= least {
+		return 0
+	}
+	return least - c.zxid
 }

@@ -18,5 +18,7 @@
 // Neither sessions nor ephemeral znodes of ZooKeeper say anything about a lease of ours. A client whose session expired
 // connects again and goes on; its watches send a Resync.
 //
-// [store.Reply.Floor] is the number of the last transaction plus a base that is kept in a znode.
+// [store.Reply.Floor] is the number of the last transaction plus a base that is kept in a znode. Each Open raises the
+// base to 32 times the clock, so that tokens rise after a loss of all files, too. A client whose session expired may
+// connect to a server that is behind the last one: a List may then show a state that was seen before.
 package zkstore

@@ -102,8 +102,11 @@ func TestWipedOut(t *testing.T) {
 	if found := readOne(t, s, store.KindGroup, "g"); found == nil || found.Count < 1000 {
 		t.Fatalf("counter %+v, want one that begins at the floor", found)
 	}
-	for _, dir := range []string{"documents", "index"} {
+	for _, dir := range []string{"documents", "index", "bells", "barrier"} {
 		deleteAll(t, conn, chroot+"/shardctl/default/"+dir)
+	}
+	if found := readOne(t, s, store.KindLock, "g/a"); found != nil {
+		t.Fatalf("found %+v", found)
 	}
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 	apply(t.Context(), t, s, store.Applied, increment)
@@ -112,6 +115,10 @@ func TestWipedOut(t *testing.T) {
 	if len(r.Docs) != 1 {
 		t.Fatalf("listed %+v, want the new lock", r.Docs)
 	}
+	deleteAll(t, conn, chroot+"/shardctl/default/bells")
+	handOver := put(lock("g/a"), 1)
+	handOver.Doc.Next = "another"
+	apply(t.Context(), t, s, store.Applied, handOver)
 }
 
 // deleteAll removes a znode with everything below it.

@@ -332,23 +332,3 @@ func TestOpenWithoutMajority(t *testing.T) {
 		})
 	}
 }
-
-// Three servers raise no problem, and say how soon a silent leader is replaced.
-func TestInspectEnsemble(t *testing.T) {
-	ensemble := testservers.StartZooKeepers(t, 3)
-	s := open(t, zkstore.Options{URI: ensemble.Database(), OperationTimeout: patient})
-	if all := store.Problems(s); len(all) > 0 {
-		t.Errorf("problems %+v", all)
-	}
-	found, err := store.Inspect(t.Context(), s)
-	must(t, err)
-	text := fmt.Sprintf("%+v", found.Settings)
-	for _, part := range []string{
-		", leader Want:", ", follower Want:", "servers that vote Value:3 Want:3 or more Holds:true",
-		"2s until a silent leader is replaced",
-	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("settings %s lack %q", text, part)
-		}
-	}
-}

@@ -31,8 +31,7 @@ func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
 		return err
 	}
 	switch {
-	case c.Op == store.Delete && f.stat == nil:
-	case c.Op == store.Delete:
+	case c.Op == store.Delete: // of a document that is there, or Judge had said otherwise
 		ops = append(ops, &zk.DeleteRequest{Path: p.document, Version: f.stat.Version})
 	case f.stat == nil:
 		ops = append(ops, w.make(p.document, adapter.Encode(c.Doc)))
@@ -43,7 +42,14 @@ func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
 	}
 	w.log.Info("A document in the store was edited out of band: fixing its znodes", "document", p.document)
-	return w.multi(ctx, append(ops, w.rings(c)...))
+	err = w.multi(ctx, append(ops, w.rings(c)...))
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if failed := w.setup.makeDirectories(ctx); failed != nil { // of the bells, which somebody deleted
+		return failed
+	}
+	return err // an answer: the caller tries again
 }
 
 // clear removes all revisions of a document, from its children and from the index.

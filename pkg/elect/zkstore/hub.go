@@ -10,6 +10,7 @@ import (
 
 // hub hands events, and changes that refreshes of caches found, to those whom they concern. None of its methods blocks.
 type hub struct {
+	*access
 	caches map[store.Kind]*cache // set before the first event
 
 	mu       sync.Mutex
@@ -27,6 +28,9 @@ func (h *hub) event(e zk.Event) {
 			}
 		}
 		return
+	}
+	if e.Path == h.floorPath() {
+		h.floorBase.fired.Add(1)
 	}
 	for _, m := range h.caches {
 		m.fired(e.Path)

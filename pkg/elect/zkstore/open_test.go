@@ -110,7 +110,7 @@ func readable(t *testing.T, conn *zk.Conn, path string, acl []zk.ACL) {
 
 func TestNothingSetUpYet(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	wantRefused(t, zkstore.Options{URI: uri, OperationTimeout: patient, Existing: true}, store.ErrUnavailable,
+	wantRefused(t, zkstore.Options{URI: uri, OperationTimeout: patient, Existing: true}, store.ErrInvalid,
 		"no replica has set up /")
 }
 
@@ -221,31 +221,38 @@ func TestProblemsAndInspection(t *testing.T) {
 	}
 }
 
-// The floor rises with each write, and above whatever another store was at.
-func TestFloor(t *testing.T) {
+// Rights on the chroot are not needed where an administrator has made what is in it.
+func TestBaseThatIsThere(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zkstore.Options{URI: uri, OperationTimeout: patient})
-	floor := func(s store.Store) int64 {
-		t.Helper()
-		r, err := s.Read(t.Context(), store.KindLock)
+	conn, chroot := raw(t, uri)
+	for _, path := range []string{chroot + "/shardctl", chroot + "/shardctl/default"} {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 		must(t, err)
-		return r.Floor
 	}
-	first := floor(s)
-	if second := floor(s); second <= first {
-		t.Errorf("floor %d after %d", second, first)
+	for _, path := range []string{chroot, chroot + "/shardctl"} {
+		_, err := conn.SetACL(path, zk.WorldACL(zk.PermRead), -1)
+		must(t, err)
 	}
-	want := first + 1_000_000_000_000
-	must(t, store.RaiseFloor(t.Context(), s, want))
-	raised := floor(s)
-	if raised < want {
-		t.Errorf("floor %d, raised to %d", raised, want)
+	s := open(t, zkstore.Options{URI: uri, OperationTimeout: patient})
+	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
+}
+
+// Three servers raise no problem, and say how soon a silent leader is replaced.
+func TestInspectEnsemble(t *testing.T) {
+	ensemble := testservers.StartZooKeepers(t, 3)
+	s := open(t, zkstore.Options{URI: ensemble.Database(), OperationTimeout: patient})
+	if all := store.Problems(s); len(all) > 0 {
+		t.Errorf("problems %+v", all)
 	}
-	must(t, store.RaiseFloor(t.Context(), s, 5)) // never lower
-	if got := floor(open(t, zkstore.Options{URI: uri, OperationTimeout: patient})); got < raised {
-		t.Errorf("another client has the floor %d, want %d", got, raised)
-	}
-	if err := store.RaiseFloor(t.Context(), s, -1); !errors.Is(err, store.ErrMalformed) {
-		t.Errorf("floor -1: %v", err)
+	found, err := store.Inspect(t.Context(), s)
+	must(t, err)
+	text := fmt.Sprintf("%+v", found.Settings)
+	for _, part := range []string{
+		", leader Want:", ", follower Want:", "servers that vote Value:3 Want:3 or more Holds:true",
+		"2s until a silent leader is replaced",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("settings %s lack %q", text, part)
+		}
 	}
 }

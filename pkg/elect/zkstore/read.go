@@ -46,9 +46,9 @@ func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) ([]sto
 			return nil, err
 		}
 		docs := make([]*store.Doc, len(ids))
-		errs := make([]error, len(ids))
+		errs := make([]error, len(ids), len(ids)+1)
 		each(len(ids), func(i int) { docs[i], errs[i] = r.look(ctx, kind, ids[i]) })
-		err, same := firstOf(errs), r.client.course.Load() == course
+		err, same := firstOf(append(errs, r.learnBase(ctx))), r.client.course.Load() == course
 		switch {
 		case ctx.Err() != nil:
 			return nil, errors.Join(context.Cause(ctx), err)

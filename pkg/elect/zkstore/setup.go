@@ -45,21 +45,18 @@ func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
 	case err != nil:
 		return err
 	case !known && existing:
-		return fmt.Errorf("no replica has set up %s yet", s.base)
+		return fmt.Errorf("%w: no replica has set up %s yet", store.ErrInvalid, s.base)
 	case !known:
 		err = s.make(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.readBase(ctx); err != nil || existing {
+	if _, err := s.readBase(ctx); err != nil || existing {
 		return err
 	}
 	s.inspectServers(ctx)
-	if err := s.set(ctx, s.barrierPath(), nil); err != nil { // the first word of the ensemble's clock
-		return fmt.Errorf("write %s: %w", s.barrierPath(), err)
-	}
-	return nil
+	return s.raiseFloor(ctx, func() int64 { return floorOf(s.clock.now(time.Now())) })
 }
 
 // reach waits for a session and looks for the chroot.
@@ -75,10 +72,7 @@ func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	if s.chroot == "" {
 		return nil
 	}
-	there, err := do(ctx, s.client, func(conn *zk.Conn) (bool, error) {
-		there, _, err := conn.Exists(s.chroot)
-		return there, err
-	})
+	there, err := s.exists(ctx, s.chroot)
 	if err != nil {
 		return fmt.Errorf("look for the chroot %s: %w", s.chroot, err)
 	}
@@ -119,8 +113,7 @@ func (s *setup) make(ctx context.Context) error {
 	if err := s.makeDirectories(ctx); err != nil {
 		return err
 	}
-	// No revision from before a loss of all znodes comes back: stores follow clocks or begin above one.
-	if err := s.create(ctx, s.floorPath(), strconv.AppendInt(nil, time.Now().UnixMilli(), 10)); err != nil {
+	if err := s.create(ctx, s.floorPath(), strconv.AppendInt(nil, floorOf(time.Now().UnixMilli()), 10)); err != nil {
 		return fmt.Errorf("make %s: %w", s.floorPath(), err)
 	}
 	if err := s.create(ctx, s.schemaPath(), strconv.AppendInt(nil, schemaVersion, 10)); err != nil {
@@ -130,11 +123,23 @@ func (s *setup) make(ctx context.Context) error {
 	return err
 }
 
-// makeDirectories makes what is missing of the directories, parents before children.
+// makeDirectories makes what is missing of the directories, parents before children. ZooKeeper looks at rights before
+// it looks whether a znode is there. So it is not asked to make the first two where they are: an administrator may have
+// made them, and their parents belong to others.
 func (s *setup) makeDirectories(ctx context.Context) error {
 	levels := map[int][]string{}
 	deepest := 0
-	for _, path := range append([]string{s.database, s.base}, s.directories()...) {
+	all := s.directories()
+	for _, path := range []string{s.database, s.base} {
+		there, err := s.exists(ctx, path)
+		if err != nil {
+			return fmt.Errorf("look for %s: %w", path, err)
+		}
+		if !there {
+			all = append(all, path)
+		}
+	}
+	for _, path := range all {
 		depth := strings.Count(path, "/")
 		levels[depth] = append(levels[depth], path)
 		deepest = max(deepest, depth)
@@ -173,59 +178,4 @@ func (s *setup) makeAll(ctx context.Context, paths []string) error {
 		}
 	})
 	return firstOf(errs)
-}
-
-// readBase reads what is added to transactions' numbers.
-func (s *setup) readBase(ctx context.Context) error {
-	f, err := s.get(ctx, s.floorPath())
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.floorPath(), err)
-	}
-	if f.stat == nil {
-		return fmt.Errorf("%w: %s was deleted: write to it a number in milliseconds above every revision",
-			store.ErrInvalid, s.floorPath())
-	}
-	base, err := strconv.ParseInt(string(f.data), 10, 64)
-	if err != nil || base < 0 || base > store.MaxMark {
-		return fmt.Errorf("%w: %s holds no number from 0 to %d", store.ErrInvalid, s.floorPath(), int64(store.MaxMark))
-	}
-	s.clock.setBase(base)
-	return nil
-}
-
-// RaiseFloor makes every later [store.Reply.Floor] at least floor. See [store.RaiseFloor]. Other clients learn of it
-// when they are opened.
-func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
-	if floor < 0 || floor > store.MaxMark {
-		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", store.ErrMalformed, floor, int64(store.MaxMark))
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	for {
-		err := s.setup.raiseFloor(ctx, floor)
-		if !errors.Is(err, zk.ErrBadVersion) {
-			return s.translate("raise the floor", err)
-		}
-	}
-}
-
-// raiseFloor writes a base unless a larger one is there.
-func (s *setup) raiseFloor(ctx context.Context, floor int64) error {
-	if err := s.set(ctx, s.barrierPath(), nil); err != nil {
-		return err
-	}
-	f, err := s.get(ctx, s.floorPath())
-	if err != nil {
-		return err
-	}
-	if err := s.readBase(ctx); err != nil || s.clock.floor() >= floor {
-		return err
-	}
-	_, err = do(ctx, s.client, func(conn *zk.Conn) (*zk.Stat, error) {
-		return conn.Set(s.floorPath(), strconv.AppendInt(nil, floor, 10), f.stat.Version)
-	})
-	if err != nil {
-		return err
-	}
-	return s.readBase(ctx)
 }

@@ -76,7 +76,7 @@ func newStore(ctx context.Context, o Options, u storeuri.URI) (*Store, error) {
 	if u.User != "" {
 		a.acl = zk.DigestACL(zk.PermAll, u.User, u.Password)
 	}
-	h := &hub{watchers: map[*watcher]struct{}{}, caches: map[store.Kind]*cache{}}
+	h := &hub{access: a, watchers: map[*watcher]struct{}{}, caches: map[store.Kind]*cache{}}
 	for _, kind := range store.Kinds() {
 		h.caches[kind] = newCache(a, kind, h.changed)
 	}

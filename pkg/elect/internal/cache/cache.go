@@ -175,7 +175,7 @@ func (c *Cache) Correct(key record.Key, found *record.Lock) {
 		c.changedLocks()
 		if found == nil || found.Rev < known.Rev {
 			g := c.groups[key.Group()] // there, since its locks are kept
-			g.read = min(g.read, known.Rev)
+			g.read, g.floor, g.lowered = min(g.read, known.Rev), min(g.floor, known.Rev), true
 			c.Touch(key.Group())
 		}
 	}

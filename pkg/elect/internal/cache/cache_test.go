@@ -19,6 +19,11 @@ func newCache(t *testing.T, groups ...string) *cache.Cache {
 	return c
 }
 
+// counted is what the store said with a counter of the group g, if its floor is its clock.
+func counted(n int64) cache.Reading {
+	return cache.Reading{Counts: map[string]int64{"g": n}, Clock: 100_000, Floor: 100_000}
+}
+
 func none(record.Key) bool { return false }
 
 // refresh reads what the cache wants, as if the store held these counters and locks.
@@ -29,11 +34,11 @@ func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]
 		t.Fatalf("nothing to read after %v", now)
 	}
 	r := cache.Reading{
-		Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Members: map[string]record.Member{},
+		Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Floor: 100_000, Members: map[string]record.Member{},
 		Overrode: true,
 	}
 	for _, name := range p.Groups() {
-		if from, ok := p.From(name, counts[name], r.Clock); ok {
+		if from, ok := p.From(name, r); ok {
 			r.Locks[name] = []*record.Lock{}
 			for _, l := range locks {
 				if l.Key.Group() == name && l.Rev >= from {
@@ -83,7 +88,7 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	c.Track()
 	c.Track("g")
 	c.Refreshed(
-		p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001},
+		p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001, Floor: 100_001},
 		none, clocktest.At(time.Second),
 	)
 	if c.Loaded() {
@@ -152,14 +157,14 @@ func TestACorrectionOutlivesARefreshUnderWay(t *testing.T) {
 	}
 	c.Correct("g/1", nil)
 	c.Refreshed(
-		p, cache.Reading{Counts: map[string]int64{"g": 3}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_000},
+		p, cache.Reading{Counts: map[string]int64{"g": 3}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_000, Floor: 100_000},
 		none, clocktest.At(time.Second),
 	)
 	p, ok = c.Plan(clocktest.At(10 * time.Second))
 	if !ok {
 		t.Fatal("nothing is read")
 	}
-	if from, ok := p.From("g", 3, 100_000); !ok || from > hidden.Rev {
+	if from, ok := p.From("g", counted(3)); !ok || from > hidden.Rev {
 		t.Errorf("read from %d (%v), want %d or below", from, ok, hidden.Rev)
 	}
 }
@@ -181,10 +186,10 @@ func TestAnUnmovedCounterCostsNoReading(t *testing.T) {
 	if !ok {
 		t.Fatal("no plan")
 	}
-	if _, ok := p.From("g", 3, 100_000); ok {
+	if _, ok := p.From("g", counted(3)); ok {
 		t.Error("reads a group whose counter has not moved")
 	}
-	if from, ok := p.From("g", 4, 100_000); !ok || from >= 50_000 || from < 40_000 {
+	if from, ok := p.From("g", counted(4)); !ok || from >= 50_000 || from < 40_000 {
 		t.Errorf("reads from %d, %v", from, ok)
 	}
 }
@@ -202,7 +207,7 @@ func TestASkewedClockWidensWhatIsReadAgain(t *testing.T) {
 	refresh(t, c, 10*time.Second, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
 	c.Look()
 	p, _ = c.Plan(clocktest.At(20 * time.Second))
-	if from, _ := p.From("g", 4, 100_000); from > 20_000 {
+	if from, _ := p.From("g", counted(4)); from > 20_000 {
 		t.Errorf("reads from %d", from)
 	}
 }

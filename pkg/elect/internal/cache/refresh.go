@@ -20,7 +20,7 @@ func (c *Cache) Watching(yes bool) {
 // largest revision of a group stays, since a token above it may have been given.
 func (c *Cache) Forget() {
 	for _, g := range c.groups {
-		g.read, g.count, g.loaded, g.touched = 0, 0, false, false
+		g.read, g.floor, g.count, g.loaded, g.touched = 0, 0, 0, false, false
 	}
 	c.locks.forget(func(record.Key) bool { return true })
 	c.counts, c.loaded = map[string]int64{}, false
@@ -47,11 +47,11 @@ func (c *Cache) Plan(now protocol.Instant) (plan Plan, ok bool) {
 	plan = Plan{
 		Full: wanted.full, Members: wanted.members, Overrides: wanted.overrides,
 		number: c.begun, begun: now, wanted: wanted, tracked: c.tracked, counts: maps.Clone(c.counts),
-		groups: make(map[string]group, len(c.groups)), skew: c.skew.most(),
+		groups: make(map[string]group, len(c.groups)), skew: c.skew.most(), counter: c.floors.counter,
 	}
 	for name, g := range c.groups {
-		plan.groups[name] = group{maxRev: g.maxRev, read: g.read, count: g.count, loaded: g.loaded, touched: g.touched}
-		g.touched = false
+		plan.groups[name] = *g
+		g.touched, g.lowered = false, false
 	}
 	return plan, true
 }
@@ -74,6 +74,8 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 		c.overrides = r.Overrides
 	}
 	c.looked = p.number
+	floor := c.floors.before(p.begun, overlap*time.Millisecond+c.lease/10) // some learn it with heartbeats only
+	c.floors.note(r.Clock, r.Floor, now)
 	// A group that was untracked and tracked again meanwhile is another one: it begins empty.
 	maps.DeleteFunc(r.Locks, func(name string, _ []*record.Lock) bool {
 		g := c.groups[name]
@@ -83,8 +85,8 @@ func (c *Cache) Refreshed(p Plan, r Reading, held func(record.Key) bool, now pro
 	for name, locks := range r.Locks {
 		g := c.groups[name]
 		g.loaded, g.count = true, r.Counts[name]
-		if g.read >= p.groups[name].read { // else a correction wants older ones to be read again
-			g.read = r.Clock
+		if !g.lowered { // else a correction wants older ones to be read again
+			g.read, g.floor = r.Clock, floor
 		}
 		for _, lock := range locks {
 			c.Put(lock)

@@ -20,6 +20,7 @@ type refresher struct {
 	want     want
 	schedule schedule
 	skew     skew
+	floors   floors
 }
 
 // want is what the next refresh is to read.

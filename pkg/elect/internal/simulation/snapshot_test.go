@@ -96,7 +96,7 @@ func (s *snapshot) count() *store.Doc {
 	groups := s.w.lists[0].groups
 	s.reading = cache.Reading{
 		Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}, Members: map[string]record.Member{},
-		Clock: s.w.clock(),
+		Clock: s.w.clock(), Floor: s.w.clock(),
 	}
 	for _, name := range groups {
 		s.reading.Counts[name], s.reading.Locks[name] = int64(s.version), nil
