@@ -85,6 +85,11 @@ func figures(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	only := flags.String("only", "", "measure these alone, separated by commas: "+names())
 	effort := effortFlags(flags)
+	const storesUsage = "of the measurement stores, take these `NAMES` alone, separated by commas, such as sqlite,redis"
+	flags.Func("stores", storesUsage, func(list string) error {
+		effort.Stores = strings.Split(list, ",")
+		return nil
+	})
 	chosen, err := choose(flags, args, only)
 	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)

@@ -63,13 +63,29 @@ func (n *Node) login() string {
 // keyFile is where mongod finds the set's key, as mongod sees it.
 func (n *Node) keyFile() string { return n.dataDir() + ".key" }
 
-// writeKey puts the key there on this machine. A container writes its own.
-func (n *Node) writeKey() error {
-	if n.rs.key == "" {
-		return nil
+// identityFile and authoritiesFile are where mongod finds what Options.TLS has.
+func (n *Node) identityFile() string { return n.dataDir() + ".pem" }
+
+func (n *Node) authoritiesFile() string { return n.dataDir() + ".authorities.pem" }
+
+// files are those that mongod reads, by their paths as mongod sees them.
+func (n *Node) files() map[string][]byte {
+	files := map[string][]byte{}
+	if n.rs.key != "" {
+		files[n.keyFile()] = []byte(n.rs.key)
 	}
-	if err := os.WriteFile(n.keyFile(), []byte(n.rs.key), 0o600); err != nil {
-		return fmt.Errorf("key of mongod: %w", err)
+	if t := n.rs.opts.TLS; t != nil {
+		files[n.identityFile()], files[n.authoritiesFile()] = t.Identity, t.Authorities
+	}
+	return files
+}
+
+// writeFiles puts them there on this machine. A container writes its own.
+func (n *Node) writeFiles() error {
+	for path, content := range n.files() {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return fmt.Errorf("file of mongod: %w", err)
+		}
 	}
 	return nil
 }

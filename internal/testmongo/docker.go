@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -70,13 +72,13 @@ func dockerMachine(ctx context.Context, dir, host string, ports []int) (*machine
 	return &machine{
 		dir: dir, bind: "0.0.0.0", close: closeAll,
 		command: func(ctx context.Context, n *Node, args ...string) *exec.Cmd {
-			script := `mkdir -p "$0" && exec mongod "$@"`
-			if n.rs.key != "" {
-				script = fmt.Sprintf(
-					`mkdir -p "$0" && (umask 077 && echo %s >%s) && exec mongod "$@"`, n.rs.key, n.keyFile(),
-				)
+			steps := []string{`mkdir -p "$0"`}
+			for file, content := range n.files() {
+				steps = append(steps, fmt.Sprintf("(umask 077 && echo %s | base64 -d >%s)",
+					base64.StdEncoding.EncodeToString(content), file))
 			}
-			start := []string{"exec", name, "sh", "-c", script, n.dataDir()}
+			steps = append(steps, `exec mongod "$@"`)
+			start := []string{"exec", name, "sh", "-c", strings.Join(steps, " && "), n.dataDir()}
 			return exec.CommandContext(ctx, "docker", append(start, args...)...) //nolint:gosec // as above
 		},
 		signal: func(ctx context.Context, n *Node, sig syscall.Signal) error {

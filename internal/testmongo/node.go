@@ -135,7 +135,7 @@ func (n *Node) start() error {
 		if err := os.MkdirAll(n.dataDir(), 0o700); err != nil {
 			return fmt.Errorf("data of mongod: %w", err)
 		}
-		if err := n.writeKey(); err != nil {
+		if err := n.writeFiles(); err != nil {
 			return err
 		}
 	}
@@ -169,6 +169,10 @@ func (n *Node) args() []string {
 		args = append(args, "--auth")
 	case n.rs.key != "":
 		args = append(args, "--auth", "--keyFile", n.keyFile())
+	}
+	if n.rs.opts.TLS != nil {
+		args = append(args, "--tlsMode", "preferTLS", "--tlsCertificateKeyFile", n.identityFile(),
+			"--tlsCAFile", n.authoritiesFile())
 	}
 	params := map[string]string{"enableTestCommands": "1", "diagnosticDataCollectionEnabled": "false"}
 	maps.Copy(params, n.rs.opts.ExtraParams)

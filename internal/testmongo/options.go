@@ -11,7 +11,7 @@ type Options struct {
 	// Standalone starts one mongod that is not a replica set: no change streams, no retryable writes.
 	Standalone bool
 	// Own asks for processes of one's own even when SHARDCTL_TEST_MONGODB_URI names a server: for tests that stop
-	// nodes or set fail points. Standalone, Arbiters, Args, Auth and Host imply it.
+	// nodes or set fail points. Standalone, Arbiters, Args, Auth, TLS and Host imply it.
 	Own bool
 	// Host is an address of this machine that the nodes listen on and know each other by, for clients elsewhere; empty:
 	// 127.0.0.1. Anyone who reaches it can read and write, so it is for networks of its own.
@@ -23,6 +23,15 @@ type Options struct {
 	// Auth asks everybody for a password, the members of the set for a key among them. See ReplicaSet.RootURI and
 	// URIAs.
 	Auth bool
+	// TLS has clients use TLS as well as plain connections, which this package uses. With TLS a client needs a
+	// certificate. nil: plain connections alone.
+	TLS *TLS
+}
+
+// TLS is what a mongod shows to clients, and whom it knows. Both are PEM.
+type TLS struct {
+	Identity    []byte // certificate and key of the server
+	Authorities []byte // certificates that may have signed those of clients
 }
 
 // host is the address in everything that clients get.

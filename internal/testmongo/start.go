@@ -59,7 +59,8 @@ func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
 			opts.Nodes = 1
 		}
 	}
-	own := opts.Own || opts.Host != "" || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0 || opts.Auth
+	own := opts.Own || opts.Host != "" || opts.Standalone || opts.Arbiters > 0 || len(opts.Args) > 0 || opts.Auth ||
+		opts.TLS != nil
 	if uri := os.Getenv(EnvURI); uri != "" && !own {
 		return &ReplicaSet{opts: opts, external: uri, clients: map[string]*mongo.Client{}}, nil
 	}

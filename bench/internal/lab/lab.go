@@ -29,17 +29,23 @@ type Lab struct {
 type Effort struct {
 	Rounds int // 0: each figure's own number
 	Quick  bool
+	Stores []string // those that are measured where all are by turns; none: all
+}
+
+// Full is the first number, or the second in a quick run.
+func (e Effort) Full(full, quick int) int {
+	if e.Quick {
+		return quick
+	}
+	return full
 }
 
 // Times is the number of rounds: what Rounds says, else the figure's own.
 func (e Effort) Times(full, quick int) int {
-	switch {
-	case e.Rounds > 0:
+	if e.Rounds > 0 {
 		return e.Rounds
-	case e.Quick:
-		return quick
 	}
-	return full
+	return e.Full(full, quick)
 }
 
 // Open builds the programs, starts the database and measures the floor.

@@ -5,6 +5,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -51,6 +52,9 @@ func (r *Report) Broke(name, format string, args ...any) {
 // Broken says whether anything was that must never be.
 func (r *Report) Broken() bool { return len(r.broken) > 0 }
 
+// Text prints lines as they are, set apart.
+func (r *Report) Text(text string) { fmt.Fprintf(r.out, "\n%s\n\n", strings.TrimSpace(text)) }
+
 // Sum closes the report.
 func (r *Report) Sum() {
 	if len(r.missed) > 0 {
@@ -78,4 +82,14 @@ func MS(d time.Duration) string {
 		return fmt.Sprintf("%.1f ms", v)
 	}
 	return fmt.Sprintf("%.0f ms", v)
+}
+
+// Multiple is a/b with two digits, as people write it.
+func Multiple(a, b float64) string {
+	x := a / b
+	if x >= 10 {
+		digits := math.Pow(10, math.Floor(math.Log10(x))-1)
+		return fmt.Sprintf("%.0f", math.Round(x/digits)*digits)
+	}
+	return fmt.Sprintf("%.2g", x)
 }

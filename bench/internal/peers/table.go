@@ -4,7 +4,6 @@ package peers
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -43,7 +42,7 @@ func rows() []row {
 			if c.cost == nil || base.cost == nil || base.cost.writes == 0 {
 				return none
 			}
-			return multiple(c.cost.writes, base.cost.writes)
+			return lab.Multiple(c.cost.writes, base.cost.writes)
 		}},
 		{"waiters and renewals", func(c, _ *column) string { return c.poll }},
 		{"server", func(c, _ *column) string { return c.server }},
@@ -101,7 +100,7 @@ func ratio(all, base []time.Duration) string {
 	if len(all) == 0 || len(base) == 0 {
 		return none
 	}
-	return multiple(float64(history.Percentile(all, 50)), float64(history.Percentile(base, 50)))
+	return lab.Multiple(float64(history.Percentile(all, 50)), float64(history.Percentile(base, 50)))
 }
 
 // Marks are the lines between which a page has the table.
@@ -123,14 +122,4 @@ func Write(page, table string) error {
 	}
 	data = []byte(before + beginMark + table + endMark + after)
 	return os.WriteFile(page, data, 0o644) //nolint:gosec // a page of the documentation
-}
-
-// multiple is a/b with two digits, as people write it.
-func multiple(a, b float64) string {
-	x := a / b
-	if x >= 10 {
-		digits := math.Pow(10, math.Floor(math.Log10(x))-1)
-		return fmt.Sprintf("%.0f", math.Round(x/digits)*digits)
-	}
-	return fmt.Sprintf("%.2g", x)
 }

@@ -16,71 +16,83 @@ import (
 
 // floor is what a store takes for the steps that everything is made of, one after the other, with no other load.
 type floor struct {
-	write, writeP99 time.Duration // a compare-and-set that is durable
-	notice          time.Duration // from its sending to another client's notification, p50
+	write, writeP99 time.Duration // a compare-and-set, until it is acknowledged as durable
+	cost            cost          // processor time of one
+	notice          time.Duration // from sending a write to its notification at another client, p50
 }
 
-const (
-	writes      = 200 // that are measured; as many more warm up
-	noticeLimit = 20 * time.Second
-	callTimeout = lab.DefaultLease / 6
-)
+const callTimeout = lab.DefaultLease / 6
 
-// measureFloor writes one document again and again, and waits for each notification.
-func measureFloor(ctx context.Context, uri string) (f floor, err error) {
+// measureFloor measures with two clients: one that writes, and then another that is notified.
+func measureFloor(ctx context.Context, b *lab.Lab, s *server, uri string) (f floor, err error) {
 	config := store.Config{URI: uri, Timeout: callTimeout}
-	writer, err := store.Open(ctx, config)
+	db, err := store.Open(ctx, config)
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, writer.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
+	w := &writer{db: db}
+	if err := f.measureWrites(ctx, b, s, w); err != nil {
+		return f, err
+	}
 	reader, err := store.Open(ctx, config)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, reader.Close(context.WithoutCancel(ctx))) }()
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
-	notices, err := reader.Watch(watching, store.Interest{Kinds: []store.Kind{store.KindOverride}})
-	if err != nil {
-		return f, fmt.Errorf("watch: %w", err)
-	}
-	<-notices // the first one says that all may have changed
-	var took, seen []time.Duration
-	for i := range 2 * writes {
-		rev := int64(i + 1)
-		sent := time.Now()
-		outcomes, err := writer.Apply(ctx, store.Change{IfRev: rev - 1, Doc: store.Doc{
-			Kind: store.KindOverride, ID: "pause/bench/a", Rev: rev, WriterID: store.WriterID{Session: "bench", Seq: rev},
-		}})
-		if err != nil || outcomes[0].Status != store.Applied {
-			return f, fmt.Errorf("write %d: %v, %w", rev, outcomes, err)
-		}
-		acknowledged := time.Since(sent)
-		if err := awaitNotice(ctx, notices); err != nil {
-			return f, err
-		}
-		if i >= writes {
-			took, seen = append(took, acknowledged), append(seen, time.Since(sent))
-		}
-	}
-	f.write, f.writeP99 = history.Percentile(took, 50), history.Percentile(took, 99)
-	f.notice = history.Percentile(seen, 50)
-	return f, nil
+	f.notice, err = measureNotices(ctx, b, w, reader)
+	return f, err
 }
 
-func awaitNotice(ctx context.Context, notices <-chan store.Notification) error {
-	limit := time.NewTimer(noticeLimit)
-	defer limit.Stop()
-	select {
-	case _, open := <-notices:
-		if !open {
-			return errors.New("the watch ended")
+// measureWrites writes one document again and again, at once after each answer.
+func (f *floor) measureWrites(ctx context.Context, b *lab.Lab, s *server, w *writer) error {
+	n := b.Full(1_000, 300)
+	for range n / 4 { // connections and caches warm up
+		if _, err := w.write(ctx); err != nil {
+			return err
 		}
-		return nil
-	case <-limit.C:
-		return fmt.Errorf("no notification within %v", noticeLimit)
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	m, err := s.meter()
+	if err != nil {
+		return err
+	}
+	var took []time.Duration
+	for range n {
+		d, err := w.write(ctx)
+		if err != nil {
+			return err
+		}
+		took = append(took, d)
+	}
+	spent, err := m.spent()
+	f.cost = spent.over(float64(n))
+	f.write, f.writeP99 = history.Percentile(took, 50), history.Percentile(took, 99)
+	return err
+}
+
+// writer writes one document.
+type writer struct {
+	db   store.Store
+	rev  int64
+	sent time.Time // the last write
+}
+
+// noted is the document: an operator's change, of which every watcher is notified.
+const noted = "pause/bench/a"
+
+func (w *writer) write(ctx context.Context) (time.Duration, error) {
+	next := w.rev + 1
+	w.sent = time.Now()
+	outcomes, err := w.db.Apply(ctx, store.Change{IfRev: w.rev, Doc: store.Doc{
+		Kind: store.KindOverride, ID: noted, Rev: next, WriterID: store.WriterID{Session: "bench", Seq: next},
+	}})
+	took := time.Since(w.sent)
+	if err != nil {
+		return 0, err
+	}
+	if outcomes[0].Status != store.Applied {
+		return 0, fmt.Errorf("write %d is not applied: %w", next, outcomes[0].Err)
+	}
+	w.rev = next
+	return took, nil
 }

@@ -23,10 +23,12 @@ import (
 
 // server is one database under measurement.
 type server struct {
-	name  string
-	fresh func(ctx context.Context) (uri string, err error) // makes an empty database
-	pids  []int                                             // of its processes, their children left out; none: it has none
-	close func()
+	name       string
+	extent     string                                            // how many servers it is, after the version
+	fresh      func(ctx context.Context) (uri string, err error) // makes an empty database
+	pids       []int                                             // of its processes, without their children
+	background float64                                           // processors that it uses without clients
+	close      func()
 }
 
 // kind is one store.
@@ -47,7 +49,7 @@ func kinds() []kind {
 }
 
 func openMongoDB(ctx context.Context, b *lab.Lab) (*server, error) {
-	s := &server{name: "MongoDB, three nodes", close: func() {}}
+	s := &server{name: "mongodb", extent: ", three servers", close: func() {}}
 	for _, node := range b.DB.Set.Nodes() {
 		s.pids = append(s.pids, node.PID())
 	}
@@ -59,7 +61,7 @@ func openMongoDB(ctx context.Context, b *lab.Lab) (*server, error) {
 }
 
 func openSQLite(_ context.Context, b *lab.Lab) (*server, error) {
-	return &server{name: "SQLite", close: func() {}, fresh: func(context.Context) (string, error) {
+	return &server{name: "sqlite", close: func() {}, fresh: func(context.Context) (string, error) {
 		dir, err := os.MkdirTemp(b.Work, "sqlite-")
 		return "sqlite:" + filepath.Join(dir, "locks.db"), err
 	}}, nil
@@ -71,7 +73,7 @@ func openServer(ctx context.Context, b *lab.Lab, k testservers.Kind) (*server, e
 		return nil, err
 	}
 	return &server{
-		name: string(k) + ", one node", pids: []int{s.PID()}, close: s.Close,
+		name: string(k), extent: ", one server", pids: []int{s.PID()}, close: s.Close,
 		fresh: func(ctx context.Context) (string, error) { return testservers.Database(ctx, s) },
 	}, nil
 }

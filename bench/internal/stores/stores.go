@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 
 	"github.com/shardctl/shardctl/bench/internal/fleet"
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -23,105 +25,131 @@ const (
 	idleWindow  = lab.DefaultLease // ten heartbeats of each member
 )
 
-// row is what was measured on one store.
-type row struct {
-	floor
-	handOver, failOver []time.Duration
-	server, client     float64 // processor time in ns, for each second and idle replica
-	coldStart          time.Duration
-}
-
-// All measures every store that can be had here. One that cannot is said to be missing.
+// All measures the stores one after the other, and prints one table. A store that cannot be had here, or whose figures
+// cannot be taken, is named below it.
 func All(ctx context.Context, b *lab.Lab) error {
-	for _, k := range kinds() {
-		s, err := k.open(ctx, b)
-		if errors.Is(err, testservers.ErrMissing) {
-			b.Note(k.name, "NOT MEASURED: %v", err)
+	chosen, err := choose(kinds(), b.Stores)
+	if err != nil {
+		return err
+	}
+	t := newTable()
+	for _, k := range chosen {
+		began := time.Now()
+		r, err := k.measure(ctx, b)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			t.missing = append(t.missing, fmt.Sprintf("%s: %v", k.name, err))
+			if !errors.Is(err, testservers.ErrMissing) {
+				b.Broke(k.name, "%v", err)
+			}
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		r, err := measure(ctx, b, s)
-		s.close()
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		r.print(b, s.name)
+		t.rows = append(t.rows, r)
+		b.Note("  "+k.name+" took", "%.0f s, load %s", time.Since(began).Seconds(), lab.Load())
 	}
+	b.Text(t.String())
 	return nil
 }
 
-// measure takes each figure on an empty database.
-func measure(ctx context.Context, b *lab.Lab, s *server) (r row, err error) {
-	on := func(do func(uri string) error) {
-		if err != nil {
-			return
-		}
-		var uri string
-		if uri, err = s.fresh(ctx); err == nil {
-			err = do(uri)
-		}
+// choose takes the kinds of these names; none: all.
+func choose(all []kind, names []string) ([]kind, error) {
+	if len(names) == 0 {
+		return all, nil
 	}
-	on(func(uri string) (err error) {
-		r.floor, err = measureFloor(ctx, uri)
-		return err
-	})
-	on(func(uri string) (err error) {
-		r.handOver, err = replicas.GapsOn(ctx, b, uri, b.Times(25, 5))
-		return err
-	})
-	on(func(uri string) (err error) {
-		r.failOver, err = replicas.FailoversOn(ctx, b, uri, shortLease, b.Times(10, 2))
-		return err
-	})
-	on(func(uri string) error {
-		return fleet.IdleOn(ctx, b, s.name, uri, idleMembers, idleKeys, func(ctx context.Context) error {
-			return r.measureIdle(ctx, s)
-		})
-	})
-	on(func(uri string) (err error) {
-		r.coldStart, err = fleet.ColdStartOn(ctx, b, s.name, uri)
-		return err
-	})
-	return r, err
+	var chosen []kind
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
+		if at < 0 {
+			var known []string
+			for _, k := range all {
+				known = append(known, k.name)
+			}
+			return nil, fmt.Errorf("no store is called %q: want some of %v", name, known)
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
 }
 
-// measureIdle looks at the processor time of the server, and at that of the members, which are in this process.
-func (r *row) measureIdle(ctx context.Context, s *server) error {
-	serverBefore, err := usage(s.pids)
+// measure takes each figure on an empty database.
+func (k kind) measure(ctx context.Context, b *lab.Lab) (r row, err error) {
+	s, err := k.open(ctx, b)
+	if err != nil {
+		return r, err
+	}
+	defer s.close()
+	if err := s.measureBackground(ctx, time.Duration(b.Full(10, 4))*time.Second); err != nil {
+		return r, err
+	}
+	for _, part := range []func(context.Context, *lab.Lab, *server, string) error{
+		r.measureFloor, r.measureLosses, r.measureIdle,
+	} {
+		uri, err := s.fresh(ctx)
+		if err != nil {
+			return r, err
+		}
+		if err := part(ctx, b, s, uri); err != nil {
+			return r, err
+		}
+	}
+	return r, r.measureColdStarts(ctx, b, s)
+}
+
+func (r *row) measureFloor(ctx context.Context, b *lab.Lab, s *server, uri string) (err error) {
+	if r.floor, err = measureFloor(ctx, b, s, uri); err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, store.Config{URI: uri, Timeout: callTimeout})
 	if err != nil {
 		return err
 	}
-	before, err := own()
-	if err != nil {
+	found, err := store.Inspect(ctx, db)
+	version, _, _ := strings.Cut(found.Server, " (") // without the packager's
+	r.name = version + s.extent
+	return errors.Join(err, db.Close(context.WithoutCancel(ctx)))
+}
+
+// measureLosses stops replicas in order, and on another database kills them.
+func (r *row) measureLosses(ctx context.Context, b *lab.Lab, s *server, uri string) (err error) {
+	if r.handOver, err = replicas.GapsOn(ctx, b, uri, b.Times(25, 5)); err != nil {
 		return err
 	}
-	if err := lab.Pause(ctx, idleWindow); err != nil {
+	if uri, err = s.fresh(ctx); err != nil {
 		return err
 	}
-	after, err := own()
-	if err != nil {
-		return err
-	}
-	serverAfter, err := usage(s.pids)
-	each := idleMembers * idleWindow.Seconds()
-	r.client, r.server = float64(after-before)/each, float64(serverAfter-serverBefore)/each
+	r.failOver, err = replicas.FailoversOn(ctx, b, uri, shortLease, b.Times(6, 2))
 	return err
 }
 
-// print shows times as multiples of the store's own durable write as well.
-func (r *row) print(b *lab.Lab, name string) {
-	times := func(d time.Duration) string {
-		return fmt.Sprintf("%s = %.1f writes", lab.MS(d), float64(d)/float64(r.write))
+// measureIdle looks at the processor time of the server, and at that of the members, which are in this process.
+func (r *row) measureIdle(ctx context.Context, b *lab.Lab, s *server, uri string) error {
+	return fleet.IdleOn(ctx, b, s.name, uri, idleMembers, idleKeys, func(ctx context.Context) error {
+		m, err := s.meter()
+		if err != nil {
+			return err
+		}
+		if err := lab.Pause(ctx, idleWindow); err != nil {
+			return err
+		}
+		spent, err := m.spent()
+		r.idle = spent.over(idleMembers * idleWindow.Seconds())
+		return err
+	})
+}
+
+func (r *row) measureColdStarts(ctx context.Context, b *lab.Lab, s *server) error {
+	for range b.Full(3, 1) {
+		uri, err := s.fresh(ctx)
+		if err != nil {
+			return err
+		}
+		took, err := fleet.ColdStartOn(ctx, b, s.name, uri)
+		if err != nil {
+			return err
+		}
+		r.coldStarts = append(r.coldStarts, took)
 	}
-	b.Note(name+": durable write", "p50 %s, p99 %s", lab.MS(r.write), lab.MS(r.writeP99))
-	b.Note(name+": notification", "p50 %s from sending", times(r.notice))
-	b.Note(name+": hand-over", "p50 %s, p99 %s, n=%d", times(history.Percentile(r.handOver, 50)),
-		times(history.Percentile(r.handOver, 99)), len(r.handOver))
-	b.Note(name+": fail-over, T = 2 s", "p50 %s, p99 %s, n=%d", times(history.Percentile(r.failOver, 50)),
-		times(history.Percentile(r.failOver, 99)), len(r.failOver))
-	b.Note(name+": an idle replica", "%.2f ms/s of a processor in the server, %.2f ms/s in the replica",
-		r.server/float64(time.Millisecond), r.client/float64(time.Millisecond))
-	b.Note(name+": cold start, 10,000 keys", "%s", times(r.coldStart))
+	return nil
 }

@@ -69,6 +69,9 @@ func isInvalid(err error) bool {
 	if hasCode(err, invalidCodes) {
 		return true
 	}
+	if _, is := distrust(err); is {
+		return true
+	}
 	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke
 	// during it,
 	if _, failed := errors.AsType[*auth.Error](err); failed {
@@ -79,12 +82,15 @@ func isInvalid(err error) bool {
 	// or only as text, when another connection failed first and took the pool, or the server, with it.
 	var cleared driver.RetryablePoolError
 	var selection topology.ServerSelectionError
-	return (errors.As(err, &cleared) || errors.As(err, &selection)) &&
-		strings.Contains(err.Error(), authenticationFailed)
+	return (errors.As(err, &cleared) || errors.As(err, &selection)) && saysLogInFailed(err)
 }
 
-// authenticationFailed is how the driver writes the server's answer to a wrong user or password.
-const authenticationFailed = "(AuthenticationFailed)"
+// saysLogInFailed looks for the driver's text of the server's answer to a wrong user or password, or to a certificate
+// whose name no user has.
+func saysLogInFailed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "(AuthenticationFailed)") || strings.Contains(text, "(UserNotFound)")
+}
 
 func isUnavailable(err error) bool {
 	var connection topology.ConnectionError

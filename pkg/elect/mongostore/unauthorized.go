@@ -20,14 +20,14 @@ var actionOf = map[string]string{
 	"aggregate": actionFind, "getMore": actionFind,
 }
 
-// plainly says in a few words what the driver and the server say in many: who may not log in, or may not do something.
+// plainly says in a few words what the driver and the server say in many: who may not log in, may not do something, or is not trusted.
 func plainly(err error) error {
-	if isInvalid(err) && strings.Contains(err.Error(), authenticationFailed) {
+	if isInvalid(err) && saysLogInFailed(err) {
 		return errors.New(
 			"the log-in failed: wrong user or password, or a user of another database (authSource in the URI)",
 		)
 	}
-	return nameRight(err)
+	return nameRight(nameTrust(err))
 }
 
 // nameRight says in one line which privilege was missing, should err be a refusal for the lack of one.
