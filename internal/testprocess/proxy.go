@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,6 +21,7 @@ type Proxy struct {
 	life     context.Context // of the connections; ended by Close
 	end      context.CancelFunc
 	wait     sync.WaitGroup
+	clients  atomic.Int64
 
 	mu     sync.Mutex
 	target string        // of new connections
@@ -96,6 +98,9 @@ func (p *Proxy) Lead(target string) {
 	p.target = target
 }
 
+// Clients is how many connections clients keep open.
+func (p *Proxy) Clients() int { return int(p.clients.Load()) }
+
 // Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look
 // takes, a piece waits, and with it what follows on its connection. It is called concurrently, and must return before
 // Close can.
@@ -138,7 +143,11 @@ func (p *Proxy) join(client net.Conn) {
 	}
 	defer p.remove(server)
 	var both sync.WaitGroup
-	both.Go(func() { p.pump(server, client, p.show) })
+	p.clients.Add(1)
+	both.Go(func() {
+		defer p.clients.Add(-1)
+		p.pump(server, client, p.show)
+	})
 	both.Go(func() { p.pump(client, server, func([]byte) {}) })
 	both.Wait()
 }

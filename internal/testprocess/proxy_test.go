@@ -130,6 +130,9 @@ func TestLinkLeadsElsewhere(t *testing.T) {
 	if got, err := say(before, "2\n", long); err != nil || got != "2\n" {
 		t.Errorf("a connection that was open: %q, %v", got, err)
 	}
+	if n := link.Clients(); n != 1 {
+		t.Errorf("%d clients, want 1", n)
+	}
 	if got, err := say(connect(t, link.Addr), "3\n", long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a new one: %q, %v; want its end", got, err)
 	}

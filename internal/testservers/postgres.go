@@ -121,7 +121,7 @@ func postgresLogin(ctx context.Context, addr, database string) error {
 	if head[0] == 'R' {
 		return nil
 	}
-	text := make([]byte, min(binary.BigEndian.Uint32(head[1:]), 4096)-4)
+	text := make([]byte, min(max(binary.BigEndian.Uint32(head[1:]), 4), 4096)-4)
 	if _, err := io.ReadFull(conn, text); err != nil {
 		return err
 	}

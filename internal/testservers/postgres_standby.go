@@ -47,11 +47,14 @@ func openPostgresPair(ctx context.Context, dir string, config []string) (*server
 	}
 	err = postgresExec(ctx, primary, "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'",
 		"SELECT pg_reload_conf()")
+	if err == nil {
+		err = waitSynchronous(ctx, primary)
+	}
 	if err != nil {
 		pair.Close()
 		return nil, err
 	}
-	return pair, waitSynchronous(ctx, primary)
+	return pair, nil
 }
 
 // waitSynchronous waits until a write on the primary waits for the standby.

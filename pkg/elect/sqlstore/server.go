@@ -10,9 +10,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// trimEvery is after how many changes a store trims the log. Others may have written what it trims.
-const trimEvery = 1000
-
 // server is the engine of a [Server].
 type server struct {
 	*core
@@ -22,10 +19,13 @@ type server struct {
 	// when a heartbeat is due.
 	batches chan struct{}
 	changes atomic.Int64
+	trims   trims
 }
 
 func newServer(c *core, d Server, cluster string) *server {
-	return &server{core: c, dialect: d, name: Prefix(cluster, d.Texts().MaxName), batches: make(chan struct{}, 1)}
+	s := &server{core: c, dialect: d, name: Prefix(cluster, d.Texts().MaxName), batches: make(chan struct{}, 1)}
+	s.trims.begin()
+	return s
 }
 
 func (*server) now() int64 { return 0 }
@@ -44,7 +44,10 @@ func (s *server) signal(ctx context.Context, _ time.Duration) (Signal, error) {
 	return s.dialect.Signal(ctx, s.name)
 }
 
-func (s *server) close(ctx context.Context) error { return s.dialect.Close(ctx) }
+func (s *server) close(ctx context.Context) error {
+	s.trims.end()
+	return s.dialect.Close(ctx)
+}
 
 // apply sends each change with its condition, and a query for the document as it is then. A change that wrote nothing is
 // judged by that document. Where the condition holds by now, another write came between, and the change is sent again.
@@ -76,7 +79,7 @@ func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Out
 	if err = cmp.Or(err, s.confirm(ctx, b)); err != nil {
 		return b.outcomes, err
 	}
-	s.trim(ctx, len(changes))
+	s.trim(len(changes)) //nolint:contextcheck // it may outlast the call
 	return b.outcomes, nil
 }
 
@@ -165,15 +168,4 @@ func (s *server) change(c store.Change) Statement {
 		return Statement{Text: st.insert, Args: s.row(c.Doc)}
 	}
 	return Statement{Text: st.update, Args: append(s.row(c.Doc)[1:], c.Doc.ID, c.IfRev)}
-}
-
-// trim deletes old lines of the log now and then, in a transaction of its own: those that write could wait for each
-// other's lines. What fails is done the next time.
-func (s *server) trim(ctx context.Context, changes int) {
-	if after := s.changes.Add(int64(changes)); after/trimEvery == (after-int64(changes))/trimEvery {
-		return
-	}
-	if _, err := s.dialect.Transact(ctx, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}}); err != nil {
-		s.log.V(1).Info("The log of notifications was not trimmed", "error", err.Error())
-	}
 }

@@ -3,6 +3,7 @@ package storeuri
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 
@@ -76,6 +77,14 @@ func (t TLSFiles) Config() (*tls.Config, error) {
 	}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.pair() }
 	return config, nil
+}
+
+// Untrusted says whether the server's certificate was refused, as nothing but another set-up changes.
+func Untrusted(err error) bool {
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, host := errors.AsType[x509.HostnameError](err)
+	return verification || authority || host
 }
 
 func (t TLSFiles) pair() (*tls.Certificate, error) {

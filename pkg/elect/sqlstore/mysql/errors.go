@@ -1,14 +1,13 @@
 package mysql
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -88,18 +87,10 @@ func explain(err error) error {
 		return fmt.Errorf("identify the user by mysql_native_password, ed25519 or caching_sha2_password: %w", err)
 	case errors.Is(err, mysql.ErrNoTLS):
 		return fmt.Errorf("set up TLS on the server, or leave tls out of the URI: %w", err)
-	case untrusted(err):
+	case storeuri.Untrusted(err):
 		return fmt.Errorf("name the authority of the server's certificate with tlsCAFile: %w", err)
 	}
 	return err
-}
-
-// untrusted says whether the server's certificate was refused.
-func untrusted(err error) bool {
-	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, host := errors.AsType[x509.HostnameError](err)
-	return verification || authority || host
 }
 
 // readOnly says whether the server takes no writes, as one does that is no primary any more.
@@ -120,7 +111,7 @@ func (*server) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
 		return store.ErrInvalid
 	}
-	if untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrOldProtocol) {
+	if storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrOldProtocol) {
 		return store.ErrInvalid
 	}
 	return store.ErrUnavailable

@@ -25,7 +25,8 @@ const asked = `('read_only', 'innodb_read_only', 'max_allowed_packet', 'log_bin'
 	`'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_master_timeout', ` +
 	`'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_wait_point', 'rpl_semi_sync_source_timeout', ` +
 	`'rpl_semi_sync_master_wait_no_slave', 'rpl_semi_sync_source_wait_no_replica', 'rpl_semi_sync_master_status', ` +
-	`'rpl_semi_sync_source_status', 'slaves_connected', 'wsrep_on', 'wsrep_cluster_size')`
+	`'rpl_semi_sync_source_status', 'slaves_connected', 'wsrep_on', 'wsrep_cluster_size', ` +
+	`'innodb_page_size')`
 
 // facts asks for them, in one round trip.
 func (s *server) facts(ctx context.Context) (facts, error) {
@@ -115,11 +116,17 @@ func (f facts) refuse() error {
 			"set it to ROW or MIXED", store.ErrInvalid)
 	case packet < leastPacket:
 		return fmt.Errorf("%w: max_allowed_packet is %d, want at least %d", store.ErrInvalid, packet, leastPacket)
+	case f.number("innodb_page_size") < leastPage:
+		return fmt.Errorf("%w: innodb_page_size is %d, want at least %d: indexes need that much", store.ErrInvalid,
+			f.number("innodb_page_size"), leastPage)
 	case f.on("read_only"), f.on("innodb_read_only"):
 		return errReadOnly
 	}
 	return nil
 }
+
+// leastPage has room for an index of two texts.
+const leastPage = 16 << 10
 
 // leastPacket has room for a batch without bodies, or a few documents with the largest.
 const leastPacket = 4 << 20

@@ -39,6 +39,13 @@ func TestStoreUnderOtherDefaults(t *testing.T) {
 		t.Helper()
 		return conformance(t, server)
 	}, "create", "body", "ids", "now", "batch", "racing writers", "query", "watch")
+	uri := server.Database()
+	for range 2 { // the second finds what the first has made
+		if err := open(t, uri, mysql.Options{Cluster: "Blue"}).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, uri, mysql.Options{Cluster: "Blue", Existing: true})
 	db, err := mysql.DB(server.Database())
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // good are the facts of a server that holds all promises.
 func good() facts {
 	return facts{version: "10.11.19-MariaDB-log", values: map[string]string{
-		"read_only": "OFF", "innodb_read_only": "OFF", "max_allowed_packet": "16777216", "log_bin": "ON",
+		"read_only": "OFF", "innodb_read_only": "OFF", "max_allowed_packet": "16777216", "innodb_page_size": "16384", "log_bin": "ON",
 		"binlog_format": "MIXED", "sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1",
 		"innodb_flush_method": "O_DIRECT", "innodb_doublewrite": "ON", "slaves_connected": "1",
 		"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
@@ -79,6 +79,7 @@ func TestRefusedServers(t *testing.T) {
 		{func(f *facts) { f.version = "5.7.44-log" }, "MySQL 5.7.44 is too old", store.ErrInvalid},
 		{func(f *facts) { f.values["binlog_format"] = "STATEMENT" }, "ROW or MIXED", store.ErrInvalid},
 		{func(f *facts) { f.values["max_allowed_packet"] = "1048576" }, "want at least", store.ErrInvalid},
+		{func(f *facts) { f.values["innodb_page_size"] = "8192" }, "innodb_page_size is 8192", store.ErrInvalid},
 		{func(f *facts) { f.values["read_only"] = "ON" }, "name the primary", errReadOnly},
 	} {
 		f := good()

@@ -104,9 +104,11 @@ func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, e
 	return made.hello(ctx)
 }
 
-// hello asks for the process, the version, and, unless a pooler answers, that the server notices within ten seconds that
-// a client's machine is gone. A batch of which it got one half locks rows until then; its default is two hours.
+// hello asks for the process, the version, the server's start, and, unless a pooler answers, that the server notices
+// within ten seconds that a client's machine is gone. A batch of which it got one half locks rows until then; its default
+// is two hours.
 const hello = `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, ` +
+	`extract(epoch FROM pg_postmaster_start_time())::text, ` +
 	`CASE WHEN pg_backend_pid()::bigint = $1 THEN set_config('tcp_keepalives_idle', '4', false) || ` +
 	`set_config('tcp_keepalives_interval', '2', false) || set_config('tcp_keepalives_count', '3', false) ELSE '' END`
 
@@ -116,7 +118,7 @@ func (c *connection) hello(ctx context.Context) (pooled bool, err error) {
 	var set string
 	own := int64(c.conn.PgConn().PID())
 	row := c.conn.QueryRow(ctx, hello, pgx.QueryExecModeExec, own)
-	if err := row.Scan(&pid, &version, &set); err != nil {
+	if err := row.Scan(&pid, &version, &c.started, &set); err != nil {
 		return false, err
 	}
 	if version < minVersion {

@@ -1,8 +1,8 @@
 package postgres
 
 import (
+	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -25,11 +25,13 @@ const (
 	noPrivilege          = "42501"
 	noDatabase           = "3D000"
 	noSchema             = "3F000"
+	noTable              = "42P01"
+	tooManyConnections   = "53300"
 	classAuthorization   = "28"
 	classResources       = "53" // too many connections, for one
 )
 
-// hints say what to do, by code or class.
+// hints say what to do about what trying again does not mend, by code or class.
 var hints = map[string]string{
 	noPrivilege:        "grant the user what docs/stores/postgresql.md lists, or set the tables up as another user",
 	noDatabase:         "create the database, or name another one",
@@ -42,6 +44,13 @@ func codeOf(err error) string {
 		return e.Code
 	}
 	return ""
+}
+
+// passing says what to do about what may pass, by code.
+var passing = map[string]string{
+	tooManyConnections: "raise max_connections: each replica uses up to five",
+	noTable: "search_path leads to another schema, or the tables were dropped: mend that, or restart the replicas to have " +
+		"them made",
 }
 
 func hint(code string) string {
@@ -77,11 +86,8 @@ func (*server) Classify(err error) error {
 
 // badCertificate says that one side does not trust the other's, as nothing but another set-up changes.
 func badCertificate(err error) bool {
-	_, verify := errors.AsType[*tls.CertificateVerificationError](err)
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, host := errors.AsType[x509.HostnameError](err)
 	alert, alerted := errors.AsType[tls.AlertError](err)
-	return verify || authority || host || alerted && alert != 80 // 80: internal_error
+	return storeuri.Untrusted(err) || alerted && alert != 80 // 80: internal_error
 }
 
 // deposed says that a connection is not to be used again: its server takes no writes any more, or a pooler has put
@@ -94,9 +100,12 @@ func deposed(err error) bool {
 	return errors.Is(err, errReadOnly)
 }
 
-// broken says that a connection was lost, and perhaps long ago.
+// broken says that a connection was lost, and perhaps long ago. One that cannot be made is not.
 func broken(err error) bool {
 	var lost net.Error
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return false
+	}
 	return errors.As(err, &lost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || strings.HasPrefix(codeOf(err), "57P")
 }
@@ -122,7 +131,7 @@ func (s *server) explain(err error) error {
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\t' || r == '\r' })
 	text = storeuri.Scrub(strings.Join(lines, " "), s.secrets)
-	if h := hint(codeOf(err)); h != "" {
+	if h := cmp.Or(hint(codeOf(err)), passing[codeOf(err)]); h != "" {
 		text += ": " + h
 	} else if badCertificate(err) {
 		text += ": name the authority in sslrootcert, and a certificate that the server takes in sslcert and sslkey"

@@ -40,4 +40,22 @@ func Value(ctx context.Context, uri, text string, args ...any) (n int64, err err
 	return n, err
 }
 
+// Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if that
+// server had been started at another time.
+func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
+	config, err := pgx.ParseConfig(uri)
+	if err != nil {
+		return false, false, err
+	}
+	p := newPool(&connector{config: config, patience: maxPatience}, 1)
+	c, err := p.connector.connect(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer c.drop(ctx)
+	same = p.works(ctx, c)
+	c.started = "0"
+	return same, p.works(ctx, c), nil
+}
+
 var _ sqlstore.Server = (*server)(nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,10 +209,20 @@ func TestKilled(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres)
 	uri := server.Database()
-	s := openBrief(t, uri)
+	link := server.Link()
+	s := openBrief(t, server.Via(link, uri))
 	w := write(t, s)
 	until(t, s, increment("g"))
 	server.Freeze()
+	most, sampled := atomic.Int64{}, sync.WaitGroup{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sampled.Go(func() {
+		for ctx.Err() == nil {
+			most.Store(max(most.Load(), int64(link.Clients())))
+			time.Sleep(time.Millisecond)
+		}
+	})
 	for range 4 {
 		began := time.Now()
 		if out := one(t, s, increment("g")); out.Status != store.Unknown {
@@ -220,6 +231,11 @@ func TestFrozen(t *testing.T) {
 		if took := time.Since(began); took > 3*brief {
 			t.Errorf("a call took %v, its context %v", took, brief)
 		}
+	}
+	cancel()
+	sampled.Wait()
+	if n := most.Load(); n > postgres.MaxCalls+2 {
+		t.Errorf("%d connections at once, want %d: for calls, one that listens, one that asks", n, postgres.MaxCalls+2)
 	}
 	server.Thaw()
 	until(t, s, increment("g"))

@@ -17,7 +17,7 @@ const (
 	lookEvery = 5 * time.Second
 	// pollEvery is how often one looks that is not told.
 	pollEvery = 250 * time.Millisecond
-	// hearWithin is how long the first notification may take. Without it watches look at intervals.
+	// hearWithin is how long the first notification may take behind a pooler. Without it watches look at intervals.
 	hearWithin = time.Second
 	// again is the pause after a connection that listens was lost.
 	again = 500 * time.Millisecond
@@ -60,6 +60,8 @@ func (l *listener) start(ctx context.Context) (hears bool, err error) {
 	if l.began {
 		return l.hears.Load(), nil
 	}
+	ctx, cancel := l.attempt(ctx)
+	defer cancel()
 	conn, err := l.listen(ctx)
 	if err != nil {
 		return false, err
@@ -87,15 +89,19 @@ func (l *listener) listen(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// test notifies from another connection, and waits.
+// test notifies from another connection, and waits: behind a pooler not for long, as it may never hear anything.
 func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
 	if err := l.server.Query(ctx, sqlstore.Statement{
 		Text: `SELECT pg_notify($1, '')`, Args: []any{l.channel}, Row: func(sqlstore.Row) error { return nil },
 	}); err != nil {
 		return false, err
 	}
-	brief, cancel := context.WithTimeout(ctx, hearWithin)
-	defer cancel()
+	brief := ctx
+	if l.server.calls.connector.pooled.Load() {
+		var cancel context.CancelFunc
+		brief, cancel = context.WithTimeout(ctx, hearWithin)
+		defer cancel()
+	}
 	_, err := c.conn.WaitForNotification(brief)
 	if err != nil && ctx.Err() == nil && brief.Err() != nil {
 		return false, nil
@@ -147,7 +153,7 @@ func (l *listener) reconnect(ctx context.Context) *connection {
 			pause.Stop()
 			return nil
 		}
-		attempt, cancel := context.WithTimeout(ctx, 10*l.server.calls.connector.patience)
+		attempt, cancel := l.attempt(ctx)
 		c, err := l.listen(attempt)
 		cancel()
 		if err == nil {
@@ -155,6 +161,11 @@ func (l *listener) reconnect(ctx context.Context) *connection {
 		}
 		l.log.V(1).Info("Nothing hears of changes yet", "error", l.server.explain(err).Error())
 	}
+}
+
+// attempt bounds one try to listen: the first of several hosts may not answer.
+func (l *listener) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 10*l.server.calls.connector.patience)
 }
 
 func (l *listener) wake() {

@@ -84,10 +84,14 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "shardctl"
 	}
+	size := connections
+	if o.Existing {
+		size = 1
+	}
 	s := &server{
 		name: fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets: secrets,
 		timeout: o.Timeout,
-		calls:   newPool(&connector{config: config, patience: patience}),
+		calls:   newPool(&connector{config: config, patience: patience}, size),
 	}
 	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
 	s.calls.gaveUp = s.listener.leave

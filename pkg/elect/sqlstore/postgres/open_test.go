@@ -48,7 +48,8 @@ func TestOpenRefuses(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres, "password_encryption = 'scram-sha-256'")
 	uri := server.Database()
 	if err := postgres.Exec(t.Context(), uri,
-		`CREATE ROLE named LOGIN PASSWORD 's3cret'`, `CREATE ROLE poor LOGIN`, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
+		`CREATE ROLE named LOGIN PASSWORD 's3cret'`, `CREATE ROLE poor LOGIN`,
+		`CREATE ROLE few LOGIN CONNECTION LIMIT 0`, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
 		`CREATE SCHEMA old`, `CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS `+
 			`$$ SELECT CASE $1 WHEN 'server_version_num' THEN '110022' ELSE pg_catalog.current_setting($1) END $$`,
 	); err != nil {
@@ -82,6 +83,9 @@ func TestOpenRefuses(t *testing.T) {
 		"a server that says it is too old": {
 			with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=old,pg_catalog" }), store.ErrInvalid,
 			[]string{"PostgreSQL 11, want 12 or newer: upgrade it"},
+		},
+		"no connection left": {
+			as(url.User("few")), store.ErrUnavailable, []string{"too many connections", "raise max_connections"},
 		},
 		"no TLS there": {
 			with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=require" }), store.ErrUnavailable,

@@ -8,20 +8,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// connections is how many a client has for calls.
-const connections = 2
+const (
+	// connections is how many a client has for calls. One for a few calls has one.
+	connections = 2
+	// pooledDoubts is how often an answer is doubted that is late behind a pooler, before it is given up.
+	pooledDoubts = 10
+)
 
 // pool is a client's connections for calls.
 type pool struct {
 	connector *connector
 	free      chan *connection // those that nobody uses; one without a conn is not made yet
-	made      atomic.Int64     // how many were made
-	gaveUp    func()           // called when a server was given up that does not answer
-	asks      chan struct{}    // held by the one who asks about a late answer, on a connection besides
+	size      int
+	made      atomic.Int64  // how many were made
+	gaveUp    func()        // called when a server was given up that does not answer
+	asks      chan struct{} // held by the one who asks about a late answer, on a connection besides
 
 	mu     sync.Mutex
 	closed bool
@@ -29,11 +32,12 @@ type pool struct {
 	ended  chan struct{}
 }
 
-func newPool(c *connector) *pool {
+func newPool(c *connector, size int) *pool {
 	p := &pool{
-		connector: c, free: make(chan *connection, connections), asks: make(chan struct{}, 1), ended: make(chan struct{}),
+		connector: c, free: make(chan *connection, size), size: size, asks: make(chan struct{}, 1),
+		ended: make(chan struct{}),
 	}
-	for range connections {
+	for range size {
 		p.free <- &connection{}
 	}
 	return p
@@ -53,7 +57,7 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 		value T
 		err   error
 	}
-	replies, sent, done := make(chan reply, 1), make(chan *pgconn.PgConn, 1), make(chan struct{})
+	replies, sent, done := make(chan reply, 1), make(chan *connection, 1), make(chan struct{})
 	p.late.Go(func() {
 		defer close(done)
 		made, err := p.ready(ctx, c)
@@ -62,7 +66,7 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 			replies <- reply{none, err}
 			return
 		}
-		sent <- made.conn.PgConn()
+		sent <- made
 		value, err := f(context.WithoutCancel(ctx), made)
 		if deposed(err) {
 			made.drop(ctx)
@@ -77,8 +81,8 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 	}
 	p.late.Go(func() {
 		select {
-		case conn := <-sent:
-			p.doubt(context.WithoutCancel(ctx), conn, done)
+		case c := <-sent:
+			p.doubt(context.WithoutCancel(ctx), c, done)
 		case <-done:
 		}
 	})
@@ -116,9 +120,10 @@ func (p *pool) lasting(ctx context.Context) (context.Context, context.CancelFunc
 
 // doubt waits for an answer that is late. A server that is alive, and works on it, is waited for: every connection that
 // was given up would be one more for it to keep, as while a synchronous standby is away. One that is gone, or was
-// replaced by another, is not.
-func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struct{}) {
-	for {
+// replaced by another, is not. A pooler does not say which: there the wait ends some time.
+func (p *pool) doubt(ctx context.Context, c *connection, done <-chan struct{}) {
+	conn := c.conn.PgConn()
+	for doubts := 1; ; doubts++ {
 		timer := time.NewTimer(p.connector.patience)
 		select {
 		case <-done:
@@ -130,7 +135,7 @@ func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struc
 			return
 		case <-timer.C:
 		}
-		if !p.works(ctx, conn) {
+		if !p.works(ctx, c) || doubts >= pooledDoubts && p.connector.pooled.Load() {
 			_ = conn.Conn().Close()
 			p.gaveUp()
 			return
@@ -138,8 +143,9 @@ func (p *pool) doubt(ctx context.Context, conn *pgconn.PgConn, done <-chan struc
 	}
 }
 
-// works says whether the server that calls go to has a process for a connection.
-func (p *pool) works(ctx context.Context, conn *pgconn.PgConn) bool {
+// works says whether the server that calls go to has a process for a connection. Behind a pooler it says only whether
+// there is a server.
+func (p *pool) works(ctx context.Context, c *connection) bool {
 	p.asks <- struct{}{} // no longer than a patience: who holds it waits no longer
 	defer func() { <-p.asks }()
 	ctx, cancel := context.WithTimeout(ctx, p.connector.patience)
@@ -149,12 +155,16 @@ func (p *pool) works(ctx context.Context, conn *pgconn.PgConn) bool {
 		return strings.HasPrefix(codeOf(err), classResources)
 	}
 	defer other.drop(ctx)
-	if other.conn.PgConn().Conn().RemoteAddr().String() != conn.Conn().RemoteAddr().String() {
+	if p.connector.pooled.Load() {
+		return true
+	}
+	// Behind one address there may be another server by now, with a process of the same number.
+	if other.address() != c.address() || other.started != c.started {
 		return false
 	}
 	var there bool
 	err = other.conn.QueryRow(
-		ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, int64(conn.PID()),
+		ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, int64(c.conn.PgConn().PID()),
 	).Scan(&there)
 	return err == nil && there
 }
@@ -171,7 +181,7 @@ func (p *pool) close(ctx context.Context) error {
 	close(p.ended)
 	p.late.Wait()
 	var errs []error
-	for range connections {
+	for range p.size {
 		if c := <-p.free; c.conn != nil && !c.conn.IsClosed() {
 			errs = append(errs, c.conn.Close(ctx))
 			<-c.conn.PgConn().CleanupDone()

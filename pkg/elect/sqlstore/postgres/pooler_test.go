@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,29 @@ func TestPoolerRestarted(t *testing.T) {
 	pooler.Start()
 	until(t, s, increment("g"))
 	w.check(t, s)
+}
+
+// While the standby is away, a store behind a pooler takes no further connection of the server with each call.
+func TestPoolerStandbyAway(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	pooler := testservers.StartPgBouncer(t, pair.Primary.Addr)
+	s := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr))
+	until(t, s, increment("g"))
+	pair.Standby.Freeze()
+	for i := range int64(6) {
+		claim := store.Change{Doc: store.Doc{
+			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: i},
+		}}
+		if out := one(t, s, claim); out.Status != store.Unknown {
+			t.Fatalf("without a standby: %+v", out)
+		}
+	}
+	if n := value(t, uri, waiting); n > postgres.MaxCalls {
+		t.Errorf("%d processes of the server wait for the standby, want %d at most", n, postgres.MaxCalls)
+	}
+	pair.Standby.Thaw()
+	until(t, s, increment("g"))
 }
 
 // A pooler keeps its clients' connections when the server behind it becomes another one. A standby there answers no

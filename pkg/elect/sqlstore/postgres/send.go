@@ -14,9 +14,13 @@ import (
 
 // connection is one to a server.
 type connection struct {
-	conn   *pgx.Conn
-	warned error // what the server warned of since the last transaction began
+	conn    *pgx.Conn
+	started string // when its server was, as text
+	warned  error  // what the server warned of since the last transaction began
 }
+
+// address is that of the other end.
+func (c *connection) address() string { return c.conn.PgConn().Conn().RemoteAddr().String() }
 
 // errNoTag is a COMMIT that the server did not confirm.
 var errNoTag = errors.New("the server did not confirm a COMMIT")

@@ -45,7 +45,7 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 	}
 	before := s.calls.made.Load()
 	_, err := call(ctx, s.calls, send)
-	for range connections {
+	for range s.calls.size {
 		if err == nil || ctx.Err() != nil || !broken(err) || s.calls.made.Load() != before || g.began() {
 			break
 		}
