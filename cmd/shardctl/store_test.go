@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -67,10 +69,14 @@ func TestStoreCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := db.Apply(t.Context(), store.Change{Doc: store.Doc{
-		Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 1},
-	}})
-	if err != nil || outs[0].Status != store.Applied {
+	id := store.WriterID{Session: "s", Seq: 1}
+	ended := record.Session{ID: "s", Rev: 3, State: record.Dead, Lease: time.Second, WriterID: id}
+	outs, err := db.Apply(
+		t.Context(),
+		store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Rev: 5, WriterID: id}},
+		store.Change{Doc: ended.Doc()}, // the copy waits for its lease
+	)
+	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 		t.Fatal(outs, err)
 	}
 	if err := db.Close(t.Context()); err != nil {

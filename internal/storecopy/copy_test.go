@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,7 @@ func start(t *testing.T, db store.Store) (e *elect.Elector, stop func()) {
 	t.Helper()
 	e, err := elect.Start(t.Context(), elect.Config{
 		Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
+		Clock: elect.GoClock(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +41,14 @@ func start(t *testing.T, db store.Store) (e *elect.Elector, stop func()) {
 			t.Errorf("close: %v", err)
 		}
 	}
+}
+
+// abandon ends an elector whose store does not take its last writes.
+func abandon(t *testing.T, e *elect.Elector) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*lease)
+	defer cancel()
+	_ = e.Close(ctx)
 }
 
 // claim runs each key once on a fresh elector and returns the tokens that they had.
@@ -68,14 +78,19 @@ func claim(t *testing.T, db store.Store, keys ...elect.Key) map[elect.Key]int64 
 	return tokens
 }
 
+// options are those of a copy whose clock follows that of the test.
+func options(from, to storecopy.Side) storecopy.Options {
+	return storecopy.Options{From: from, To: to, Clock: elect.GoClock()}
+}
+
 func side(name string, db store.Store) storecopy.Side { return storecopy.Side{Store: db, Name: name} }
 
 // move copies and wants it to succeed.
 func move(t *testing.T, from, to storecopy.Side) storecopy.Report {
 	t.Helper()
-	report, err := storecopy.Copy(t.Context(), storecopy.Options{
-		From: from, To: to, Progress: func(step string) { t.Log(step) },
-	})
+	o := options(from, to)
+	o.Progress = func(step string) { t.Log(step) }
+	report, err := storecopy.Copy(t.Context(), o)
 	if err != nil {
 		t.Fatalf("copy %s to %s: %v", from.Name, to.Name, err)
 	}
@@ -102,18 +117,19 @@ func keys(n int) []elect.Key {
 
 // A cluster that runs is refused, and goes on as if nothing had been asked.
 func TestRunningClusterIsRefused(t *testing.T) {
-	t.Parallel()
-	from, to := memstore.New(), memstore.New()
-	_, stop := start(t, from.Client())
-	defer stop()
-	waitForSession(t, from)
-	_, err := storecopy.Copy(t.Context(), storecopy.Options{From: side("a", from), To: side("b", to)})
-	if !errors.Is(err, storecopy.ErrRefused) || !strings.Contains(err.Error(), "the cluster runs: instance a") {
-		t.Errorf("%v, want ErrRefused that names the instance", err)
-	}
-	if err := record.CheckMoved(t.Context(), from); err != nil {
-		t.Errorf("the source is marked: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		_, stop := start(t, from.Client())
+		defer stop()
+		waitForSession(t, from)
+		_, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to)))
+		if !errors.Is(err, storecopy.ErrRefused) || !strings.Contains(err.Error(), "the cluster runs: instance a") {
+			t.Errorf("%v, want ErrRefused that names the instance", err)
+		}
+		if err := record.CheckMoved(t.Context(), from); err != nil {
+			t.Errorf("the source is marked: %v", err)
+		}
+	})
 }
 
 func waitForSession(t *testing.T, db store.Store) {
@@ -130,28 +146,30 @@ func waitForSession(t *testing.T, db store.Store) {
 // Processes that died without saying so are waited for and written dead: were they only frozen, their heartbeats would
 // be refused. What they held is free at the target.
 func TestCrashedSessionIsBuried(t *testing.T) {
-	t.Parallel()
-	from, to := memstore.New(), memstore.New()
-	cut := from.Client()
-	e, _ := start(t, cut)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	token := make(chan int64, 1)
-	ok, err := e.Lock(ctx, "g/a", func(ctx context.Context, l *elect.Lease) error {
-		token <- l.Token()
-		<-ctx.Done()
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		cut := from.Client()
+		e, _ := start(t, cut)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		token := make(chan int64, 1)
+		ok, err := e.Lock(ctx, "g/a", func(ctx context.Context, l *elect.Lease) error {
+			token <- l.Token()
+			<-ctx.Done()
+			return nil
+		})
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		before := map[elect.Key]int64{"g/a": <-token}
+		cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		report := move(t, side("a", from), side("b", to))
+		if len(report.Buried) != 1 {
+			t.Errorf("buried %v, want one session", report.Buried)
+		}
+		risen(t, before, claim(t, to, "g/a"))
+		abandon(t, e)
 	})
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	before := map[elect.Key]int64{"g/a": <-token}
-	cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
-	report := move(t, side("a", from), side("b", to))
-	if len(report.Buried) != 1 {
-		t.Errorf("buried %v, want one session", report.Buried)
-	}
-	risen(t, before, claim(t, to, "g/a"))
 }
 
 // killed is a store that fails after so many writes.
@@ -172,116 +190,120 @@ func (a *killed) Apply(ctx context.Context, changes ...store.Change) ([]store.Ou
 // Wherever a copy is killed, it goes on when it is run again, no replica runs on either side meanwhile, and nothing is
 // copied twice or left out.
 func TestKilledCopyGoesOn(t *testing.T) {
-	t.Parallel()
-	all := keys(10)
-	for writes := range 12 {
-		for _, which := range []string{"source", "target"} {
-			from, to := memstore.New(), memstore.New()
-			before := claim(t, from, all...)
-			a, b := side("a", from), side("b", to)
-			options := storecopy.Options{From: a, To: side("b", &killed{to, writes})}
-			if which == "source" {
-				options = storecopy.Options{From: side("a", &killed{from, writes}), To: b}
+	synctest.Test(t, func(t *testing.T) {
+		all := keys(10)
+		for writes := range 12 {
+			for _, which := range []string{"source", "target"} {
+				from, to := memstore.New(), memstore.New()
+				before := claim(t, from, all...)
+				a, b := side("a", from), side("b", to)
+				o := options(a, side("b", &killed{to, writes}))
+				if which == "source" {
+					o = options(side("a", &killed{from, writes}), b)
+				}
+				_, err := storecopy.Copy(t.Context(), o)
+				if err != nil && !errors.Is(err, errKilled) {
+					t.Fatalf("%s killed after %d writes: %v", which, writes, err)
+				}
+				if err != nil && writes > 0 && record.CheckMoved(t.Context(), from) == nil {
+					t.Errorf("%s killed after %d writes: replicas may run on the source", which, writes)
+				}
+				report := move(t, a, b)
+				if err := record.CheckMoved(t.Context(), to); err != nil {
+					t.Errorf("the target is not open: %v", err)
+				}
+				if err := record.CheckMoved(t.Context(), from); !errors.Is(err, record.ErrMoved) {
+					t.Errorf("the source is open: %v", err)
+				}
+				if report.ID == "" {
+					t.Error("a report without an ID")
+				}
+				risen(t, before, claim(t, to, all...))
 			}
-			_, err := storecopy.Copy(t.Context(), options)
-			if err != nil && !errors.Is(err, errKilled) {
-				t.Fatalf("%s killed after %d writes: %v", which, writes, err)
-			}
-			if err != nil && writes > 0 && record.CheckMoved(t.Context(), from) == nil {
-				t.Errorf("%s killed after %d writes: replicas may run on the source", which, writes)
-			}
-			report := move(t, a, b)
-			if err := record.CheckMoved(t.Context(), to); err != nil {
-				t.Errorf("the target is not open: %v", err)
-			}
-			if err := record.CheckMoved(t.Context(), from); !errors.Is(err, record.ErrMoved) {
-				t.Errorf("the source is open: %v", err)
-			}
-			if report.ID == "" {
-				t.Error("a report without an ID")
-			}
-			risen(t, before, claim(t, to, all...))
 		}
-	}
+	})
 }
 
 // What was given up leaves the source as it was, and the target closed for ever.
 func TestUndo(t *testing.T) {
-	t.Parallel()
-	from, to := memstore.New(), memstore.New()
-	before := claim(t, from, "g/a")
-	a, b := side("a", from), side("b", to)
-	if err := storecopy.Undo(t.Context(), storecopy.Options{From: a, To: b}); !errors.Is(err, storecopy.ErrRefused) {
-		t.Errorf("undo of nothing: %v, want ErrRefused", err)
-	}
-	_, err := storecopy.Copy(t.Context(), storecopy.Options{From: a, To: side("b", &killed{to, 3})})
-	if !errors.Is(err, errKilled) {
-		t.Fatal(err)
-	}
-	if err := storecopy.Undo(t.Context(), storecopy.Options{From: a, To: b}); err != nil {
-		t.Fatal(err)
-	}
-	if err := record.CheckMoved(t.Context(), to); !errors.Is(err, record.ErrMoved) {
-		t.Errorf("half of a copy is open: %v", err)
-	}
-	risen(t, before, claim(t, from, "g/a"))
-	third := side("c", memstore.New())
-	move(t, a, third)
-	if err := storecopy.Undo(t.Context(), storecopy.Options{From: a, To: third}); !errors.Is(err, storecopy.ErrRefused) {
-		t.Errorf("undo of a complete copy: %v, want ErrRefused", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		before := claim(t, from, "g/a")
+		a, b := side("a", from), side("b", to)
+		if err := storecopy.Undo(t.Context(), options(a, b)); !errors.Is(err, storecopy.ErrRefused) {
+			t.Errorf("undo of nothing: %v, want ErrRefused", err)
+		}
+		_, err := storecopy.Copy(t.Context(), options(a, side("b", &killed{to, 3})))
+		if !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		if err := storecopy.Undo(t.Context(), options(a, b)); err != nil {
+			t.Fatal(err)
+		}
+		if err := record.CheckMoved(t.Context(), to); !errors.Is(err, record.ErrMoved) {
+			t.Errorf("half of a copy is open: %v", err)
+		}
+		risen(t, before, claim(t, from, "g/a"))
+		third := side("c", memstore.New())
+		move(t, a, third)
+		if err := storecopy.Undo(t.Context(), options(a, third)); !errors.Is(err, storecopy.ErrRefused) {
+			t.Errorf("undo of a complete copy: %v, want ErrRefused", err)
+		}
+	})
 }
 
 func TestRefused(t *testing.T) {
-	t.Parallel()
-	filled := func() *memstore.Store {
-		db := memstore.New()
-		claim(t, db, "g/a")
-		return db
-	}
-	left, other := filled(), memstore.New()
-	move(t, side("left", left), side("other", other))
-	for name, tt := range map[string]struct {
-		from, to storecopy.Side
-		says     string
-	}{
-		"empty source":      {side("a", memstore.New()), side("b", memstore.New()), "holds no documents"},
-		"full target":       {side("a", filled()), side("b", filled()), "b is not empty"},
-		"left already":      {side("left", left), side("b", memstore.New()), "was moved to other"},
-		"to where it was":   {side("other", other), side("left", left), "is not empty"},
-		"source and target": {side("a", other), side("a", other), "is not empty"},
-	} {
-		_, err := storecopy.Copy(t.Context(), storecopy.Options{From: tt.from, To: tt.to})
-		if !errors.Is(err, storecopy.ErrRefused) || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: %v, want ErrRefused that says %q", name, err, tt.says)
+	synctest.Test(t, func(t *testing.T) {
+		filled := func() *memstore.Store {
+			db := memstore.New()
+			claim(t, db, "g/a")
+			return db
 		}
-	}
-	if report := move(t, side("left", left), side("other", other)); !report.Resumed {
-		t.Error("a complete copy that is run again is none that goes on")
-	}
+		left, other := filled(), memstore.New()
+		move(t, side("left", left), side("other", other))
+		for name, tt := range map[string]struct {
+			from, to storecopy.Side
+			says     string
+		}{
+			"empty source":      {side("a", memstore.New()), side("b", memstore.New()), "holds no documents"},
+			"full target":       {side("a", filled()), side("b", filled()), "b is not empty"},
+			"left already":      {side("left", left), side("b", memstore.New()), "was moved to other"},
+			"to where it was":   {side("other", other), side("left", left), "is not empty"},
+			"source and target": {side("a", other), side("a", other), "is not empty"},
+		} {
+			_, err := storecopy.Copy(t.Context(), options(tt.from, tt.to))
+			if !errors.Is(err, storecopy.ErrRefused) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s: %v, want ErrRefused that says %q", name, err, tt.says)
+			}
+		}
+		if report := move(t, side("left", left), side("other", other)); !report.Resumed {
+			t.Error("a complete copy that is run again is none that goes on")
+		}
+	})
 }
 
 // A lock that is removed by hand after a move is not claimed below its old token: counters carry the mark, also those
 // that the source had lost.
 func TestRemovedLockStaysAbove(t *testing.T) {
-	t.Parallel()
-	from, to := memstore.New(), memstore.New()
-	ahead := time.Now().Add(24 * time.Hour).UnixMilli() // of a source whose clock was a day ahead
-	id := store.WriterID{Session: "hand", Seq: 1}
-	for _, key := range []string{"g/a", "lost/a"} {
-		put(t, from, store.Doc{Kind: store.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead, WriterID: id})
-	}
-	put(t, from, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, WriterID: id})
-	move(t, side("a", from), side("b", to))
-	for _, key := range []string{"g/a", "lost/a"} {
-		outs, err := to.Apply(t.Context(), store.Change{
-			Op: store.Delete, IfRev: ahead, Doc: store.Doc{Kind: store.KindLock, ID: key, WriterID: id},
-		})
-		if err != nil || outs[0].Status != store.Applied {
-			t.Fatal(outs, err)
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		ahead := time.Now().Add(24 * time.Hour).UnixMilli() // of a source whose clock was a day ahead
+		id := store.WriterID{Session: "hand", Seq: 1}
+		for _, key := range []string{"g/a", "lost/a"} {
+			put(t, from, store.Doc{Kind: store.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead, WriterID: id})
 		}
-	}
-	risen(t, map[elect.Key]int64{"g/a": ahead, "lost/a": ahead}, claim(t, to, "g/a", "lost/a"))
+		put(t, from, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, WriterID: id})
+		move(t, side("a", from), side("b", to))
+		for _, key := range []string{"g/a", "lost/a"} {
+			outs, err := to.Apply(t.Context(), store.Change{
+				Op: store.Delete, IfRev: ahead, Doc: store.Doc{Kind: store.KindLock, ID: key, WriterID: id},
+			})
+			if err != nil || outs[0].Status != store.Applied {
+				t.Fatal(outs, err)
+			}
+		}
+		risen(t, map[elect.Key]int64{"g/a": ahead, "lost/a": ahead}, claim(t, to, "g/a", "lost/a"))
+	})
 }
 
 func put(t *testing.T, db store.Store, d store.Doc) {

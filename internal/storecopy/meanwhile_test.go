@@ -71,9 +71,7 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 				source.Fault(slowly)
 				target.Fault(slowly)
 				wg.Go(func() {
-					_, errs[i] = storecopy.Copy(t.Context(), storecopy.Options{
-						From: side("a", source), To: side(names[i%targets], target), Clock: elect.GoClock(),
-					})
+					_, errs[i] = storecopy.Copy(t.Context(), options(side("a", source), side(names[i%targets], target)))
 				})
 			}
 			wg.Wait()
@@ -124,9 +122,7 @@ func TestReplicaComesBack(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
-		if _, err := storecopy.Copy(t.Context(), storecopy.Options{
-			From: side("a", from), To: side("b", to), Clock: elect.GoClock(),
-		}); err != nil {
+		if _, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to))); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
@@ -137,9 +133,7 @@ func TestReplicaComesBack(t *testing.T) {
 			t.Error("it claims at the source")
 		}
 		risen(t, map[elect.Key]int64{"g/a": <-token}, claim(t, to, "g/a"))
-		end, stop := context.WithTimeout(t.Context(), 5*lease)
-		defer stop()
-		_ = e.Close(end) // its store does not take the last writes
+		abandon(t, e)
 	})
 }
 
@@ -159,19 +153,20 @@ func (l lowering) Apply(ctx context.Context, changes ...store.Change) ([]store.O
 
 // The comparison finds a counter at the target that is below the locks of its group, also one that the source had lost.
 func TestLowCounterIsFound(t *testing.T) {
-	t.Parallel()
-	for _, group := range []string{"kept", "lost"} {
-		from, to := memstore.New(), memstore.New()
-		id := store.WriterID{Session: "hand", Seq: 1}
-		put(t, from, store.Doc{Kind: store.KindLock, ID: group + "/a", Group: group, Rev: 1000, WriterID: id})
-		if group == "kept" {
-			put(t, from, store.Doc{Kind: store.KindGroup, ID: group, Rev: 1, WriterID: id})
+	synctest.Test(t, func(t *testing.T) {
+		for _, group := range []string{"kept", "lost"} {
+			from, to := memstore.New(), memstore.New()
+			id := store.WriterID{Session: "hand", Seq: 1}
+			put(t, from, store.Doc{Kind: store.KindLock, ID: group + "/a", Group: group, Rev: 1000, WriterID: id})
+			if group == "kept" {
+				put(t, from, store.Doc{Kind: store.KindGroup, ID: group, Rev: 1, WriterID: id})
+			}
+			_, err := storecopy.Copy(
+				t.Context(), options(side("a", from), side("b", lowering{to})),
+			)
+			if !errors.Is(err, storecopy.ErrUnfinished) || !strings.Contains(err.Error(), "revision 1, below ") {
+				t.Errorf("counter %s: %v, want that it is below", group, err)
+			}
 		}
-		_, err := storecopy.Copy(
-			t.Context(), storecopy.Options{From: side("a", from), To: side("b", lowering{to})},
-		)
-		if !errors.Is(err, storecopy.ErrUnfinished) || !strings.Contains(err.Error(), "revision 1, below 1") {
-			t.Errorf("counter %s: %v, want that it is below", group, err)
-		}
-	}
+	})
 }

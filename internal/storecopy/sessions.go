@@ -32,19 +32,20 @@ func alive(ctx context.Context, at Side) (map[string]record.Session, error) {
 }
 
 // watch returns the sessions that have not moved for the longest lease of the cluster. One that moves, comes or says
-// that it leaves is a cluster that runs. The wait begins anew after a gap in which nobody looked: the store was away, for
-// replicas too, or this process stood still.
+// that it leaves is a cluster that runs. It waits also where there is none: the document of one may have been deleted,
+// and its process may run until its lease is over. It waits again, from the beginning, after a gap in which nobody
+// looked: the store was away, for replicas too, or this process stood still.
 func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 	first, err := alive(ctx, m.From)
-	if err != nil || len(first) == 0 {
-		return first, err
+	if err != nil {
+		return nil, err
 	}
 	since := m.Clock.Now() // after the reply arrived
 	longest, err := m.longestLease(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m.step("%d sessions have not ended: waiting %v for their heartbeats", len(first), longest)
+	m.step("%d sessions have not ended: waiting %v for heartbeats", len(first), longest)
 	for last := since; m.Clock.Now().KillerElapsed(since) < longest; {
 		select {
 		case <-time.After(look):
@@ -59,7 +60,9 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 			return nil, err
 		}
 		before := last
-		last = m.Clock.Now()
+		if last = m.Clock.Now(); len(now) < len(first) { // dead, or deleted: then its process may run for one more lease
+			first, since = now, last
+		}
 		if gap := last.HolderElapsed(before); gap > longest/4 {
 			m.step("no answer for %v: waiting %v again", gap.Round(look), longest)
 			since = last
@@ -69,8 +72,9 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 }
 
 // longestLease is that of all who were ever seen: the dead say it too, where a session that stands still does not.
+// Where nobody says any, it is the default.
 func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
-	longest := protocol.MinLease
+	longest := time.Duration(0)
 	for _, kind := range []store.Kind{store.KindSession, store.KindMember} {
 		for docs, err := range pages(ctx, m.From, kind) {
 			if err != nil {
@@ -81,7 +85,7 @@ func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
 			}
 		}
 	}
-	return longest, nil
+	return cmp.Or(longest, protocol.DefaultLease), nil
 }
 
 // leaseOf is the lease that a session or a member names.

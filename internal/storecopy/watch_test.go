@@ -1,6 +1,7 @@
 package storecopy_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -45,9 +46,7 @@ func TestOutageWhileWatching(t *testing.T) {
 		replica.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
 		mover.Fault(gone)
 		go func() {
-			_, err := storecopy.Copy(t.Context(), storecopy.Options{
-				From: side("a", mover), To: side("b", to), Clock: elect.GoClock(),
-			})
+			_, err := storecopy.Copy(t.Context(), options(side("a", mover), side("b", to)))
 			done <- err
 		}()
 		time.Sleep(lease / 10)
@@ -71,6 +70,60 @@ func TestOutageWhileWatching(t *testing.T) {
 	})
 }
 
+// A session whose document was deleted may run what its locks say, until its lease is over. The copy waits for that,
+// and no less when the document vanishes while it waits.
+func TestDeletedSessionIsWaitedFor(t *testing.T) {
+	for _, after := range []time.Duration{-lease / 10, lease / 3} {
+		synctest.Test(t, func(t *testing.T) {
+			from, to := memstore.New(), memstore.New()
+			cut := from.Client()
+			e, err := elect.Start(t.Context(), elect.Config{
+				Store: cut, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
+				Clock: elect.GoClock(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			if ok, err := e.Lock(t.Context(), "g/a", func(ctx context.Context, _ *elect.Lease) error {
+				<-ctx.Done()
+				close(ended)
+				return nil
+			}); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+			time.AfterFunc(max(after, 0), func() {
+				found, err := from.List(t.Context(), store.KindSession, store.Query{})
+				if err != nil || len(found.Docs) != 1 {
+					t.Error(found.Docs, err)
+					return
+				}
+				d := found.Docs[0]
+				d.WriterID = store.WriterID{Session: "hand", Seq: 1}
+				outs, err := from.Apply(t.Context(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d})
+				if err != nil || outs[0].Status != store.Applied {
+					t.Error(outs, err)
+				}
+			})
+			time.Sleep(max(-after, 0))
+			begin := time.Now()
+			if _, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to))); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+			default:
+				t.Errorf("deleted %v after it: the copy is complete, and the run is still on", after)
+			}
+			if waited := time.Since(begin); waited < lease+max(after, 0) {
+				t.Errorf("deleted %v after it: waited %v, want a lease of %v from then on", after, waited, lease)
+			}
+			abandon(t, e)
+		})
+	}
+}
+
 // A session whose body was damaged is waited for as long as any lease of the cluster, also one that only the dead or
 // members name.
 func TestLongestLeaseOfAll(t *testing.T) {
@@ -90,9 +143,7 @@ func TestLongestLeaseOfAll(t *testing.T) {
 					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"), WriterID: id,
 				})
 				begin := time.Now()
-				_, err := storecopy.Copy(t.Context(), storecopy.Options{
-					From: side("a", from), To: side("b", to), Clock: elect.GoClock(),
-				})
+				_, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to)))
 				if waited := time.Since(begin); err != nil || waited < long {
 					t.Errorf("waited %v, %v; want %v at least", waited, err, long)
 				}

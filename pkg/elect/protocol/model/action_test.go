@@ -60,6 +60,13 @@ const (
 	stepBack                         // of the store's clock
 	pretend                          // replica a says that session b's process is gone
 	tickAll                          // a quarter of T passes
+	moveWatch                        // the mover lists sessions for the first time
+	moveMark                         // it marks the store
+	moveList                         // it lists sessions again
+	moveBury                         // it marks session a dead, if it is as it was seen
+	moveCopy                         // it copies the locks
+	moveOpen                         // it compares both sides and opens the other store
+	loseMark                         // the store's mark is deleted out of band
 )
 
 // action is one step that may come next.
@@ -89,6 +96,7 @@ func (w *world) actions(visit func(action)) {
 	}
 	w.handActions(visit)
 	w.storeActions(visit)
+	w.moverActions(visit)
 	switch {
 	case w.unreachable:
 		visit(action{kind: storeBack})
@@ -156,6 +164,9 @@ func (w *world) promptActions(at int, visit func(action)) {
 		visit(action{loseAnswer, i, 0})
 	}
 	if w.left[stale] > 0 && m.kind == lookRead && w.store.staleSessions != w.store.sessions {
+		visit(action{directStale, i, 0})
+	}
+	if w.weak == readsMarkStale && w.left[stale] > 0 && m.kind == moveRead && w.store.marked {
 		visit(action{directStale, i, 0})
 	}
 }
@@ -433,6 +444,9 @@ func (w *world) what(a action) string {
 			"lands late, a copy is under way", "its answer arrives late", "timed out", "is lost after all",
 		}[a.kind])
 	}
+	if a.kind > tickAll {
+		return w.whatOfMove(a)
+	}
 	switch a.kind {
 	case claimKey, claimStale:
 		return fmt.Sprintf("%s claims %s", who(), keyName(int(a.b)))
@@ -503,6 +517,8 @@ func (w *world) message(i int8) string {
 		return fmt.Sprintf("%s's %s of %s", from, opName(m.op), keyName(int(m.key)))
 	case keyRead:
 		return fmt.Sprintf("%s's read of %s", from, keyName(int(m.key)))
+	case moveRead:
+		return fmt.Sprintf("%s's read of the store's mark", from)
 	case ownRead:
 		return fmt.Sprintf("%s's read of its own session", from)
 	case peerRead:

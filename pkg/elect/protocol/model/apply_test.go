@@ -13,7 +13,8 @@ var costs = map[actionKind]fault{
 	cutLink: cutOff, deafLink: deafen, storeGone: outage, deleteSession: dropSession, restoreSession: bringBack,
 	rewriteLock: touchLock,
 	nameInLock:  nameOwner,
-	forget:      removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
+	moveWatch:   moving, loseMark: dropMark,
+	forget: removeDead, pretend: impostor, takeBackup: backUp, restoreBackup: bringAllBack, stepBack: clockBack,
 }
 
 // follow lets one action happen, and then all that must come of it, as long as only one can be next and nothing is
@@ -55,6 +56,8 @@ func (w *world) apply(a action) {
 		w.applyFault(a)
 	case a.kind == tickAll:
 		w.tick()
+	case a.kind > tickAll:
+		w.applyMove(a)
 	default:
 		w.applyHand(a)
 	}
@@ -328,6 +331,7 @@ func (w *world) check() {
 			w.fail("P1: %s runs %d times at once", keyName(k), runs)
 		}
 	}
+	w.checkMoved()
 	for r := range w.n {
 		if n := w.running(r); n > w.caps[r] {
 			w.fail("P6: %s runs %d keys, its cap is %d", name(r), n, w.caps[r])

@@ -11,6 +11,9 @@ const rounds = 60
 func (c *checker) recovers(from *state) string {
 	w := &c.fair
 	w.state, w.log, w.broken, w.overflow = *from, c.log, "", false
+	if w.store.marked {
+		return "" // nobody is to run anything here
+	}
 	w.heal()
 	var chain []digest
 	for range rounds {

@@ -72,11 +72,13 @@ func TestModel(t *testing.T) {
 	}
 }
 
+func allWeaknesses() []weak { return append(weaknesses(), moveWeaknesses()...) }
+
 // Each rule is needed: without it the search finds how a promise breaks. The shortest ways are kept in testdata.
 func TestWeakenings(t *testing.T) {
 	var caught atomic.Int64
 	t.Run("rules", func(t *testing.T) {
-		for _, wk := range weaknesses() {
+		for _, wk := range allWeaknesses() {
 			t.Run(wk.name, func(t *testing.T) {
 				t.Parallel()
 				sc := scenario{name: wk.name, setting: wk.setting, left: wk.left}
@@ -97,7 +99,7 @@ func TestWeakenings(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d of %d weakenings caught", caught.Load(), len(weaknesses()))
+	t.Logf("%d of %d weakenings caught", caught.Load(), len(allWeaknesses()))
 }
 
 // compare holds a counterexample to the one kept for readers.

@@ -37,6 +37,8 @@ func (w *world) land(m *message, showStale bool) {
 		w.landKey(m)
 	case keyRead:
 		m.lock = w.store.locks[m.key]
+	case moveRead:
+		m.marked = w.store.marked && !showStale
 	case ownRead, peerRead:
 		m.docs[m.session-1] = w.store.sessions[m.session-1]
 	case lookRead:
@@ -234,6 +236,8 @@ func (w *world) answer(i int, status protocol.Status) {
 		}
 	case keyWrite, keyRead:
 		w.answerKey(r, m, status)
+	case moveRead:
+		w.answerMark(r, m, ok)
 	case killWrite:
 		if w.weak == believesUnansweredKill {
 			status = protocol.Applied

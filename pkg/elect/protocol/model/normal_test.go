@@ -30,6 +30,7 @@ func (w *world) normal() {
 		w.store.backup, w.store.backupHigh = false, 0
 		w.store.backupSessions, w.store.backupLocks = [maxSessions]sessionDoc{}, [maxKeys]lockDoc{}
 	}
+	w.normalMover()
 	for id := int8(1); id <= int8(w.n*perReplica) && !w.numbers; id++ {
 		w.normalSession(id)
 	}
@@ -170,6 +171,7 @@ func (w *world) normalSession(id int8) {
 	doc(&w.store.sessions[i])
 	doc(&w.store.staleSessions[i])
 	doc(&w.store.backupSessions[i])
+	doc(&w.mover.seen[i])
 	if w.store.removedID == id {
 		doc(&w.store.removed)
 	}
@@ -194,7 +196,8 @@ func (w *world) normalSession(id int8) {
 			continue
 		}
 		doc(&m.docs[i])
-		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite {
+		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite &&
+			m.kind != moveRead {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			heartbeats.add(&m.heartbeat)
@@ -214,6 +217,7 @@ func (w *world) normalKey(k int) {
 	lock(&w.store.locks[k])
 	lock(&w.store.staleLocks[k])
 	lock(&w.store.backupLocks[k])
+	lock(&w.mover.copied[k])
 	revs.add(&w.ghost.token[k])
 	w.addClocks(revs)
 	w.addValueTokens(k, revs)
@@ -230,7 +234,7 @@ func (w *world) normalKey(k int) {
 	for j := range w.messages {
 		m := &w.messages[j]
 		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment ||
-			m.kind == repairWrite) {
+			m.kind == repairWrite || m.kind == moveRead) {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			lock(&m.lock)
@@ -269,7 +273,7 @@ func compareMessages(a, b *message) int {
 	}
 	flags := func(m *message) int {
 		n := 0
-		for _, f := range [...]bool{m.prompt, m.landed, m.expired, m.overdue} {
+		for _, f := range [...]bool{m.prompt, m.landed, m.expired, m.overdue, m.marked} {
 			n *= 2
 			if f {
 				n++

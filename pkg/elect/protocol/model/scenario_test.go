@@ -50,6 +50,8 @@ func coldly(s *setting)        { s.cold = true }
 func onlyStopped(s *setting)   { s.stopped = true }
 func lateCreation(s *setting)  { s.late = 1 }
 func lateHeartbeat(s *setting) { s.late = 2 }
+func moved(s *setting)         { s.moves = true }
+func alone(s *setting)         { s.n = 1 }
 func receiver(s *setting)      { s.n, s.keys = 3, 2 }
 
 // first is the state from which a search begins: everything runs, nothing is under way.
@@ -188,6 +190,23 @@ func scenarios() []scenario {
 		{
 			"three replicas, the receiver dies", two(func(s *setting) { s.n = 3 }),
 			budget{slow: 1, giveUp: 1, killBoth: 1},
+			false,
+		},
+		{"a cluster is moved while replicas start", two(moved, coldly), budget{moving: 1, slow: 1}, false},
+		{
+			"a cluster is moved while one starts again", two(moved),
+			budget{moving: 1, killBoth: 2, restart: 1, slow: 1},
+			false,
+		},
+		{"a cluster is moved while one is frozen", two(moved), budget{moving: 1, stopAll: 1, killBoth: 1}, false},
+		{
+			"a cluster is moved while one is cut off", two(moved),
+			budget{moving: 1, cutOff: 1, killBoth: 1, slow: 1},
+			false,
+		},
+		{
+			"a cluster is moved, its session and the mark deleted", two(moved),
+			budget{moving: 1, dropSession: 1, killBoth: 1, dropMark: 1},
 			false,
 		},
 	}

@@ -43,6 +43,8 @@ type store struct {
 	removed                 sessionDoc // deleted out of band, may be restored
 	removedID               int8
 
+	marked bool // it says that the cluster is moved to another store
+
 	clock int64 // as its replies show it
 	high  int64 // the high-water mark: the largest revision that an increment of the group's counter has carried
 
@@ -87,6 +89,7 @@ type replica struct {
 	clock     int64 // the largest that a reply has shown
 	miscounts int8  // how often in a row the count of its locks was wrong, after a backup was restored
 	session   int8
+	passed    int8 // the session that has read that the store is not marked
 	m         protocol.Session
 	wasValid  bool
 	peers     [maxSessions]protocol.Peer
@@ -118,6 +121,7 @@ const (
 	keyWrite
 	heartbeatWrite
 	keyRead
+	moveRead // of the store's mark, before the first write of a lock, whose fields it has
 	increment
 	ownRead
 	peerRead
@@ -134,6 +138,7 @@ type message struct {
 	landed  bool // it has reached the store: this is the answer
 	expired bool // its sender knows that it timed out, or is gone
 	overdue bool // it was abandoned, and a later call under its token has returned: it must not land any more
+	marked  bool // what a read of the mark has found
 	age     int8 // ticks since it was sent
 
 	from, session, key int8
@@ -198,6 +203,8 @@ const (
 	clockBack                 // the store's clock steps back by T
 	// another replica takes itself for the successor of one that lives (never allowed: a weakening's)
 	impostor
+	moving   // the cluster is moved to another store
+	dropMark // out of band, before the other store is open
 	faults
 )
 
@@ -209,6 +216,7 @@ type state struct {
 	messages    [maxMessages]message
 	left        budget
 	ghost       ghost
+	mover       mover
 	unreachable bool // the store, for everybody
 }
 

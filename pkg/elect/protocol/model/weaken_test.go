@@ -53,6 +53,16 @@ const (
 	setsUnconditioned
 	believesUnansweredSet
 	forgetsAbandonedSet
+	claimsWithoutMark
+	listsBeforeMark
+	readsMarkOnce
+	readsMarkStale
+	moverListsStale
+	movesWithoutWaiting
+	trustsMissing
+	movesWithoutBurying
+	buriesWithoutRev
+	opensWithoutMark
 )
 
 // weak is a weakening, the rule it breaks, a cluster in which that shows, and the promise that then fails.

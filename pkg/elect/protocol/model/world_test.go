@@ -20,6 +20,7 @@ type setting struct {
 	stopped bool  // backups are restored only with all replicas stopped
 	values  bool  // the first key has a value
 	calm    bool  // no replica has a fault of its own: none may be marked dead
+	moves   bool  // the cluster may be moved to another store, and replicas ask for its mark
 	weak    weakening
 }
 
@@ -82,6 +83,9 @@ func (w *world) newSession(r int) {
 	rep.marks[rep.opened] = rep.guard
 	rep.opened++
 	rep.m.Drain = rep.drain
+	if w.weak != readsMarkOnce {
+		rep.passed = 0
+	}
 	w.say("%s opens session %s", name(r), sessionName(rep.session))
 }
 
@@ -195,7 +199,7 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 	switch a.Kind {
 	case protocol.WriteKey:
 		w.send(message{
-			kind: keyWrite, from: int8(r), session: rep.session, key: int8(k), op: a.Op, ifRev: a.IfRev,
+			kind: w.firstOf(r), from: int8(r), session: rep.session, key: int8(k), op: a.Op, ifRev: a.IfRev,
 			newRev: a.NewRev,
 		})
 	case protocol.ReadKey:
@@ -392,6 +396,8 @@ func (w *world) seen(r int, id int8, d sessionDoc, sure bool, age int8) {
 // waits until it is over.
 func (w *world) tick() {
 	w.say("---- a quarter of T passes")
+	w.lookAround()
+	w.growMover()
 	for r := range w.n {
 		w.grow(r)
 	}
@@ -564,7 +570,7 @@ func (w *world) workerGone(r int) {
 		[maxKeys]bool{}, false
 	rep.lastLook, rep.lastHeartbeat, rep.inPlace, rep.drain = now, now, 0, false
 	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
-	rep.value, rep.setting = protocol.Value{}, 0
+	rep.value, rep.setting, rep.passed = protocol.Value{}, 0, 0
 	for i := range w.messages {
 		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
 			m.expired, m.prompt = true, false
