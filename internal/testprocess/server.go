@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,7 +20,8 @@ const (
 	startTimeout = 2 * time.Minute // a JVM on a machine that is busy
 	stopTimeout  = time.Minute     // an orderly end
 	pollEvery    = 20 * time.Millisecond
-	startTries   = 3 // on other ports, when one that was free has been taken meanwhile
+	startTries   = 3 // on other ports, when one that was free has been taken meanwhile; or again on the same ones
+	startPause   = 500 * time.Millisecond
 )
 
 // ErrExited says that a server's process ended by itself while it started.
@@ -71,7 +71,7 @@ func Open(ctx context.Context, name string, software Software, dir string, o Opt
 		if err != nil {
 			break
 		}
-		if err = s.Start(ctx); err == nil {
+		if err = s.startTimes(ctx, 1); err == nil {
 			return s, nil
 		}
 		if !errors.Is(err, ErrExited) || ctx.Err() != nil {
@@ -105,7 +105,13 @@ func (s *Server) PID() int {
 }
 
 // Start starts it again, on its data and its port, and returns once it serves clients. One that runs is left alone.
-func (s *Server) Start(ctx context.Context) error {
+//
+// One that exits is started again: while it was down another process may have had its port for a moment. And what a
+// server that was killed says of its files when it exits may tell [Software.Prepare] what to mend.
+func (s *Server) Start(ctx context.Context) error { return s.startTimes(ctx, startTries) }
+
+// startTimes tries so many times.
+func (s *Server) startTimes(ctx context.Context, times int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running() {
@@ -113,11 +119,20 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := s.start(ctx); err != nil {
+	for {
+		err := s.start(ctx)
+		if err == nil {
+			return nil
+		}
 		s.kill()
-		return fmt.Errorf("start %s at %s: %w%s", s.name, s.Addr(), err, s.LogTail(10))
+		if times--; times == 0 || !errors.Is(err, ErrExited) {
+			return fmt.Errorf("start %s at %s: %w%s", s.name, s.Addr(), err, s.LogTail(10))
+		}
+		select {
+		case <-time.After(startPause):
+		case <-ctx.Done():
+		}
 	}
-	return nil
 }
 
 func (s *Server) start(ctx context.Context) error {
@@ -232,11 +247,11 @@ func (s *Server) Close() {
 
 // LogTail is the last lines that the server printed, to be shown when a test fails.
 func (s *Server) LogTail(lines int) string {
-	text, err := os.ReadFile(s.site.Path(logName))
-	if err != nil {
+	text := bytes.TrimSpace(s.site.Output())
+	if len(text) == 0 {
 		return ""
 	}
-	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	all := bytes.Split(text, []byte("\n"))
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n--- %s at %s", s.name, s.Addr())
 	for _, line := range all[max(0, len(all)-lines):] {

@@ -49,6 +49,15 @@ func (s *Site) WriteFile(name string, content []byte) error {
 	return s.own(s.Path(name))
 }
 
+// Output is all that the server's processes have printed, since it was opened first. It is empty before that.
+func (s *Site) Output() []byte {
+	text, err := os.ReadFile(s.Path(logName))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
 // Ports of servers lie below those that the kernel gives to clients. Otherwise a client that dials while the server
 // is down may be given the server's own port, and the server could not come back.
 const lowestPort, highestPort = 10_000, 32_000

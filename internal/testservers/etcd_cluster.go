@@ -104,28 +104,56 @@ func (c *EtcdCluster) Leader(ctx context.Context) (*Server, error) {
 	}
 }
 
+// Compact has the cluster forget all revisions but the newest, as an operator does. It asks one member after the other,
+// and is an error where none of them takes it.
+func (c *EtcdCluster) Compact(ctx context.Context) error {
+	var errs []error
+	for _, m := range c.Members {
+		status, err := etcdAsk(ctx, m.Addr, "maintenance/status", "{}")
+		if err == nil {
+			_, err = etcdAsk(ctx, m.Addr, "kv/compaction", `{"revision":"`+status.Header.Revision+`"}`)
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("compact etcd: %w", errors.Join(errs...))
+}
+
 // etcdLeads asks one member, which may be dead or frozen, whether it leads.
 func etcdLeads(ctx context.Context, addr string) (bool, error) {
+	status, err := etcdAsk(ctx, addr, "maintenance/status", "{}")
+	return err == nil && status.Leader != "" && status.Leader == status.Header.Member, err
+}
+
+// etcdAnswer is what a member says of itself.
+type etcdAnswer struct {
+	Header struct {
+		Member   string `json:"member_id"`
+		Revision string `json:"revision"`
+	} `json:"header"`
+	Leader string `json:"leader"`
+}
+
+// etcdAsk sends one member a question by HTTP.
+func etcdAsk(ctx context.Context, addr, method, question string) (answer etcdAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(
-		ctx, http.MethodPost, "http://"+addr+"/v3/maintenance/status", bytes.NewBufferString("{}"),
+		ctx, http.MethodPost, "http://"+addr+"/v3/"+method, bytes.NewBufferString(question),
 	)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	var status struct {
-		Header struct {
-			Member string `json:"member_id"`
-		} `json:"header"`
-		Leader string `json:"leader"`
+	if response.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("etcd answers %s to %s", response.Status, method)
 	}
-	err = json.NewDecoder(response.Body).Decode(&status)
-	return err == nil && status.Leader != "" && status.Leader == status.Header.Member, err
+	return answer, json.NewDecoder(response.Body).Decode(&answer)
 }

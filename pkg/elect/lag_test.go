@@ -3,6 +3,7 @@ package elect_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -94,7 +95,7 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 // counter is a client of a store whose floor is a counter that jumps. Each client hears of a jump some time later.
 type counter struct {
 	store.Store
-	floor *atomic.Int64
+	floor, from *atomic.Int64 // from: the revision from which it last listed the locks of a group
 }
 
 func (c counter) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
@@ -104,50 +105,55 @@ func (c counter) Read(ctx context.Context, kind store.Kind, ids ...string) (stor
 }
 
 func (c counter) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if kind == store.KindLock && q.Group != "" {
+		c.from.Store(q.MinRev)
+	}
 	res, err := c.Store.List(ctx, kind, q)
 	res.Floor = c.floor.Load()
 	return res, err
 }
 
 // A replica that has not heard of a jump yet claims a lock at a revision far below what the others have just seen. They
-// see it all the same, and not only with the next sweep.
+// see it all the same, and not only with the next sweep. Nor do they read everything each time.
 func TestClaimsBelowAJumpOfTheFloorAreSeen(t *testing.T) {
 	const first, jump = 10_000, 1 << 32
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)
-		var floors [3]atomic.Int64
+		var floors, from [3]atomic.Int64
 		var all []*node
 		for i, name := range []string{"early", "late", "looks"} {
 			floors[i].Store(first)
-			n := startNode(t, db, name, func(c *elect.Config) { c.Store = counter{c.Store, &floors[i]} })
+			n := startNode(t, db, name, func(c *elect.Config) { c.Store = counter{c.Store, &floors[i], &from[i]} })
 			n.track(t)
 			all = append(all, n)
 		}
 		early, late, looks := all[0], all[1], all[2]
-		seen := func(key elect.Key, owner string) {
-			t.Helper()
-			eventually(t, lease/8, owner+" is seen to own "+string(key), func() bool {
-				return looks.View().Lock(key).Instance == owner
-			})
-		}
 		run := func(n *node, key elect.Key, name string) {
 			t.Helper()
 			mustLock(t, n, key, rec.hold(name))
-			seen(key, name)
-			if err := n.Unlock(t.Context(), key); err != nil {
-				t.Fatal(err)
+			for _, want := range []string{name, ""} {
+				eventually(t, lease/8, string(key)+" is seen to be owned by "+strconv.Quote(want), func() bool {
+					return looks.View().Lock(key).Instance == want
+				})
+				if want == name {
+					if err := n.Unlock(t.Context(), key); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
-			seen(key, "")
 		}
 		run(early, "g/early", "early")
 		run(late, "g/late", "late")
-		for range 3 {
+		for i := range int64(3) {
 			time.Sleep(4 * lease)
 			floors[0].Add(jump)
 			floors[2].Add(jump)
 			time.Sleep(lease / 8)
 			run(early, "g/early", "early")
 			run(late, "g/late", "late")
+			if got, least := from[2].Load(), first+i*jump; got < least {
+				t.Errorf("locks are read from revision %d, want %d or above: the floor of some time ago", got, least)
+			}
 			floors[1].Add(jump)
 		}
 		for _, n := range all {

@@ -26,6 +26,7 @@ func etcdDatabase(cluster *testservers.EtcdCluster, links []*testservers.Proxy) 
 // etcdFaults does to three members, and to the networks before them, what happens to them, by seed, until it is asked
 // to end.
 type etcdFaults struct {
+	cluster  *testservers.EtcdCluster
 	members  []*testservers.Server
 	links    []*testservers.Proxy
 	random   *rand.Rand
@@ -35,7 +36,7 @@ type etcdFaults struct {
 func (f *etcdFaults) run(ctx context.Context) {
 	for f.pause(ctx, 300*time.Millisecond, 2*time.Second) {
 		i := f.random.IntN(len(f.members))
-		switch f.random.IntN(6) {
+		switch f.random.IntN(8) {
 		case 0:
 			f.injected.add("connections cut")
 			f.links[i].Cut()
@@ -62,6 +63,10 @@ func (f *etcdFaults) run(ctx context.Context) {
 			f.pause(ctx, 50*time.Millisecond, 2*time.Second)
 			f.members[i].Thaw()
 			f.members[other].Thaw()
+		case 6, 7: // what lists are between two pages of, and watches behind
+			if f.cluster.Compact(ctx) == nil {
+				f.injected.add("history compacted")
+			}
 		}
 	}
 }
@@ -94,7 +99,7 @@ func TestEtcd(t *testing.T) {
 		links = append(links, m.Link())
 	}
 	faults := &etcdFaults{
-		members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{},
+		cluster: cluster, members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{},
 	}
 	whileRunning(t, faults.run)
 	record(t, seed, etcdDatabase(cluster, links), etcdDatabase(cluster, links), faults.injected)

@@ -27,6 +27,7 @@ type access struct {
 	endpoints  *endpoints
 	unreadable *adapter.Unreadable
 	known      *known
+	tidies     bool         // it takes away entries of indexes that edits by hand left
 	base       atomic.Int64 // the largest base of the floor that was read
 }
 

@@ -17,7 +17,7 @@
 // version of this layout is under .schema, what revisions are counted from under .floor.
 //
 // A document that cannot be read counts as absent and is logged; only the number of all documents counts it. One that
-// is deleted with etcdctl is gone, and entries of it may stay. One that is edited with etcdctl may be missing in lists
+// is deleted with etcdctl is gone; lists take away entries of it when they meet them. One that is edited with etcdctl may be missing in lists
 // until a write changes what it is listed by, since nobody has adapted its index.
 //
 // # How it keeps the promises

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,5 +134,55 @@ func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
 		}
 	case <-time.After(generous):
 		t.Fatal("nobody was told that the lock is free")
+	}
+}
+
+// What is edited or deleted with a tool leaves entries behind. Lists that meet them take them away, and no others.
+func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	s, client := open(t, etcdstore.Options{URI: uri}), raw(t, uri)
+	var changes []store.Change
+	for i := range 3 {
+		c := create(fmt.Sprint("g/", i))
+		c.Doc.Session = "owner"
+		changes = append(changes, c)
+	}
+	if _, err := s.Apply(t.Context(), changes...); err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) string { return prefixOf(uri) + "/default/lock/g/" + fmt.Sprint(i) }
+	if _, err := client.Delete(t.Context(), key(0)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := client.Get(t.Context(), key(1))
+	if err != nil || len(found.Kvs) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	edited := strings.Replace(string(found.Kvs[0].Value), "owner", "other", 1)
+	if _, err := client.Put(t.Context(), key(1), edited); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, q := range []store.Query{{Sessions: []string{"owner"}}, {Group: "g", MinRev: 1}, {Reverse: true, Limit: 5}} {
+			if _, err := s.List(t.Context(), store.KindLock, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other := changes[1].Doc
+	other.Session = "other"
+	want := append(s.Entries(changes[2].Doc), s.Entries(other)...)
+	want = slices.DeleteFunc(want, func(entry string) bool { return strings.Contains(entry, "other") }) // never made
+	slices.Sort(want)
+	left, err := client.Get(t.Context(), s.Index(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, kv := range left.Kvs {
+		got = append(got, string(kv.Key))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("entries left:\n%q\nwant\n%q", got, want)
 	}
 }

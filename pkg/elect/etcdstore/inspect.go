@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -31,10 +32,13 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		return store.Inspection{}, s.translate("inspect etcd", err)
 	}
 	settings := []store.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
-	for _, endpoint := range s.endpoints.all {
-		settings = append(settings, s.member(ctx, endpoint))
+	members := make([]store.Setting, len(s.endpoints.all))
+	var asking sync.WaitGroup // at once: one that does not answer takes all the time there is
+	for i, endpoint := range s.endpoints.all {
+		asking.Go(func() { members[i] = s.member(ctx, endpoint) })
 	}
-	settings = append(settings, store.Setting{
+	asking.Wait()
+	settings = append(append(settings, members...), store.Setting{
 		Name: "unsafe-no-fsync", Value: "etcd does not tell: make sure that no member runs with it", Holds: true,
 	})
 	return store.Inspection{Server: "etcd " + seen.status.Version, Settings: settings}, nil
@@ -42,7 +46,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 
 // member asks one member for its version and part.
 func (s *Store) member(ctx context.Context, endpoint string) store.Setting {
-	is := store.Setting{Name: "member " + endpoint, Want: "answers, and is no learner"}
+	is := store.Setting{Name: "member " + endpoint, Want: "answers, is no learner, is " + leastVersion + " or newer"}
 	status, err := s.client.Status(ctx, endpoint)
 	switch {
 	case err != nil:

@@ -125,3 +125,19 @@ func TestFullDatabase(t *testing.T) {
 		t.Errorf("write after it was emptied: %+v", out)
 	}
 }
+
+// One member that stands still does not keep the others from answering an inspection.
+func TestInspectionAsksMembersAtOnce(t *testing.T) {
+	cluster := testservers.StartEtcdCluster(t)
+	s := open(t, etcdstore.Options{URI: cluster.Database(), Timeout: 3 * brief})
+	c := &counter{t: t, s: s}
+	c.raise()
+	cluster.Members[0].Freeze()
+	defer cluster.Members[0].Thaw()
+	c.raise()
+	for i, m := range cluster.Members {
+		if is := setting(t, s, "member http://"+m.Addr); is.Holds != (i > 0) {
+			t.Errorf("member %d: %+v", i, is)
+		}
+	}
+}

@@ -41,9 +41,13 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	defer release()
 	for {
 		v := &view{access: s.access, whole: true}
+		if s.tidies {
+			v.read = map[string]state{}
+		}
 		reply, err := v.list(ctx, kind, q)
 		switch {
 		case err == nil:
+			v.tidy(ctx)
 			return v.dated(reply), nil
 		case errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil: // between two pages: the next snapshot
 			continue
@@ -55,9 +59,11 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 // view is what one call reads.
 type view struct {
 	*access
-	whole bool  // all of it is one snapshot
-	rev   int64 // that of the snapshot; 0: nothing was read yet
-	floor int64
+	whole  bool  // all of it is one snapshot
+	rev    int64 // that of the snapshot; 0: nothing was read yet
+	floor  int64
+	read   map[string]state // by ID, of a List that tidies
+	strays []stray          // met on the way
 }
 
 // dated is a reply with the time and the floor.
@@ -106,8 +112,12 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 			return nil, err
 		}
 		for i, id := range part {
-			if s := v.state(kind, id, found[i].Kvs); s.doc != nil {
+			s := v.state(kind, id, found[i].Kvs)
+			if s.doc != nil {
 				docs = append(docs, *s.doc)
+			}
+			if v.read != nil {
+				v.read[id] = s
 			}
 		}
 	}

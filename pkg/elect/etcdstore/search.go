@@ -71,6 +71,7 @@ func (v *view) page(ctx context.Context, kind store.Kind, p plan, q store.Query)
 		if err != nil {
 			return nil, err
 		}
+		v.noteStrays(kind, p.index, found[0].Kvs)
 		docs = append(docs, matching(more, q)...)
 		if !found[0].More || len(docs) >= q.Limit && !q.CountOnly {
 			return docs, nil
@@ -87,13 +88,14 @@ func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Quer
 		return v.page(ctx, kind, p, q)
 	}
 	var ids []string
+	var entries []*mvccpb.KeyValue
 	for part := range slices.Chunk(p.spans, keysPerRequest) {
 		found, err := v.get(ctx, part...)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range found {
-			ids = append(ids, v.named(kind, p.index, r.Kvs)...)
+			ids, entries = append(ids, v.named(kind, p.index, r.Kvs)...), append(entries, r.Kvs...)
 		}
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id < q.From || q.To != "" && id >= q.To })
@@ -116,6 +118,7 @@ func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Quer
 		docs = append(docs, matching(more, q)...)
 		ids = ids[n:]
 	}
+	v.noteStrays(kind, p.index, entries)
 	return docs, nil
 }
 

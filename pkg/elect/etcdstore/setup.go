@@ -28,8 +28,9 @@ const schemaVersion = 1
 // that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3).
 const leastVersion = "3.5.3"
 
-// How a connection is kept. gRPC looks after a silent one no more often than every 10 s; the time-outs of calls find
-// out earlier. It connects again quickly, since leases do not wait.
+// How a connection is kept. gRPC looks after a silent one no more often than every 10 s, and only while something waits
+// for its answer: etcd closes a connection that is asked without that. The time-outs of calls find out earlier. It
+// connects again quickly, since leases do not wait.
 const (
 	keepAlive         = 10 * time.Second
 	minConnectTimeout = 2 * time.Second
@@ -70,7 +71,7 @@ func (a *access) connectTo(ctx context.Context, s settings, all []string, at int
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password, TLS: config,
 		DialTimeout: limit, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: max(a.timeout, minConnectTimeout),
-		PermitWithoutStream: true, MaxUnaryRetries: retries, Logger: zap.NewNop(),
+		MaxUnaryRetries: retries, Logger: zap.NewNop(),
 		DialOptions: append(slices.Clone(s.dial), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: firstBackoff, Multiplier: backoff.DefaultConfig.Multiplier,

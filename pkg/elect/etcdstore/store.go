@@ -35,6 +35,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	a := &access{
 		keys: newKeys(s.Prefix, s.Cluster), log: s.Logger, timeout: s.Timeout, user: s.uri.User,
 		secrets: secrets.Of(s.URI), unreadable: adapter.NewUnreadable(s.Logger), known: newKnown(),
+		tidies: !s.Existing, // a guard is in a hurry, and who only looks may not write
 	}
 	what := "open etcd store " + secrets.Redact(s.URI)
 	life := adapter.NewLife(ctx, s.Timeout)

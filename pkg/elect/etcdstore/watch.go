@@ -26,9 +26,9 @@ type feed struct {
 	*access
 	life *adapter.Life
 
-	opening sync.Mutex // held while a stream is opened
-	mu      sync.Mutex // guards what follows, and the watchers of streams
-	current *stream    // nil: nobody watches
+	opening chan struct{} // holds a value while a stream is opened
+	mu      sync.Mutex    // guards what follows, and the watchers of streams
+	current *stream       // nil: nobody watches
 }
 
 // watcher is one Watch.
@@ -37,12 +37,18 @@ type watcher struct {
 	in store.Interest
 }
 
-func newFeed(a *access, life *adapter.Life) *feed { return &feed{access: a, life: life} }
+func newFeed(a *access, life *adapter.Life) *feed {
+	return &feed{access: a, life: life, opening: make(chan struct{}, 1)}
+}
 
 // join adds a watcher to the stream there is, or opens one for it.
 func (f *feed) join(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	f.opening.Lock()
-	defer f.opening.Unlock()
+	select {
+	case f.opening <- struct{}{}:
+		defer func() { <-f.opening }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	w := &watcher{store.NewNotifier(), in}
 	s := f.add(w)
 	if s == nil {

@@ -2,6 +2,8 @@ package zkstore_test
 
 import (
 	"fmt"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +61,53 @@ func TestListsOfManyLocks(t *testing.T) {
 	// One directory of 64, and one document.
 	if looked := list("after one change", 1, store.Query{Sessions: []string{"other"}}); looked == 0 || looked > n/32 {
 		t.Errorf("a list after one change read %d names and documents, want those of one directory", looked)
+	}
+}
+
+// Locks of one directory whose names are more than a megabyte, the limit of Java's clients (jute.maxbuffer). Lists come
+// all the same: servers bound requests by it, not replies, and the Go client takes what comes.
+func TestDirectoryOfMoreThanAMegabyte(t *testing.T) {
+	const limit = 1 << 20
+	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
+	s := open(t, zkstore.Options{URI: uri, OperationTimeout: 3 * patient})
+	var changes []store.Change
+	dir, size := "", 0
+	for i := 0; size <= limit+limit/10; i++ {
+		d := lock(fmt.Sprintf("%0*d", store.MaxText, i))
+		in, name := path.Split(s.Entry(d.Kind, d.ID, 1))
+		if dir == "" {
+			dir = in
+		}
+		if in == dir {
+			changes, size = append(changes, put(d, 0)), size+len(name)
+		}
+	}
+	outs, err := s.Apply(t.Context(), changes...)
+	must(t, err)
+	for i, out := range outs {
+		if out.Status != store.Applied {
+			t.Fatalf("lock %d: %+v", i, out)
+		}
+	}
+	conn, _ := raw(t, uri)
+	names, _, err := conn.Children(strings.TrimSuffix(dir, "/"))
+	must(t, err)
+	if sum := len(strings.Join(names, "")); len(names) != len(changes) || sum <= limit {
+		t.Fatalf("%d names of %d bytes, want %d of more than %d", len(names), sum, len(changes), limit)
+	}
+	for name, s := range map[string]*zkstore.Store{
+		"who wrote them": s, "another": open(t, zkstore.Options{URI: uri, OperationTimeout: 3 * patient}),
+	} {
+		r, err := s.List(t.Context(), store.KindLock, store.Query{NoBody: true})
+		must(t, err)
+		if len(r.Docs) != len(changes) {
+			t.Errorf("%s lists %d locks, want %d", name, len(r.Docs), len(changes))
+		}
+	}
+	apply(t.Context(), t, s, store.Applied, put(changes[0].Doc, 1))
+	r, err := s.List(t.Context(), store.KindLock, store.Query{MinRev: 2})
+	must(t, err)
+	if len(r.Docs) != 1 {
+		t.Errorf("%d locks after a change, want it alone", len(r.Docs))
 	}
 }
