@@ -18,11 +18,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Connections of each client. Batches of claims are at most batchesAtOnce at a time; the rest is for reads and the
-// watch.
+// Connections of each client, to the primary. Batches of claims are at most batchesAtOnce at a time; the rest is for
+// single changes, reads and the watch. With fewer than these, a thousand keys are handed over more slowly.
 const (
-	poolSize          = 16
-	heartbeatPoolSize = 4
+	poolSize          = 8
+	heartbeatPoolSize = 2
 	fewPoolSize       = 2 // where there is one client, for few calls
 )
 

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -183,10 +184,12 @@ func TestReadsAreRetried(t *testing.T) {
 	}
 }
 
-// While a server that hangs holds every connection for claims, heartbeats go on.
+// While a server that hangs holds every connection for claims, heartbeats go on, and the connections are few.
 func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
-	rs, _, s := faulty(t)
+	rs, uri, _ := faulty(t)
 	ctx := t.Context()
+	name := testservers.Name()
+	s := open(t, mongostore.Options{URI: uri + "&appName=" + name})
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
 	apply(t, s, patient, store.Applied, w.put(session, 0))
@@ -201,7 +204,7 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	}
 	entered := rs.RunOnPrimary(ctx, bson.D{
 		{Key: "waitForFailPoint", Value: "failCommand"},
-		{Key: "timesEntered", Value: 16},
+		{Key: "timesEntered", Value: 8},
 		{Key: "maxTimeMS", Value: 20_000},
 	})
 	must(t, entered.Err())
@@ -209,9 +212,32 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 		session.Count++
 		apply(t, s, 2*time.Second, store.Applied, w.put(session, heartbeat+1))
 	}
+	const most = 14 // as docs/stores/mongodb.md has it: calls, heartbeats, and four that look after the server
+	if n := connections(t, rs, name); n <= 8 || n > most {
+		t.Errorf("%d connections, want %d at most", n, most)
+	}
 	stop()
 	wg.Wait()
 	must(t, rs.FailCommand(ctx, 0, nil))
+}
+
+// connections is how many a client of this name has with the primary, in the server's own words.
+func connections(t *testing.T, rs *testmongo.ReplicaSet, name string) int {
+	t.Helper()
+	var found struct {
+		Cursor struct {
+			First []bson.Raw `bson:"firstBatch"`
+		} `bson:"cursor"`
+	}
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{
+		{Key: "aggregate", Value: 1},
+		{Key: "pipeline", Value: bson.A{
+			bson.M{"$currentOp": bson.M{"allUsers": true, "idleConnections": true}},
+			bson.M{"$match": bson.M{"appName": name}},
+		}},
+		{Key: "cursor", Value: bson.M{"batchSize": 1000}},
+	}).Decode(&found))
+	return len(found.Cursor.First)
 }
 
 // Through an election every change gets an answer in the end, counts once, and the watch goes on or says that it ended.
