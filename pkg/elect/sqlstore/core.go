@@ -71,7 +71,7 @@ func (c *core) sentinel(err error) error {
 		return store.ErrSchema
 	case errors.Is(err, store.ErrInvalid):
 		return store.ErrInvalid
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed),
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, adapter.ErrClosed),
 		errors.Is(err, sql.ErrConnDone):
 		return store.ErrUnavailable
 	}

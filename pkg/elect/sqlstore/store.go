@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,7 +38,15 @@ type Store struct {
 	*core
 	engine engine
 	poll   time.Duration
-	life   life
+	life   *adapter.Life
+	ending
+}
+
+// ending is what Close does once.
+type ending struct {
+	once  sync.Once
+	ended chan struct{} // closed when Close has let go of everything
+	err   error
 }
 
 // Open makes a store of a database in a file and sets its tables up, all within ctx. The database is the store's from
@@ -58,8 +66,10 @@ func OpenServer(ctx context.Context, d Server, o Options) (*Store, error) {
 
 func open(ctx context.Context, d Dialect, o Options, connect func(*core) engine) (*Store, error) {
 	c := &core{dialect: d, texts: d.Texts(), found: adapter.NewUnreadable(o.Logger), log: o.Logger}
-	s := &Store{core: c, engine: connect(c), poll: o.PollInterval}
-	s.life.begin(ctx)
+	s := &Store{
+		core: c, engine: connect(c), poll: o.PollInterval, life: adapter.NewLife(ctx, 0),
+		ending: ending{ended: make(chan struct{})},
+	}
 	if _, err := await(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.begin(ctx, o) }); err != nil {
 		err = s.translate("set up", err)
 		if closing := s.Close(context.WithoutCancel(ctx)); closing != nil {
@@ -97,14 +107,20 @@ func (o Options) withDefaults() Options {
 
 // Close implements [store.Store]. It waits for the calls under way to let go of the database, no longer than ctx.
 func (s *Store) Close(ctx context.Context) error {
-	ended, err := s.life.end(ctx, func() error { return s.translate("close", s.engine.close(ctx)) })
-	if !ended {
-		return s.translate("close", err)
+	s.once.Do(func() {
+		go func() {
+			defer close(s.ended)
+			s.life.End()
+			s.err = s.translate("close", s.engine.close(ctx))
+		}()
+	})
+	select {
+	case <-s.ended:
+		return s.err
+	case <-ctx.Done():
+		return s.translate("close", ctx.Err())
 	}
-	return err
 }
-
-var errClosed = errors.New("the store is closed")
 
 // await runs f and waits for it no longer than ctx: a disk that hangs holds up the driver, but not the caller. f goes
 // on until it notices; what it writes then is a write of unknown outcome.
@@ -113,27 +129,27 @@ func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, err
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	ctx, done, err := s.life.enter(ctx)
-	if err != nil {
-		return none, err
-	}
 	type reply struct {
 		value T
 		err   error
 	}
 	replies := make(chan reply, 1)
-	go func() {
-		defer done()
+	ctx, release := s.life.Bound(ctx)
+	if !s.life.Go(func() {
+		defer release()
 		value, err := f(ctx)
 		replies <- reply{value, err}
-	}()
+	}) {
+		release()
+		return none, adapter.ErrClosed
+	}
 	select {
 	case r := <-replies:
 		return r.value, r.err
 	case <-ctx.Done():
 	}
 	select {
-	case r := <-replies: // done has ended the context
+	case r := <-replies: // its release has ended the context
 		return r.value, r.err
 	default:
 		return none, context.Cause(ctx)

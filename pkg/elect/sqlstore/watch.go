@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -34,22 +35,25 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: watch: %w", s.dialect, err)
 	}
-	ctx, done, err := s.life.enter(ctx)
-	if err != nil {
-		return nil, s.translate("watch", err)
-	}
 	w := &watch{Notifier: store.NewNotifier(), store: s, in: in}
-	if err := w.open(ctx); err != nil {
-		w.disconnect()
-		done()
-		return nil, s.translate("watch", err)
-	}
-	go func() {
-		defer done()
+	opened := make(chan error, 1)
+	ctx, release := s.life.Bound(ctx)
+	if !s.life.Go(func() {
+		defer release()
 		defer w.disconnect()
 		defer w.Close()
-		w.run(ctx)
-	}()
+		err := w.open(ctx)
+		opened <- err
+		if err == nil {
+			w.run(ctx)
+		}
+	}) {
+		release()
+		opened <- adapter.ErrClosed
+	}
+	if err := <-opened; err != nil {
+		return nil, s.translate("watch", err)
+	}
 	return w.C(), nil
 }
 

@@ -13,7 +13,7 @@ var ErrClosed = errors.New("the store is closed")
 // Life is a store's: calls end with it, and its end waits for what it has begun, such as watches. Its methods may be
 // called concurrently.
 type Life struct {
-	timeout time.Duration   // of calls whose context has no deadline
+	timeout time.Duration   // of calls whose context has no deadline; 0: none
 	ctx     context.Context // ended by End: calls under way fail
 	cancel  context.CancelCauseFunc
 	begun   sync.WaitGroup
@@ -22,7 +22,7 @@ type Life struct {
 	ended bool
 }
 
-// NewLife begins one. Calls whose context has no deadline get this timeout. The end of ctx does not end it.
+// NewLife begins one. Calls whose context has no deadline get this timeout; 0: none. The end of ctx does not end it.
 func NewLife(ctx context.Context, timeout time.Duration) *Life {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &Life{timeout: timeout, ctx: ctx, cancel: cancel}
@@ -70,9 +70,9 @@ func (l *Life) Bound(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// Bound gives ctx a deadline, if it has none.
+// Bound gives ctx a deadline, if it has none. A timeout of 0 is none.
 func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
+	if _, has := ctx.Deadline(); has || timeout == 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, timeout)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,12 +85,6 @@ func (driver) Obstructs(store.Config, int) (bool, error) { return false, nil }
 
 // Limits implements [store.Driver].
 func (driver) Limits() store.Limits { return store.Limits{} }
-
-func hasParam(uri, name string) bool {
-	_, query, _ := strings.Cut(uri, "?")
-	params, err := url.ParseQuery(query)
-	return err == nil && params.Has(name)
-}
 
 // hosts are those of a configuration, once each and in their order.
 func hosts(config *pgx.ConnConfig) string {

@@ -78,7 +78,7 @@ func newServer(c store.Config, o Options) (*server, error) {
 	}
 	config.Database = c.Database
 	patience := min(max(o.Timeout/2, minPatience), maxPatience)
-	if !hasParam(c.URI, "connect_timeout") {
+	if u, err := syntax.Parse(c.URI); err == nil && u.Param("connect_timeout") == "" {
 		config.ConnectTimeout = patience
 	}
 	if config.RuntimeParams["application_name"] == "" {
