@@ -16,6 +16,9 @@ func (s *Store) Entries(d store.Doc) []string { return s.keys.entries(&d) }
 // Index begins the keys of all indexes.
 func (s *Store) Index() string { return s.keys.root + ".index/" }
 
+// Opening says whether a watch is being opened.
+func (s *Store) Opening() bool { return len(s.feed.opening) > 0 }
+
 // Counting has a store of these options count the keys that etcd reads for it: documents and entries of indexes. Keys
 // that are only counted are not read.
 func Counting(o Options, keys *atomic.Int64) Options {

@@ -287,6 +287,11 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 		done <- err
 	}
 	go watch(ctx, first)
+	for end := time.Now().Add(patient); !s.Opening(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first does not begin")
+		}
+	}
 	limited, end := context.WithTimeout(t.Context(), brief)
 	defer end()
 	go watch(limited, second)

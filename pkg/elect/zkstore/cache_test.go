@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 // cached is a store with one lock, g/a at revision 1, and its cache of locks.
@@ -75,4 +77,25 @@ func TestUntrustedServerAfterASession(t *testing.T) {
 		t.Errorf("got %v, want that it is waited for", err)
 	}
 	s.client.sessionEvent(zk.StateHasSession)
+}
+
+// Lists that fail half-way leave nothing out of later ones, on the same connection or after it was lost.
+func TestListsAreCompleteWhileOthersFail(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindZooKeeper)
+	uri := server.Database()
+	link := server.Link()
+	var clients []*Store
+	for _, at := range []string{uri, server.Via(link, uri)} {
+		s, err := Open(t.Context(), Options{URI: at, OperationTimeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.Background()) }) // it always is nil
+		clients = append(clients, s)
+	}
+	storetest.CompleteLists(t, clients[0], clients[1], func(random *rand.Rand) {
+		if random.IntN(10) == 0 {
+			link.Cut()
+		}
+	})
 }

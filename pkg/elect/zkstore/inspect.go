@@ -111,12 +111,15 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		return store.Inspection{}, s.translate("inspect ZooKeeper", err)
 	}
 	found := store.Inspection{Server: "ZooKeeper"}
-	for _, host := range s.setup.hosts {
+	told := make([]string, len(s.setup.hosts))
+	each(len(told), func(i int) {
+		told[i], _ = s.setup.ask(ctx, s.setup.hosts[i], "srvr") // who does not answer has said nothing
+	})
+	for i, host := range s.setup.hosts {
 		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
-		if told, err := s.setup.ask(ctx, host, "srvr"); err == nil && versionOf(told) != "" {
-			version := versionOf(told)
+		if version := versionOf(told[i]); version != "" {
 			value = version
-			if mode := modeLine.FindStringSubmatch(told); mode != nil {
+			if mode := modeLine.FindStringSubmatch(told[i]); mode != nil {
 				value += ", " + mode[1]
 			}
 			found.Server = "ZooKeeper " + version

@@ -135,19 +135,20 @@ func (w *watcher) changed(kind store.Kind, old, d *store.Doc) {
 		return
 	}
 	var named store.Doc
-	one := store.Notification{Kind: kind}
 	if d != nil {
 		named = *d
-		shown := *d
-		shown.Body = slices.Clone(d.Body)
-		one.Doc = &shown
 	} else {
 		named = *old
 		named.Next = ""
 	}
-	one.ID = strings.Clone(named.ID)
 	if !w.in.Wants(named) || !store.Notable(old, d) && !w.skipped(old, d) {
 		return
+	}
+	one := store.Notification{Kind: kind, ID: strings.Clone(named.ID)}
+	if d != nil {
+		shown := *d
+		shown.Body = slices.Clone(d.Body)
+		one.Doc = &shown
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
