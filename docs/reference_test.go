@@ -2,7 +2,10 @@ package docs_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -177,6 +180,32 @@ func collectFields(v any, fields map[string]bool) {
 		for _, inner := range v {
 			collectFields(inner, fields)
 		}
+	}
+}
+
+var reasonOfStore = regexp.MustCompile(`(?i)\breason\w*\s*=\s*"(Store\w+)"`)
+
+// A store and the API write the names of problems each for itself. What a store reports is a word of the API.
+func TestReasonsOfStores(t *testing.T) {
+	known := map[string]bool{}
+	for _, reason := range api.ProblemReasons() {
+		known[reason] = true
+	}
+	found := 0
+	err := filepath.WalkDir(filepath.Join(root, "pkg", "elect"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range reasonOfStore.FindAllStringSubmatch(string(text), -1) {
+			if found++; !known[m[1]] {
+				t.Errorf("%s: reason %s is none of api.ProblemReasons", path, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found < 15 {
+		t.Errorf("%d reasons found, %v: are they written otherwise now?", found, err)
 	}
 }
 

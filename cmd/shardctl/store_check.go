@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -40,9 +41,9 @@ from this machine's, how long reads, durable writes and notifications take, and 
 of --config, or of SHARDCTL_STORE_URI.
 
 It makes the cluster's tables or collections where there are none, and writes documents of its own that no replica acts
-on. It removes these documents. With --read-only nothing is made or written.
+on. It removes these documents. With --read-only no document is made or written.
 
-Exit code 0: nothing is missing; 1: something is, or the store was not reached; 2: the URI, the log-in, the rights or
+Exit code 0: all promises are kept; 1: one is not, or the store was not reached; 2: the URI, the log-in, the rights or
 the database's layout is wrong.`,
 		Example: `  shardctl store check sqlite:/var/lib/shardctl/locks.db
   shardctl store check 'mongodb://app:$(PASSWORD)@db-0,db-1,db-2/shardctl?replicaSet=rs0'
@@ -54,7 +55,7 @@ the database's layout is wrong.`,
 	flags.StringArrayVar(&o.paths, "config", nil, "check the store of this configuration")
 	flags.StringVar(&o.database, "database", "", "database of the server; default as in store.database")
 	flags.StringVar(&o.cluster, "cluster", "", "cluster whose documents to look at (default default)")
-	flags.BoolVar(&o.readOnly, "read-only", false, "make and write nothing, and measure reads alone")
+	flags.BoolVar(&o.readOnly, "read-only", false, "make and write no document, and measure reads alone")
 	cli.DurationFlag(flags, &o.timeout, "timeout", storeTimeout, "how long it may take")
 	flags.StringVarP(&o.output, "output", "o", "table", cli.OutputUsage)
 	cli.FixedWords(cmd, "output", "table", "json", "yaml", "jsonpath=")
@@ -134,7 +135,7 @@ func writeCheck(out io.Writer, r storecheck.Result) error {
 			line("%s\t%s\t%s\t%s", s.Name, s.Value, cmp.Or(s.Want, "-"), verdictOf(s))
 		}
 	}
-	line("\nLATENCY\tP50\tP99\tSAMPLES")
+	line("\nLATENCY\tP50\tMAX\tSAMPLES")
 	line("read\t%s", latencyText(r.Read))
 	line("durable write\t%s", latencyText(r.Write))
 	if r.Polled {
@@ -145,15 +146,28 @@ func writeCheck(out io.Writer, r storecheck.Result) error {
 	errs = append(errs, w.Flush())
 	if r.Holds {
 		_, err := fmt.Fprintln(out, "\nok: nothing is missing for the promises")
-		return errors.Join(append(errs, err)...)
-	}
-	_, err := fmt.Fprintln(out, "\nmissing for the promises:")
-	errs = append(errs, err)
-	for _, p := range r.Problems {
-		_, err := fmt.Fprintf(out, "  %s: %s\n", p.Reason, p.Message)
 		errs = append(errs, err)
 	}
+	errs = append(
+		errs, writeProblems(out, "missing for the promises", r.Problems, true),
+		writeProblems(out, "worth knowing", r.Problems, false),
+	)
 	return errors.Join(errs...)
+}
+
+// writeProblems shows those that break a promise, or those that do not, under a title; nothing when there is none.
+func writeProblems(out io.Writer, title string, all []storecheck.Problem, promise bool) error {
+	var text strings.Builder
+	for _, p := range all {
+		if p.Promise == promise {
+			fmt.Fprintf(&text, "  %s: %s\n", p.Reason, p.Message)
+		}
+	}
+	if text.Len() == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\n%s:\n%s", title, text.String())
+	return err
 }
 
 func verdictOf(s storecheck.Setting) string {
@@ -182,5 +196,5 @@ func latencyText(l storecheck.Latency) string {
 		return "not measured"
 	}
 	ms := func(s float64) string { return strconv.FormatFloat(s*1000, 'f', 2, 64) + " ms" }
-	return fmt.Sprintf("%s\t%s\t%d", ms(l.P50Seconds), ms(l.P99Seconds), l.Samples)
+	return fmt.Sprintf("%s\t%s\t%d", ms(l.P50Seconds), ms(l.MaxSeconds), l.Samples)
 }

@@ -144,7 +144,8 @@ func writeCopy(w io.Writer, r storecopy.Report) error {
 	if len(r.Documents) > 0 {
 		fmt.Fprintf(&text, "every new token of a key is above its last one; none was above %d\n", r.Floor)
 	}
-	text.WriteString("No replica runs tasks at the source any more. Start replicas with the new store.\n")
+	text.WriteString("No replica runs tasks at the source any more. Start replicas with the new store.\n" +
+		"Programs older than shardctl store copy do not know this: remove their access to the source.\n")
 	_, err := io.WriteString(w, text.String())
 	return err
 }

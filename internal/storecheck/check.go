@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -18,7 +18,14 @@ import (
 const Samples = 50
 
 // ReasonSetting is the reason of a problem that a check itself finds: a setting that a promise hangs on is wrong.
+// Replicas do not report it.
 const ReasonSetting = "StoreSetting"
+
+// broken are the problems with which a promise is not kept. The others cost time or load, or may become worse.
+var broken = []string{
+	api.ProblemStoreNotDurable, api.ProblemStoreNotReplicated, api.ProblemStoreReplicaLags,
+	api.ProblemStoreSeveralNodes, api.ProblemStorePrivileged, api.ProblemStoreClosed,
+}
 
 // Result is what was found.
 type Result struct {
@@ -52,19 +59,20 @@ type Setting struct {
 type Problem struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	Promise bool   `json:"promise"` // a promise of the cluster is not kept with it
 }
 
 // Latency is how long calls took. Samples 0: none were measured.
 type Latency struct {
 	Samples    int     `json:"samples"`
 	P50Seconds float64 `json:"p50Seconds"`
-	P99Seconds float64 `json:"p99Seconds"`
+	MaxSeconds float64 `json:"maxSeconds"`
 }
 
 // Options say what to check, and how.
 type Options struct {
 	Config   store.Config
-	ReadOnly bool // nothing is made or written, and writes are not measured
+	ReadOnly bool // no document is made or written, and writes are not measured
 }
 
 // Check opens a store as a replica would and looks at it. Errors are those of [store.Open] and of the calls.
@@ -125,19 +133,21 @@ func (r *Result) measure(ctx context.Context, db store.Store, readOnly bool) err
 
 // conclude says what is missing.
 func (r *Result) conclude(found store.Inspection, problems []store.Problem) {
-	r.Server, r.Settings, r.Problems = found.Server, []Setting{}, []Problem{}
+	r.Server, r.Settings, r.Problems, r.Holds = found.Server, []Setting{}, []Problem{}, true
 	for _, p := range problems {
-		r.Problems = append(r.Problems, Problem(p))
+		r.add(p.Reason, p.Message, slices.Contains(broken, p.Reason))
 	}
 	for _, s := range found.Settings {
 		r.Settings = append(r.Settings, Setting(s))
 		if !s.Holds {
-			r.Problems = append(r.Problems, Problem{
-				ReasonSetting, fmt.Sprintf("%s is %s, the promises need %s", s.Name, s.Value, s.Want),
-			})
+			r.add(ReasonSetting, fmt.Sprintf("%s is %s, the promises need %s", s.Name, s.Value, s.Want), true)
 		}
 	}
-	r.Holds = len(r.Problems) == 0
+}
+
+func (r *Result) add(reason, message string, promise bool) {
+	r.Problems = append(r.Problems, Problem{reason, message, promise})
+	r.Holds = r.Holds && !promise
 }
 
 // reads measures linearizable reads, and takes the difference of the clocks from the fastest of them.
@@ -163,16 +173,19 @@ func (r *Result) reads(ctx context.Context, db store.Store) error {
 
 // writes measures how long a write takes until it is durable.
 func (r *Result) writes(ctx context.Context, p *probe) error {
+	if err := p.write(ctx, store.KindSession); err != nil { // a member without a session would never be cleaned up
+		return fmt.Errorf("measure writes: %w", err)
+	}
 	var took []time.Duration
 	for range Samples {
 		begin := time.Now()
-		if err := p.write(ctx, store.KindMember, ""); err != nil {
+		if err := p.write(ctx, store.KindMember); err != nil {
 			return fmt.Errorf("measure writes: %w", err)
 		}
 		took = append(took, time.Since(begin))
 	}
 	r.Write = latency(took)
-	return nil
+	return p.remove(ctx, store.KindMember)
 }
 
 // notificationLimit is how long one is waited for.
@@ -194,19 +207,40 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 		return err
 	}
 	var took []time.Duration
-	for i := range Samples {
-		begin := time.Now()
-		// A session that is dead from the beginning: each change of its state is told, and nobody acts on it.
-		if err := p.write(ctx, store.KindSession, []string{string(record.Dead), ended}[i%2]); err != nil {
+	for range Samples {
+		// A session that is dead from the beginning: its creation is told, and nobody acts on it.
+		if err := p.remove(ctx, store.KindSession); err != nil {
 			return fmt.Errorf("measure notifications: %w", err)
 		}
-		if err := hear(ctx, heard, func(n store.Notification) bool { return n.ID == p.id || n.Resync }); err != nil {
+		if err := hear(ctx, heard, p.tells); err != nil {
+			return err
+		}
+		drain(heard)
+		begin := time.Now()
+		if err := p.write(ctx, store.KindSession); err != nil {
+			return fmt.Errorf("measure notifications: %w", err)
+		}
+		if err := hear(ctx, heard, p.tells); err != nil {
 			return err
 		}
 		took = append(took, time.Since(begin))
 	}
 	r.Notification = latency(took)
 	return nil
+}
+
+// drain takes what has been told already: of an earlier write, a second time.
+func drain(heard <-chan store.Notification) {
+	for {
+		select {
+		case _, ok := <-heard:
+			if !ok {
+				return
+			}
+		default:
+			return
+		}
+	}
 }
 
 func hear(ctx context.Context, heard <-chan store.Notification, wanted func(store.Notification) bool) error {
@@ -232,5 +266,5 @@ func hear(ctx context.Context, heard <-chan store.Notification, wanted func(stor
 func latency(took []time.Duration) Latency {
 	slices.Sort(took)
 	at := func(q float64) float64 { return took[int(q*float64(len(took)-1)+0.5)].Seconds() }
-	return Latency{Samples: len(took), P50Seconds: at(0.5), P99Seconds: at(0.99)}
+	return Latency{Samples: len(took), P50Seconds: at(0.5), MaxSeconds: at(1)}
 }

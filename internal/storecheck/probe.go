@@ -3,6 +3,8 @@ package storecheck
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,47 +13,56 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// ended is a second state that a session of a check has, so that its state changes. Replicas read it as no state.
-const ended = "checked"
-
 // probe writes a member and a session of its own, under one ID that is used once. A member without a living session
-// owns nothing, and a session that is not live is not looked at.
+// owns nothing, and a session that is dead is not looked at. Those who clean up remove dead sessions, and members with
+// them: so the session is there for as long as the member is.
 type probe struct {
-	db   store.Store
-	id   string
-	revs map[store.Kind]int64
-	ids  record.WriterIDs
+	db    store.Store
+	id    string
+	revs  map[store.Kind]int64 // written last
+	there map[store.Kind]bool
+	ids   record.WriterIDs
 }
 
 func newProbe(db store.Store) *probe {
 	id := uuid.NewString()
-	return &probe{db: db, id: id, revs: map[store.Kind]int64{}, ids: record.WriterIDs{Session: id}}
+	return &probe{
+		db: db, id: id, revs: map[store.Kind]int64{}, there: map[store.Kind]bool{},
+		ids: record.WriterIDs{Session: id},
+	}
 }
 
-// lifetime is when what a killed check left is removed, by those who clean up.
-const lifetime = time.Hour
-
 // write writes the document again.
-func (p *probe) write(ctx context.Context, kind store.Kind, state string) error {
-	rev := p.revs[kind]
-	d := store.Doc{
-		Kind: kind, ID: p.id, Rev: rev + 1, WriterID: p.ids.Next(), State: state,
-		Expires: time.Now().Add(lifetime).UnixMilli(),
+func (p *probe) write(ctx context.Context, kind store.Kind) error {
+	ifRev := int64(0)
+	if p.there[kind] {
+		ifRev = p.revs[kind]
 	}
-	if kind == store.KindSession {
-		d.Body = []byte(`{"cause":"it was a check of the store","left":true}`)
-	} else {
-		d.Body = []byte(`{"instance":"check"}`)
-	}
-	outs, err := p.db.Apply(ctx, store.Change{IfRev: rev, Doc: d})
+	rev := p.revs[kind] + 1 + p.revs[kind]%2 // odd, as revisions are at which a session is dead
+	outs, err := p.db.Apply(ctx, store.Change{IfRev: ifRev, Doc: p.doc(kind, rev)})
 	switch {
 	case err != nil:
 		return err
 	case outs[0].Status != store.Applied:
 		return fmt.Errorf("%s %s: not written: %w", kind, p.id, causeOf(outs[0]))
 	}
-	p.revs[kind] = d.Rev
+	p.revs[kind], p.there[kind] = rev, true
 	return nil
+}
+
+func (p *probe) doc(kind store.Kind, rev int64) store.Doc {
+	if kind == store.KindMember {
+		return record.Member{Session: p.id, Rev: rev, Instance: "check"}.Doc(p.ids.Next())
+	}
+	return record.Session{
+		ID: p.id, Rev: rev, WriterID: p.ids.Next(), State: record.Dead, Instance: "check",
+		Cause: "it was a check of the store", Left: true, Died: time.Now().UnixMilli(),
+	}.Doc()
+}
+
+// tells says whether a notification is of what was written last, where the store says of what it is.
+func (p *probe) tells(n store.Notification) bool {
+	return n.Resync || n.ID == p.id && (n.Doc == nil || n.Doc.Rev >= p.revs[store.KindSession])
 }
 
 func causeOf(out store.Outcome) error {
@@ -61,18 +72,29 @@ func causeOf(out store.Outcome) error {
 	return fmt.Errorf("%w: somebody else wrote it", store.ErrInvalid)
 }
 
-// cleanUp removes what was written.
+// remove removes the document.
+func (p *probe) remove(ctx context.Context, kind store.Kind) error {
+	d := store.Doc{Kind: kind, ID: p.id, WriterID: p.ids.Next()}
+	outs, err := p.db.Apply(ctx, store.Change{Op: store.Delete, IfRev: p.revs[kind], Doc: d})
+	if err == nil && outs[0].Status == store.Unknown {
+		err = outs[0].Err
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s %s, which the check wrote: %w", kind, p.id, err)
+	}
+	p.there[kind] = false
+	return nil
+}
+
+// cleanUp removes what is left.
 func (p *probe) cleanUp(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for kind, rev := range p.revs {
-		d := store.Doc{Kind: kind, ID: p.id, WriterID: p.ids.Next()}
-		outs, err := p.db.Apply(ctx, store.Change{Op: store.Delete, IfRev: rev, Doc: d})
-		if err == nil && outs[0].Status == store.Unknown {
-			err = outs[0].Err
-		}
-		if err != nil {
-			return fmt.Errorf("remove %s %s, which the check wrote: %w", kind, p.id, err)
+	for _, kind := range slices.Sorted(maps.Keys(p.there)) { // the member first
+		if p.there[kind] {
+			if err := p.remove(ctx, kind); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -112,7 +112,8 @@ func TestMongoToServersAndBack(t *testing.T) {
 			found, err := storecheck.Check(
 				t.Context(), storecheck.Options{Config: store.Config{URI: uri, Timeout: limit / 3}},
 			)
-			if err != nil || found.Server == "" || found.Write.Samples != storecheck.Samples {
+			whole := kind != testservers.KindZooKeeper // one server is no ensemble
+			if err != nil || found.Server == "" || found.Write.Samples != storecheck.Samples || found.Holds != whole {
 				t.Errorf("check: %+v, %v", found, err)
 			}
 			t.Logf("%s: read %.2f ms, write %.2f ms, notification %.2f ms (p50), polled %t, connections %v, problems %v",
@@ -120,5 +121,19 @@ func TestMongoToServersAndBack(t *testing.T) {
 				found.Notification.P50Seconds*1000, found.Polled, *found.Connections, found.Problems)
 			thereAndBack(t, string(kind), uri, 450)
 		})
+	}
+}
+
+// A server that may forget what it acknowledged does not hold what is promised.
+func TestCheckOfForgetfulServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server")
+	}
+	uri := testservers.Start(t, testservers.KindPostgres, "fsync = off").Database()
+	found, err := storecheck.Check(
+		t.Context(), storecheck.Options{Config: store.Config{URI: uri, Timeout: limit / 3}},
+	)
+	if err != nil || found.Holds || len(found.Problems) == 0 || !found.Problems[0].Promise {
+		t.Errorf("check: %+v, %v; want that it does not hold", found, err)
 	}
 }

@@ -25,6 +25,12 @@ const (
 	ProblemStorePolled        = "StorePolled"        // the store tells of no changes: they are looked for
 	ProblemStoreNotCompacted  = "StoreNotCompacted"  // nobody takes away what heartbeats leave in etcd
 	ProblemStoreNearlyFull    = "StoreNearlyFull"    // near the size at which etcd takes no writes
+	ProblemStoreUnchecked     = "StoreUnchecked"     // the user may not see a setting that matters
+	ProblemStoreEviction      = "StoreEviction"      // Redis would drop documents once its memory is limited
+	ProblemStoreClosed        = "StoreClosed"        // Redis has had too many servers: no key can be claimed
+	ProblemStoreReplicaLags   = "StoreReplicaLags"   // a fail-over of MySQL or MariaDB may lose acknowledged writes
+	ProblemStoreSeveralNodes  = "StoreSeveralNodes"  // several nodes of Galera take writes
+	ProblemStorePrivileged    = "StorePrivileged"    // the user may write to a server that is read-only
 	ProblemTaskFailing        = "TaskFailing"        // a task ends again and again
 	ProblemStopStuck          = "StopStuck"          // a task does not stop when asked to
 	ProblemStartStuck         = "StartStuck"         // a command does not start: a file system does not answer
@@ -45,7 +51,8 @@ func ProblemReasons() []string {
 		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
 		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
 		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
-		ProblemStoreNearlyFull, ProblemStopStuck,
+		ProblemStoreNearlyFull, ProblemStoreUnchecked, ProblemStoreEviction, ProblemStoreClosed,
+		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
 		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,

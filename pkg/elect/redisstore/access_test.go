@@ -59,7 +59,7 @@ func TestFewerRights(t *testing.T) {
 	for _, p := range open(t, store.Config{URI: uri}).Problems() {
 		got += p.Reason + " "
 	}
-	if want := redisstore.ReasonUnknown + " " + redisstore.ReasonNoNotifications + " "; got != want {
+	if want := redisstore.ReasonUnknown + " " + redisstore.ReasonPolled + " "; got != want {
 		t.Errorf("problems %q, want %q", got, want)
 	}
 	storetest.Run(t, func(t *testing.T) storetest.Database {

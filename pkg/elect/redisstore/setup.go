@@ -23,11 +23,11 @@ const (
 
 // Reasons of problems.
 const (
-	ReasonNotDurable      = "StoreNotDurable"      // a crash loses acknowledged writes, and keys pause for a lease
-	ReasonUnknown         = "StoreUnchecked"       // a setting could not be looked at
-	ReasonEviction        = "StoreEviction"        // documents would be dropped where a limit of memory is set
-	ReasonNoNotifications = "StoreNoNotifications" // the user may not use the channel: polling
-	ReasonClosed          = "StoreClosed"          // no key can be claimed before the gate's key is deleted
+	ReasonNotDurable = "StoreNotDurable" // a crash loses acknowledged writes, and keys pause for a lease
+	ReasonUnknown    = "StoreUnchecked"  // a setting could not be looked at
+	ReasonEviction   = "StoreEviction"   // documents would be dropped where a limit of memory is set
+	ReasonPolled     = "StorePolled"     // the user may not use the channel: polling
+	ReasonClosed     = "StoreClosed"     // no key can be claimed before the gate's key is deleted
 )
 
 // setUp makes sure that the server will do, and that its database is of this layout.
@@ -58,7 +58,7 @@ func (s *Store) setUp(ctx context.Context, existing bool) error {
 	s.problems = d.problems()
 	if silent, _ := r.text(1); silent != "" {
 		s.hub.silent.Store(true)
-		s.problems = append(s.problems, store.Problem{Reason: ReasonNoNotifications, Message: "The user may not " +
+		s.problems = append(s.problems, store.Problem{Reason: ReasonPolled, Message: "The user may not " +
 			"publish on the channel " + s.channel + ": changes are noticed by polling, a second late. Grant &shardctl:*."})
 	}
 	return s.checkNodes(ctx)
