@@ -161,6 +161,8 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
+# Tests of the program on each of them.
+PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer
 # Seconds for which histories of each store are recorded.
 HISTORIES ?= 40
 # Those that need no such server, which make test has.
@@ -174,6 +176,7 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
 	SHARDCTL_TEST_SERVERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) $(STORE_PACKAGES)
+	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
 

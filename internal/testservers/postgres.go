@@ -150,6 +150,11 @@ func postgresURI(addr, database string) string {
 	return "postgres://" + postgresUser + "@" + addr + "/" + database + "?sslmode=disable"
 }
 
+// PostgresExec runs statements on the database postgres of a server, as its superuser, each in a transaction of its own.
+func PostgresExec(ctx context.Context, s *Server, statements ...string) error {
+	return postgresExec(ctx, s.Server(), statements...)
+}
+
 // postgresExec runs statements, each in a transaction of its own.
 func postgresExec(ctx context.Context, s *testprocess.Server, statements ...string) error {
 	args := append(postgresClient(s.Software().(*postgres).psql, s.Addr()),
