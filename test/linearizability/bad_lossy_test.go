@@ -39,6 +39,32 @@ func TestBadLosses(t *testing.T) {
 			good: []access{created, second, in("b", read(5, 6, doc(1, 1)))},
 			bad:  []access{created, second, in("b", read(5, 6, doc(1, 7)))},
 		},
+		"a write without an answer lands after the loss": {
+			good: []access{created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second, in("b", read(5, 6, doc(2, 9)))},
+			bad:  []access{created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second, in("a", read(5, 6, doc(2, 9)))},
+		},
+		"a write without an answer lands in three courses": {
+			good: []access{
+				created, in("", put(2, 30, 1, 2, 9, store.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
+				in("b", read(7, 8, doc(1, 1))), in("b", read(9, 10, doc(2, 9))),
+				in("c", read(11, 12, doc(1, 1))), in("c", read(13, 14, doc(2, 9))),
+			},
+			bad: []access{
+				created, in("", put(2, 30, 1, 2, 9, store.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
+				in("b", read(7, 8, doc(1, 1))), in("b", read(9, 10, doc(2, 9))),
+				in("c", read(11, 12, doc(1, 1))), in("b", read(13, 14, doc(2, 9))),
+			},
+		},
+		"a write is built upon one of the same revision that nobody was shown": {
+			good: []access{
+				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(7, 8, 1, 2, 9, store.Unknown, nil)),
+				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),
+			},
+			bad: []access{
+				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(11, 12, 1, 2, 9, store.Unknown, nil)),
+				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),
+			},
+		},
 		"two writes at one revision in one course": {
 			good: []access{created, second, in("b", put(5, 6, 1, 2, 3, store.Applied, nil))},
 			bad:  []access{created, second, in("a", put(5, 6, 1, 2, 3, store.Applied, nil))},

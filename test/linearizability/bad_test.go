@@ -236,6 +236,13 @@ func TestBadLocks(t *testing.T) {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 6)}, refused(5, 8)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, refused(5, 8)),
 		},
+		"refused, after a loss": {
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, &try{span: span{5, 8}, who: 9, sure: true, course: "next"}),
+			bad: keyOf(
+				[]*run{held1(1, 5, 1, 2, 3, 4), held1(2, 6, 4, 5, 6, 7)},
+				&try{span: span{50, 80}, who: 9, sure: true, course: ""},
+			),
+		},
 		"refused, while the one before is gone and another has taken over and let go": {
 			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 0)}, refused(50, 80)),
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 0), held1(2, 6, 4, 5, 6, 7)}, refused(50, 80)),

@@ -41,6 +41,7 @@ const (
 	mayWrite             // it happened if its condition held when it arrived
 	removes              // the removal happened
 	mayRemove            // it happened if its condition held when it arrived
+	nothing              // it does not concern the document
 )
 
 // step is what porcupine puts in order: one thing that happened to one document, at one moment.
@@ -61,6 +62,8 @@ func (s step) holds(v version) bool {
 // after is the document's state after s, and whether s is possible at all when it is v.
 func (s step) after(v version) (bool, version) {
 	switch s.act {
+	case nothing:
+		return true, v
 	case shows:
 		return v == s.version, v
 	case writes:
@@ -97,6 +100,8 @@ func (s step) String() string {
 		return fmt.Sprintf("removes rev %d", s.ifRev)
 	case mayRemove:
 		return fmt.Sprintf("may remove rev %d", s.ifRev)
+	case nothing:
+		return "another course may begin"
 	}
 	return "?"
 }

@@ -81,6 +81,8 @@ type try struct {
 	run  int  // what it started; 0: nothing
 	dead bool // it was killed before the run began
 
+	course string // of writes, as its elector knew it in the end
+
 	wrong bool // for the time line
 }
 
@@ -99,9 +101,10 @@ type run struct {
 	called  int64 // its Lock
 	entered int64
 	uses    []use
-	left    int64 // nothing of it goes on from here; 0: it goes on
-	freed   int64 // Unlock said that the key is free; 0: it did not say
-	lost    bool  // its process was killed, or its lease lost
+	left    int64  // nothing of it goes on from here; 0: it goes on
+	freed   int64  // Unlock said that the key is free; 0: it did not say
+	freedIn string // the course of writes that its elector knew before; another one may have lost the release
+	lost    bool   // its process was killed, or its lease lost
 	how     string
 }
 
@@ -158,7 +161,7 @@ func (k *lockKey) refusals() []string {
 		if t.ok || t.err != nil || !t.sure {
 			continue
 		}
-		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o, t.who).meets(t.span) }) {
+		if !slices.ContainsFunc(k.try, func(o *try) bool { return o != t && k.mayHold(o, t).meets(t.span) }) {
 			t.wrong = true
 			bad = append(bad, fmt.Sprintf("e%d was informed that another holds it, and it cannot be", t.who))
 		}
@@ -169,20 +172,20 @@ func (k *lockKey) refusals() []string {
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
 // outcome was not reported, and a holder that is gone, hold it until another acquires it. An elector whose own
 // release was not acknowledged takes the key for held until it hears of it. It does so at the latest when it acquires
-// the key again.
-func (k *lockKey) mayHold(t *try, who int) span {
+// the key again. In another course of writes an acknowledged release may be lost. refused is the try that met it.
+func (k *lockKey) mayHold(t, refused *try) span {
 	s := t.span
 	switch {
 	case t.run == 0 && t.err == nil && t.sure:
 		return s
-	case t.run != 0 && k.runs[t.run-1].freed != 0:
+	case t.run != 0 && k.runs[t.run-1].freed != 0 && k.runs[t.run-1].freedIn == refused.course:
 		s.end = k.runs[t.run-1].freed
 		return s
 	}
 	s.end = forever
 	for _, r := range k.runs {
 		// It read the lock later, and its claim went through.
-		if r.n != t.run && r.called > t.end && (t.who != who || r.who == who) {
+		if r.n != t.run && r.called > t.end && (t.who != refused.who || r.who == refused.who) {
 			s.end = min(s.end, r.entered)
 		}
 	}

@@ -3,6 +3,7 @@ package linearizability
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -90,7 +91,7 @@ func (a access) mayArrive() int64 {
 // lossySteps is what a history of one document says happened. A write may happen in one course, be lost with it, and
 // happen again in another, since it is repeated until an answer counts.
 func lossySteps(history []access, freshLists bool) []porcupine.Operation {
-	var ops []porcupine.Operation
+	ops := beginnings(history)
 	seen := firstSeen(history)
 	for _, a := range history {
 		add := func(call, end int64, course string, s step) {
@@ -98,11 +99,17 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 				ClientId: a.client, Input: lossyStep{s, course}, Call: call, Return: end,
 			})
 		}
+		perhaps := func(s step) {
+			for range a.landings(history) {
+				add(a.call, a.mayArrive(), "", s)
+			}
+		}
 		s := step{ifRev: a.change.IfRev, version: a.written()}
 		if a.shown && (a.verb != lists || freshLists) {
 			add(a.last, a.end, a.course, step{act: shows, version: versionOf(a.found)})
 		}
 		_, ever := seen[a.change.Doc.WriterID]
+		ever = ever || builtUpon(history, a.change.Doc.Rev)
 		sure := a.status == store.Applied
 		switch a.verb {
 		case puts:
@@ -110,7 +117,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 				add(a.call, a.end, a.course, s)
 			}
 			if s.act = mayWrite; ever {
-				add(a.call, a.mayArrive(), "", s)
+				perhaps(s)
 			}
 		case drops:
 			s.version = absent
@@ -118,11 +125,56 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 				add(a.call, a.end, a.course, s)
 			}
 			s.act = mayRemove
-			add(a.call, a.mayArrive(), "", s)
+			perhaps(s)
 		case reads, lists, increments:
 		}
 	}
 	return ops
+}
+
+// builtUpon says whether a write has this revision for its condition. It may rest on a write that was lost, and find
+// another one of the same revision that nobody was shown.
+func builtUpon(history []access, rev int64) bool {
+	return slices.ContainsFunc(history, func(a access) bool {
+		return (a.verb == puts || a.verb == drops) && a.change.IfRev == rev
+	})
+}
+
+// counts says whether the answer names a course that has begun by then, for good.
+func (a access) counts() bool {
+	return a.course != "" && a.verb != lists && (a.shown || a.status == store.Applied)
+}
+
+// beginnings are the moments at which a course may have begun: before the first answer that counts in it. What happens
+// in it before that answer nobody is told of, as the copy of a write that arrives.
+func beginnings(history []access) []porcupine.Operation {
+	first := map[string]access{}
+	for _, a := range history {
+		if f, ok := first[a.course]; a.counts() && (!ok || a.end < f.end) {
+			first[a.course] = a
+		}
+	}
+	var ops []porcupine.Operation
+	for course, a := range first {
+		ops = append(ops, porcupine.Operation{
+			ClientId: a.client, Input: lossyStep{step{act: nothing}, course}, Call: history[0].call, Return: a.end,
+		})
+	}
+	return ops
+}
+
+// lateness is for how long after its call a write that was given up is sent again, in ns; see carry.
+const lateness = int64(3 * time.Second)
+
+// landings is in how many courses a write may have happened: those that had an answer while copies of it were sent.
+func (a access) landings(history []access) int {
+	courses := map[string]bool{}
+	for _, b := range history {
+		if b.course != "" && b.end >= a.call && b.call <= a.end+lateness {
+			courses[b.course] = true
+		}
+	}
+	return max(1, len(courses))
 }
 
 // lossyCounter is a counter in its course.

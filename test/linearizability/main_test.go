@@ -70,6 +70,9 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	wrongLocks := l.run(t, begin.Add(length()))
 	group.Wait()
 	complain(t, seed, wrongDocuments)
+	if got := len(d.courses); got < documents.courses {
+		t.Errorf("seed %d: replies named %d courses of writes, want %d: nothing was lost", seed, got, documents.courses)
+	}
 	complain(t, seed, wrongLocks)
 	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)
 	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)

@@ -53,7 +53,8 @@ type unreliable struct {
 	cutOff context.Context // ends while the way is cut
 	cut    context.CancelFunc
 	late   sync.WaitGroup
-	quiet  atomic.Bool // no faults but the cut
+	quiet  atomic.Bool            // no faults but the cut
+	course atomic.Pointer[string] // of writes, that the last reply named; nil: none has
 }
 
 var (
@@ -170,6 +171,7 @@ func (u *unreliable) Read(ctx context.Context, kind store.Kind, ids ...string) (
 	res, err := carry(
 		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) },
 	)
+	u.follows(res.History)
 	return res, unavailable(err)
 }
 
@@ -177,6 +179,7 @@ func (u *unreliable) List(ctx context.Context, kind store.Kind, q store.Query) (
 	res, err := carry(
 		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) },
 	)
+	u.follows(res.History)
 	return res, unavailable(err)
 }
 
@@ -194,7 +197,25 @@ func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]stor
 	if err != nil {
 		return store.AllUnknown(len(changes), err), nil
 	}
+	for _, out := range outs {
+		u.follows(out.History)
+	}
 	return outs, nil
+}
+
+// follows takes note of the course of writes that a reply named.
+func (u *unreliable) follows(course string) {
+	if course != "" {
+		u.course.Store(&course)
+	}
+}
+
+// known is the course of writes that the last reply named; empty in stores that lose none.
+func (u *unreliable) known() string {
+	if course := u.course.Load(); course != nil {
+		return *course
+	}
+	return ""
 }
 
 // errRefusedCall says the store took none of the changes.

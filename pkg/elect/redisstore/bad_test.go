@@ -54,13 +54,14 @@ func TestWrongServers(t *testing.T) {
 	writable := testservers.Start(t, testservers.KindRedis, "replica-read-only no")
 	refused(t, "redis://"+writable.Addr, store.ErrInvalid, "replica-read-only")
 
-	ports, err := testprocess.FreePorts(t.Context(), 1)
+	ports, err := testprocess.FreePorts(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := net.JoinHostPort(testprocess.Loopback, itoa(ports[0]))
 	refused(t, "redis://"+gone, store.ErrUnavailable, "refused")
-	refused(t, "redis+sentinel://"+gone+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
+	both := gone + "," + net.JoinHostPort(testprocess.Loopback, itoa(ports[1]))
+	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
 }
 
 // Replicas that nobody has counted could be promoted, and be a majority of their own.
@@ -114,4 +115,18 @@ func TestProblemsAreTold(t *testing.T) {
 			t.Errorf("%s: %+v, %v", config, i, err)
 		}
 	}
+}
+
+// What was right when the store was opened may be wrong later.
+func TestAPasswordThatChanges(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "on", ">first", "~*", "&*", "+@all")
+	s := open(t, store.Config{URI: "redis://shardctl:first@" + server.Addr})
+	floor(t, s)
+	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetpass", ">second")
+	do(t, server.Addr, "CLIENT", "KILL", "USER", "shardctl")
+	waitFor(t, func() bool {
+		_, err := s.Read(t.Context(), store.KindLock, "g/a")
+		return errors.Is(err, store.ErrInvalid) && strings.Contains(err.Error(), "wrong user or password")
+	})
 }

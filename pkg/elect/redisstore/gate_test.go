@@ -83,3 +83,14 @@ func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
 		t.Errorf("floor %d after all was deleted, want above %d", got, high)
 	}
 }
+
+// A master that takes over may have a clock that is behind. The next reply tells a revision that may be claimed with.
+func TestTheGateOpensAboveItsMark(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	mark := floor(t, s).Floor + 3_600_000
+	do(t, server.Addr, "HSET", "shardctl:{default}:gate", "high", mark)
+	if rev := claim(t, s, "g/a"); rev <= mark {
+		t.Errorf("claimed with %d, want more than %d", rev, mark)
+	}
+}

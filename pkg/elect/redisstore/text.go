@@ -38,14 +38,16 @@ func decode(kind store.Kind, id, text string) (store.Doc, error) {
 	var errs []error
 	number := func(i int) int64 {
 		n, err := strconv.ParseInt(parts[i], 10, 64)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("field %d: %.40q is no whole number", i+1, parts[i]))
+		if err != nil || !known(i, parts[i]) {
+			errs = append(errs, fmt.Errorf("field %d: %.40q is no whole number as scripts know them", i+1, parts[i]))
 		}
 		return n
 	}
 	d.Rev, d.WriterID = number(0), store.WriterID{Session: parts[1], Seq: number(2)}
 	d.Group, d.Session, d.Next, d.State = parts[3], parts[4], parts[5], parts[7]
-	d.Suspended = parts[6] == "1"
+	if d.Suspended = parts[6] == "1"; !d.Suspended && parts[6] != "0" {
+		errs = append(errs, fmt.Errorf("field 7: %.40q: want 0 or 1", parts[6]))
+	}
 	d.Count, d.Expires = number(8), number(9)
 	if parts[fields] != "" {
 		d.Body = []byte(parts[fields])
@@ -54,4 +56,16 @@ func decode(kind store.Kind, id, text string) (store.Doc, error) {
 		return d, err
 	}
 	return d, store.CheckFound(d)
+}
+
+// known says whether scripts take a number for one. What they do not know and this program does could not be changed.
+func known(field int, text string) bool {
+	digits := text
+	if field == 2 || field == 8 { // the others have no sign
+		digits = strings.TrimPrefix(text, "-")
+	}
+	if len(digits) > 19 || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	return field != 0 || !strings.HasPrefix(digits, "0")
 }

@@ -59,6 +59,13 @@ end
 -- A document is its fields, parted by NUL bytes, and its body. Numbers stay text: Lua's are doubles.
 local layout = '^([1-9]%d*)%z([^%z]*)%z(%-?%d+)%z([^%z]*)%z([^%z]*)%z([^%z]*)%z([01])%z([^%z]*)%z(%-?%d+)%z(%d+)%z()'
 
+-- fits says whether the client can read a number: of 64 bits.
+local function fits(text)
+  local digits = string.gsub(text, '^-', '')
+  return #digits < 19 or #digits == 19
+    and digits <= (digits == text and '9223372036854775807' or '9223372036854775808')
+end
+
 -- parse is nil for what is absent, and for what somebody wrote by hand so that it is no document.
 local function parse(raw)
   if not raw then
@@ -68,6 +75,9 @@ local function parse(raw)
   d.rev, d.writer, d.seq, d.group, d.session, d.reserved, d.suspended, d.state, d.count, d.expires, d.body =
     string.match(raw, layout)
   if not d.rev or #d.rev > 16 or number(d.rev) > 9007199254740992 then
+    return nil
+  end
+  if not (fits(d.seq) and fits(d.count) and fits(d.expires)) then
     return nil
   end
   return d

@@ -55,7 +55,7 @@ func (w *redisWorld) free(p int8) bool {
 func (w *redisWorld) claimable(p int8) bool {
 	c := &w.clients[p]
 	current := c.course == c.id.lineage || w.without == repeatsElsewhere
-	if !w.valid(p) || c.audit || c.course == 0 || !current || c.leaving {
+	if !w.valid(p) || c.course == 0 || !current || c.leaving {
 		return false
 	}
 	if c.mine {

@@ -1,0 +1,76 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The time for the gate counts from the first good reply under an identity. Any other that is seen begins it anew, also
+// one that was known before.
+func TestAnotherIdentityBeginsTheTimeAnew(t *testing.T) {
+	const one, two = "run/repl/1+0", "run/repl/1+1"
+	var c course
+	long := time.Now().Add(-time.Hour)
+	c.saw(one)
+	if c.unchanged(one, 0) {
+		t.Error("unchanged without a good reply")
+	}
+	if !c.arrived(one, long) || !c.arrived(one, time.Now()) || !c.unchanged(one, time.Minute) {
+		t.Error("not unchanged since the first of two good replies")
+	}
+	if c.unchanged(two, time.Minute) {
+		t.Error("unchanged under another identity")
+	}
+	c.saw(two)
+	if c.arrived(one, long) {
+		t.Error("a good reply under the identity of before counts")
+	}
+	c.saw(one) // the other connection's reply comes late
+	if c.unchanged(one, time.Nanosecond) || c.left(time.Minute) != time.Minute {
+		t.Error("the time before counts again")
+	}
+	if c.proven() != "run/repl" {
+		t.Errorf("proven %q", c.proven())
+	}
+	c.arrived(one, time.Now())
+	if c.unchanged(one, time.Minute) || c.left(time.Minute) > time.Minute {
+		t.Error("unchanged for longer than since the good reply")
+	}
+}
+
+// A reply is good when enough replicas have it and the identity is the same afterwards.
+func TestASecondLookConfirmsAReply(t *testing.T) {
+	const identity = "run/repl/2+0"
+	word := func(value any, err error) *redis.Cmd {
+		cmd := redis.NewCmd(t.Context())
+		cmd.SetVal(value)
+		cmd.SetErr(err)
+		return cmd
+	}
+	broken := errors.New("connection reset")
+	for name, tc := range map[string]struct {
+		wait, look *redis.Cmd
+		want       error
+	}{
+		"good":                        {word(int64(1), nil), word(identity, nil), nil},
+		"too few replicas":            {word(int64(0), nil), word(identity, nil), errNotGood},
+		"a replica has come since":    {word(int64(2), nil), word("run/repl/3+0", nil), errNotGood},
+		"no master any more":          {word(int64(1), nil), word("", nil), errNotGood},
+		"no answer to the first look": {word(nil, broken), word(identity, nil), broken},
+		"no answer to the second":     {word(int64(1), nil), word(nil, broken), broken},
+	} {
+		a := &access{nodes: 3}
+		a.course.saw(identity)
+		a.course.arrived(identity, time.Now().Add(-time.Hour))
+		if err := a.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+		found, _ := tc.look.Text()
+		if same := tc.look.Err() != nil || found == identity; a.course.unchanged(identity, time.Minute) != same {
+			t.Errorf("%s: the time goes on: %v, want %v", name, !same, same)
+		}
+	}
+}
