@@ -170,7 +170,7 @@ OTHER_HISTORIES = Memory|MongoDB|SQLite|Bad.*|Broken.*|Report
 
 .PHONY: stores
 stores: ## The stores that need a server: their suites, histories with faults, and the scenarios on each
-	$(MAKE) stores-suites HISTORIES=40
+	$(MAKE) stores-suites HISTORIES=120
 	$(MAKE) e2e-stores
 
 .PHONY: stores-suites

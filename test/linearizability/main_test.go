@@ -77,6 +77,33 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)
 	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
 	t.Logf("locks: %v; faults on the way: %v", l.tally, l.faults)
+	enough(t, *seconds, d.tally.histories.Load()+l.tally.histories.Load(), faults, d.faults)
+}
+
+const (
+	long = 40  // seconds from which on a recording has to show a lot, each kind of fault on the way among it,
+	full = 120 // and a thousand histories, also where four stores are recorded at once on two processors
+)
+
+// enough fails a recording that shows little: few histories, as of a store that did not answer, or a fault that never
+// happened.
+func enough(t testing.TB, seconds int, histories int64, ofStore, onTheWay *injected) {
+	t.Helper()
+	least := int64(50)
+	if seconds >= long {
+		least = min(1000, 1000*int64(seconds)/full)
+	}
+	if histories < least {
+		t.Errorf("%d histories in %d s, want at least %d", histories, seconds, least)
+	}
+	if ofStore.count() == 0 {
+		t.Errorf("the store had no fault in %d s", seconds)
+	}
+	for _, kind := range []string{"request lost", "answer lost", "late", "delayed"} {
+		if seconds >= long && onTheWay.count(kind) == 0 {
+			t.Errorf("no fault on the way of kind %q in %d s", kind, seconds)
+		}
+	}
 }
 
 // whileRunning has faults happen until the test ends.

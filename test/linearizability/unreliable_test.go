@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,19 @@ func (f *injected) add(name string) {
 		f.n = map[string]int{}
 	}
 	f.n[name]++
+}
+
+// count is how many there were of these kinds; without kinds: of all.
+func (f *injected) count(kinds ...string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := 0
+	for kind, n := range f.n {
+		if len(kinds) == 0 || slices.Contains(kinds, kind) {
+			sum += n
+		}
+	}
+	return sum
 }
 
 func (f *injected) String() string {
