@@ -181,7 +181,7 @@ stores-suites: ## The suite that every store passes and histories with faults, o
 		-linearizability.seconds=$(HISTORIES)
 
 .PHONY: stores-short
-stores-short: ## What is short of it: the suites, histories of some seconds, and one scenario of faults for each store
+stores-short: ## What is short of it: the suites, histories of some seconds, one scenario of faults for each store, one failover
 	$(MAKE) stores-suites HISTORIES=8
 	$(MAKE) e2e-stores E2E_LABELS=short
 

@@ -5,5 +5,5 @@
 // Where several servers keep a store, their leader and their majority are lost as well.
 //
 //	go test -v ./test/e2e/stores -stores=postgres,redis      some stores
-//	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each
+//	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each, and a failover
 package stores

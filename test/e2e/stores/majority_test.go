@@ -38,7 +38,13 @@ func elected(kind testservers.Kind, start func() ensemble) {
 	BeforeEach(func(ctx SpecContext) { f.balanced(ctx) }, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { f.judge() })
 
-	It("go on when the leader is killed", func(ctx SpecContext) { f.goesOn(ctx, killed) }, SpecTimeout(ScenarioTimeout))
+	labels := Labels{}
+	if kind == testservers.KindEtcd {
+		labels = short // half a minute: one failover among the short ones
+	}
+	It("go on when the leader is killed", labels, func(ctx SpecContext) {
+		f.goesOn(ctx, killed)
+	}, SpecTimeout(ScenarioTimeout))
 	It("go on when the leader is frozen", func(ctx SpecContext) { f.goesOn(ctx, frozen) }, SpecTimeout(ScenarioTimeout))
 	It("end when the majority is away for three leases, and come back with it", func(ctx SpecContext) {
 		f.ends(ctx)
