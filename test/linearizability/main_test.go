@@ -87,21 +87,21 @@ const (
 
 // enough fails a recording that shows little: few histories, as of a store that did not answer, or a fault that never
 // happened.
-func enough(t testing.TB, seconds int, histories int64, ofStore, onTheWay *injected) {
-	t.Helper()
+func enough(tb testing.TB, seconds int, histories int64, ofStore, onTheWay *injected) {
+	tb.Helper()
 	least := int64(50)
 	if seconds >= long {
 		least = min(1000, 1000*int64(seconds)/full)
 	}
 	if histories < least {
-		t.Errorf("%d histories in %d s, want at least %d", histories, seconds, least)
+		tb.Errorf("%d histories in %d s, want at least %d", histories, seconds, least)
 	}
 	if ofStore.count() == 0 {
-		t.Errorf("the store had no fault in %d s", seconds)
+		tb.Errorf("the store had no fault in %d s", seconds)
 	}
 	for _, kind := range []string{"request lost", "answer lost", "late", "delayed"} {
 		if seconds >= long && onTheWay.count(kind) == 0 {
-			t.Errorf("no fault on the way of kind %q in %d s", kind, seconds)
+			tb.Errorf("no fault on the way of kind %q in %d s", kind, seconds)
 		}
 	}
 }
