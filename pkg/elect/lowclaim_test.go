@@ -3,6 +3,7 @@ package elect_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,17 +40,17 @@ func TestAClaimThatIsTooLowIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &lowClaim{Store: memstore.New()}
 		a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store = s })
-		token := int64(0)
+		var token atomic.Int64
 		ok, err := a.Lock(t.Context(), "g/k", func(_ context.Context, lease *elect.Lease) error {
-			token = lease.Token()
+			token.Store(lease.Token())
 			return nil
 		})
 		if !ok || err != nil {
 			t.Fatalf("Lock = %v, %v; want it to run: nobody else has the key", ok, err)
 		}
-		eventually(t, time.Second, "it runs", func() bool { return token != 0 })
-		if token <= s.first.Rev {
-			t.Errorf("token %d, want one above the claim that was refused, %d", token, s.first.Rev)
+		eventually(t, time.Second, "it runs", func() bool { return token.Load() != 0 })
+		if got := token.Load(); got <= s.first.Rev {
+			t.Errorf("token %d, want one above the claim that was refused, %d", got, s.first.Rev)
 		}
 		a.stop()
 		if err := s.Close(t.Context()); err != nil && !errors.Is(err, store.ErrUnavailable) {

@@ -62,6 +62,10 @@ func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
 // Want makes sure that a session named by a lock is known, or becomes known.
 func (ps *Peers) Want(session string, m protocol.Moment) { ps.want(session, m) }
 
+// LookSoon has the sessions looked at without waiting for the next time: a notification says that one has changed, and
+// does not show it. Where there are many sessions it waits all the same, since many change at once.
+func (ps *Peers) LookSoon() { ps.look.soon = ps.judging.alive <= watchAll }
+
 func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	q := ps.peers[session]
 	if q == nil {

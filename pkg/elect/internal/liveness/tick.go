@@ -39,7 +39,7 @@ func (ps *Peers) longestLease() time.Duration {
 func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration {
 	wait := time.Duration(math.MaxInt64)
 	if !ps.look.busy {
-		wait = ps.p.Observe - now.HolderElapsed(ps.look.last)
+		wait = ps.look.gap(ps.p) - now.HolderElapsed(ps.look.last)
 	}
 	if left := -now.HolderElapsed(ps.judging.next); left > 0 && !ps.Reach.StoreUnreachable(own, now) {
 		wait = min(wait, left)

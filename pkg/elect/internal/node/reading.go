@@ -69,6 +69,9 @@ func (n *Node) Notified(x Notification) {
 		n.cache.Watching(true)
 	case x.Session != nil:
 		n.Peers.See(x.Session, false, x.Arrived, n.Moment())
+	case x.Kind == store.KindSession:
+		n.Peers.LookSoon() // one may have begun: others that leave count on it
+		n.cache.Look()
 	case x.Lock != nil:
 		n.cache.Put(x.Lock)
 	case x.Kind == store.KindOverride:
