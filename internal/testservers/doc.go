@@ -1,6 +1,6 @@
 // Package testservers gives tests the real servers of stores on the loopback interface. Each keeps its data and its
-// port when it is killed and started again. Debian's packages bring most of them, and make stores-install brings all, as
-// root.
+// port when it is killed and started again. Debian's packages bring most of them, and make stores-install brings all,
+// as root.
 //
 // A test takes a fresh server, which ends with the test:
 //

@@ -56,8 +56,8 @@ func Provide(ctx context.Context, k Kind) error {
 	return d.software().Provide(ctx)
 }
 
-// ProvideAll fetches what all kinds need, and poolers besides. It tells the name of each that is at hand, and returns the
-// errors of all others.
+// ProvideAll fetches what all kinds need, and poolers besides. It tells the name of each that is at hand, and returns
+// the errors of all others.
 func ProvideAll(ctx context.Context, told func(name string)) error {
 	software := map[string]testprocess.Software{kindPgBouncer: &pgbouncer{}}
 	for k, d := range definitions {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
-// KindMariaDB is MariaDB. Its data is durable. The URI of a database is that of a user who has all rights on it and none
-// else. See [MariaDBRoot].
+// KindMariaDB is MariaDB. Its data is durable. The URI of a database is that of a user who has all rights on it and
+// none else. See [MariaDBRoot].
 const KindMariaDB Kind = "mariadb"
 
 // The account with all rights, from every host.

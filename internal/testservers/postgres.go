@@ -150,7 +150,8 @@ func postgresURI(addr, database string) string {
 	return "postgres://" + postgresUser + "@" + addr + "/" + database + "?sslmode=disable"
 }
 
-// PostgresExec runs statements on the database postgres of a server, as its superuser, each in a transaction of its own.
+// PostgresExec runs statements on the database postgres of a server, as its superuser, each in a transaction of its
+// own.
 func PostgresExec(ctx context.Context, s *Server, statements ...string) error {
 	return postgresExec(ctx, s.Server(), statements...)
 }

@@ -27,9 +27,9 @@ const (
 	redisSentinels = 3
 )
 
-// RedisSet is a Redis with replicas, and three sentinels that fail over after a second. Everybody reaches a node through
-// its link: the others, the sentinels, and who asks those. A node whose link is blocked is partitioned, and who dials
-// its own address is on its side.
+// RedisSet is a Redis with replicas, and three sentinels that fail over after a second. Everybody reaches a node
+// through its link: the others, the sentinels, and who asks those. A node whose link is blocked is partitioned, and who
+// dials its own address is on its side.
 type RedisSet struct {
 	Nodes     []*Server // the first is the master at the beginning
 	Links     []*Proxy  // in front of the nodes, in the same order

@@ -11,8 +11,8 @@ import (
 )
 
 // Stores that can lose acknowledged writes name, with each answer, the course of writes that it belongs to. A course
-// begins at some state of the one before it: what came after that state is lost. Answers of one course are linearizable,
-// and no answer of a course comes after one of a later course.
+// begins at some state of the one before it: what came after that state is lost. Answers of one course are
+// linearizable, and no answer of a course comes after one of a later course.
 
 // lossyStep is a step within a course; course is empty where there was no answer that names it.
 type lossyStep struct {

@@ -68,8 +68,8 @@ func (f *redisFaults) restart(ctx context.Context, between func() error) {
 	}
 }
 
-// forget takes the end off the file of what was written, whole transactions of it. Redis 7.0 leaves the half of one in the
-// file, and runs it at the start after the next: then what was lost comes back, which no history explains.
+// forget takes the end off the file of what was written, whole transactions of it. Redis 7.0 leaves the half of one in
+// the file, and runs it at the start after the next: then what was lost comes back, which no history explains.
 func (f *redisFaults) forget() error {
 	files, err := filepath.Glob(filepath.Join(f.server.Server().Dir(), "appendonlydir", "*.incr.aof"))
 	if err != nil {

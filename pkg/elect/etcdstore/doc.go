@@ -12,13 +12,13 @@
 //
 //	shardctl/default/lock/topics/topic-001 = {"rev": 1790000000000, "writer": {"session": "…", "seq": 7}, …}
 //
-// Keys below PREFIX/CLUSTER/.index/ find documents by owner, group, expiry and in reverse order; their values are empty.
-// PREFIX/CLUSTER/.note/ has a fixed number of keys: a change of which watchers are notified overwrites one of them. The
-// version of this layout is under .schema, what revisions are counted from under .floor.
+// Keys below PREFIX/CLUSTER/.index/ find documents by owner, group, expiry and in reverse order; their values are
+// empty. PREFIX/CLUSTER/.note/ has a fixed number of keys: a change of which watchers are notified overwrites one of
+// them. The version of this layout is under .schema, what revisions are counted from under .floor.
 //
 // A document that cannot be read counts as absent and is logged; only the number of all documents counts it. One that
-// is deleted with etcdctl is gone; lists take away entries of it when they meet them. One that is edited with etcdctl may be missing in lists
-// until a write changes what it is listed by, since nobody has adapted its index.
+// is deleted with etcdctl is gone; lists take away entries of it when they meet them. One that is edited with etcdctl
+// may be missing in lists until a write changes what it is listed by, since nobody has adapted its index.
 //
 // # How it keeps the promises
 //
@@ -34,7 +34,8 @@
 // # Revisions and time
 //
 // etcd shows no clock. [store.Reply.Now] is the wall clock of this process. [store.Reply.Floor] is etcd's own revision,
-// which every write raises, above a base that is kept in the store. It is read in the same transaction as the documents.
+// which every write raises, above a base that is kept in the store. It is read in the same transaction as the
+// documents.
 //
 // # What it does not use
 //

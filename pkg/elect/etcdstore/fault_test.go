@@ -42,7 +42,7 @@ type counter struct {
 // raise repeats one write until it is acknowledged, and returns how long that took.
 func (c *counter) raise() time.Duration {
 	c.t.Helper()
-	change := create("g/beat")
+	change := create("g/heartbeat")
 	change.IfRev, change.Doc.Rev, change.Doc.WriterID.Seq = c.rev, c.rev+1, c.rev+1
 	change.Doc.Session = "owner" // it is not free: nobody is notified
 	began := time.Now()
@@ -152,7 +152,7 @@ func wantRev(t *testing.T, s store.Store, rev int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
-	reply, err := s.Read(ctx, store.KindLock, "g/beat")
+	reply, err := s.Read(ctx, store.KindLock, "g/heartbeat")
 	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Rev != rev {
 		t.Errorf("read %+v, %v; want revision %d", reply.Docs, err, rev)
 	}
@@ -175,7 +175,7 @@ func TestMajorityLost(t *testing.T) {
 		if out := apply(ctx, t, s, change); out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) {
 			t.Errorf("write without a majority: %+v", out)
 		}
-		if _, err := s.Read(ctx, store.KindLock, "g/beat"); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Read(ctx, store.KindLock, "g/heartbeat"); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("read without a majority: %v", err)
 		}
 		cancel()
@@ -201,7 +201,7 @@ func TestCutOff(t *testing.T) {
 	for range 3 {
 		link.Block()
 		ctx, cancel := context.WithTimeout(t.Context(), brief/2)
-		if _, err := s.Read(ctx, store.KindLock, "g/beat"); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := s.Read(ctx, store.KindLock, "g/heartbeat"); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("read through a blocked network: %v", err)
 		}
 		cancel()

@@ -10,27 +10,27 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Each heartbeat leaves one revision of one small key, and a compaction takes all of them away. docs/stores/etcd.md says
-// what that is in a day.
+// Each heartbeat leaves one revision of one small key, and a compaction takes all of them away. docs/stores/etcd.md
+// says what that is in a day.
 func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uri := server.Database()
 	s, client := open(t, etcdstore.Options{URI: uri}), raw(t, uri)
-	const beats, most = 5000, 600 // bytes a heartbeat
-	beat := func(rev int64) store.Change {
+	const heartbeats, most = 5000, 600 // bytes a heartbeat
+	heartbeat := func(rev int64) store.Change {
 		return store.Change{IfRev: rev, Doc: store.Doc{
 			Kind: store.KindSession, ID: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Rev: rev + 1, State: "live",
 			Count: rev + 1, WriterID: store.WriterID{Session: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", Seq: rev + 1},
 			Body: []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
 		}}
 	}
-	apply(t.Context(), t, s, beat(0))
+	apply(t.Context(), t, s, heartbeat(0))
 	before, err := client.Status(t.Context(), "http://"+server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rev := int64(1); rev <= beats; rev++ {
-		if out := apply(t.Context(), t, s, beat(rev)); out.Status != store.Applied {
+	for rev := int64(1); rev <= heartbeats; rev++ {
+		if out := apply(t.Context(), t, s, heartbeat(rev)); out.Status != store.Applied {
 			t.Fatalf("heartbeat %d: %+v", rev, out)
 		}
 	}
@@ -38,10 +38,10 @@ func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := after.Header.Revision - before.Header.Revision; n != beats {
-		t.Errorf("%d heartbeats made %d revisions", beats, n)
+	if n := after.Header.Revision - before.Header.Revision; n != heartbeats {
+		t.Errorf("%d heartbeats made %d revisions", heartbeats, n)
 	}
-	each := (after.DbSize - before.DbSize) / beats
+	each := (after.DbSize - before.DbSize) / heartbeats
 	t.Logf("%d bytes a heartbeat", each)
 	if each > most {
 		t.Errorf("a heartbeat leaves %d bytes, want at most %d", each, most)

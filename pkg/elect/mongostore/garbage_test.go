@@ -23,20 +23,20 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
 	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
-	for beat := range int64(*heartbeats) {
+	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)
 		for i := range changes {
 			id := fmt.Sprint("session-", i)
-			changes[i] = store.Change{IfRev: beat, Doc: store.Doc{
-				Kind: store.KindSession, ID: id, Rev: beat + 1, Count: beat, State: store.StateLive, Body: body,
-				WriterID: store.WriterID{Session: id, Seq: beat + 1},
+			changes[i] = store.Change{IfRev: heartbeat, Doc: store.Doc{
+				Kind: store.KindSession, ID: id, Rev: heartbeat + 1, Count: heartbeat, State: store.StateLive, Body: body,
+				WriterID: store.WriterID{Session: id, Seq: heartbeat + 1},
 			}}
 		}
 		outs, err := s.Apply(t.Context(), changes...)
 		must(t, err)
 		for _, out := range outs {
 			if out.Status != store.Applied {
-				t.Fatalf("heartbeat %d: %+v", beat, out)
+				t.Fatalf("heartbeat %d: %+v", heartbeat, out)
 			}
 		}
 	}

@@ -20,7 +20,8 @@ var actionOf = map[string]string{
 	"aggregate": actionFind, "getMore": actionFind,
 }
 
-// plainly says in a few words what the driver and the server say in many: who may not log in, may not do something, or is not trusted.
+// plainly says in a few words what the driver and the server say in many: who may not log in, may not do something, or
+// is not trusted.
 func plainly(err error) error {
 	if isInvalid(err) && saysLogInFailed(err) {
 		return errors.New(

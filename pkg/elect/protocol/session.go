@@ -64,8 +64,8 @@ type Session struct {
 	Said              // since the last acknowledged heartbeat
 	FoundRev  int64   // Ending: the revision to mark dead at
 	Forgot    bool    // a read showed the document below the revision acknowledged
-	// Doubt: the store follows another course of writes, and the keys held were not compared with it yet. No heartbeat is
-	// sent, and none counts.
+	// Doubt: the store follows another course of writes, and the keys held were not compared with it yet. No heartbeat
+	// is sent, and none counts.
 	Doubt   bool
 	Compare bool // and the session's own document was not yet
 }

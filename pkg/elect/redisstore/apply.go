@@ -173,8 +173,8 @@ func (b *batch) closed(c store.Change, why string) error {
 	return err
 }
 
-// unknown is the outcome of changes at these places. history is the course of writes that the store follows, as far as is
-// known.
+// unknown is the outcome of changes at these places. history is the course of writes that the store follows, as far as
+// is known.
 func (b *batch) unknown(places []int, history string, cause error) {
 	err := b.translate("apply", cause)
 	if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, store.ErrUnavailable) {

@@ -31,8 +31,8 @@ func (c *course) expected() string {
 	return c.identity
 }
 
-// saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so any
-// other begins anew.
+// saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so
+// any other begins anew.
 func (c *course) saw(identity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

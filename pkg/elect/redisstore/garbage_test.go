@@ -36,7 +36,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	s, c := open(t, store.Config{URI: "redis://" + server.Addr}), client(t, server.Addr)
 	const id = "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 	rev := floor(t, s).Floor
-	beat := func() {
+	heartbeat := func() {
 		t.Helper()
 		change := store.Change{IfRev: rev, Doc: store.Doc{
 			Kind: store.KindSession, ID: id, Rev: rev + 2000, State: store.StateLive, Count: rev,
@@ -50,7 +50,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	}}, store.Applied)
 	begin, memory := number(t, c, "aof_current_size"), number(t, c, "used_memory")
 	for range sample {
-		beat()
+		heartbeat()
 	}
 	written := number(t, c, "aof_current_size")
 	for range sample {
@@ -63,7 +63,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	}
 	largest := read
 	for n := sample; n < *heartbeats; n++ {
-		beat()
+		heartbeat()
 		if n%100 == 0 {
 			largest = max(largest, number(t, c, "aof_current_size"))
 		}

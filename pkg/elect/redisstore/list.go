@@ -28,8 +28,8 @@ func plan(kind store.Kind, q store.Query) string {
 	return "ids"
 }
 
-// list asks page by page where documents come in order of id. Each index by another order is read in one script, so that
-// a document which moves within it meanwhile is neither shown twice nor missed.
+// list asks page by page where documents come in order of id. Each index by another order is read in one script, so
+// that a document which moves within it meanwhile is neither shown twice nor missed.
 func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	var res store.Reply
 	var total int64
@@ -57,7 +57,7 @@ func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (store
 			text, _ := r.text(i + 1)
 			s.add(&res, kind, id, text)
 		}
-		s.stamp(&res, r)
+		s.date(&res, r)
 		if cursor == "" || q.Limit > 0 && !q.CountOnly && len(res.Docs) >= q.Limit {
 			break
 		}

@@ -63,7 +63,7 @@ func (s *Store) readParts(ctx context.Context, kind store.Kind, ids []string) (s
 				s.add(&res, kind, part[i], text)
 			}
 		}
-		s.stamp(&res, r)
+		s.date(&res, r)
 	}
 	return res, nil
 }
@@ -79,9 +79,9 @@ func (a *access) add(res *store.Reply, kind store.Kind, id, text string) {
 	res.Docs = append(res.Docs, d)
 }
 
-// stamp says when a reply was, and in which course of writes. A master that took over may have a clock that is behind:
+// date says when a reply was, and in which course of writes. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
-func (a *access) stamp(res *store.Reply, r reply) {
+func (a *access) date(res *store.Reply, r reply) {
 	res.Now = max(r.now, a.course.rise()+1)
 	res.Floor, res.History = res.Now, lineage(r.identity)
 }

@@ -15,7 +15,8 @@ import (
 // schemaVersion is that of the layout of keys and documents.
 const schemaVersion = 1
 
-// The oldest version whose scripts, ACL and INFO are as this package needs them, and that is still maintained by somebody.
+// The oldest version whose scripts, ACL and INFO are as this package needs them, and that is still maintained by
+// somebody.
 const (
 	oldestMajor = 6
 	oldestMinor = 2

@@ -7,8 +7,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Dialect is what each SQL database does in its own way. A dialect is a [File] or a [Server] as well. Its methods may be
-// called concurrently.
+// Dialect is what each SQL database does in its own way. A dialect is a [File] or a [Server] as well. Its methods may
+// be called concurrently.
 type Dialect interface {
 	// String names the database in errors, without secrets.
 	String() string
@@ -36,8 +36,8 @@ type File interface {
 	Now() int64
 }
 
-// Server is a database that is reached over a network, and to which many clients write at once. When a context ends, the
-// methods return at once, and what they sent may be done later.
+// Server is a database that is reached over a network, and to which many clients write at once. When a context ends,
+// the methods return at once, and what they sent may be done later.
 type Server interface {
 	Dialect
 	// ServerTexts are the pieces of SQL that a server needs besides. It always returns the same.
@@ -45,9 +45,9 @@ type Server interface {
 	// Query runs queries in their order and hands their rows over. Each shows what was committed before it began. They
 	// are one round trip, where the database can do that.
 	Query(ctx context.Context, queries ...Statement) error
-	// Transact runs statements in their order as one transaction at READ COMMITTED, in one round trip where the database
-	// can do that. It returns how many rows each statement inserted, changed or deleted. With nil the transaction is
-	// durable. When Busy is true of the error, nothing was written.
+	// Transact runs statements in their order as one transaction at READ COMMITTED, in one round trip where the
+	// database can do that. It returns how many rows each statement inserted, changed or deleted. With nil the
+	// transaction is durable. When Busy is true of the error, nothing was written.
 	Transact(ctx context.Context, statements ...Statement) ([]int64, error)
 	// SetUp calls f while no other client is within a SetUp of that name. What f runs is one transaction where the
 	// database can do that with tables, else each statement is done at once.
@@ -68,8 +68,8 @@ type Run func(ctx context.Context, statements ...Statement) error
 
 // Signal says when something may have been written. It has one user.
 type Signal interface {
-	// Wait returns nil when it is time to look, or ctx's error when ctx ends. Another error ends the watch: the database
-	// is not the one any more that was opened. Connections that break are made again within Wait.
+	// Wait returns nil when it is time to look, or ctx's error when ctx ends. Another error ends the watch: the
+	// database is not the one any more that was opened. Connections that break are made again within Wait.
 	Wait(ctx context.Context) error
 	Close()
 }
@@ -114,11 +114,11 @@ type FileTexts struct {
 // ServerTexts are pieces of SQL for a [Server]. Parameters in them are written ?, also with Texts.Numbered.
 type ServerTexts struct {
 	Now string // an expression: the server's clock in Unix ms
-	// Create is a statement that inserts a row of all columns in their order. A row with that id gives way only where its
-	// rev is no revision: below 1 or above [store.MaxRev]. Else it stays, and no row counts as changed.
+	// Create is a statement that inserts a row of all columns in their order. A row with that id gives way only where
+	// its rev is no revision: below 1 or above [store.MaxRev]. Else it stays, and no row counts as changed.
 	Create func(table string, columns []string) string
-	// Increment is a statement that counts one up, as [store.Increment] says. Its parameters are the id and the larger of
-	// Doc.Rev and 1. See Counted for what it does where somebody edited the row.
+	// Increment is a statement that counts one up, as [store.Increment] says. Its parameters are the id and the larger
+	// of Doc.Rev and 1. See Counted for what it does where somebody edited the row.
 	Increment func(table string, columns []string) string
 	// Notify are the statements that have changes of a table noted in the log, as far as [store.Notable] says so. They
 	// are run once in SetUp, and again after a SetUp that failed.

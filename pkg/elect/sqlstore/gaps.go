@@ -15,7 +15,8 @@ const (
 )
 
 // place is how far a watch has read the log. Lines are numbered before their transactions commit. So a smaller number
-// may turn up after a larger one, where several clients write at once. Where nobody has several writers there are no gaps.
+// may turn up after a larger one, where several clients write at once. Where nobody has several writers there are no
+// gaps.
 type place struct {
 	last int64               // the largest number that was read
 	gaps map[int64]time.Time // smaller ones that were not, and since when

@@ -170,8 +170,8 @@ func (c *core) others(st kindStatements, sessions []string) (text string, args [
 		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + end, args
 }
 
-// between is a condition for a column that is none of some values, which are sorted: the ranges that they leave. An index
-// can be searched for ranges.
+// between is a condition for a column that is none of some values, which are sorted: the ranges that they leave. An
+// index can be searched for ranges.
 func between(column string, values []string) (text string, args []any) {
 	text = `(` + column + ` < ?`
 	for i, value := range values {

@@ -49,9 +49,9 @@ func (s *server) close(ctx context.Context) error {
 	return s.dialect.Close(ctx)
 }
 
-// apply sends each change with its condition, and a query for the document as it is then. A change that wrote nothing is
-// judged by that document. Where the condition holds by now, another write came between, and the change is sent again.
-// With an error, changes that ended before have their outcomes, and the others are of unknown outcome.
+// apply sends each change with its condition, and a query for the document as it is then. A change that wrote nothing
+// is judged by that document. Where the condition holds by now, another write came between, and the change is sent
+// again. With an error, changes that ended before have their outcomes, and the others are of unknown outcome.
 func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
 	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Doc.Kind != store.KindSession }) {
 		select {
@@ -91,8 +91,8 @@ type batch struct {
 }
 
 // confirm makes sure of writes that were found. A server that was started again shows also those that its standby never
-// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch tells of
-// it.
+// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch tells
+// of it.
 func (s *server) confirm(ctx context.Context, b *batch) error {
 	if len(b.found) == 0 {
 		return nil

@@ -185,9 +185,9 @@ func (t Texts) numbered(text string) string {
 // What may follow a prefix: the longest name of a table, and what a dialect appends to it.
 const longestName = len("notifications") + 8
 
-// Prefix is how names of a cluster's tables begin. It marks capital letters, since SQL does not distinguish the cases of
-// table names everywhere. Where names of tables have at most limit bytes (0: any number), a long prefix is cut and ends
-// with a hash of the whole.
+// Prefix is how names of a cluster's tables begin. It marks capital letters, since SQL does not distinguish the cases
+// of table names everywhere. Where names of tables have at most limit bytes (0: any number), a long prefix is cut and
+// ends with a hash of the whole.
 func Prefix(cluster string, limit int) string {
 	var b strings.Builder
 	for _, r := range cluster {

@@ -78,8 +78,9 @@ type Change struct {
 	// another one sends nothing and answers Unknown, with its own in Outcome.History.
 	History string
 	// Claim says that the writer may start work once this is applied: it takes a lock. Its value is the writer's lease.
-	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. It refuses those
-	// below what may have been given out before, also where Doc as found is what the claim wrote: claim again. 0: no claim.
+	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. It refuses
+	// those below what may have been given out before, also where Doc as found is what the claim wrote: claim again. 0:
+	// no claim.
 	Claim time.Duration
 }
 
@@ -163,9 +164,9 @@ type Store interface {
 	// Absent documents are left out.
 	Read(ctx context.Context, kind Kind, ids ...string) (Reply, error)
 
-	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back. It shows
-	// every write of any client that was acknowledged before this client's own latest acknowledged write or answered Read
-	// took effect.
+	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back. It
+	// shows every write of any client that was acknowledged before this client's own latest acknowledged write or
+	// answered Read took effect.
 	List(ctx context.Context, kind Kind, q Query) (Reply, error)
 
 	// Apply performs each change on its own, in no order, and reports each one's outcome: Outcomes[i] is that of

@@ -6,8 +6,8 @@
 //
 // A document is a znode with one child, whose name is its revision, and one entry in an index, which says the revision
 // once more. A change is one multi: delete the child of the old revision, create that of the new, the same in the
-// index, and set the data. It fails as a whole when the old child is not there. The znode's own version is no condition:
-// it begins at 0 again when a znode is deleted and created, and revisions do not.
+// index, and set the data. It fails as a whole when the old child is not there. The znode's own version is no
+// condition: it begins at 0 again when a znode is deleted and created, and revisions do not.
 //
 // # Promises
 //

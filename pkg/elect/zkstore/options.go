@@ -30,8 +30,8 @@ type Options struct {
 	URI string
 	// Database is the znode below CHROOT that holds the clusters. Default: DefaultDatabase.
 	Database string
-	// Cluster is the znode below it, so that several clusters can share one ensemble: letters, digits, '.', '-' and '_',
-	// at most 63. Default: DefaultCluster.
+	// Cluster is the znode below it, so that several clusters can share one ensemble: letters, digits, '.', '-' and
+	// '_', at most 63. Default: DefaultCluster.
 	Cluster string
 	// OperationTimeout bounds calls whose context has no deadline. Give it a sixth of the lease's duration. Default:
 	// DefaultOperationTimeout.

@@ -64,7 +64,7 @@ func scenarios(kind testservers.Kind) {
 		r.cut(ctx)
 	}, SpecTimeout(ScenarioTimeout))
 	It("move once each in a rolling update", func(ctx SpecContext) { r.roll(ctx) }, SpecTimeout(ScenarioTimeout))
-	It("survive a storm of all of this", func(ctx SpecContext) { r.storm(ctx) }, SpecTimeout(2*ScenarioTimeout))
+	It("survive chaos of all of this", func(ctx SpecContext) { r.chaos(ctx) }, SpecTimeout(2*ScenarioTimeout))
 }
 
 // leave has a replica end in order.

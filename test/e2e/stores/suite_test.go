@@ -18,7 +18,7 @@ import (
 
 var (
 	storesFlag = flag.String("stores", "", "kinds of servers to play on, with commas or blanks; empty: all")
-	stormFlag  = flag.Duration("stores.storm", 60*time.Second, "how long the storm of faults lasts")
+	chaosFlag  = flag.Duration("stores.chaos", 60*time.Second, "how long the random faults last")
 )
 
 // allStores bounds the scenarios on all stores, one after the other.

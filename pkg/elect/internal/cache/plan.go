@@ -22,8 +22,8 @@ type Plan struct {
 // Changed says whether a counter has moved since it was last read.
 func (p Plan) Changed(counter string, count int64) bool { return p.counts[counter] != count }
 
-// From is the revision from which the locks of a group are to be read. ok is false when they need not be. Of the reading
-// only what the store said with the counters is needed.
+// From is the revision from which the locks of a group are to be read. ok is false when they need not be. Of the
+// reading only what the store said with the counters is needed.
 func (p Plan) From(name string, r Reading) (rev int64, ok bool) {
 	g := p.groups[name]
 	switch {

@@ -52,8 +52,8 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	}
 }
 
-// A store that forgets refuses claims below its gate's mark, also one that was written and not answered. Nobody else has
-// the key.
+// A store that forgets refuses claims below its gate's mark, also one that was written and not answered. Nobody else
+// has the key.
 func TestAClaimThatIsRefusedAndFoundAsWrittenIsMadeAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		found func(sent record.Lock) *record.Lock

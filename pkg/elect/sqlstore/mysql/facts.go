@@ -125,8 +125,8 @@ func (f facts) refuse() error {
 	return nil
 }
 
-// leastPage has room for an index of two texts.
+// leastPage is enough for an index of two texts.
 const leastPage = 16 << 10
 
-// leastPacket has room for a batch without bodies, or a few documents with the largest.
+// leastPacket is enough for a batch without bodies, or a few documents with the largest.
 const leastPacket = 4 << 20

@@ -231,8 +231,8 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// A batch that met a lock for too long is sent again, and nothing of the first attempt is left: or its Delete would find
-// the document gone.
+// A batch that met a lock for too long is sent again, and nothing of the first attempt is left: or its Delete would
+// find the document gone.
 func TestLockWait(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()

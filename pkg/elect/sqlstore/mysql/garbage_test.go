@@ -26,7 +26,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	s := open(t, uri, mysql.Options{})
 	db := root(t, server)
 	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
-	beat := func(n int64) {
+	heartbeat := func(n int64) {
 		t.Helper()
 		id, rev := fmt.Sprint("session-", n%sessions), n/sessions
 		out := one(t, t.Context(), s, store.Change{IfRev: rev, Doc: store.Doc{
@@ -46,12 +46,12 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 		return info.Size()
 	}
 	for n := range int64(sessions) {
-		beat(n)
+		heartbeat(n)
 	}
 	table := databaseOf(uri) + "/default_sessions.ibd"
 	ibd, undo, binlog := size(table), size("ibdata1"), counter(t, db, "Binlog_bytes_written")
 	for n := range *heartbeats {
-		beat(sessions + n)
+		heartbeat(sessions + n)
 	}
 	binlog = counter(t, db, "Binlog_bytes_written") - binlog
 	history := int64(0)

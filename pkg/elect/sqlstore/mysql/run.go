@@ -41,8 +41,8 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 	})
 }
 
-// Transact implements [sqlstore.Server]. What is longer than one text may be becomes several transactions, each of which
-// ends behind a query. When a later one fails, nothing is known of those before.
+// Transact implements [sqlstore.Server]. What is longer than one text may be becomes several transactions, each of
+// which ends behind a query. When a later one fails, nothing is known of those before.
 func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
 	counts := make([]int64, 0, len(statements))
 	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {

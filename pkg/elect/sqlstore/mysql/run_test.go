@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 )
 
-// A transaction that the server refused to go on with is not left open on a connection that others use later, also where
-// the caller's time is over just then.
+// A transaction that the server refused to go on with is not left open on a connection that others use later, also
+// where the caller's time is over just then.
 func TestNothingLeftOpen(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindMariaDB).Database()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -94,7 +94,8 @@ func note(c store.Change, table, log string) (before, after []sqlstore.Statement
 		if d.State != store.StateLive || c.IfRev == 0 {
 			return nil, []sqlstore.Statement{line}
 		}
-		// Nearly always a heartbeat, which is not noted. A document at IfRev has the state that it had when it was written.
+		// Nearly always a heartbeat, which is not noted. A document at IfRev has the state that it had when it was
+		// written.
 		return []sqlstore.Statement{{
 			Text: line.Text + ` AND state <> ?`, Args: []any{string(d.Kind), d.ID, c.IfRev, d.State},
 		}}, nil

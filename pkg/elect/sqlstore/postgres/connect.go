@@ -105,8 +105,8 @@ func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, e
 }
 
 // hello asks for the process, the version, the server's start, and, unless a pooler answers, that the server notices
-// within ten seconds that a client's machine is gone. A batch of which it got one half locks rows until then; its default
-// is two hours.
+// within ten seconds that a client's machine is gone. A batch of which it got one half locks rows until then; its
+// default is two hours.
 const hello = `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, ` +
 	`extract(epoch FROM pg_postmaster_start_time())::text, ` +
 	`CASE WHEN pg_backend_pid()::bigint = $1 THEN set_config('tcp_keepalives_idle', '4', false) || ` +

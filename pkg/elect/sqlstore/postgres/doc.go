@@ -6,8 +6,8 @@
 //
 // A client keeps three connections at most: two for calls, one that listens. Where a call ends before its answer, its
 // connection is kept until the answer comes. It is given up when the server turns out to be another one, or does not
-// know it any more. A statement is never cancelled: PostgreSQL ends the wait for a synchronous standby then, and shows a
-// write that the standby may never get.
+// know it any more. A statement is never cancelled: PostgreSQL ends the wait for a synchronous standby then, and shows
+// a write that the standby may never get.
 //
 // To import this package registers it for URIs that begin with postgres: (see [store.Register]).
 package postgres

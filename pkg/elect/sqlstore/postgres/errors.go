@@ -31,8 +31,8 @@ const (
 	classResources       = "53" // too many connections, for one
 )
 
-// hints say what to do about what trying again does not mend, by code or class.
-var hints = map[string]string{
+// advice say what to do about what trying again does not mend, by code or class.
+var advice = map[string]string{
 	noPrivilege:        "grant the user what docs/stores/postgresql.md lists, or set the tables up as another user",
 	noDatabase:         "create the database, or name another one",
 	noSchema:           "create a schema that search_path names, and grant USAGE and CREATE on it",
@@ -53,12 +53,12 @@ var passing = map[string]string{
 		"them made",
 }
 
-func hint(code string) string {
-	if h := hints[code]; h != "" {
+func adviceOn(code string) string {
+	if h := advice[code]; h != "" {
 		return h
 	}
 	if len(code) == 5 {
-		return hints[code[:2]]
+		return advice[code[:2]]
 	}
 	return ""
 }
@@ -78,7 +78,7 @@ func (s *server) Busy(err error) bool {
 // Classify implements [sqlstore.Dialect]. A server that is read-only, shuts down, starts up, has no connection left or
 // resets one may do it later, or another one may.
 func (*server) Classify(err error) error {
-	if hint(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, store.ErrInvalid) {
+	if adviceOn(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, store.ErrInvalid) {
 		return store.ErrInvalid
 	}
 	return store.ErrUnavailable
@@ -131,7 +131,7 @@ func (s *server) explain(err error) error {
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\t' || r == '\r' })
 	text = storeuri.Scrub(strings.Join(lines, " "), s.secrets)
-	if h := cmp.Or(hint(codeOf(err)), passing[codeOf(err)]); h != "" {
+	if h := cmp.Or(adviceOn(codeOf(err)), passing[codeOf(err)]); h != "" {
 		text += ": " + h
 	} else if badCertificate(err) {
 		text += ": name the authority in sslrootcert, and a certificate that the server takes in sslcert and sslkey"

@@ -40,8 +40,8 @@ func Value(ctx context.Context, uri, text string, args ...any) (n int64, err err
 	return n, err
 }
 
-// Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if that
-// server had been started at another time.
+// Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if
+// that server had been started at another time.
 func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 	config, err := pgx.ParseConfig(uri)
 	if err != nil {

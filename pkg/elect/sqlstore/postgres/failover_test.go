@@ -107,8 +107,8 @@ func wantListener(t *testing.T, uri string) {
 	t.Error("nobody listens at the new primary")
 }
 
-// While the standby is away that each COMMIT waits for, writes are unknown and nobody reads them. No call leaves one more
-// process behind in the server.
+// While the standby is away that each COMMIT waits for, writes are unknown and nobody reads them. No call leaves one
+// more process behind in the server.
 func TestStandbyAway(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
@@ -154,8 +154,8 @@ func await(t *testing.T, uri, text string) {
 	t.Fatalf("nothing within %v: %s", patience, text)
 }
 
-// When an administrator ends the wait for the standby, the outcome is unknown, also where the server is told to keep its
-// warnings to itself.
+// When an administrator ends the wait for the standby, the outcome is unknown, also where the server is told to keep
+// its warnings to itself.
 func TestWaitForStandbyEnded(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()

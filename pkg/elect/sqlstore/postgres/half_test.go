@@ -24,8 +24,8 @@ func largeBatch(round int64) []store.Change {
 	return changes
 }
 
-// A server that got one half of a batch has locked the rows of that half. Who waits for one of them does not hold others
-// for as long: those who want only these go on.
+// A server that got one half of a batch has locked the rows of that half. Who waits for one of them does not hold
+// others for as long: those who want only these go on.
 func TestHalfBatch(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	uri := server.Database()

@@ -43,8 +43,8 @@ func newPool(c *connector, size int) *pool {
 	return p
 }
 
-// call calls f with a connection of the pool. It returns when ctx ends, and f goes on then: a statement that was sent is
-// not taken back, and its connection is kept until the answer has come.
+// call calls f with a connection of the pool. It returns when ctx ends, and f goes on then: a statement that was sent
+// is not taken back, and its connection is kept until the answer has come.
 func call[T any](ctx context.Context, p *pool, f func(context.Context, *connection) (T, error)) (T, error) {
 	var none T
 	var c *connection
@@ -89,8 +89,8 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 	return none, ctx.Err()
 }
 
-// ready is c, or a new connection where c is none any more. That one is made also when ctx ends: it may take longer than
-// one call, as where the first of several hosts does not answer.
+// ready is c, or a new connection where c is none any more. That one is made also when ctx ends: it may take longer
+// than one call, as where the first of several hosts does not answer.
 func (p *pool) ready(ctx context.Context, c *connection) (*connection, error) {
 	made := c
 	if c.conn == nil || c.conn.IsClosed() {

@@ -25,15 +25,15 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	defer func() { _ = s.Close(t.Context()) }()
 	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 	var most int64
-	for beat := range int64(*heartbeats) {
+	for heartbeat := range int64(*heartbeats) {
 		for i := range replicas { // each a transaction of its own, as replicas send them
 			id := fmt.Sprint("session-", i)
-			outs, err := s.Apply(t.Context(), store.Change{IfRev: beat, Doc: store.Doc{
-				Kind: store.KindSession, ID: id, Rev: beat + 1, Count: beat, State: store.StateLive, Body: body,
-				WriterID: store.WriterID{Session: id, Seq: beat + 1},
+			outs, err := s.Apply(t.Context(), store.Change{IfRev: heartbeat, Doc: store.Doc{
+				Kind: store.KindSession, ID: id, Rev: heartbeat + 1, Count: heartbeat, State: store.StateLive, Body: body,
+				WriterID: store.WriterID{Session: id, Seq: heartbeat + 1},
 			}})
 			if err != nil || outs[0].Status != store.Applied {
-				t.Fatalf("heartbeat %d: %+v, %v", beat, outs, err)
+				t.Fatalf("heartbeat %d: %+v, %v", heartbeat, outs, err)
 			}
 		}
 		most = max(most, size(t, path+"-wal"))

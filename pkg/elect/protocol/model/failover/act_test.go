@@ -53,7 +53,7 @@ func (w *redisWorld) doClient(a dbAction) {
 	case actLook:
 		w.look(a.p, a.node)
 	case actBeat:
-		w.beat(a.p)
+		w.heartbeat(a.p)
 		w.exchange(a, ofSession)
 	case actInspect:
 		w.begin(a.p, ofSession, message{kind: inspect})

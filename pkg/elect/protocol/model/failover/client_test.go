@@ -30,8 +30,8 @@ func (w *redisWorld) begin(p int8, slot int, m message) {
 	c.ops[slot] = operation{message: m}
 }
 
-// beat begins the next heartbeat, or the one under way again.
-func (w *redisWorld) beat(p int8) {
+// heartbeat begins the next heartbeat, or the one under way again.
+func (w *redisWorld) heartbeat(p int8) {
 	c := &w.clients[p]
 	if !c.pending {
 		c.pending, c.firstAt = true, 0

@@ -18,7 +18,7 @@ func clocked(s *redisSetting)   { s.clocked, s.lag[1], s.lag[2] = true, 2, 2 }
 func longLease(s *redisSetting) { s.lease[0], s.run[0] = 6, 5 }
 func fiveNodes(s *redisSetting) { s.nodes = 5 }
 
-// The nodes, and sets of them, of the stories that a search may begin with.
+// The nodes, and sets of them, of the scenarios that a search may begin with.
 const (
 	oldMaster, newMaster, other = 0, 1, 2
 	byNew, byOther              = 1 << newMaster, 1 << other

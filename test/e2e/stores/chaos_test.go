@@ -17,8 +17,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// storm is random faults of replicas, of their network, and of the store.
-type storm struct {
+// chaos is random faults of replicas, of their network, and of the store.
+type chaos struct {
 	*rig
 	random *rand.Rand
 	names  int            // replicas started
@@ -31,14 +31,14 @@ type fault struct {
 	do   func(ctx context.Context, one *harness.Replica)
 }
 
-// storm has faults for a minute, and then wants everything back.
-func (r *rig) storm(ctx SpecContext) {
+// chaos has faults for a minute, and then wants everything back.
+func (r *rig) chaos(ctx SpecContext) {
 	GinkgoHelper()
 	seed := rand.Uint64N(1_000_000)
-	s := &storm{rig: r, random: rand.New(rand.NewPCG(seed, 0)), count: map[string]int{}}
+	s := &chaos{rig: r, random: rand.New(rand.NewPCG(seed, 0)), count: map[string]int{}}
 	faults := s.faults()
 	began := history.Now()
-	for end := time.Now().Add(*stormFlag); time.Now().Before(end); {
+	for end := time.Now().Add(*chaosFlag); time.Now().Before(end); {
 		f, live := faults[s.random.IntN(len(faults))], r.cluster.Live()
 		By(f.name)
 		s.count[f.name]++
@@ -49,13 +49,13 @@ func (r *rig) storm(ctx SpecContext) {
 	calm := history.Now()
 	r.balanced(ctx)
 	h := Load(r.cluster)
-	Figure(r.name(), "a storm of %v (seed %d, faults %v): %d runs, all %d keys back %s after its end", *stormFlag, seed,
+	Figure(r.name(), "chaos of %v (seed %d, faults %v): %d runs, all %d keys back %s after its end", *chaosFlag, seed,
 		s.count, len(h.Started(began, calm)), tasks, ms(history.Now().Sub(calm)))
 	Expect(h.Keys()).To(Equal(r.cluster.Keys()))
 }
 
 // faults are all there are, each as likely as any other.
-func (s *storm) faults() []fault {
+func (s *chaos) faults() []fault {
 	signal := func(part harness.Part, sig syscall.Signal) func(context.Context, *harness.Replica) {
 		return func(_ context.Context, one *harness.Replica) { _, _ = one.Kill(part, sig) } // it may be ending by itself
 	}
@@ -88,16 +88,16 @@ func (s *storm) faults() []fault {
 }
 
 // refill starts replicas until there are three, every other by way of the link.
-func (s *storm) refill(ctx context.Context) {
+func (s *chaos) refill(ctx context.Context) {
 	GinkgoHelper()
 	for len(s.cluster.Live()) < replicas {
 		s.names++
-		s.start(ctx, fmt.Sprintf("storm-%d", s.names), s.names%2 == 0)
+		s.start(ctx, fmt.Sprintf("chaos-%d", s.names), s.names%2 == 0)
 	}
 }
 
 // wait waits for some time between an eighth of the lease and most.
-func (s *storm) wait(ctx context.Context, most time.Duration) {
+func (s *chaos) wait(ctx context.Context, most time.Duration) {
 	GinkgoHelper()
 	const least = Lease / 8
 	WaitUntil(ctx, history.Now().Add(least+time.Duration(s.random.Int64N(int64(most-least)))))
