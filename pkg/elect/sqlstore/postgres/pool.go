@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,7 +184,9 @@ func (p *pool) close(ctx context.Context) error {
 	var errs []error
 	for range p.size {
 		if c := <-p.free; c.conn != nil && !c.conn.IsClosed() {
-			errs = append(errs, c.conn.Close(ctx))
+			if err := c.conn.Close(ctx); !errors.Is(err, net.ErrClosed) { // that of a late call is closed by doubt
+				errs = append(errs, err)
+			}
 			<-c.conn.PgConn().CleanupDone()
 		}
 	}
