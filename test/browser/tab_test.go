@@ -39,8 +39,9 @@ var (
 
 // tab is one page in a browser context of its own. It is for one goroutine.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	noScript bool // of the page as it is shown: nobody can tell what a click meets
 
 	mu         sync.Mutex
 	complaints []string // what came on the console that should not
@@ -88,6 +89,7 @@ func (p *tab) emulate(l look) {
 		Value: l.noScript,
 	})
 	p.check(err)
+	p.noScript = l.noScript
 }
 
 // note keeps errors and warnings. The browser calls it before the reply to the command that caused them.
@@ -205,7 +207,7 @@ func (p *tab) count(selector string) int {
 // else: such a click is taken from the page, and made again.
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		p.wait(fmt.Sprintf(`document.querySelector(%s)?.getClientRects().length > 0`, quote(selector)))
 		at := eval[[]float64](p, fmt.Sprintf(`(() => {
 			removeEventListener("click", window.meets, true);
@@ -223,7 +225,7 @@ func (p *tab) click(selector string) {
 		})()`, quote(selector)))
 		p.do(chromedp.MouseClickXY(at[0], at[1]))
 		met, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`window.met ?? "it"`))
-		if err != nil || met == "it" { // without an answer: the click has led to another address
+		if err != nil || met == "it" || p.noScript { // without an answer: the click has led to another address
 			return
 		}
 		p.t.Logf("the click on %s met %s: again", selector, met)
