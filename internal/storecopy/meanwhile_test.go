@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
@@ -105,13 +103,7 @@ func TestReplicaComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := memstore.New(), memstore.New()
 		cut := from.Client()
-		e, err := elect.Start(t.Context(), elect.Config{
-			Store: cut, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
-			Clock: elect.GoClock(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, _ := start(t, cut)
 		token, ended := make(chan int64, 1), make(chan struct{})
 		if ok, err := e.Lock(t.Context(), "g/a", func(ctx context.Context, l *elect.Lease) error {
 			token <- l.Token()

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
@@ -24,13 +22,7 @@ func TestOutageWhileWatching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := memstore.New(), memstore.New()
 		replica, mover := from.Client(), from.Client()
-		e, err := elect.Start(t.Context(), elect.Config{
-			Store: replica, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
-			Clock: elect.GoClock(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, stop := start(t, replica)
 		time.Sleep(lease)
 		var away, looks atomic.Int64 // looks at sessions since the store is back
 		gone := func(c memstore.Call) memstore.Verdict {
@@ -64,9 +56,7 @@ func TestOutageWhileWatching(t *testing.T) {
 		if err := record.CheckMoved(t.Context(), from); err != nil {
 			t.Errorf("the source is marked: %v", err)
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 }
 
@@ -77,13 +67,7 @@ func TestDeletedSessionIsWaitedFor(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			from, to := memstore.New(), memstore.New()
 			cut := from.Client()
-			e, err := elect.Start(t.Context(), elect.Config{
-				Store: cut, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
-				Clock: elect.GoClock(),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e, _ := start(t, cut)
 			ended := make(chan struct{})
 			if ok, err := e.Lock(t.Context(), "g/a", func(ctx context.Context, _ *elect.Lease) error {
 				<-ctx.Done()

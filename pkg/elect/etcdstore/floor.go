@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -79,9 +78,6 @@ func (a *access) learnBase(base int64) int64 {
 
 // RaiseFloor implements what [store.RaiseFloor] asks for.
 func (s *Store) RaiseFloor(ctx context.Context, least int64) error {
-	if least < 0 || least > store.MaxMark {
-		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", store.ErrMalformed, least, int64(store.MaxMark))
-	}
 	ctx, release := s.life.Bound(ctx)
 	defer release()
 	return s.translate("raise the floor", s.raiseFloor(ctx, least, false))

@@ -3,7 +3,6 @@ package mongostore_test
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 // A day of one replica with a lease of 20 s is 43,200 heartbeats: 4,320 of each of the test's ten replicas.
@@ -22,15 +22,10 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	const replicas = 10
 	uri := testmongo.Shared(t)
 	s := open(t, mongostore.Options{URI: uri})
-	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)
 		for i := range changes {
-			id := fmt.Sprint("session-", i)
-			changes[i] = store.Change{IfRev: heartbeat, Doc: store.Doc{
-				Kind: store.KindSession, ID: id, Rev: heartbeat + 1, Count: heartbeat, State: store.StateLive, Body: body,
-				WriterID: store.WriterID{Session: id, Seq: heartbeat + 1},
-			}}
+			changes[i] = storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat)
 		}
 		outs, err := s.Apply(t.Context(), changes...)
 		must(t, err)

@@ -251,7 +251,6 @@ func (k Key) compared(ev KeyEvent) (Key, []KeyAction) {
 	case ev.Mine && ev.Ours && k.Op == Claim && ev.Rev == k.NewRev:
 		return k.landed()
 	case ev.Mine && ev.Ours && k.Op != NoOp && ev.Rev == k.NewRev:
-		k.Sent = false
 		return k.applied(ev.Valid)
 	case ev.Mine && ev.Exact && ev.Rev == k.Rev:
 		return k, nil

@@ -13,49 +13,40 @@ import (
 
 // gate is what the gate keeps. Fields are empty where it keeps nothing.
 type gate struct {
-	identity string // at which keys may be claimed
-	lease    string // in ms
-	nodes    string // as configured when it was opened
-	seen     string // the most servers that a script has found, where that was more than nodes
+	Identity string `redis:"identity"` // at which keys may be claimed
+	Lease    string `redis:"lease"`    // in ms
+	Nodes    string `redis:"nodes"`    // as configured when it was opened
+	Seen     string `redis:"seen"`     // the most servers that a script has found, where that was more than nodes
 }
 
 func (s *Store) readGate(ctx context.Context) (g gate, err error) {
-	fields := []struct {
-		name string
-		to   *string
-	}{{"identity", &g.identity}, {"lease", &g.lease}, {"nodes", &g.nodes}, {"seen", &g.seen}}
 	err = s.others.use(ctx, func(c *redis.Client) error {
-		for _, field := range fields {
-			if *field.to, err = hashField(ctx, c, s.keys.gate(), field.name); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.HMGet(ctx, s.keys.gate(), "identity", "lease", "nodes", "seen").Scan(&g)
 	})
 	return g, err
 }
 
 // shut says whether the gate stays closed until an operator deletes its key.
 func (g gate) shut(nodes int) bool {
-	seen, err := strconv.Atoi(g.seen)
+	seen, err := strconv.Atoi(g.Seen)
 	return err == nil && seen > nodes
 }
 
 // settings are what people look for when no key is claimed. identity is that of the server that was asked.
 func (g gate) settings(nodes int, identity string) []store.Setting {
 	state := "closed: no key was claimed since the master or its replicas changed"
-	if g.identity == identity {
+	if g.Identity == identity {
 		state = "open"
 	}
 	lease := "none yet"
-	if ms, err := strconv.ParseInt(g.lease, 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(g.Lease, 10, 64); err == nil {
 		lease = (time.Duration(ms) * time.Millisecond).String()
 	}
 	return []store.Setting{
 		{Name: "gate", Value: state, Holds: true},
 		{Name: "lease kept in the gate", Value: lease, Holds: true},
 		{
-			Name: "too many nodes seen", Value: cmp.Or(g.seen, "no"), Want: "at most " + strconv.Itoa(nodes),
+			Name: "too many nodes seen", Value: cmp.Or(g.Seen, "no"), Want: "at most " + strconv.Itoa(nodes),
 			Holds: !g.shut(nodes),
 		},
 	}

@@ -86,7 +86,7 @@ func (s *Store) checkExisting(ctx context.Context) error {
 		return err
 	}
 	g, err := s.readGate(ctx)
-	if n, wrong := strconv.Atoi(g.nodes); wrong == nil && n > 0 {
+	if n, wrong := strconv.Atoi(g.Nodes); wrong == nil && n > 0 {
 		s.nodes = n
 	}
 	return err
@@ -99,13 +99,13 @@ func (s *Store) checkNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if g.nodes != "" && g.nodes != strconv.Itoa(s.nodes) {
+	if g.Nodes != "" && g.Nodes != strconv.Itoa(s.nodes) {
 		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
-			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), g.nodes)
+			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), g.Nodes)
 	}
 	if g.shut(s.nodes) {
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.seen) + ".",
+			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen) + ".",
 		})
 	}
 	return nil
@@ -114,17 +114,12 @@ func (s *Store) checkNodes(ctx context.Context) error {
 // field is a field of a hash; empty where there is none.
 func (s *Store) field(ctx context.Context, key, name string) (text string, err error) {
 	err = s.others.use(ctx, func(c *redis.Client) error {
-		text, err = hashField(ctx, c, key, name)
+		text, err = c.HGet(ctx, key, name).Result()
+		if errors.Is(err, redis.Nil) {
+			text, err = "", nil
+		}
 		return err
 	})
-	return text, err
-}
-
-func hashField(ctx context.Context, c *redis.Client, key, name string) (string, error) {
-	text, err := c.HGet(ctx, key, name).Result()
-	if errors.Is(err, redis.Nil) {
-		return "", nil
-	}
 	return text, err
 }
 

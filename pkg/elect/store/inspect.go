@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Inspection is what a database says of itself.
 type Inspection struct {
@@ -30,12 +33,16 @@ func Inspect(ctx context.Context, s Store) (Inspection, error) {
 	return Inspection{}, nil
 }
 
-// RaiseFloor makes every later [Reply.Floor] of the cluster at least floor, which is at most [MaxMark]. It is for those
-// who move documents from one store to another. It is not for a cluster that runs. It does nothing in a store whose
-// floor follows a clock and the counters of groups: the counters that are moved do the same.
+// RaiseFloor makes every later [Reply.Floor] of the cluster at least floor, from 0 to [MaxMark]; else the error wraps
+// [ErrMalformed]. It is for those who move documents from one store to another. It is not for a cluster that runs. It
+// does nothing in a store whose floor follows a clock and the counters of groups: the counters that are moved do the
+// same.
 //
 // A store whose floor is a counter of its own takes part by a method RaiseFloor(context.Context, int64) error.
 func RaiseFloor(ctx context.Context, s Store, floor int64) error {
+	if floor < 0 || floor > MaxMark {
+		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", ErrMalformed, floor, int64(MaxMark))
+	}
 	if r, ok := s.(interface {
 		RaiseFloor(ctx context.Context, floor int64) error
 	}); ok {

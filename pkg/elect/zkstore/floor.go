@@ -88,9 +88,6 @@ func (s *setup) readBase(ctx context.Context) (version int32, err error) {
 // RaiseFloor makes every later [store.Reply.Floor] at least floor, also those of other clients. See
 // [store.RaiseFloor].
 func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
-	if floor < 0 || floor > store.MaxMark {
-		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", store.ErrMalformed, floor, int64(store.MaxMark))
-	}
 	ctx, release := s.life.Bound(ctx)
 	defer release()
 	return s.translate("raise the floor", s.setup.raiseFloor(ctx, func() int64 { return floor }))

@@ -62,12 +62,16 @@ func tooOld(version string) bool {
 	return errA == nil && errB == nil && (a < 3 || a == 3 && b < 5)
 }
 
+// askAll asks each host which server it is, all at once. Who does not answer has said nothing.
+func (s *setup) askAll(ctx context.Context) []string {
+	told := make([]string, len(s.hosts))
+	each(len(told), func(i int) { told[i], _ = s.ask(ctx, s.hosts[i], "srvr") })
+	return told
+}
+
 // explain asks servers why they give no session, for the error of a first connection.
 func (s *setup) explain(ctx context.Context, err error) error {
-	told := make([]string, len(s.hosts))
-	each(len(told), func(i int) {
-		told[i], _ = s.ask(context.WithoutCancel(ctx), s.hosts[i], "srvr") // who does not answer explains nothing
-	})
+	told := s.askAll(context.WithoutCancel(ctx))
 	for i, host := range s.hosts {
 		switch mode := modeLine.FindStringSubmatch(told[i]); {
 		case strings.Contains(told[i], "not currently serving requests"):
@@ -111,10 +115,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		return store.Inspection{}, s.translate("inspect ZooKeeper", err)
 	}
 	found := store.Inspection{Server: "ZooKeeper"}
-	told := make([]string, len(s.setup.hosts))
-	each(len(told), func(i int) {
-		told[i], _ = s.setup.ask(ctx, s.setup.hosts[i], "srvr") // who does not answer has said nothing
-	})
+	told := s.setup.askAll(ctx)
 	for i, host := range s.setup.hosts {
 		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
 		if version := versionOf(told[i]); version != "" {

@@ -52,7 +52,8 @@ func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.readBase(ctx); err != nil || existing {
+	if existing {
+		_, err = s.readBase(ctx)
 		return err
 	}
 	s.inspectServers(ctx)

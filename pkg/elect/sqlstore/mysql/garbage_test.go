@@ -5,12 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 // A day of one replica with a lease of 15 s is 57,600 of them.
@@ -25,14 +25,9 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	uri := server.Database()
 	s := open(t, uri, mysql.Options{})
 	db := root(t, server)
-	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 	heartbeat := func(n int64) {
 		t.Helper()
-		id, rev := fmt.Sprint("session-", n%sessions), n/sessions
-		out := one(t, t.Context(), s, store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: id, Rev: rev + 1, Count: rev, State: store.StateLive, Body: body,
-			WriterID: store.WriterID{Session: id, Seq: rev + 1},
-		}})
+		out := one(t, t.Context(), s, storetest.Heartbeat(fmt.Sprint("session-", n%sessions), n/sessions))
 		if out.Status != store.Applied {
 			t.Fatalf("heartbeat %d: %+v", n, out)
 		}
@@ -55,7 +50,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	}
 	binlog = counter(t, db, "Binlog_bytes_written") - binlog
 	history := int64(0)
-	waitFor(t, "purge of what nobody sees", func() bool {
+	waitFor(t, "purge of what no transaction sees", func() bool {
 		history = counter(t, db, "Innodb_history_list_length")
 		return history < 100
 	})

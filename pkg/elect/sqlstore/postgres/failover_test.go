@@ -18,6 +18,16 @@ func both(t *testing.T, pair *testservers.PostgresPair) string {
 	return strings.Replace(pair.Primary.Database(), pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1)
 }
 
+// promote makes the standby the primary, and waits until a client writes there. Nothing acknowledged may be lost.
+func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *writers) {
+	t.Helper()
+	pair.Promote()
+	began := time.Now()
+	until(t, s, increment("h"))
+	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
+	w.check(t, s)
+}
+
 // When the primary is killed and its synchronous standby promoted, nothing is lost that was acknowledged, and clients
 // that name both go on.
 func TestPromoted(t *testing.T) {
@@ -34,11 +44,7 @@ func TestPromoted(t *testing.T) {
 	w := write(t, s)
 	until(t, s, increment("g"))
 	pair.Primary.Kill()
-	pair.Promote()
-	began := time.Now()
-	until(t, s, increment("h"))
-	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
-	w.check(t, s)
+	promote(t, pair, s, w)
 	for len(notes) > 0 {
 		<-notes
 	}
@@ -56,11 +62,7 @@ func TestFrozenAndPromoted(t *testing.T) {
 	}
 	until(t, s, increment("g"))
 	pair.Primary.Freeze()
-	pair.Promote()
-	began := time.Now()
-	until(t, s, increment("h"))
-	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
-	w.check(t, s)
+	promote(t, pair, s, w)
 	wantListener(t, strings.ReplaceAll("postgres://shardctl@ADDR/postgres?sslmode=disable", "ADDR", pair.Standby.Addr))
 	pair.Primary.Kill()
 }

@@ -3,13 +3,13 @@ package postgres_test
 import (
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 // A day of one replica with a lease of 15 s is 57,600 of them.
@@ -22,15 +22,10 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres, "fsync = off")
 	uri := server.Database()
 	s := open(t, uri)
-	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)
 		for i := range changes {
-			id := fmt.Sprint("session-", i)
-			changes[i] = store.Change{IfRev: heartbeat, Doc: store.Doc{
-				Kind: store.KindSession, ID: id, Rev: heartbeat + 1, Count: heartbeat, State: store.StateLive, Body: body,
-				WriterID: store.WriterID{Session: id, Seq: heartbeat + 1},
-			}}
+			changes[i] = storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat)
 		}
 		outs, err := s.Apply(t.Context(), changes...)
 		if err != nil {

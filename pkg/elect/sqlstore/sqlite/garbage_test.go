@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 // A day of one replica with a lease of 20 s is 43,200 heartbeats: 4,320 of each of the test's ten replicas.
@@ -23,15 +23,10 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close(t.Context()) }()
-	body := []byte(`{"instance":"` + strings.Repeat("x", 250) + `"}`)
 	var most int64
 	for heartbeat := range int64(*heartbeats) {
 		for i := range replicas { // each a transaction of its own, as replicas send them
-			id := fmt.Sprint("session-", i)
-			outs, err := s.Apply(t.Context(), store.Change{IfRev: heartbeat, Doc: store.Doc{
-				Kind: store.KindSession, ID: id, Rev: heartbeat + 1, Count: heartbeat, State: store.StateLive, Body: body,
-				WriterID: store.WriterID{Session: id, Seq: heartbeat + 1},
-			}})
+			outs, err := s.Apply(t.Context(), storetest.Heartbeat(fmt.Sprint("session-", i), heartbeat))
 			if err != nil || outs[0].Status != store.Applied {
 				t.Fatalf("heartbeat %d: %+v, %v", heartbeat, outs, err)
 			}
