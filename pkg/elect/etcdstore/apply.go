@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -21,48 +20,44 @@ const (
 	requestsAtOnce    = 4
 )
 
-// Apply performs each change on its own. Up to 100 are one request; several requests of a longer list fly at once.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if err := store.ValidateChanges(changes); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
+// writer changes documents.
+type writer struct{ parts }
+
+// apply performs valid changes.
+func (w *writer) apply(ctx context.Context, changes []store.Change) []store.Outcome {
 	outcomes := make([]store.Outcome, len(changes))
 	var sending sync.WaitGroup
 	free := make(chan struct{}, requestsAtOnce)
-	for _, p := range parts(changes) {
+	for _, r := range inRequests(changes) {
 		sending.Go(func() {
 			free <- struct{}{}
 			defer func() { <-free }()
-			s.writer.send(ctx, changes[p.from:p.to], outcomes[p.from:p.to])
+			w.send(ctx, changes[r.from:r.to], outcomes[r.from:r.to])
 		})
 	}
 	sending.Wait()
-	return outcomes, nil
+	return outcomes
 }
 
-// part is changes that are one request.
-type part struct{ from, to int }
+// indexes are the first of some changes, and the one after the last.
+type indexes struct{ from, to int }
 
-func parts(changes []store.Change) (all []part) {
+// inRequests divides changes into those of one request each.
+func inRequests(changes []store.Change) (all []indexes) {
 	from, size := 0, 0
 	for i, c := range changes {
 		bytes := len(c.Doc.Body)
 		if i > from && (i-from == changesPerRequest || size+bytes > bytesPerRequest) {
-			all = append(all, part{from, i})
+			all = append(all, indexes{from, i})
 			from, size = i, 0
 		}
 		size += bytes
 	}
 	if from < len(changes) {
-		all = append(all, part{from, len(changes)})
+		all = append(all, indexes{from, len(changes)})
 	}
 	return all
 }
-
-// writer changes documents.
-type writer struct{ *access }
 
 // pending is a change that has no outcome yet.
 type pending struct {
@@ -82,7 +77,7 @@ func (w *writer) send(ctx context.Context, changes []store.Change, outcomes []st
 	}
 	for len(open) > 0 {
 		ops, next := w.request(open)
-		resp, err := w.commit(ctx, ops)
+		resp, err := w.link.commit(ctx, ops)
 		if err != nil {
 			w.unanswered(open, outcomes, err)
 			return
@@ -120,7 +115,7 @@ func (w *writer) begin(c store.Change, place int) *pending {
 		p.known = true
 		return p
 	}
-	found, ok := w.known.get(p.key)
+	found, ok := w.docs.known.get(p.key)
 	if ok && (c.Op == store.Increment || found.doc != nil && found.doc.Rev == c.IfRev) {
 		p.state, p.known = found, true
 	}
@@ -161,8 +156,8 @@ func (w *writer) after(p *pending) *store.Doc {
 	if p.Op == store.Put {
 		return &p.Doc
 	}
-	old, floor := p.state.doc, w.base.Load()+p.state.mod
-	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that nobody knows it at
+	old, floor := p.state.doc, w.floors.base.Load()+p.state.mod
+	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that no reader knows it at
 		old = &store.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
 	}
 	d := adapter.Incremented(p.Doc, old, floor)
@@ -195,24 +190,24 @@ func (w *writer) outcome(
 		txn := answer.GetResponseTxn()
 		if txn.GetSucceeded() {
 			if d == nil {
-				w.known.forget(p.key)
+				w.docs.known.forget(p.key)
 			} else {
-				w.known.learn(p.key, state{mod: rev, doc: d})
+				w.docs.known.learn(p.key, state{mod: rev, doc: d})
 			}
 			return store.Outcome{Status: store.Applied}, true
 		}
 		found = txn.GetResponses()[0].GetResponseRange()
 	}
-	p.state, p.known = w.state(p.Doc.Kind, p.Doc.ID, found.GetKvs()), true
+	p.state, p.known = w.docs.state(p.Doc.Kind, p.Doc.ID, found.GetKvs()), true
 	out, write := store.Judge(p.Change, p.state.doc)
 	return out, !write
 }
 
 // unanswered gives changes their outcomes after an error. What became of the documents is not known.
 func (w *writer) unanswered(open []*pending, outcomes []store.Outcome, cause error) {
-	out := store.Outcome{Status: store.Unknown, Err: w.translate("apply", cause)}
+	out := store.Outcome{Status: store.Unknown, Err: w.errs.translate("apply", cause)}
 	for _, p := range open {
-		w.known.forget(p.key)
+		w.docs.known.forget(p.key)
 		outcomes[p.place] = out
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -28,9 +29,16 @@ func codeOf(err error) codes.Code {
 	return status.Code(err)
 }
 
+// translator makes errors of etcd's client those of package elect.
+type translator struct {
+	root    string   // PREFIX/CLUSTER/
+	user    string   // of the URI; empty: of a client's certificate, or none
+	secrets []string // of the URI, kept out of errors
+}
+
 // translate makes an error of the client one of package elect's, once, where it comes in. what says what was tried.
-// What is not about the set-up is unavailable: a repeat may find it mended.
-func (a *access) translate(what string, err error) error {
+// What is not about the set-up is unavailable: a repeat may succeed.
+func (t *translator) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -40,14 +48,27 @@ func (a *access) translate(what string, err error) error {
 		}
 	}
 	err = rpctypes.Error(err) // calls of maintenance return it as gRPC has it
-	if advice := a.refusal(err); advice != "" {
+	if advice := t.refusal(err); advice != "" {
 		return fmt.Errorf("%s: %w: %s", what, store.ErrInvalid, advice)
 	}
-	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, a.hide(plainly(err)))
+	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, t.hide(plainly(err)))
+}
+
+// answered is the error of a watch's response. Where etcd refuses the watch, its client has the reason only as the text
+// of gRPC's error.
+func answered(resp clientv3.WatchResponse) error {
+	err := resp.Err()
+	if err == nil {
+		return nil
+	}
+	if _, reason, ok := strings.Cut(err.Error(), "desc = "); ok {
+		return rpctypes.Error(errors.New(reason))
+	}
+	return err
 }
 
 // refusal says what is to be done where it is no use to try again, else nothing.
-func (a *access) refusal(err error) string {
+func (t *translator) refusal(err error) string {
 	switch {
 	case errors.Is(err, rpctypes.ErrAuthFailed):
 		return "the log-in failed: wrong user or password"
@@ -55,11 +76,11 @@ func (a *access) refusal(err error) string {
 		return "etcd asks for a log-in: name a user and a password in the URI, or a client certificate"
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		who := "the certificate's user"
-		if a.user != "" {
-			who = fmt.Sprintf("user %q", a.user)
+		if t.user != "" {
+			who = fmt.Sprintf("user %q", t.user)
 		}
 		return fmt.Sprintf("%s lacks the permission readwrite on the prefix %s: grant it with "+
-			"etcdctl role grant-permission ROLE --prefix=true readwrite %s", who, a.keys.root, a.keys.root)
+			"etcdctl role grant-permission ROLE --prefix=true readwrite %s", who, t.root, t.root)
 	case errors.Is(err, rpctypes.ErrTooManyOps):
 		return "etcd takes too few operations in a transaction: start it with --max-txn-ops of 128 or more"
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
@@ -104,9 +125,9 @@ func plainly(err error) error {
 }
 
 // hide keeps secrets of the URI out of an error's text; the client has no reason to put them there.
-func (a *access) hide(err error) error {
+func (t *translator) hide(err error) error {
 	text := err.Error()
-	if clean := storeuri.Scrub(text, a.secrets); clean != text {
+	if clean := storeuri.Scrub(text, t.secrets); clean != text {
 		return errors.New(clean)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -57,45 +58,44 @@ func (f floor) next(mod, now int64) floor {
 	return floor{Time: now, Prev: first}
 }
 
-// floorAt is the floor at a revision of etcd's. Where the base was deleted by hand, the largest that was seen counts.
-func (a *access) floorAt(found []*mvccpb.KeyValue, rev int64) int64 {
-	f := decodeFloor(found)
-	return a.learnBase(f.Base) + rev
+// floors is the way to the floor. Its methods may be called concurrently.
+type floors struct {
+	link *link
+	key  string
+	base atomic.Int64 // the largest base that was read
 }
 
-// learnBase takes a base, unless a larger one is known, and returns the larger one.
-func (a *access) learnBase(base int64) int64 {
+// at is the floor at a revision of etcd's. Where the base was deleted by hand, the largest that was seen counts.
+func (f *floors) at(found []*mvccpb.KeyValue, rev int64) int64 {
+	return f.learn(decodeFloor(found).Base) + rev
+}
+
+// learn takes a base, unless a larger one is known, and returns the larger one.
+func (f *floors) learn(base int64) int64 {
 	for {
-		largest := a.base.Load()
+		largest := f.base.Load()
 		if base <= largest {
 			return largest
 		}
-		if a.base.CompareAndSwap(largest, base) {
+		if f.base.CompareAndSwap(largest, base) {
 			return base
 		}
 	}
 }
 
-// RaiseFloor implements what [store.RaiseFloor] asks for.
-func (s *Store) RaiseFloor(ctx context.Context, least int64) error {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	return s.translate("raise the floor", s.raiseFloor(ctx, least, false))
-}
-
-// raiseFloor makes the floor at least this, by compare-and-set. renew writes it also when it is only old. Where etcd is
+// raise makes the floor at least this, by compare-and-set. renew writes it also when it is only old. Where etcd is
 // full, the replies of this process are raised all the same: it may go on once there is room.
-func (a *access) raiseFloor(ctx context.Context, least int64, renew bool) error {
+func (f *floors) raise(ctx context.Context, least int64, renew bool) error {
 	for {
-		resp, err := a.ask(ctx, []clientv3.Op{clientv3.OpGet(a.keys.floor())})
+		resp, err := f.link.ask(ctx, clientv3.OpGet(f.key))
 		if err != nil {
 			return err
 		}
 		found := resp.Responses[0].GetResponseRange().Kvs
-		f := decodeFloor(found)
+		kept := decodeFloor(found)
 		now := wallclock.Now().UnixMilli()
-		is := a.floorAt(found, resp.Header.Revision)
-		old := renew && now-f.Time >= floorEvery.Milliseconds()
+		is := f.at(found, resp.Header.Revision)
+		old := renew && now-kept.Time >= floorEvery.Milliseconds()
 		if is >= least && !old {
 			return nil
 		}
@@ -103,13 +103,13 @@ func (a *access) raiseFloor(ctx context.Context, least int64, renew bool) error 
 		if len(found) > 0 {
 			mod = found[0].ModRevision
 		}
-		next := f.next(mod, now)
-		next.Base = max(f.Base, a.base.Load(), least-resp.Header.Revision)
-		written, err := a.client.Txn(ctx).
-			If(clientv3.Compare(clientv3.ModRevision(a.keys.floor()), "=", mod)).
-			Then(clientv3.OpPut(a.keys.floor(), next.encode())).Commit()
+		next := kept.next(mod, now)
+		next.Base = max(kept.Base, f.base.Load(), least-resp.Header.Revision)
+		written, err := f.link.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.ModRevision(f.key), "=", mod)).
+			Then(clientv3.OpPut(f.key, next.encode())).Commit()
 		if errors.Is(err, rpctypes.ErrNoSpace) {
-			a.learnBase(next.Base)
+			f.learn(next.Base)
 		}
 		if err != nil {
 			return err
@@ -125,26 +125,26 @@ const keptLong = 25 * time.Hour
 
 // keptSince is a time, Unix ms, from which on etcd still keeps every revision; 0: not known. It follows the floors of
 // hour after hour, no further back than keptLong.
-func (a *access) keptSince(ctx context.Context) (since int64, err error) {
-	resp, err := a.client.Get(ctx, a.keys.floor())
+func (f *floors) keptSince(ctx context.Context) (since int64, err error) {
+	resp, err := f.link.client.Get(ctx, f.key)
 	if err != nil || len(resp.Kvs) == 0 {
 		return 0, err
 	}
-	f := decodeFloor(resp.Kvs)
+	kept := decodeFloor(resp.Kvs)
 	now := wallclock.Now().UnixMilli()
-	for rev := cmp.Or(f.First, resp.Kvs[0].ModRevision); rev > 0; rev = f.Prev {
+	for rev := cmp.Or(kept.First, resp.Kvs[0].ModRevision); rev > 0; rev = kept.Prev {
 		// Of what was compacted the newest value is there, but not at its own revision.
-		resp, err = a.client.Get(ctx, a.keys.floor(), clientv3.WithRev(rev))
+		resp, err = f.link.client.Get(ctx, f.key, clientv3.WithRev(rev))
 		if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev) {
 			return since, nil
 		}
 		if err != nil || len(resp.Kvs) == 0 {
 			return since, err
 		}
-		if f = decodeFloor(resp.Kvs); f.Time == 0 || f.Prev >= rev {
+		if kept = decodeFloor(resp.Kvs); kept.Time == 0 || kept.Prev >= rev {
 			return since, nil // edited
 		}
-		if since = f.Time; now-since > keptLong.Milliseconds() {
+		if since = kept.Time; now-since > keptLong.Milliseconds() {
 			return since, nil
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // What was edited so that it is no floor counts as none, whatever numbers it holds.
 func TestEditedFloorIsNone(t *testing.T) {
 	for _, value := range []string{"", "7", `{"base":-1}`, `{"base":9000000000000000000}`, `{"base":5,"time":"now"}`} {
-		a := &access{}
-		if got := a.floorAt([]*mvccpb.KeyValue{{Value: []byte(value)}}, 3); got != 3 {
+		f := &floors{}
+		if got := f.at([]*mvccpb.KeyValue{{Value: []byte(value)}}, 3); got != 3 {
 			t.Errorf("%q: floor %d, want etcd's revision alone", value, got)
 		}
 	}

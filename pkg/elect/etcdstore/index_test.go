@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,7 +134,7 @@ func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
 			t.Errorf("notified of %+v, want only that the lock is free", n)
 		}
 	case <-time.After(generous):
-		t.Fatal("nobody was told that the lock is free")
+		t.Fatal("no notification that the lock is free")
 	}
 }
 
@@ -184,5 +185,65 @@ func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("entries left:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// However many documents an index names, no reply of etcd's holds more than a page of them.
+func TestIndexesAreReadInPages(t *testing.T) {
+	const all, page = 2500, 1000
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	var largest atomic.Int64
+	s := open(t, etcdstore.Replies(etcdstore.Options{URI: uri}, func(keys int) {
+		for {
+			n := largest.Load()
+			if int64(keys) <= n || largest.CompareAndSwap(n, int64(keys)) {
+				return
+			}
+		}
+	}))
+	changes := make([]store.Change, all)
+	for i := range changes {
+		changes[i] = create(fmt.Sprintf("g/%04d", i))
+		changes[i].Doc.Session = "few"
+		if i%100 != 0 {
+			changes[i].Doc.Session = "many"
+		}
+	}
+	if _, err := s.Apply(t.Context(), changes...); err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]store.Query{
+		"one session":   {Sessions: []string{"many"}},
+		"several":       {Sessions: []string{"few", "many", "none"}},
+		"all others":    {Others: []string{"few"}},
+		"those since":   {Group: "g", MinRev: 1},
+		"from the last": {Sessions: []string{"many"}, Reverse: true, Limit: 30},
+	} {
+		largest.Store(0)
+		var want []string
+		for _, c := range changes {
+			few := c.Doc.Session == "few"
+			if few && len(q.Sessions) != 1 && len(q.Others) == 0 || !few {
+				want = append(want, c.Doc.ID)
+			}
+		}
+		if q.Reverse {
+			slices.Reverse(want)
+			want = want[:q.Limit]
+		}
+		reply, err := s.List(t.Context(), store.KindLock, q)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got []string
+		for _, d := range reply.Docs {
+			got = append(got, d.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d documents, want %d", name, len(got), len(want))
+		}
+		if n := largest.Load(); n > page {
+			t.Errorf("%s: a reply holds %d keys, want %d at most", name, n, page)
+		}
 	}
 }

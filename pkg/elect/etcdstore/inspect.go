@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
@@ -18,7 +21,7 @@ import (
 // nearlyFull is how much of its quota a database may use before that is a problem, in percent.
 const nearlyFull = 80
 
-// defaultQuota is --quota-backend-bytes of an etcd that does not tell (before 3.6).
+// defaultQuota is --quota-backend-bytes of an etcd that does not say (before 3.6).
 const defaultQuota = 2 << 30
 
 // Inspect says which etcd this is, how full, and whether its history is compacted. See [store.Inspect].
@@ -27,30 +30,45 @@ const defaultQuota = 2 << 30
 func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 	ctx, release := s.life.Bound(ctx)
 	defer release()
-	seen, err := s.look(ctx)
+	seen, err := look(ctx, s.link, s.floors)
 	if err != nil {
-		return store.Inspection{}, s.translate("inspect etcd", err)
+		return store.Inspection{}, s.errs.translate("inspect etcd", err)
 	}
 	settings := []store.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
-	members := make([]store.Setting, len(s.endpoints.all))
+	members := make([]store.Setting, len(s.link.endpoints.all))
 	var asking sync.WaitGroup // at once: one that does not answer takes all the time there is
-	for i, endpoint := range s.endpoints.all {
+	for i, endpoint := range s.link.endpoints.all {
 		asking.Go(func() { members[i] = s.member(ctx, endpoint) })
 	}
 	asking.Wait()
 	settings = append(append(settings, members...), store.Setting{
-		Name: "unsafe-no-fsync", Value: "etcd does not tell: make sure that no member runs with it", Holds: true,
+		Name: "unsafe-no-fsync", Value: "etcd does not say: make sure that no member runs with it", Holds: true,
 	})
 	return store.Inspection{Server: "etcd " + seen.status.Version, Settings: settings}, nil
 }
 
+// findProblems looks at what an operator should know.
+func (p parts) findProblems(ctx context.Context) ([]store.Problem, error) {
+	s, err := look(ctx, p.link, p.floors)
+	if err != nil {
+		return nil, err
+	}
+	problems := s.problems()
+	_, err = p.link.client.Get(ctx, p.keys.notes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if errors.Is(err, rpctypes.ErrPermissionDenied) { // who may read keys may watch them
+		problems, err = append(problems, store.Problem{Reason: ReasonPolled, Message: p.errs.refusal(err) +
+			"; until then etcd refuses to watch " + p.keys.notes() + ", and changes are noticed by polling"}), nil
+	}
+	return problems, err
+}
+
 // member asks one member for its version and part.
-func (s *Store) member(ctx context.Context, endpoint string) store.Setting {
+func (p parts) member(ctx context.Context, endpoint string) store.Setting {
 	is := store.Setting{Name: "member " + endpoint, Want: "answers, is no learner, is " + leastVersion + " or newer"}
-	status, err := s.client.Status(ctx, endpoint)
+	status, err := p.link.client.Status(ctx, endpoint)
 	switch {
 	case err != nil:
-		is.Value = s.hide(plainly(err)).Error()
+		is.Value = p.errs.hide(plainly(err)).Error()
 	case status.IsLearner:
 		is.Value = "etcd " + status.Version + ", a learner"
 	default:
@@ -72,20 +90,20 @@ type seen struct {
 	kept   time.Duration // how far back nothing was compacted, at least
 }
 
-func (a *access) look(ctx context.Context) (seen, error) {
+func look(ctx context.Context, l *link, f *floors) (seen, error) {
 	var s seen
 	var err error
-	if s.status, err = a.maintenance().Status(ctx, &etcdserverpb.StatusRequest{}); err != nil {
+	if s.status, err = l.maintenance().Status(ctx, &etcdserverpb.StatusRequest{}); err != nil {
 		return s, err
 	}
-	alarms, err := a.maintenance().Alarm(ctx, &etcdserverpb.AlarmRequest{})
+	alarms, err := l.maintenance().Alarm(ctx, &etcdserverpb.AlarmRequest{})
 	if err != nil {
 		return s, err
 	}
 	for _, alarm := range alarms.Alarms {
 		s.alarms = append(s.alarms, fmt.Sprintf("%s on member %x", alarm.Alarm, alarm.MemberID))
 	}
-	since, err := a.keptSince(ctx)
+	since, err := f.keptSince(ctx)
 	if since > 0 {
 		s.kept = time.Duration(wallclock.Now().UnixMilli()-since) * time.Millisecond
 	}
@@ -132,15 +150,6 @@ func (s seen) historySetting() store.Setting {
 		Name: "auto-compaction-retention", Value: value, Want: "history of at most " + keptLong.String(),
 		Holds: s.kept <= keptLong,
 	}
-}
-
-// findProblems looks at what an operator should know.
-func (a *access) findProblems(ctx context.Context) ([]store.Problem, error) {
-	s, err := a.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.problems(), nil
 }
 
 func (s seen) problems() (all []store.Problem) {

@@ -64,26 +64,38 @@ func backwards(id string) string {
 const backwardsEnd = "\xff"
 
 // entries are the keys of the indexes that a document is in; none for nil.
-func (k keys) entries(d *store.Doc) []string {
+func (k keys) entries(d *store.Doc) (all []string) {
 	if d == nil {
 		return nil
 	}
-	info := d.Kind.Info()
-	all := []string{k.index(d.Kind, indexLast) + backwards(d.ID) + backwardsEnd}
-	add := func(name, rest string) { all = append(all, k.index(d.Kind, name)+rest) }
-	if info.Indexed(store.FieldSession) {
-		add(indexOwner, class(d.Suspended)+d.Session+separator+d.ID)
-	}
-	if hasIndex(info, store.FieldGroup, store.FieldRev) {
-		add(indexRev, d.Group+separator+hex(d.Rev)+d.ID)
-	}
-	if hasIndex(info, store.FieldGroup, store.FieldID) && d.Group != "" && !strings.HasPrefix(d.ID, d.Group+"/") {
-		add(indexGroup, d.Group+separator+backwards(d.ID)+backwardsEnd)
-	}
-	if info.Indexed(store.FieldExpires) && d.Expires > 0 {
-		add(indexExpires, hex(d.Expires)+d.ID)
+	for _, name := range [...]string{indexLast, indexOwner, indexRev, indexGroup, indexExpires} {
+		if key, ok := k.entry(d, name); ok {
+			all = append(all, key)
+		}
 	}
 	return all
+}
+
+// entry is the key of a document in one index. ok is false where it is not in it.
+func (k keys) entry(d *store.Doc, name string) (key string, ok bool) {
+	info, rest := d.Kind.Info(), ""
+	switch name {
+	case indexOwner:
+		rest, ok = class(d.Suspended)+d.Session+separator+d.ID, info.Indexed(store.FieldSession)
+	case indexRev:
+		rest, ok = d.Group+separator+hex(d.Rev)+d.ID, hasIndex(info, store.FieldGroup, store.FieldRev)
+	case indexGroup:
+		rest = d.Group + separator + backwards(d.ID) + backwardsEnd
+		ok = hasIndex(info, store.FieldGroup, store.FieldID) && d.Group != "" && !strings.HasPrefix(d.ID, d.Group+"/")
+	case indexExpires:
+		rest, ok = hex(d.Expires)+d.ID, info.Indexed(store.FieldExpires) && d.Expires > 0
+	case indexLast:
+		rest, ok = backwards(d.ID)+backwardsEnd, true
+	}
+	if !ok {
+		return "", false
+	}
+	return k.index(d.Kind, name) + rest, true
 }
 
 // class is how the index of owners distinguishes suspended locks.

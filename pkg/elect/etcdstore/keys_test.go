@@ -43,7 +43,7 @@ func TestEntriesNameTheirDocument(t *testing.T) {
 	}
 }
 
-// What somebody wrote into an index by hand names nothing, and breaks nothing.
+// What another tool wrote into an index names nothing, and breaks nothing.
 func FuzzEntryID(f *testing.F) {
 	f.Add("0s\x00g/a")
 	f.Fuzz(func(_ *testing.T, rest string) {
@@ -53,22 +53,22 @@ func FuzzEntryID(f *testing.F) {
 	})
 }
 
-func TestPartsAreBounded(t *testing.T) {
+func TestRequestsAreBounded(t *testing.T) {
 	small, large := store.Change{}, store.Change{Doc: store.Doc{Body: make([]byte, store.MaxBody)}}
 	changes := append(slices.Repeat([]store.Change{small}, 250), slices.Repeat([]store.Change{large}, 40)...)
 	next := 0
-	for _, p := range parts(changes) {
+	for _, p := range inRequests(changes) {
 		size := 0
 		for _, c := range changes[p.from:p.to] {
 			size += len(c.Doc.Body)
 		}
 		if p.from != next || p.to <= p.from || p.to-p.from > changesPerRequest || size > bytesPerRequest {
-			t.Errorf("part %+v of %d bytes after %d", p, size, next)
+			t.Errorf("request %+v of %d bytes after %d", p, size, next)
 		}
 		next = p.to
 	}
 	if next != len(changes) {
-		t.Errorf("the parts end at %d of %d", next, len(changes))
+		t.Errorf("the requests end at %d of %d", next, len(changes))
 	}
 }
 

@@ -2,9 +2,11 @@ package etcdstore
 
 import (
 	"context"
-	"math"
+	"errors"
 	"slices"
-	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -13,13 +15,34 @@ import (
 // pageSize is how many documents or entries of an index one request brings at most.
 const pageSize = 1000
 
+// listed reads the documents that match, all as of one revision.
+func listed(ctx context.Context, p parts, tidies bool, kind store.Kind, q store.Query) (store.Reply, error) {
+	for {
+		v := &view{parts: p, whole: true}
+		if tidies {
+			v.strays = newStrays(p.keys)
+		}
+		reply, err := v.list(ctx, kind, q)
+		if errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil { // between two pages: the next snapshot
+			continue
+		}
+		if err != nil {
+			return store.Reply{}, err
+		}
+		if err := v.strays.remove(ctx, p.link); err != nil {
+			p.log.V(1).Info("Entries of indexes without documents stay", "reason", p.errs.translate("tidy", err).Error())
+		}
+		return v.dated(reply), nil
+	}
+}
+
 // list finds the way that looks at the least.
 func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	if q.To != "" && q.From >= q.To { // etcd takes a range that ends before it begins for an error of its own
 		_, err := v.byID(ctx, kind, nil)
 		return store.Reply{}, err
 	}
-	p := v.plan(kind, q)
+	p := v.keys.plan(kind, q)
 	if q.CountOnly && p.exact {
 		return v.count(ctx, p.spans)
 	}
@@ -46,135 +69,148 @@ func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.
 	return adapter.Select(docs, q), nil
 }
 
-// plan is where to look for the documents of a query.
-type plan struct {
-	index   string // its name; empty: the documents themselves
-	spans   []span
-	ordered bool  // the index is in the order that is asked for
-	exact   bool  // the spans hold what matches and nothing else
-	besides *plan // where the rest is
+// count counts keys, of which none is read. What cannot be read is counted as well.
+func (v *view) count(ctx context.Context, spans []span) (store.Reply, error) {
+	for i := range spans {
+		spans[i].countOnly = true
+	}
+	found, err := v.get(ctx, spans...)
+	if err != nil {
+		return store.Reply{}, err
+	}
+	var reply store.Reply
+	for _, r := range found {
+		reply.Total += r.Count
+	}
+	return reply, nil
 }
 
-func (v *view) plan(kind store.Kind, q store.Query) plan {
-	info := kind.Info()
-	switch {
-	case len(q.Sessions) > 0 && info.Indexed(store.FieldSession):
-		return plan{index: indexOwner, spans: v.owners(kind, q, oneOf(q.Sessions))}
-	case len(q.Others) > 0 && info.Indexed(store.FieldSession):
-		return plan{index: indexOwner, spans: v.owners(kind, q, noneOf(q.Others))}
-	case q.Expired > 0 && info.Indexed(store.FieldExpires):
-		at := v.keys.index(kind, indexExpires)
-		return plan{index: indexExpires, spans: []span{{from: at, to: at + hex(min(q.Expired, math.MaxInt64-1)+1)}}}
-	case q.Group != "" && q.MinRev > 0 && hasIndex(info, store.FieldGroup, store.FieldRev):
-		at := v.keys.index(kind, indexRev) + q.Group
-		return plan{index: indexRev, spans: []span{{from: at + separator + hex(q.MinRev), to: at + "\x01"}}}
-	case q.Group != "" && hasIndex(info, store.FieldGroup, store.FieldID):
-		return v.ofGroup(kind, q)
-	case q.Reverse && q.Limit > 0:
-		return v.last(kind, q)
+// scan reads documents in the order of their ids, until as many match as are asked for.
+func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query) ([]store.Doc, error) {
+	limited := q.Limit > 0 && !q.CountOnly && !q.Reverse
+	s.limit = pageSize
+	if limited {
+		s.limit = min(q.Limit, pageSize)
 	}
-	all := v.ids(kind, q.From, q.To)
-	q.From, q.To, q.NoBody, q.Reverse, q.CountOnly, q.Limit = "", "", false, false, false, 0
-	return plan{spans: []span{all}, exact: isZero(q)}
-}
-
-// ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.
-func (v *view) ofGroup(kind store.Kind, q store.Query) plan {
-	at := v.keys.index(kind, indexGroup) + q.Group
-	rest := plan{
-		index: indexGroup, spans: []span{{from: at + separator, to: at + "\x01"}}, ordered: q.Reverse && q.Limit > 0,
-	}
-	if rest.ordered {
-		rest.spans = []span{between(at+separator, q)}
-	}
-	begin, end := q.Group+"/", q.Group+"0" // 0 comes after the slash
-	if q.From < begin {
-		q.From = begin
-	}
-	if q.To == "" || q.To > end {
-		q.To = end
-	}
-	if q.From >= q.To {
-		return rest
-	}
-	if q.Reverse && q.Limit > 0 {
-		p := v.last(kind, q)
-		p.besides = &rest
-		return p
-	}
-	return plan{spans: []span{v.ids(kind, q.From, q.To)}, besides: &rest}
-}
-
-// last looks from the end on. etcd itself would read and sort all to find the last.
-func (v *view) last(kind store.Kind, q store.Query) plan {
-	return plan{index: indexLast, spans: []span{between(v.keys.index(kind, indexLast), q)}, ordered: true}
-}
-
-// between is the part of a backwards index that holds the IDs from q.From on and before q.To.
-func between(index string, q store.Query) span {
-	s := span{from: index, to: index + backwardsEnd}
-	if q.To != "" {
-		s.from = index + backwards(q.To) + backwardsEnd + "\x00" // after the entry of q.To itself
-	}
-	if q.From != "" {
-		s.to = index + backwards(q.From) + backwardsEnd + "\x00"
-	}
-	return s
-}
-
-// ids are the documents with IDs from one on and before the other; empty: all.
-func (v *view) ids(kind store.Kind, from, to string) span {
-	docs := v.keys.docs(kind)
-	s := span{from: docs + from, to: strings.TrimSuffix(docs, "/") + "0"}
-	if to != "" {
-		s.to = docs + to
-	}
-	return s
-}
-
-// owners are the parts of the index of owners that hold the sessions between bounds.
-func (v *view) owners(kind store.Kind, q store.Query, bounds [][2]string) []span {
-	classes := []bool{false}
-	if !q.Unsuspended {
-		classes = append(classes, true)
-	}
-	var all []span
-	for _, suspended := range classes {
-		at := v.keys.index(kind, indexOwner) + class(suspended)
-		for _, b := range bounds {
-			s := span{from: at + b[0], to: at + b[1]}
-			if b[1] == "" {
-				s.to = v.keys.index(kind, indexOwner) + class(suspended) + backwardsEnd
+	var docs []store.Doc
+	for {
+		found, err := v.get(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range found[0].Kvs {
+			st := v.docs.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
+			if st.doc != nil && adapter.Matches(st.doc, q) {
+				docs = append(docs, *st.doc)
 			}
-			all = append(all, s)
+		}
+		if !found[0].More || limited && len(docs) >= q.Limit {
+			return docs, nil
+		}
+		s = s.after(found[0].Kvs)
+		s.limit = min(2*s.limit, pageSize) // few of them match
+	}
+}
+
+// page reads the documents that an index names in the order asked for, until as many match as are asked for.
+func (v *view) page(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+	s := p.spans[0]
+	s.limit = min(q.Limit, pageSize)
+	var docs []store.Doc
+	for {
+		if s.from >= s.to {
+			return docs, nil
+		}
+		found, err := v.get(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		ids := v.named(kind, p.index, found[0].Kvs)
+		more, err := v.byID(ctx, kind, ids)
+		if err != nil {
+			return nil, err
+		}
+		v.strays.note(kind, p.index, found[0].Kvs)
+		docs = append(docs, matching(more, q)...)
+		if !found[0].More || len(docs) >= q.Limit && !q.CountOnly {
+			return docs, nil
+		}
+		s = s.after(found[0].Kvs)
+		s.limit = min(2*s.limit, pageSize)
+	}
+}
+
+// search reads all entries of an index that a plan names, and the documents in order of their ids, until as many match
+// as are asked for.
+func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+	if p.ordered {
+		return v.page(ctx, kind, p, q)
+	}
+	entries, err := v.entries(ctx, p.spans)
+	if err != nil {
+		return nil, err
+	}
+	ids := v.named(kind, p.index, entries)
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id < q.From || q.To != "" && id >= q.To })
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	limit := len(ids)
+	if q.Limit > 0 && !q.CountOnly {
+		limit = q.Limit
+	}
+	if q.Reverse {
+		slices.Reverse(ids)
+	}
+	var docs []store.Doc
+	for len(ids) > 0 && len(docs) < limit {
+		n := min(len(ids), max(limit-len(docs), 1))
+		more, err := v.byID(ctx, kind, ids[:n])
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, matching(more, q)...)
+		ids = ids[n:]
+	}
+	v.strays.note(kind, p.index, entries)
+	return docs, nil
+}
+
+// entries reads all entries of an index in these spans, a page at a time.
+func (v *view) entries(ctx context.Context, spans []span) (all []*mvccpb.KeyValue, err error) {
+	open := slices.Clone(spans)
+	for len(open) > 0 {
+		now := open[:min(len(open), keysPerRequest)]
+		for i := range now {
+			now[i].limit = pageSize / len(now)
+		}
+		found, err := v.get(ctx, now...)
+		if err != nil {
+			return nil, err
+		}
+		var rest []span
+		for i, r := range found {
+			all = append(all, r.Kvs...)
+			if r.More {
+				rest = append(rest, now[i].after(r.Kvs))
+			}
+		}
+		open = append(rest, open[len(now):]...)
+	}
+	return all, nil
+}
+
+// named are the IDs at the ends of entries.
+func (v *view) named(kind store.Kind, index string, entries []*mvccpb.KeyValue) []string {
+	cut := len(v.keys.index(kind, index))
+	ids := make([]string, 0, len(entries))
+	for _, kv := range entries {
+		if id := entryID(index, string(kv.Key[cut:])); id != "" {
+			ids = append(ids, id)
 		}
 	}
-	return all
+	return ids
 }
 
-// oneOf are the bounds of sessions that are one of these.
-func oneOf(sessions []string) [][2]string {
-	var all [][2]string
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
-		all = append(all, [2]string{s + separator, s + "\x01"})
-	}
-	return all
-}
-
-// noneOf are the bounds of sessions that are none of these: what is between them, in order.
-func noneOf(sessions []string) [][2]string {
-	var all [][2]string
-	from := ""
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
-		if s != "" {
-			all = append(all, [2]string{from, s + separator})
-		}
-		from = s + "\x01"
-	}
-	return append(all, [2]string{from, ""})
-}
-
-func isZero(q store.Query) bool {
-	return q.Group == "" && len(q.Sessions) == 0 && len(q.Others) == 0 && len(q.States) == 0 && q.MinRev == 0 &&
-		!q.Unsuspended && q.Expired == 0 && q.From == "" && q.To == ""
+func matching(docs []store.Doc, q store.Query) []store.Doc {
+	return slices.DeleteFunc(docs, func(d store.Doc) bool { return !adapter.Matches(&d, q) })
 }

@@ -44,8 +44,9 @@ type Options struct {
 
 // Reasons of problems.
 const (
-	ReasonNotCompacted = "StoreNotCompacted" // nobody compacts: it grows until it refuses writes
+	ReasonNotCompacted = "StoreNotCompacted" // without compaction it grows until it refuses writes
 	ReasonNearlyFull   = "StoreNearlyFull"   // near --quota-backend-bytes, where it refuses writes, or an alarm
+	ReasonPolled       = "StorePolled"       // the user may not watch: polling
 )
 
 const (

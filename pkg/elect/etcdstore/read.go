@@ -2,12 +2,10 @@ package etcdstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -17,53 +15,13 @@ import (
 // keysPerRequest is how many keys or ranges one request asks for, within the default --max-txn-ops.
 const keysPerRequest = 100
 
-// Read returns the documents with these ids, linearizably: the member asks the leader how far it must be.
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("read: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	v := &view{access: s.access}
-	docs, err := v.byID(ctx, kind, slices.Compact(slices.Sorted(slices.Values(ids))))
-	if err != nil {
-		return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
-	}
-	return v.dated(store.Reply{Docs: docs}), nil
-}
-
-// List returns the documents that match, all as of one revision. It is linearizable as well.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("list: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	for {
-		v := &view{access: s.access, whole: true}
-		if s.tidies {
-			v.read = map[string]state{}
-		}
-		reply, err := v.list(ctx, kind, q)
-		switch {
-		case err == nil:
-			v.tidy(ctx)
-			return v.dated(reply), nil
-		case errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil: // between two pages: the next snapshot
-			continue
-		}
-		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
-	}
-}
-
 // view is what one call reads.
 type view struct {
-	*access
+	parts
 	whole  bool  // all of it is one snapshot
 	rev    int64 // that of the snapshot; 0: nothing was read yet
 	floor  int64
-	read   map[string]state // by ID, of a List that tidies
-	strays []stray          // met on the way
+	strays *strays // nil: they are left alone
 }
 
 // dated is a reply with the time and the floor.
@@ -80,14 +38,14 @@ func (v *view) get(ctx context.Context, ranges ...span) ([]*etcdserverpb.RangeRe
 	for _, r := range ranges {
 		ops = append(ops, r.op(v.rev))
 	}
-	resp, err := v.ask(ctx, ops)
+	resp, err := v.link.ask(ctx, ops...)
 	if err != nil {
 		return nil, err
 	}
 	if v.whole && v.rev == 0 {
 		v.rev = resp.Header.Revision
 	}
-	v.floor = max(v.floor, v.floorAt(resp.Responses[0].GetResponseRange().GetKvs(), resp.Header.Revision))
+	v.floor = max(v.floor, v.floors.at(resp.Responses[0].GetResponseRange().GetKvs(), resp.Header.Revision))
 	found := make([]*etcdserverpb.RangeResponse, len(ranges))
 	for i := range ranges {
 		found[i] = resp.Responses[i+1].GetResponseRange()
@@ -112,13 +70,11 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 			return nil, err
 		}
 		for i, id := range part {
-			s := v.state(kind, id, found[i].Kvs)
+			s := v.docs.state(kind, id, found[i].Kvs)
 			if s.doc != nil {
 				docs = append(docs, *s.doc)
 			}
-			if v.read != nil {
-				v.read[id] = s
-			}
+			v.strays.saw(id, s)
 		}
 	}
 	return docs, nil
@@ -129,6 +85,12 @@ type span struct {
 	from, to  string // to is left out; empty: from alone
 	limit     int    // at most so many; 0: all
 	countOnly bool
+}
+
+// after is what of a span follows the last of the keys that were read, which are not none.
+func (s span) after(read []*mvccpb.KeyValue) span {
+	s.from = string(read[len(read)-1].Key) + "\x00"
+	return s
 }
 
 // op is the request for a span at a revision; 0: now.

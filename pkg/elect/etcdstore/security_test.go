@@ -115,6 +115,38 @@ func TestLogIns(t *testing.T) {
 	}
 }
 
+// Who may do everything but watch is informed of it when the store is opened, and by the error of each watch.
+func TestWatchIsRefused(t *testing.T) {
+	server, root := guarded(t)
+	const prefix, user = "p/default/", "deaf"
+	admit(t, root, user, prefix+".note/", clientv3.PermissionType(clientv3.PermWrite))
+	for _, besides := range [][2]string{{prefix, prefix + ".note/"}, {prefix + ".note0", prefix + "\xff"}} {
+		if _, err := root.RoleGrantPermission(t.Context(), user, besides[0], besides[1],
+			clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, etcdstore.Options{URI: "etcd://" + user + ":s3cr3t@" + server.Addr + "/p"})
+	const advice = "etcdctl role grant-permission ROLE --prefix=true readwrite " + prefix
+	problems := s.Problems()
+	if len(problems) != 1 || problems[0].Reason != etcdstore.ReasonPolled ||
+		!strings.Contains(problems[0].Message, advice) {
+		t.Errorf("problems %+v, want that it is polled", problems)
+	}
+	if _, err := s.Watch(t.Context(), store.Interest{}); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), advice) {
+		t.Errorf("watch: %v, want what to grant", err)
+	}
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Errorf("write: %+v", out)
+	}
+	if _, err := root.RoleGrantPermission(t.Context(), user, prefix, clientv3.GetPrefixRangeEnd(prefix),
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	notified(t, s, watching(t, s), "granted")
+}
+
 // A log-in that etcd has let expire is renewed by the call that meets it, and watches go on.
 func TestLogInExpires(t *testing.T) {
 	server, root := guarded(t)

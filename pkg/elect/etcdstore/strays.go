@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"context"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -10,45 +9,64 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// stray is an entry of an index that its document does not have: somebody deleted or edited that with a tool. No write
-// takes such an entry away, and each list that meets it would read its document for nothing.
+// strays are the entries of indexes that one List meets and whose documents do not have them: another tool deleted or
+// edited the document. No write takes such an entry away, and each list that meets it would read its document for
+// nothing. Nil strays collect nothing.
+type strays struct {
+	keys keys
+	read map[string]state // by ID
+	all  []stray
+}
+
 type stray struct {
 	entry, doc string
 	mod        int64 // of the document; 0: there is none
 }
 
-// noteStrays compares entries with the documents that were read for them. What cannot be read is left alone: it may be
-// mended.
-func (v *view) noteStrays(kind store.Kind, index string, entries []*mvccpb.KeyValue) {
-	if !v.tidies {
-		return
-	}
-	cut := len(v.keys.index(kind, index))
-	for _, kv := range entries {
-		key := string(kv.Key)
-		id := entryID(index, key[cut:])
-		is, read := v.read[id]
-		switch {
-		case !read, is.mod != 0 && is.doc == nil, is.doc != nil && slices.Contains(v.keys.entries(is.doc), key):
-		default:
-			v.strays = append(v.strays, stray{entry: key, doc: v.keys.doc(kind, id), mod: is.mod})
-		}
+func newStrays(k keys) *strays { return &strays{keys: k, read: map[string]state{}} }
+
+// saw takes what was read of a document.
+func (s *strays) saw(id string, is state) {
+	if s != nil {
+		s.read[id] = is
 	}
 }
 
-// tidy takes strays away whose documents are as they were read, as many as one request may. That it may fail is no
-// matter: the next list meets them again.
-func (v *view) tidy(ctx context.Context) {
-	v.strays = v.strays[:min(len(v.strays), keysPerRequest)]
-	ops := make([]clientv3.Op, len(v.strays))
-	for i, s := range v.strays {
-		as := clientv3.Compare(clientv3.ModRevision(s.doc), "=", s.mod)
-		ops[i] = clientv3.OpTxn([]clientv3.Cmp{as}, []clientv3.Op{clientv3.OpDelete(s.entry)}, nil)
-	}
-	if len(ops) == 0 {
+// note compares entries with the documents that were read for them. What cannot be read is left alone: it may be
+// repaired.
+func (s *strays) note(kind store.Kind, index string, entries []*mvccpb.KeyValue) {
+	if s == nil {
 		return
 	}
-	if _, err := v.commit(ctx, ops); err != nil {
-		v.log.V(1).Info("Entries of indexes without documents stay", "reason", v.translate("tidy", err).Error())
+	cut := len(s.keys.index(kind, index))
+	for _, kv := range entries {
+		key := string(kv.Key)
+		id := entryID(index, key[cut:])
+		is, read := s.read[id]
+		if !read || is.mod != 0 && is.doc == nil {
+			continue
+		}
+		if is.doc != nil {
+			if entry, ok := s.keys.entry(is.doc, index); ok && entry == key {
+				continue
+			}
+		}
+		s.all = append(s.all, stray{entry: key, doc: s.keys.doc(kind, id), mod: is.mod})
 	}
+}
+
+// remove takes those away whose documents are as they were read, as many as one request may. After an error the next
+// list meets them again.
+func (s *strays) remove(ctx context.Context, l *link) error {
+	if s == nil || len(s.all) == 0 {
+		return nil
+	}
+	s.all = s.all[:min(len(s.all), keysPerRequest)]
+	ops := make([]clientv3.Op, len(s.all))
+	for i, is := range s.all {
+		as := clientv3.Compare(clientv3.ModRevision(is.doc), "=", is.mod)
+		ops[i] = clientv3.OpTxn([]clientv3.Cmp{as}, []clientv3.Op{clientv3.OpDelete(is.entry)}, nil)
+	}
+	_, err := l.commit(ctx, ops)
+	return err
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// progressEvery is how often it asks for a sign of life: etcd says nothing while nothing changes.
 	progressEvery = 5 * time.Second
-	// reopenTimes is how many time-outs it may take to begin anew before its watchers are told.
+	// reopenTimes is how many time-outs it may take to begin again before its watchers end.
 	reopenTimes = 3
 	// reopenPause is between two attempts at one member.
 	reopenPause = 100 * time.Millisecond
@@ -49,10 +49,10 @@ func (s *stream) open(ctx context.Context, times int) error {
 	for {
 		err := s.openOnce(ctx)
 		times--
-		if err == nil || times == 0 || ctx.Err() != nil || s.refusal(err) != "" {
+		if err == nil || times == 0 || ctx.Err() != nil || s.errs.refusal(err) != "" {
 			return err
 		}
-		s.endpoints.leave(s.at)
+		s.link.endpoints.leave(s.at)
 		pause := time.NewTimer(reopenPause)
 		select {
 		case <-pause.C:
@@ -67,11 +67,11 @@ func (s *stream) open(ctx context.Context, times int) error {
 // hangs must not hold up the next. etcd's client waits for a member for ever, so the watch is cancelled meanwhile.
 func (s *stream) openOnce(ctx context.Context) error {
 	s.close()
-	s.at, s.left = s.endpoints.current()
+	s.at, s.left = s.link.endpoints.current()
 	opening, opened := context.WithTimeout(ctx, s.timeout)
 	defer opened()
 	running, cancel := context.WithCancel(s.running)
-	s.cancel, s.watch = cancel, clientv3.NewWatcher(s.client)
+	s.cancel, s.watch = cancel, clientv3.NewWatcher(s.link.client)
 	confirmed := context.AfterFunc(opening, cancel)
 	events := s.watch.Watch( //nolint:contextcheck // it outlives the call that opens it
 		clientv3.WithRequireLeader(running), s.keys.notes(), clientv3.WithPrefix(), clientv3.WithRev(s.next),
@@ -81,7 +81,7 @@ func (s *stream) openOnce(ctx context.Context) error {
 	if !confirmed() || !ok {
 		return errors.Join(errEnded, opening.Err())
 	}
-	if err := resp.Err(); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+	if err := answered(resp); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return err
 	}
 	s.events, s.heardAt = events, time.Now()
@@ -114,14 +114,14 @@ func (s *stream) follow() {
 	}
 }
 
-// wait takes one response, or asks for one. An error says why the watch must begin anew.
+// wait takes one response, or asks for one. An error says why the watch must begin again.
 func (s *stream) wait(ask <-chan time.Time) error {
 	select {
 	case resp, ok := <-s.events:
 		if !ok {
 			return errEnded
 		}
-		if err := resp.Err(); err != nil {
+		if err := answered(resp); err != nil {
 			return err
 		}
 		s.heardAt = time.Now()
@@ -145,7 +145,7 @@ func (s *stream) askProgress() error {
 		err = s.watch.RequestProgress(clientv3.WithRequireLeader(ctx))
 	}
 	if err != nil {
-		s.endpoints.leave(s.at)
+		s.link.endpoints.leave(s.at)
 	}
 	return err
 }
@@ -156,17 +156,17 @@ func (s *stream) deliver(resp clientv3.WatchResponse) {
 	next := resp.Header.GetRevision() + 1 // without events it is a sign of life: all up to it has come
 	for _, e := range resp.Events {
 		next = e.Kv.ModRevision + 1
-		if e.Type != clientv3.EventTypePut { // notes are overwritten, never deleted but by hand
+		if e.Type != clientv3.EventTypePut { // notes are overwritten, never deleted but by other tools
 			continue
 		}
-		if n, about, ok := s.noted(e.Kv); ok {
+		if n, about, ok := s.docs.noted(e.Kv); ok {
 			s.notify(s, n, about)
 		}
 	}
 	s.next = max(s.next, next)
 }
 
-// reopen begins anew where the watch broke off. False: it is not to be had, and the watchers are told by the end.
+// reopen begins again where the watch broke off. False: it cannot, and the watchers end.
 func (s *stream) reopen(why error) bool {
 	lost := errors.Is(why, rpctypes.ErrCompacted)
 	if lost {
@@ -179,7 +179,7 @@ func (s *stream) reopen(why error) bool {
 	case s.running.Err() != nil:
 		return false
 	case err != nil:
-		s.log.Error(s.translate("watch", errors.Join(why, err)), "The watch broke: opening it again")
+		s.log.Error(s.errs.translate("watch", errors.Join(why, err)), "The watch broke: opening it again")
 		return false
 	case lost:
 		s.notify(s, store.Notification{Resync: true}, store.Doc{})

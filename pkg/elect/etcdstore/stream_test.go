@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,11 +15,12 @@ import (
 
 // A watch that catches up goes on after the last event that came, though the header of the response is ahead of it.
 func TestWatchGoesOnAfterTheLastEvent(t *testing.T) {
-	a := &access{keys: newKeys("p", "c"), known: newKnown(), unreadable: adapter.NewUnreadable(logr.Discard())}
-	s := &stream{feed: newFeed(a, nil), next: 100}
+	k := newKeys("p", "c")
+	docs := &documents{keys: k, known: newKnown(), unreadable: adapter.NewUnreadable(logr.Discard())}
+	s := &stream{feed: newFeed(parts{keys: k, docs: docs}, nil, time.Second), next: 100}
 	group := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 7}
 	noted := &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-		Key: []byte(a.keys.note(0)), Value: []byte(note(group, nil, &group)), ModRevision: 1100,
+		Key: []byte(k.note(0)), Value: []byte(note(group, nil, &group)), ModRevision: 1100,
 	}}
 	for _, tt := range []struct {
 		events []*clientv3.Event

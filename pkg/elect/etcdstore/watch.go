@@ -4,27 +4,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Watch joins the one watch of this store. It continues on another member where it broke off, without loss.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	if err := in.Validate(); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	n, err := s.feed.join(ctx, in)
-	if err != nil {
-		return nil, s.translate("watch", err)
-	}
-	return n, nil
-}
-
 // feed is the notes as notifications.
 type feed struct {
-	*access
-	life *adapter.Life
+	parts
+	life    *adapter.Life
+	timeout time.Duration
 
 	opening chan struct{} // holds a value while a stream is opened
 	mu      sync.Mutex    // guards what follows, and the watchers of streams
@@ -37,8 +27,8 @@ type watcher struct {
 	in store.Interest
 }
 
-func newFeed(a *access, life *adapter.Life) *feed {
-	return &feed{access: a, life: life, opening: make(chan struct{}, 1)}
+func newFeed(p parts, life *adapter.Life, timeout time.Duration) *feed {
+	return &feed{parts: p, life: life, timeout: timeout, opening: make(chan struct{}, 1)}
 }
 
 // join adds a watcher to the stream there is, or opens one for it.
@@ -77,7 +67,7 @@ func (f *feed) open(ctx context.Context, w *watcher) (*stream, error) {
 	defer release()
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &stream{feed: f, running: running, end: end, watchers: map[*watcher]struct{}{w: {}}}
-	if err := s.open(bound, len(f.endpoints.all)); err != nil {
+	if err := s.open(bound, len(f.link.endpoints.all)); err != nil {
 		end()
 		s.close() // etcd's client goes on with the last attempt otherwise, until it is closed itself
 		return nil, err
@@ -130,7 +120,7 @@ func (f *feed) over(s *stream) {
 	}
 }
 
-// notify tells those watchers of a stream who are interested.
+// notify sends a notification to those watchers of a stream who are interested.
 func (f *feed) notify(s *stream, n store.Notification, about store.Doc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

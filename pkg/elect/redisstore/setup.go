@@ -9,18 +9,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // schemaVersion is that of the layout of keys and documents.
 const schemaVersion = 1
 
-// The oldest version whose scripts, ACL and INFO are as this package needs them, and that is still maintained by
-// somebody.
-const (
-	oldestMajor = 6
-	oldestMinor = 2
-)
+// leastVersion is the oldest one whose scripts, ACL and INFO are as this package needs them, and that is still
+// maintained.
+const leastVersion = "6.2"
 
 // Reasons of problems.
 const (
@@ -186,17 +184,14 @@ func ask(ctx context.Context, c *redis.Client) (description, error) {
 // refuse says why this server will not do.
 func (d description) refuse(cluster bool) error {
 	version := d.info["redis_version"]
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
+	if !strings.Contains(version, ".") {
 		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", store.ErrInvalid)
 	}
-	major, errMajor := strconv.Atoi(parts[0])
-	minor, errMinor := strconv.Atoi(parts[1])
+	older, known := adapter.Older(version, leastVersion)
 	policy := d.info["maxmemory_policy"]
 	switch {
-	case errMajor != nil, errMinor != nil, major < oldestMajor, major == oldestMajor && minor < oldestMinor:
-		return fmt.Errorf("%w: Redis %.20s is too old: want %d.%d or newer", store.ErrInvalid, version, oldestMajor,
-			oldestMinor)
+	case older, !known:
+		return fmt.Errorf("%w: Redis %.20s is too old: want %s or newer", store.ErrInvalid, version, leastVersion)
 	case cluster && d.info["cluster_enabled"] == "0":
 		return fmt.Errorf("%w: the server is no cluster: use redis:// or redis+sentinel://", store.ErrInvalid)
 	case !cluster && d.info["cluster_enabled"] == "1":

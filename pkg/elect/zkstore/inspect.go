@@ -52,16 +52,6 @@ func versionOf(told string) string {
 	return version
 }
 
-// tooOld says whether a version is before 3.5: there, servers have no TLS and do not tell which they are. It is years
-// out of support.
-func tooOld(version string) bool {
-	major, minor, _ := strings.Cut(version, ".")
-	minor, _, _ = strings.Cut(minor, ".")
-	a, errA := strconv.Atoi(major)
-	b, errB := strconv.Atoi(minor)
-	return errA == nil && errB == nil && (a < 3 || a == 3 && b < 5)
-}
-
 // askAll asks each host which server it is, all at once. Who does not answer has said nothing.
 func (s *setup) askAll(ctx context.Context) []string {
 	told := make([]string, len(s.hosts))

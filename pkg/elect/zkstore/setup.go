@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -84,11 +85,23 @@ func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	return nil
 }
 
-// checkVersion refuses a server too old. One that does not tell its version is taken.
+// leastVersion is the oldest version that will do. Before it servers have no TLS and do not say which they are. Those
+// have had no releases for years.
+const leastVersion = "3.5"
+
+// checkVersion refuses a server that is too old. One that does not say its version is taken.
 func (s *setup) checkVersion(ctx context.Context) error {
-	told, err := s.ask(ctx, s.client.conn.Server(), "srvr")
-	if version := versionOf(told); err == nil && tooOld(version) {
-		return fmt.Errorf("%w: ZooKeeper %s is too old, want 3.5 or later", store.ErrInvalid, version)
+	answer, err := s.ask(ctx, s.client.conn.Server(), "srvr")
+	if err != nil {
+		return nil //nolint:nilerr // servers may be configured not to answer
+	}
+	return refuse(versionOf(answer))
+}
+
+// refuse is an error for a version that is too old.
+func refuse(version string) error {
+	if older, known := adapter.Older(version, leastVersion); older && known {
+		return fmt.Errorf("%w: ZooKeeper %s is too old, want %s or later", store.ErrInvalid, version, leastVersion)
 	}
 	return nil
 }

@@ -78,8 +78,8 @@ func TestVersions(t *testing.T) {
 	for version, old := range map[string]bool{
 		"3.4.14": true, "2.9": true, "3.5.0": false, "3.10.1": false, "4.0": false, "": false,
 	} {
-		if tooOld(version) != old {
-			t.Errorf("%q: too old: %t, want %t", version, !old, old)
+		if err := refuse(version); (err != nil) != old {
+			t.Errorf("%q: %v, want too old: %t", version, err, old)
 		}
 	}
 	const told = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: leader\n"

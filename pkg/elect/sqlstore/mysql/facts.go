@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -88,17 +88,7 @@ func (f facts) server() string {
 	if f.mariaDB() {
 		product = "MariaDB"
 	}
-	return product + " " + numbers.FindString(f.version)
-}
-
-var numbers = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*`)
-
-// older says whether a version's first two numbers are below those of another.
-func older(version, than string) bool {
-	var major, minor, wantMajor, wantMinor int
-	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)      // what is missing is 0
-	_, _ = fmt.Sscanf(than, "%d.%d", &wantMajor, &wantMinor) // a constant
-	return major < wantMajor || major == wantMajor && minor < wantMinor
+	return product + " " + adapter.Numbers(f.version)
 }
 
 // refuse is an error for a server on which nothing would work.
@@ -107,8 +97,9 @@ func (f facts) refuse() error {
 	if f.mariaDB() {
 		least = minMariaDB
 	}
+	older, known := adapter.Older(f.version, least)
 	switch packet := f.number("max_allowed_packet"); {
-	case older(f.version, least):
+	case older, !known:
 		return fmt.Errorf("%w: %s is too old: use MariaDB %s, MySQL %s or newer", store.ErrInvalid, f.server(),
 			minMariaDB, minMySQL)
 	case f.on("log_bin") && strings.EqualFold(f.values["binlog_format"], "STATEMENT"):

@@ -76,6 +76,8 @@ func TestRefusedServers(t *testing.T) {
 		is     error
 	}{
 		{func(f *facts) { f.version = "10.5.26-MariaDB" }, "MariaDB 10.5.26 is too old", store.ErrInvalid},
+		{func(f *facts) { f.version = "9.9-MariaDB" }, "MariaDB 9.9 is too old", store.ErrInvalid},
+		{func(f *facts) { f.version = "unknown" }, "is too old", store.ErrInvalid},
 		{func(f *facts) { f.version = "5.7.44-log" }, "MySQL 5.7.44 is too old", store.ErrInvalid},
 		{func(f *facts) { f.values["binlog_format"] = "STATEMENT" }, "ROW or MIXED", store.ErrInvalid},
 		{func(f *facts) { f.values["max_allowed_packet"] = "1048576" }, "want at least", store.ErrInvalid},
@@ -88,11 +90,11 @@ func TestRefusedServers(t *testing.T) {
 			t.Errorf("got %v, want %q", err, tt.want)
 		}
 	}
-	for version, want := range map[string]bool{
-		"10.6.0-MariaDB": false, "11.4.2-MariaDB": false, "10.10.1-MariaDB": false, "9.9-MariaDB": true,
-	} {
-		if got := older(version, minMariaDB); got != want {
-			t.Errorf("%s: older %t, want %t", version, got, want)
+	for _, version := range []string{"10.6.0-MariaDB", "11.4.2-MariaDB", "10.10.1-MariaDB", "8.0.36-28", "8.4.0"} {
+		f := good()
+		f.version = version
+		if err := f.refuse(); err != nil {
+			t.Errorf("%s: %v", version, err)
 		}
 	}
 }
