@@ -306,6 +306,21 @@ func TestRemovedLockStaysAbove(t *testing.T) {
 	})
 }
 
+// So do those of mutexes, which are removed when nobody has used them for a day.
+func TestCountersCarryTokensOfMutexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := memstore.New(), memstore.New()
+		ahead := time.Now().Add(24 * time.Hour).UnixMilli()
+		id := store.WriterID{Session: "hand", Seq: 1}
+		put(t, from, store.Doc{Kind: store.KindMutex, ID: "locks/a", Rev: ahead, WriterID: id})
+		move(t, side("a", from), side("b", to))
+		counter, err := to.Read(t.Context(), store.KindGroup, record.GroupMutexes)
+		if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Rev < ahead {
+			t.Errorf("counter %+v, %v; want at least %d", counter.Docs, err, ahead)
+		}
+	})
+}
+
 func put(t *testing.T, db store.Store, d store.Doc) {
 	t.Helper()
 	outs, err := db.Apply(t.Context(), store.Change{Doc: d})

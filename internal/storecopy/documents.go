@@ -40,7 +40,7 @@ func (m *mover) wantSomething(ctx context.Context) error {
 	return fmt.Errorf("%w: %s holds no documents of this cluster: check its name", ErrRefused, m.From.Name)
 }
 
-// copyAll copies every kind. Counters come after locks, whose revisions they carry.
+// copyAll copies every kind. Counters come after locks and mutexes, whose revisions they carry.
 func (m *mover) copyAll(ctx context.Context) error {
 	floor, err := listed(ctx, m.From, store.KindGroup, store.Query{Limit: 1, NoBody: true})
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *mover) note(d store.Doc) {
 		return // written manually: no time
 	}
 	m.highest = max(m.highest, d.Rev)
-	if d.Kind == store.KindLock {
+	if d.Kind == store.KindLock || d.Kind == store.KindMutex {
 		counter := counterOf(d.ID)
 		m.tokens[counter] = max(m.tokens[counter], d.Rev)
 	}
@@ -123,7 +123,7 @@ func (m *mover) prepared(d store.Doc) store.Doc {
 	return d
 }
 
-// counterOf is the counter of a lock's group.
+// counterOf is the counter of a lock's or a mutex's group.
 func counterOf(key string) string { return elect.CounterOf(elect.Key(key)) }
 
 // settle looks at a document that is at the target already. An earlier try of this copy has left it, or a replica that

@@ -14,11 +14,14 @@ const (
 	cleanAtOnce = 500
 )
 
-// Clean implements [node.Store]: it removes sessions dead for an hour and the oldest events.
+// Clean implements [node.Store]: it removes sessions dead for an hour, mutexes unused for a day, and the oldest events.
 func (c *calls) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
 	clean := cleaner{documents: c.documents, box: c.box, times: c.times}
 	c.long("clean", func(ctx context.Context) (func(), error) {
 		removed, err := clean.removeSessions(ctx, at, id)
+		if err == nil {
+			err = clean.removeMutexes(ctx, at)
+		}
 		if err == nil {
 			err = clean.removeEvents(ctx, at)
 		}
@@ -88,14 +91,42 @@ func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	changes := []store.Change{{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindSession, ID: d.ID}}}
-	for _, m := range member.Docs {
-		changes = append(
-			changes, store.Change{Op: store.Delete, IfRev: m.Rev, Doc: store.Doc{Kind: store.KindMember, ID: d.ID}},
-		)
-	}
-	outs, err := c.store.Apply(ctx, changes...)
+	outs, err := c.store.Apply(ctx, deletions(append(member.Docs, d))...)
 	return err == nil, firstError(outs, err)
+}
+
+// removeMutexes removes those that have expired. Their counter first gets the largest of their revisions: a mutex that
+// is made again takes tokens above that.
+func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
+	ctx, cancel := context.WithTimeout(ctx, c.op)
+	defer cancel()
+	expired, err := c.store.List(
+		ctx, store.KindMutex, store.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
+	)
+	if err != nil || len(expired.Docs) == 0 {
+		return err
+	}
+	counter := store.Doc{Kind: store.KindGroup, ID: record.GroupMutexes}
+	for _, d := range expired.Docs {
+		if d.Rev <= store.MaxMark { // else edited manually: no time, and nothing could be created above it
+			counter.Rev = max(counter.Rev, d.Rev)
+		}
+	}
+	out, err := c.applyOne(ctx, store.Change{Op: store.Increment, Doc: counter})
+	if err = errors.Join(out.Err, err); err != nil {
+		return err
+	}
+	outs, err := c.store.Apply(ctx, deletions(expired.Docs)...)
+	return firstError(outs, err)
+}
+
+// deletions delete documents as they were found.
+func deletions(docs []store.Doc) []store.Change {
+	changes := make([]store.Change, len(docs))
+	for i, d := range docs {
+		changes[i] = store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: d.Kind, ID: d.ID}}
+	}
+	return changes
 }
 
 // removeEvents removes those that have expired, and the oldest of too many.
@@ -115,12 +146,6 @@ func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
 	if err != nil {
 		return err
 	}
-	changes := make([]store.Change, 0, len(oldest.Docs))
-	for _, d := range oldest.Docs {
-		changes = append(
-			changes, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: store.KindEvent, ID: d.ID}},
-		)
-	}
-	_, err = c.store.Apply(ctx, changes...)
+	_, err = c.store.Apply(ctx, deletions(oldest.Docs)...)
 	return err
 }

@@ -33,9 +33,9 @@ type record struct {
 	Rev       int64    `bson:"rev"`
 	Writer    writerID `bson:"writer"`
 	Group     string   `bson:"group,omitempty"`
-	Session   *string  `bson:"session,omitempty"` // where it is indexed always, so that the unowned ones are found
+	Session   *string  `bson:"session,omitempty"` // of what has an owner always, so that the unowned ones are found
 	Next      string   `bson:"next,omitempty"`
-	Suspended *bool    `bson:"suspended,omitempty"` // likewise
+	Suspended *bool    `bson:"suspended,omitempty"` // where it is indexed always
 	State     string   `bson:"state,omitempty"`
 	Count     int64    `bson:"count,omitempty"`
 	Expires   int64    `bson:"expires,omitempty"`
@@ -59,11 +59,11 @@ func encode(d store.Doc) record {
 	default:
 		r.Body = d.Body
 	}
-	owned := d.Kind.Info().Indexed(store.FieldSession)
-	if owned || d.Session != "" {
+	info := d.Kind.Info()
+	if info.Notify == store.NotifyFree || d.Session != "" {
 		r.Session = &d.Session
 	}
-	if owned || d.Suspended {
+	if info.Indexed(store.FieldSession) || d.Suspended {
 		r.Suspended = &d.Suspended
 	}
 	return r

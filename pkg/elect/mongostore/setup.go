@@ -88,9 +88,20 @@ func (s *setup) inspect(ctx context.Context) error {
 	return nil
 }
 
-// inspectSharding refuses locks that are sharded in a way that allows two of one key.
+// inspectSharding refuses locks and mutexes that are sharded in a way that allows two of one ID.
 func (s *setup) inspectSharding(ctx context.Context) error {
-	ns := s.database + "." + collectionName(s.cluster, store.KindLock)
+	for _, info := range store.Table() {
+		if info.Notify != store.NotifyFree {
+			continue
+		}
+		if err := s.inspectShardingOf(ctx, s.database+"."+collectionName(s.cluster, info.Kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *setup) inspectShardingOf(ctx context.Context, ns string) error {
 	var found struct {
 		Key     bson.D `bson:"key"`
 		Dropped bool   `bson:"dropped"`
@@ -108,14 +119,14 @@ func (s *setup) inspectSharding(ctx context.Context) error {
 		return fmt.Errorf("see how %s is sharded: %w", ns, err)
 	case !found.Dropped && !keyedByID(found.Key):
 		return fmt.Errorf(
-			"%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a lock of one key",
+			"%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a document of one ID",
 			store.ErrInvalid, ns, found.Key,
 		)
 	}
 	return nil
 }
 
-// unseenSharding is the problem of a user who may not see how the locks are sharded.
+// unseenSharding is the problem of a user who may not see how a collection is sharded.
 func unseenSharding(ns string) store.Problem {
 	return store.Problem{
 		Reason: ReasonSharding,

@@ -54,6 +54,7 @@ func TestStore(t *testing.T) {
 		d := g.tenant(t, suites)
 		db := database(t, d.uri)
 		db.ShiftSchema = shiftSchema(d.root)
+		db.Forget = forget(d.root)
 		return db
 	})
 }
@@ -96,6 +97,9 @@ func database(t *testing.T, uri string) storetest.Database {
 		ShiftSchema: func(ctx context.Context, by int) error {
 			return shiftSchema(rawDatabase(t, uri))(ctx, by) //nolint:contextcheck // its clean-up comes after the test
 		},
+		Forget: func(ctx context.Context, kind store.Kind) error {
+			return forget(rawDatabase(t, uri))(ctx, kind) //nolint:contextcheck // its clean-up comes after the test
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
 			if err != nil {
@@ -113,6 +117,12 @@ func shiftSchema(db *mongo.Database) func(ctx context.Context, by int) error {
 			ctx, bson.M{"_id": "schema"}, bson.M{"$inc": bson.M{"version": by}},
 		)
 		return err
+	}
+}
+
+func forget(db *mongo.Database) func(ctx context.Context, kind store.Kind) error {
+	return func(ctx context.Context, kind store.Kind) error {
+		return db.Collection("default." + kind.Info().Plural).Drop(ctx)
 	}
 }
 

@@ -12,6 +12,10 @@ const GroupDiscovery = "~discovery"
 // GroupWeights is the group of the locks under which one replica publishes weights. No group's name begins so either.
 const GroupWeights = "~weights"
 
+// GroupMutexes is how IDs of mutexes begin, before a slash. The counter of the name carries the largest token of those
+// that were deleted.
+const GroupMutexes = "locks"
+
 // Chore says whether the key is no task's: a replica holds it while it does something for all of them.
 func (k Key) Chore() bool { return strings.HasPrefix(string(k), "~") }
 

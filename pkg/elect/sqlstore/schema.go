@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -13,22 +14,70 @@ const schemaVersion = 2
 // setUp makes the tables, unless they are there, and refuses those of another version. Several processes may do so at
 // once: the first one does it, the others find it done.
 func (s *Store) setUp(ctx context.Context) error {
-	version, err := s.schemaVersion(ctx, s.query)
-	if err != nil || version == schemaVersion {
+	missing, err := s.missing(ctx, s.query)
+	if err != nil || len(missing) == 0 {
 		return err
 	}
 	return s.engine.setUp(ctx, func(run Run) error {
-		// Somebody else may have been faster.
-		if version, err := s.schemaVersion(ctx, run); err != nil || version == schemaVersion {
+		missing, err := s.missing(ctx, run) // somebody else may have been faster
+		if err != nil {
 			return err
 		}
-		for _, text := range s.sql.create {
-			if err := run(ctx, Statement{Text: text}); err != nil {
+		for _, st := range missing {
+			if err := run(ctx, st); err != nil {
 				return err
 			}
 		}
-		return run(ctx, Statement{Text: s.sql.setVersion, Args: []any{int64(schemaVersion)}})
+		return nil
 	})
+}
+
+// missing are the statements that make what is not there: everything, or the tables of kinds that are newer than the
+// cluster. A table more changes nothing for older programs, so it is no other version of the layout.
+func (s *Store) missing(ctx context.Context, run Run) ([]Statement, error) {
+	version, err := s.schemaVersion(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	texts := s.sql.create
+	if version == schemaVersion {
+		texts = nil
+	}
+	there, err := s.tablesOfKinds(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range store.Kinds() {
+		if version != schemaVersion || !there[kind] {
+			texts = append(slices.Clip(texts), s.sql.kinds[kind].create...)
+		}
+	}
+	all := make([]Statement, len(texts))
+	for i, text := range texts {
+		all[i].Text = text
+	}
+	if version != schemaVersion {
+		all = append(all, Statement{Text: s.sql.setVersion, Args: []any{int64(schemaVersion)}})
+	}
+	return all, nil
+}
+
+// tablesOfKinds says which kinds have a table.
+func (s *Store) tablesOfKinds(ctx context.Context, run Run) (map[store.Kind]bool, error) {
+	there := map[store.Kind]bool{}
+	var asks []Statement
+	for _, kind := range store.Kinds() {
+		asks = append(asks, Statement{
+			Text: s.texts.numbered(s.texts.Tables), Args: []any{s.sql.kinds[kind].name},
+			Row: func(row Row) error {
+				n := 0
+				err := row.Scan(&n)
+				there[kind] = n > 0
+				return err
+			},
+		})
+	}
+	return there, run(ctx, asks...)
 }
 
 // lookAtSchema is for those who only read: what is not there they do not make.

@@ -30,13 +30,10 @@ func TestStore(t *testing.T) {
 				return s, nil
 			},
 			ShiftSchema: func(ctx context.Context, by int) error {
-				db, err := sql.Open("sqlite", path) // no store opens it any more
-				if err != nil {
-					return err
-				}
-				defer func() { _ = db.Close() }()
-				_, err = db.ExecContext(ctx, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
-				return err
+				return onFile(ctx, path, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
+			},
+			Forget: func(ctx context.Context, kind store.Kind) error {
+				return onFile(ctx, path, `DROP TABLE "default_`+kind.Info().Plural+`"`)
 			},
 			Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 				s, err := open(ctx)
@@ -48,6 +45,17 @@ func TestStore(t *testing.T) {
 			},
 		}
 	})
+}
+
+// onFile runs a statement in a file that no store has open.
+func onFile(ctx context.Context, path, statement string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(ctx, statement)
+	return err
 }
 
 var search = regexp.MustCompile(`SEARCH default_\w+ USING (?:COVERING )?INDEX \w+ \(([^)]*)\)`)

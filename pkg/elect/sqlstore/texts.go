@@ -23,8 +23,9 @@ type statements struct {
 
 // kindStatements are those of one table. Columns are always in the order of columns.
 type kindStatements struct {
-	table, get string
-	owned      bool // with an index on session
+	table, name, get string   // table is name as it is written
+	owned            bool     // with an index on session
+	create           []string // its table, indexes, and what notes its changes
 
 	put, remove                         string // of a file: without a condition
 	insert, update, removeAt, increment string // of a server: with one
@@ -84,12 +85,13 @@ func newStatements(cluster string, d Dialect) statements {
 		if info.Kind == store.KindGroup {
 			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
 		}
-		st.create = append(st.create, w.tables(info)...)
 		table := w.name(info.Plural)
 		st.kinds[info.Kind] = kindStatements{
-			table: table,
-			get:   w.fill(table, `SELECT $columns FROM $table WHERE id = ?`),
-			owned: info.Indexed(store.FieldSession),
+			table:  table,
+			name:   w.prefix + info.Plural,
+			get:    w.fill(table, `SELECT $columns FROM $table WHERE id = ?`),
+			owned:  info.Indexed(store.FieldSession),
+			create: w.tables(info),
 		}
 	}
 	switch d := d.(type) {
@@ -155,7 +157,9 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 	}
 	for _, info := range store.Table() {
 		if info.Notify != store.NotifyNever && texts.Notify != nil {
-			st.create = append(st.create, texts.Notify(info, st.kinds[info.Kind].table, log)...)
+			k := st.kinds[info.Kind]
+			k.create = append(k.create, texts.Notify(info, k.table, log)...)
+			st.kinds[info.Kind] = k
 		}
 	}
 	st.log.trim = w.texts.numbered(texts.Trim(log))

@@ -9,15 +9,15 @@ import (
 const MaxInterest = 1000
 
 // Interest says which changes a watcher is notified of. The zero Interest asks for all counters, overrides and
-// sessions' states, and for no locks. A store may send more than was asked for, never less.
+// sessions' states, and for no locks or mutexes. A store may send more than was asked for, never less.
 type Interest struct {
-	// Session asks for locks that are reserved for it.
+	// Session asks for locks and mutexes that are reserved for it.
 	Session string
-	// Keys are IDs of locks: notifications come when one has no owner any more, and when it is deleted.
+	// Keys are IDs of locks or mutexes: notifications come when one has no owner any more, and when it is deleted.
 	Keys []string
 	// Groups narrow documents of groups, counters among them; nil: all groups.
 	Groups []string
-	// Kinds are the kinds asked for; nil: all that the table allows. Locks come by Session and Keys alone.
+	// Kinds are the kinds asked for; nil: all that the table allows. Locks and mutexes come by Session and Keys alone.
 	Kinds []Kind
 }
 

@@ -18,6 +18,7 @@ const (
 	KindGroup    Kind = "group"    // a counter raised after ownership changed
 	KindOverride Kind = "override" // what an operator asked for: drains, pauses, pins
 	KindEvent    Kind = "event"    // what happened
+	KindMutex    Kind = "mutex"    // who holds a mutex, and who waits for it
 )
 
 // Field is a field of a document that an index can be on.
@@ -76,6 +77,10 @@ var table = []KindInfo{
 	{
 		Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour,
 		Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}},
+	},
+	{
+		Kind: KindMutex, Plural: "mutexes", Retention: 24 * time.Hour, Notify: NotifyFree,
+		Indexes: [][]Field{{FieldExpires}},
 	},
 }
 

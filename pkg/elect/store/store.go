@@ -38,14 +38,14 @@ type WriterID struct {
 // watch; Body is bytes that stores keep and return as they are.
 type Doc struct {
 	Kind Kind
-	// session and member: uuid; lock and value: group/key; group: its name; override: kind/name; event: an ordered id
+	// session and member: uuid; lock and value: group/key; group: its name; mutex: locks/name; override: kind/name; event: an ordered id
 	ID       string
 	Rev      int64    // only ever rises, while the document exists
 	WriterID WriterID // of the write that made Rev; zero after an Increment
 
 	Group     string // lock, value, event: the group; else empty
-	Session   string // lock: the owning session, empty without an owner
-	Next      string // lock: the session it is reserved for, else empty
+	Session   string // lock: the owning session, empty without an owner; mutex: of the only holder
+	Next      string // lock, mutex: the session it is reserved for, else empty
 	Suspended bool   // lock: left out of sweeps (paused, done or undeclared)
 	State     string // session: live, draining or dead; override: its kind; else empty
 	Count     int64  // session: the heartbeat; group: the counter; value: the token that wrote it; else zero

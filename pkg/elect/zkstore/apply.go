@@ -125,15 +125,15 @@ func (w *writer) rings(c store.Change) []any {
 	switch {
 	case c.Doc.Kind == store.KindSession && !w.live.heartbeat(c):
 		ops = append(ops, replace(w.sessionBell(), nil, -1))
-	case c.Doc.Kind != store.KindLock:
+	case c.Doc.Kind.Info().Notify != store.NotifyFree:
 	case c.Op == store.Delete:
-		ops = append(ops, replace(w.lockBell(c.Doc.ID), nil, -1))
+		ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.ID), nil, -1))
 	default:
 		if c.Doc.Next != "" {
-			ops = append(ops, replace(w.lockBell(c.Doc.Next), nil, -1))
+			ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.Next), nil, -1))
 		}
 		if c.Doc.Next != "" || c.Doc.Session == "" && c.IfRev > 0 {
-			ops = append(ops, replace(w.lockBell(c.Doc.ID), nil, -1))
+			ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.ID), nil, -1))
 		}
 	}
 	return ops

@@ -19,7 +19,7 @@ const (
 // buckets is how many directories the documents of a kind are spread over. It is part of the layout.
 func buckets(kind store.Kind) int {
 	switch kind {
-	case store.KindLock, store.KindValue, store.KindEvent:
+	case store.KindLock, store.KindValue, store.KindEvent, store.KindMutex:
 		return manyBuckets
 	case store.KindSession, store.KindMember, store.KindGroup, store.KindOverride:
 	}
@@ -56,24 +56,26 @@ func (l layout) dir(of string, kind store.Kind, bucket int) string {
 // sessionBell rings when a session begins, ends or changes its state.
 func (l layout) sessionBell() string { return l.base + "/bells/sessions" }
 
-// lockBell rings for one of many sessions when a lock is reserved for it, and for one of many keys when its lock has
-// lost its owner.
-func (l layout) lockBell(sessionOrKey string) string {
-	return l.lockBellOf(hash(sessionOrKey, manyBuckets))
+// freeBell rings for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs when that
+// has lost its owner. Each kind has its own.
+func (l layout) freeBell(kind store.Kind, sessionOrID string) string {
+	return l.freeBellOf(kind, hash(sessionOrID, manyBuckets))
 }
 
-func (l layout) lockBellOf(bucket int) string {
-	return fmt.Sprintf("%s/bells/locks-%02x", l.base, bucket)
+func (l layout) freeBellOf(kind store.Kind, bucket int) string {
+	return fmt.Sprintf("%s/bells/%s-%02x", l.base, kind.Info().Plural, bucket)
 }
 
 // directories are all znodes that exist before the first document, parents first. They have no data, apart from those
 // named above.
 func (l layout) directories() []string {
 	all := []string{l.base + "/bells", l.base + "/documents", l.base + "/index", l.barrierPath(), l.sessionBell()}
-	for bucket := range manyBuckets {
-		all = append(all, l.lockBellOf(bucket))
-	}
 	for _, kind := range store.Kinds() {
+		if kind.Info().Notify == store.NotifyFree {
+			for bucket := range manyBuckets {
+				all = append(all, l.freeBellOf(kind, bucket))
+			}
+		}
 		for _, of := range []string{"documents", "index"} {
 			all = append(all, l.base+"/"+of+"/"+kind.Info().Plural)
 			for bucket := range buckets(kind) {

@@ -2,6 +2,7 @@ package zkstore_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ func database(t *testing.T, uri string) storetest.Database {
 			return s, nil
 		},
 		ShiftSchema: func(_ context.Context, by int) error { return shiftSchema(t, uri, by) },
+		Forget:      func(_ context.Context, kind store.Kind) error { return forget(t, uri, kind) },
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			if warm == nil {
 				warm = open(t, zkstore.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call
@@ -113,6 +115,31 @@ func shiftSchema(t *testing.T, uri string, by int) error {
 		return err
 	}
 	_, err = conn.Set(path, []byte(strconv.Itoa(version+by)), stat.Version)
+	return err
+}
+
+// forget deletes the directories and the bells of a kind without documents.
+func forget(t *testing.T, uri string, kind store.Kind) error {
+	t.Helper()
+	conn, chroot := raw(t, uri)
+	base, plural := chroot+"/shardctl/default", kind.Info().Plural
+	bells, _, err := conn.Children(base + "/bells")
+	if err != nil {
+		return err
+	}
+	for _, bell := range bells {
+		if strings.HasPrefix(bell, plural+"-") {
+			err = errors.Join(err, conn.Delete(base+"/bells/"+bell, -1))
+		}
+	}
+	for _, of := range []string{"documents", "index"} {
+		buckets, _, failed := conn.Children(base + "/" + of + "/" + plural)
+		err = errors.Join(err, failed)
+		for _, bucket := range buckets {
+			err = errors.Join(err, conn.Delete(base+"/"+of+"/"+plural+"/"+bucket, -1))
+		}
+		err = errors.Join(err, conn.Delete(base+"/"+of+"/"+plural, -1))
+	}
 	return err
 }
 

@@ -55,7 +55,7 @@ func newWatcher(a *access, in store.Interest) *watcher {
 		case store.NotifyFree:
 			for _, text := range append(slices.Clone(in.Keys), in.Session) {
 				if text != "" {
-					w.bells[a.lockBell(text)] = info.Kind
+					w.bells[a.freeBell(info.Kind, text)] = info.Kind
 				}
 			}
 		case store.NotifyNever:

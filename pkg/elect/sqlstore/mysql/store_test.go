@@ -74,6 +74,10 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 			return testservers.MariaDBExec(ctx, server.Server(),
 				fmt.Sprintf("UPDATE `%s`.default_schema SET version = version + %d", database, by))
 		},
+		Forget: func(ctx context.Context, kind store.Kind) error {
+			return testservers.MariaDBExec(ctx, server.Server(),
+				fmt.Sprintf("DROP TABLE `%s`.default_%s", database, kind.Info().Plural))
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},

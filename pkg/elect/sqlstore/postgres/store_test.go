@@ -32,6 +32,9 @@ func database(uri string) storetest.Database {
 		ShiftSchema: func(ctx context.Context, by int) error {
 			return postgres.Exec(ctx, uri, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
 		},
+		Forget: func(ctx context.Context, kind store.Kind) error {
+			return postgres.Exec(ctx, uri, `DROP TABLE "default_`+kind.Info().Plural+`"`)
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},

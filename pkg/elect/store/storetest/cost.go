@@ -27,7 +27,8 @@ func testCost(b *bench) {
 		if i < 10 {
 			e.Expires = 5
 		}
-		changes = append(changes, b.put(e, 0), b.put(
+		m := store.Doc{Kind: store.KindMutex, ID: fmt.Sprintf("locks/%04d", i), Expires: e.Expires}
+		changes = append(changes, b.put(e, 0), b.put(m, 0), b.put(
 			store.Doc{Kind: store.KindValue, ID: fmt.Sprintf("g%d/%04d", i%2, i), Group: fmt.Sprint("g", i%2)}, 0,
 		))
 	}
@@ -51,6 +52,7 @@ func testCost(b *bench) {
 		"the last page":       {store.KindLock, store.Query{Reverse: true, Limit: 30}, 30},
 		"a page of events":    {store.KindEvent, store.Query{Reverse: true, Limit: 30}, 30},
 		"expired events":      {store.KindEvent, store.Query{Expired: 10, Limit: 100}, 10},
+		"expired mutexes":     {store.KindMutex, store.Query{Expired: 10, Limit: 100}, 10},
 		"expired sessions":    {store.KindSession, store.Query{Expired: 10, Limit: 100}, 0},
 		"values of a group":   {store.KindValue, store.Query{Group: "g1", Limit: 30}, 30},
 		"events of one group": {store.KindEvent, store.Query{Group: "none", Limit: 30}, 0},

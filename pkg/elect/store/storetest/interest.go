@@ -62,7 +62,7 @@ func testInterests(b *bench) {
 	}
 }
 
-// Who waits for a lock is notified when it has no owner any more, and when it is deleted.
+// Who waits for a lock or a mutex is notified when it has no owner any more, and when it is deleted.
 func testKeysOfInterest(b *bench) {
 	t := b.t
 	writer := b.open(t)
@@ -72,15 +72,17 @@ func testKeysOfInterest(b *bench) {
 	if !ok {
 		return
 	}
-	for _, id := range []string{"g/a", "g/b"} {
-		d := lock(id)
-		d.Session = "s"
-		must(t, writer, b.put(d, 0))
-		d.Session = ""
-		c := b.put(d, 1)
-		must(t, writer, c)
-		b.wantNotified(t, notes, c.Doc)
+	for _, kind := range []store.Kind{store.KindLock, store.KindMutex} {
+		for _, id := range []string{"g/a", "g/b"} {
+			d := store.Doc{Kind: kind, ID: id, Session: "s"}
+			must(t, writer, b.put(d, 0))
+			d.Session = ""
+			c := b.put(d, 1)
+			must(t, writer, c)
+			b.wantNotified(t, notes, c.Doc)
+		}
+		gone := store.Doc{Kind: kind, ID: "g/b"}
+		must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: gone})
+		b.wantNotified(t, notes, gone)
 	}
-	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: lock("g/b")})
-	b.wantNotified(t, notes, store.Doc{Kind: store.KindLock, ID: "g/b"})
 }

@@ -19,6 +19,9 @@ type Database struct {
 	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
 	// the store has no schema.
 	ShiftSchema func(ctx context.Context, by int) error
+	// Forget makes the database look as if it had been set up before there was a kind. Nil: set-up makes nothing for a
+	// kind.
+	Forget func(ctx context.Context, kind store.Kind) error
 	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
 	// known.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
@@ -74,6 +77,7 @@ func parts() []part {
 		{"malformed", testMalformed},
 		{"set-up at once", testSetUpAtOnce},
 		{"other schema", testOtherSchema},
+		{"newer kind", testNewerKind},
 		{"closed", testClosed},
 	}
 }

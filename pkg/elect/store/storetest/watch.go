@@ -122,6 +122,14 @@ func testWatch(b *bench) {
 	mine.Session, mine.Next = "", "me"
 	expect(b.put(mine, 1))
 
+	// A mutex is reserved for whoever is next while others still hold it together, too.
+	mutex := store.Doc{Kind: store.KindMutex, ID: "locks/a", Session: "other", Body: body}
+	must(t, writer, b.put(mutex, 0))
+	mutex.Next = "me"
+	expect(b.put(mutex, 1))
+	mutex.Session = ""
+	expect(b.put(mutex, 2))
+
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for count := range int64(3) {
 		must(t, writer, increment)

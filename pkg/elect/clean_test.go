@@ -1,0 +1,45 @@
+package elect_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// A mutex that nobody has used for a day goes. What its tokens were stays known: one that is made again must exceed
+// them.
+func TestUnusedMutexesAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		now := time.Now().UnixMilli()
+		ahead := now + time.Hour.Milliseconds() // a token that the clock has not reached
+		mutex := func(id string, rev, expires int64) {
+			d := store.Doc{
+				Kind: store.KindMutex, ID: id, Rev: rev, WriterID: store.WriterID{Session: "s", Seq: rev}, Expires: expires,
+			}
+			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+				t.Fatal(outs, err)
+			}
+		}
+		mutex("locks/old", ahead, now+1)
+		mutex("locks/used", now, 0)
+		mutex("locks/young", now+2, now+time.Hour.Milliseconds())
+		n := startAlone(t, db, "a")
+		time.Sleep(6 * time.Minute)
+		if err := n.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		left, err := db.List(t.Context(), store.KindMutex, store.Query{})
+		if err != nil || len(left.Docs) != 2 || left.Docs[0].ID != "locks/used" || left.Docs[1].ID != "locks/young" {
+			t.Errorf("left: %+v, %v", left.Docs, err)
+		}
+		counter, err := db.Read(t.Context(), store.KindGroup, record.GroupMutexes)
+		if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Rev < ahead {
+			t.Errorf("counter %+v, %v; want at least %d", counter.Docs, err, ahead)
+		}
+	})
+}
