@@ -10,6 +10,9 @@
 //   - [Key] is one key in this process: claimed, run, stopped, released, with at most one write under way.
 //   - [Value] is what is kept with a key, as one token reads and sets it.
 //
+// A fifth, [Mutex], is one process in one mutex, read-write lock or semaphore: those who hold it, and a queue. It is a
+// value as well, but with lists, which nothing changes in place.
+//
 // # Why two processes never run one key at a time
 //
 // A key may be claimed when its owner's session document says dead. The killer writes that only when it has seen

@@ -1,0 +1,221 @@
+package protocol
+
+import "slices"
+
+// What a mutex's document may hold.
+const (
+	MaxTickets   = 1000     // waiting calls
+	MaxMutexSize = 64 << 10 // bytes, counted by [MutexDoc.Size]
+
+	mutexSize  = 256 // bytes of everything but holders and tickets
+	holderSize = 128 // bytes of a holder beside its two names
+	ticketSize = 48  // bytes of a ticket beside its two names
+)
+
+// unused is how long the document of a mutex stays that nobody holds, waits for or keeps: 24 h in ms.
+const unused = 24 * 60 * 60 * 1000
+
+// MutexDoc is the document of a mutex, a read-write lock or a semaphore. It is a value: nothing changes a slice of it
+// in place. The zero value is an absent document.
+type MutexDoc struct {
+	Rev int64 // 0: absent
+
+	Limit   int // so many may hold it; 0: readers together, or one writer
+	Holders []MutexHolder
+	Queue   []MutexTicket // first come, first served
+	Next    string        // session of the first ticket that may enter; its process alone is notified
+	Hold    MutexHold     // nobody enters before
+	// Exclusive and Shared are the largest tokens given to a writer (or a holder of a semaphore) and to a reader. A
+	// new token exceeds both, also where somebody put back an older document.
+	Exclusive, Shared int64
+}
+
+// MutexHolder is who holds a mutex. Claim says whose it is; the writer of the document may be somebody else.
+type MutexHolder struct {
+	Session, Claim string
+	Token          int64 // the revision that its claim wrote
+	Shared         bool  // a reader
+	Slot           int   // of a semaphore, from 0 up to its limit
+	Until          int64 // for display: when its longest holding time ends, by the store's clock, Unix ms; 0: never
+}
+
+// MutexTicket is a place in the queue.
+type MutexTicket struct {
+	Session, Claim string
+	Shared         bool // a reader
+}
+
+// MutexHold keeps a mutex without anybody who holds it, or longer than somebody does. It outlives its session. Others
+// enter when the store's clock has passed UntilMs, or when ForMs has passed since they saw it first. The zero value
+// keeps nothing.
+type MutexHold struct {
+	UntilMs, ForMs int64
+	Token          int64 // of the holder that wished it
+}
+
+// Session is the only holder's session; empty when there is none or several.
+func (d MutexDoc) Session() string {
+	if len(d.Holders) != 1 {
+		return ""
+	}
+	return d.Holders[0].Session
+}
+
+// Expires is when the document may be deleted, in ms of the store's clock: 0 while somebody holds it or waits.
+func (d MutexDoc) Expires(clock int64) int64 {
+	if d.used() {
+		return 0
+	}
+	return max(clock, d.Hold.UntilMs) + unused
+}
+
+// Size is at least as many bytes as the body of the document takes as JSON.
+func (d MutexDoc) Size() int {
+	n := mutexSize
+	for _, h := range d.Holders {
+		n += holderSize + len(h.Session) + len(h.Claim)
+	}
+	for _, t := range d.Queue {
+		n += ticketSize + len(t.Session) + len(t.Claim)
+	}
+	return n
+}
+
+// Sessions calls do for each session that the document names, in order; some more than once.
+func (d MutexDoc) Sessions(do func(session string)) {
+	for _, h := range d.Holders {
+		do(h.Session)
+	}
+	for _, t := range d.Queue {
+		do(t.Session)
+	}
+}
+
+func (d MutexDoc) used() bool { return len(d.Holders)+len(d.Queue) > 0 }
+
+func (d MutexDoc) holder(claim string) int {
+	return slices.IndexFunc(d.Holders, func(h MutexHolder) bool { return h.Claim == claim })
+}
+
+func (d MutexDoc) ticket(claim string) int {
+	return slices.IndexFunc(d.Queue, func(t MutexTicket) bool { return t.Claim == claim })
+}
+
+// fits says whether those who hold the mutex let one more hold it.
+func (d MutexDoc) fits(shared bool) bool {
+	switch {
+	case d.Limit > 0:
+		return len(d.Holders) < d.Limit
+	case shared:
+		return !slices.ContainsFunc(d.Holders, func(h MutexHolder) bool { return !h.Shared })
+	}
+	return len(d.Holders) == 0
+}
+
+// mayEnter says whether the ticket at i may become a holder. It never takes what a ticket before it could have: a
+// reader enters only where no writer is before it, and a place of a semaphore is left for each of those before.
+func (d MutexDoc) mayEnter(i int) bool {
+	if d.Limit > 0 {
+		return len(d.Holders)+i < d.Limit
+	}
+	if t := d.Queue[i]; !t.Shared {
+		return i == 0 && d.fits(false)
+	}
+	return d.fits(true) && !writerIn(d.Queue[:i])
+}
+
+func writerIn(queue []MutexTicket) bool {
+	return slices.ContainsFunc(queue, func(t MutexTicket) bool { return !t.Shared })
+}
+
+// Queued is d with one more ticket, at the end.
+func (d MutexDoc) Queued(t MutexTicket) MutexDoc {
+	d.Queue = append(slices.Clip(d.Queue), t)
+	return d
+}
+
+// full says whether one more ticket of these names is too many.
+func (d MutexDoc) full(t MutexTicket) bool {
+	return len(d.Queue) >= MaxTickets || d.Queued(t).Size() > MaxMutexSize
+}
+
+// entered is d with a holder, whose ticket is gone. The hold before it is over.
+func (d MutexDoc) entered(h MutexHolder) MutexDoc {
+	d = d.left(h.Claim)
+	h.Slot = d.slot()
+	d.Holders = append(slices.Clip(d.Holders), h)
+	d.Hold = MutexHold{}
+	if h.Shared {
+		d.Shared = max(d.Shared, h.Token)
+	} else {
+		d.Exclusive = max(d.Exclusive, h.Token)
+	}
+	return d
+}
+
+// slot is the lowest that no holder of a semaphore has.
+func (d MutexDoc) slot() int {
+	if d.Limit == 0 {
+		return 0
+	}
+	for slot := 0; ; slot++ {
+		if !slices.ContainsFunc(d.Holders, func(h MutexHolder) bool { return h.Slot == slot }) {
+			return slot
+		}
+	}
+}
+
+// left is d without the holder and the ticket of this claim.
+func (d MutexDoc) left(claim string) MutexDoc {
+	return d.without(func(_, c string) bool { return c == claim })
+}
+
+// withoutDead is d without the holders and tickets of these sessions.
+func (d MutexDoc) withoutDead(dead []string) MutexDoc {
+	if len(dead) == 0 {
+		return d
+	}
+	return d.without(func(session, _ string) bool { return slices.Contains(dead, session) })
+}
+
+// without is d without the holders and tickets of which gone says so. Where there are none, it is d itself.
+func (d MutexDoc) without(gone func(session, claim string) bool) MutexDoc {
+	if of := func(h MutexHolder) bool { return gone(h.Session, h.Claim) }; slices.ContainsFunc(d.Holders, of) {
+		d.Holders = slices.DeleteFunc(slices.Clone(d.Holders), of)
+	}
+	if of := func(t MutexTicket) bool { return gone(t.Session, t.Claim) }; slices.ContainsFunc(d.Queue, of) {
+		d.Queue = slices.DeleteFunc(slices.Clone(d.Queue), of)
+	}
+	return d
+}
+
+// renamed is d with this session in the holders and tickets of the claims.
+func (d MutexDoc) renamed(session string, mine func(claim string) bool) MutexDoc {
+	d.Holders, d.Queue = slices.Clone(d.Holders), slices.Clone(d.Queue)
+	for i, h := range d.Holders {
+		if mine(h.Claim) {
+			d.Holders[i].Session = session
+		}
+	}
+	for i, t := range d.Queue {
+		if mine(t.Claim) {
+			d.Queue[i].Session = session
+		}
+	}
+	return d
+}
+
+// passedOn is d with Next at the first ticket that may enter.
+func (d MutexDoc) passedOn() MutexDoc {
+	d.Next = ""
+	for i, t := range d.Queue {
+		if d.mayEnter(i) {
+			d.Next = t.Session
+			break
+		}
+	}
+	return d
+}
+
+// entries is how many holders and tickets there are.
+func (d MutexDoc) entries() int { return len(d.Holders) + len(d.Queue) }

@@ -1,0 +1,104 @@
+package protocol
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The shortest pause of a process whose new tickets were refused, and how often it is doubled at most.
+const (
+	pauseUnit  = 2 * time.Millisecond
+	mostPauses = 5
+)
+
+// pause is how long new tickets wait after so many refusals in a row. It differs between processes, and from one write
+// to the next.
+func pause(session string, seq int64, refusals int) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(session + strconv.FormatInt(seq, 10)))
+	return pauseUnit * time.Duration(1+h.Sum32()%(1<<min(refusals, mostPauses)))
+}
+
+// MutexCalls are calls in the order of asking.
+type MutexCalls []MutexCall
+
+func (c MutexCalls) named(claim string) *MutexCall {
+	for i := range c {
+		if c[i].Claim == claim {
+			return &c[i]
+		}
+	}
+	return nil
+}
+
+func (c MutexCalls) without(claim string) MutexCalls {
+	return slices.DeleteFunc(c, func(c MutexCall) bool { return c.Claim == claim })
+}
+
+// looks: something begins that will show the document.
+func (c MutexCalls) looks() {
+	for i := range c {
+		c[i].Look = max(c[i].Look, Looking)
+	}
+}
+
+// looked: what began since they asked has shown the document.
+func (c MutexCalls) looked() {
+	for i := range c {
+		if c[i].Look == Looking {
+			c[i].Look = Looked
+		}
+	}
+}
+
+// knows takes the document as it is now.
+func (x Mutex) knows(d MutexDoc, now Instant) Mutex {
+	x.Known, x.Doc = true, d
+	if d.Hold != x.Seen {
+		x.Seen, x.SeenAt = d.Hold, now
+	}
+	return x
+}
+
+// wants asks for the sessions that a call here waits for, or may pass the mutex on to. It forgets those that the
+// document does not name.
+func (x Mutex) wants() (_ Mutex, asked []string) {
+	if !x.Known {
+		return x, nil
+	}
+	var named []string
+	x.Doc.Sessions(func(session string) { named = append(named, session) })
+	gone := func(session string) bool { return !slices.Contains(named, session) }
+	if slices.ContainsFunc(x.Dead, gone) {
+		x.Dead = slices.DeleteFunc(slices.Clone(x.Dead), gone)
+	}
+	if slices.ContainsFunc(x.Wanted, gone) {
+		x.Wanted = slices.DeleteFunc(slices.Clone(x.Wanted), gone)
+	}
+	for _, session := range named[:x.concerns()] {
+		if session != x.Session && !slices.Contains(x.Dead, session) && !slices.Contains(x.Wanted, session) {
+			x.Wanted = append(slices.Clip(x.Wanted), session)
+			asked = append(asked, session)
+		}
+	}
+	return x, asked
+}
+
+// concerns is how many of the holders and tickets, from the first, matter to the calls of this process.
+func (x Mutex) concerns() int {
+	switch {
+	case len(x.Calls) == 0:
+		return 0
+	case x.Running() > 0:
+		return x.Doc.entries() // the release is to go to one that lives
+	}
+	last := 0
+	for i, t := range x.Doc.Queue {
+		if x.Calls.named(t.Claim) != nil {
+			last = i + 1
+		}
+	}
+	return len(x.Doc.Holders) + last
+}

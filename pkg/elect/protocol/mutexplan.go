@@ -1,0 +1,208 @@
+package protocol
+
+import "slices"
+
+// mutexPlan is the next document of a mutex, as one process would write it.
+type mutexPlan struct {
+	x   Mutex
+	m   Moment
+	doc MutexDoc
+
+	enter   bool // it makes a holder
+	need    bool // a call of this process, or what is left of one, asks for the write
+	urgent  bool // and not only for a new place in the queue
+	look    bool // a call that does not wait was not shown the document yet
+	refused []MutexAction
+}
+
+// planMutex makes one change of all that the process wants. The dead are taken out with it, never for themselves but
+// in a sweep.
+func planMutex(x Mutex, m Moment, sweep bool) mutexPlan {
+	p := mutexPlan{x: x, m: m, doc: x.Doc}
+	p.doc.Rev = NextRev(max(x.Doc.Rev, x.Doc.Exclusive, x.Doc.Shared), max(m.Rev, x.Floor))
+	p.rename()
+	before := p.doc.entries()
+	p.doc = p.doc.withoutDead(x.Dead)
+	p.wants(sweep && p.doc.entries() < before)
+	p.tidy()
+	p.leave()
+	if m.Valid {
+		p.again()
+		p.overtake()
+		p.queue()
+		p.enterInOrder()
+		p.hurry()
+	}
+	p.doc = p.doc.passedOn()
+	return p
+}
+
+func (p *mutexPlan) wants(urgently bool) {
+	p.need, p.urgent = p.need || urgently, p.urgent || urgently
+}
+
+// waits says whether a call of this name waits, and what it asks for.
+func (p *mutexPlan) waits(claim string) (MutexCall, bool) {
+	for _, c := range p.x.Calls {
+		if c.Claim == claim {
+			return c, c.Phase == CallWaiting
+		}
+	}
+	return MutexCall{}, false
+}
+
+// rename puts this session in the place of the one before it.
+func (p *mutexPlan) rename() {
+	of := func(session, claim string) bool {
+		_, waits := p.waits(claim)
+		return waits && session != p.x.Session
+	}
+	if slices.ContainsFunc(p.doc.Queue, func(t MutexTicket) bool { return of(t.Session, t.Claim) }) ||
+		slices.ContainsFunc(p.doc.Holders, func(h MutexHolder) bool { return of(h.Session, h.Claim) }) {
+		p.doc = p.doc.renamed(p.x.Session, func(claim string) bool { _, waits := p.waits(claim); return waits })
+		p.wants(true)
+	}
+}
+
+// tidy takes out what names this session without a call of it: a ticket nobody waits on, a claim that was given up.
+func (p *mutexPlan) tidy() {
+	before := p.doc.entries()
+	p.doc = p.doc.without(func(session, claim string) bool {
+		return session == p.x.Session && !slices.ContainsFunc(p.x.Calls, func(c MutexCall) bool {
+			return c.Claim == claim
+		})
+	})
+	p.wants(p.doc.entries() < before)
+}
+
+// leave takes out the holders that are done.
+func (p *mutexPlan) leave() {
+	for _, c := range p.x.Calls {
+		if c.Phase == CallLeaving && p.doc.holder(c.Claim) >= 0 {
+			p.doc = p.doc.left(c.Claim)
+			if c.Keep.UntilMs > p.doc.Hold.UntilMs { // what it wished with its claim stays
+				p.doc.Hold = c.Keep
+			}
+			p.wants(true)
+		}
+	}
+}
+
+// again claims anew what the document shows as claimed by a call that was not granted. The claim was found, not
+// acknowledged, or acknowledged too late. What it rests on may be forgotten.
+func (p *mutexPlan) again() {
+	for _, h := range p.doc.Holders {
+		if c, waits := p.waits(h.Claim); waits {
+			p.claim(c)
+		}
+	}
+}
+
+// claim makes a call the holder.
+func (p *mutexPlan) claim(c MutexCall) {
+	h := MutexHolder{Session: p.x.Session, Claim: c.Claim, Token: p.doc.Rev, Shared: c.Shared}
+	if c.MaxHold > 0 {
+		h.Until = p.m.Clock + c.MaxHold.Milliseconds()
+	}
+	p.doc = p.doc.entered(h)
+	if c.AtLeast > 0 {
+		d := c.AtLeast.Milliseconds()
+		p.doc.Hold = MutexHold{UntilMs: p.m.Clock + d, ForMs: d, Token: h.Token}
+	}
+	p.enter = true
+	p.wants(true)
+}
+
+// fresh calls do for the calls that wait and are not in the document, in the order of asking. The first one that finds
+// the mutex unused says what its limit is.
+func (p *mutexPlan) fresh(do func(MutexCall)) {
+	for _, c := range p.x.Calls {
+		if c.Phase != CallWaiting || p.doc.holder(c.Claim) >= 0 || p.doc.ticket(c.Claim) >= 0 || p.isRefused(c.Claim) {
+			continue
+		}
+		if !p.doc.used() {
+			p.doc.Limit = c.Limit
+		}
+		if p.doc.Limit == c.Limit {
+			do(c)
+		} else {
+			p.refuse(c.Claim, LimitDiffers)
+		}
+	}
+}
+
+func (p *mutexPlan) isRefused(claim string) bool {
+	return slices.ContainsFunc(p.refused, func(a MutexAction) bool { return a.Claim == claim })
+}
+
+func (p *mutexPlan) refuse(claim string, reason MutexReason) {
+	p.refused = append(p.refused, MutexAction{Kind: MutexRefused, Claim: claim, Reason: reason})
+}
+
+// overtake lets unfair calls in over the queue, where nobody was told that the mutex is free. That is so in the write
+// that releases it. Readers do not overtake writers.
+func (p *mutexPlan) overtake() {
+	told := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
+	enter := func(c MutexCall) {
+		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
+			p.claim(c)
+		}
+	}
+	for _, t := range p.doc.Queue {
+		if c, waits := p.waits(t.Claim); waits {
+			enter(c)
+		}
+	}
+	p.fresh(enter)
+}
+
+// over says whether no hold keeps others out.
+func (p *mutexPlan) over() bool {
+	return p.doc.Hold == MutexHold{} || p.doc.Hold == p.x.Doc.Hold && p.x.holdOver(p.m)
+}
+
+// queue puts the others at the end.
+func (p *mutexPlan) queue() {
+	p.fresh(func(c MutexCall) {
+		t := MutexTicket{p.x.Session, c.Claim, c.Shared}
+		switch {
+		case !p.doc.full(t):
+			p.doc = p.doc.Queued(t)
+			p.need = p.need || !c.Try
+		case c.Try:
+			p.busy(c)
+		default:
+			p.refuse(c.Claim, QueueFull)
+		}
+	})
+}
+
+// enterInOrder makes holders of the tickets of this process that may enter.
+func (p *mutexPlan) enterInOrder() {
+	for i := 0; i < len(p.doc.Queue); {
+		c, waits := p.waits(p.doc.Queue[i].Claim)
+		if waits && p.over() && p.doc.mayEnter(i) {
+			p.claim(c)
+		} else {
+			i++
+		}
+	}
+}
+
+// hurry takes the tickets of calls that do not wait out again.
+func (p *mutexPlan) hurry() {
+	for _, t := range p.doc.Queue {
+		if c, waits := p.waits(t.Claim); waits && c.Try {
+			p.doc = p.doc.left(c.Claim)
+			p.busy(c)
+		}
+	}
+}
+
+func (p *mutexPlan) busy(c MutexCall) {
+	if c.Look == Looked {
+		p.refuse(c.Claim, MutexBusy)
+	} else {
+		p.look = true
+	}
+}
