@@ -12,7 +12,7 @@ GOLANGCI_VERSION := 2.15.0
 
 # The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
 RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
-RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/elect/memstore ./pkg/balancer ./pkg/tasks ./internal/guard ./internal/status
+RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/elect/memstore ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/status
 
 TEST_FLAGS ?=
 # A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite
@@ -160,6 +160,7 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy \
+	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer

@@ -1,5 +1,6 @@
-// Package fence shows the receiving side of a fencing token: a table that rejects a token that is smaller than one it
-// has seen.
+// Package fence shows the receiving side of a fencing token: a table that refuses a token that is smaller than one it
+// has seen. fence.py and Fence.java beside it do the same on the same table, and postgresql.sql and mysql.sql are what
+// they send.
 //
 // No lease can rule out that an old run writes once more, after a long pause of its whole machine. The token can: it
 // rises with every start of a task, on any replica, for ever. A command has it in SHARDCTL_FENCING_TOKEN, a webhook in
@@ -9,27 +10,45 @@ package fence
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/fence/fencesql"
 )
 
-// ErrOldToken says that a newer run has written already.
-var ErrOldToken = errors.New("a newer run has written")
+// Schema is the table of the work.
+const Schema = `CREATE TABLE offsets (topic TEXT PRIMARY KEY, position INTEGER NOT NULL)`
 
-// Schema is the table. The token stands in the row that it protects.
-const Schema = `CREATE TABLE offsets (topic TEXT PRIMARY KEY, position INTEGER NOT NULL, token INTEGER NOT NULL)`
+// Offsets keeps how far topics have been read.
+type Offsets struct {
+	db     *sql.DB
+	fences *fencesql.Table
+}
 
-// SavePosition writes how far a topic has been read, unless a larger token has been seen. It is one statement: nothing
-// comes between the comparison and the write. The error wraps [ErrOldToken] when the token is too old.
-func SavePosition(ctx context.Context, db *sql.DB, topic string, position, token int64) error {
-	result, err := db.ExecContext(ctx, `
-		INSERT INTO offsets (topic, position, token) VALUES ($1, $2, $3)
-		ON CONFLICT (topic) DO UPDATE SET position = $2, token = $3 WHERE offsets.token <= $3`, topic, position, token)
+// NewOffsets makes the table of tokens where it is missing.
+func NewOffsets(ctx context.Context, db *sql.DB) (*Offsets, error) {
+	fences, err := fencesql.New(fencesql.SQLite, "fences")
+	if err != nil {
+		return nil, err
+	}
+	return &Offsets{db, fences}, fences.Create(ctx, db)
+}
+
+// Save writes how far a topic has been read, unless a larger token has been seen. Token and work are in one transaction:
+// nothing comes between the comparison and the write. The error wraps [fence.ErrOld] when the token is too old.
+func (o *Offsets) Save(ctx context.Context, topic string, position, token int64) error {
+	tx, err := o.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if n, err := result.RowsAffected(); err != nil || n == 1 {
+	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
+	if err := o.fences.Check(ctx, tx, fence.Exclusive("topics/"+topic, token)); err != nil {
+		return fmt.Errorf("save position %d of %s: %w", position, topic, err)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO offsets (topic, position) VALUES ($1, $2)
+		ON CONFLICT (topic) DO UPDATE SET position = excluded.position`, topic, position)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("save position %d of %s with token %d: %w", position, topic, token, ErrOldToken)
+	return tx.Commit()
 }

@@ -7,14 +7,15 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/fence/fencehttp"
 )
 
 // delivered is what one request brings.
 type delivered struct {
-	key    string // of the task, as GROUP/NAME
-	token  int64
+	claim  fence.Claim // its key is that of the task, GROUP/NAME
 	batch  bool
 	events []event
 }
@@ -28,10 +29,10 @@ type event struct {
 
 // readRequest reads a request in binary or batched mode.
 func readRequest(header http.Header, body []byte) (delivered, error) {
-	d := delivered{key: header.Get("Shardctl-Key")}
+	var d delivered
 	var err error
-	if d.token, err = strconv.ParseInt(header.Get("Shardctl-Fencing-Token"), 10, 64); err != nil || d.key == "" {
-		return d, errors.New("Shardctl-Key and Shardctl-Fencing-Token must be set")
+	if d.claim, err = fencehttp.Claim(header); err != nil {
+		return d, err
 	}
 	media, _, _ := mime.ParseMediaType(header.Get("Content-Type")) // an odd one is that of a message
 	if d.batch = media == "application/cloudevents-batch+json"; d.batch {

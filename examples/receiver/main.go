@@ -16,9 +16,10 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/fence"
 )
 
 func main() {
@@ -40,7 +41,7 @@ func run(ctx context.Context, address string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "listening on %s\n", listener.Addr())
-	r := &receiver{tokens: map[string]int64{}, work: func(e event, token int64) error {
+	r := &receiver{work: func(e event, token int64) error {
 		if len(e.Data) == 0 {
 			return errors.New("there is nothing in it")
 		}
@@ -61,15 +62,14 @@ func run(ctx context.Context, address string, out io.Writer) error {
 	return <-ended
 }
 
-// receiver works on messages, one after another. It remembers the largest token of each key.
+// receiver works on messages, one after another of each key. It remembers the largest token of each key.
 //
 // A service that keeps what it does in a database keeps the token there, too, beside what it protects: see
 // examples/fence. It also remembers the IDs of messages there, since one may come again.
 type receiver struct {
 	work func(e event, token int64) error
 
-	mu     sync.Mutex
-	tokens map[string]int64
+	fences fence.Memory
 }
 
 // maxBody is the largest request, in bytes.
@@ -90,19 +90,23 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	r.mu.Lock() // until the work is done: no newer token may come between the comparison and the work
-	defer r.mu.Unlock()
-	if newest := r.tokens[delivered.key]; delivered.token < newest {
-		http.Error(w, fmt.Sprintf("token %d of %s is old, %d has been seen", delivered.token, delivered.key, newest),
-			http.StatusConflict)
-		return
+	// One after another for each key: no newer token may come between the comparison and the work.
+	err = r.fences.Do(request.Context(), delivered.claim, func(context.Context) error {
+		answer(w, delivered, r.workOn(delivered))
+		return nil
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
 	}
-	r.tokens[delivered.key] = delivered.token
+}
+
+// workOn returns the messages that failed, with the reasons.
+func (r *receiver) workOn(delivered delivered) map[string]string {
 	failed := map[string]string{}
 	for _, e := range delivered.events {
-		if err := r.work(e, delivered.token); err != nil {
+		if err := r.work(e, delivered.claim.Token); err != nil {
 			failed[e.ID] = err.Error()
 		}
 	}
-	answer(w, delivered, failed)
+	return failed
 }

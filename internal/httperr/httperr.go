@@ -2,10 +2,8 @@
 package httperr
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
@@ -21,10 +19,7 @@ type Error struct {
 
 // New makes an error. status is that of HTTP, reason one word.
 func New(status int, reason, format string, args ...any) *Error {
-	return &Error{Error: api.Error{
-		Type: "about:blank", Title: http.StatusText(status), Status: status, Reason: reason,
-		Detail: fmt.Sprintf(format, args...),
-	}}
+	return &Error{Error: *api.NewError(status, reason, fmt.Sprintf(format, args...))}
 }
 
 // Invalid names at least one wrong field: 400.
@@ -48,19 +43,13 @@ func Unavailable(reason, format string, args ...any) *Error {
 
 // Write answers with the error.
 func (e *Error) Write(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
 	if e.Allow != "" {
-		h.Set("Allow", e.Allow)
+		w.Header().Set("Allow", e.Allow)
 	}
 	if e.Challenge != "" {
-		h.Set("WWW-Authenticate", e.Challenge)
+		w.Header().Set("WWW-Authenticate", e.Challenge)
 	}
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-	}
-	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(e) // the reader is gone
+	e.Error.Write(w)
 }
 
 // Handler answers a request, or returns what to answer instead.

@@ -2,6 +2,7 @@ package elect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,23 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/fence"
 )
-
-// sink is what the work changes: it refuses anyone who comes with a smaller token than it has seen.
-type sink struct {
-	mu     sync.Mutex
-	newest int64
-}
-
-func (s *sink) write(token int64, text string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if token < s.newest {
-		return fmt.Errorf("%s: refused, a newer holder has written", text)
-	}
-	s.newest = token
-	return nil
-}
 
 // startExample runs an elector, as a service would for as long as it lives.
 func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
@@ -79,16 +65,19 @@ func ExampleStart() {
 
 // An old holder that was paused, machine and all, may wake and write once more. The token says.
 func ExampleElector_Lock() {
-	db, target := memstore.New(), &sink{}
+	db, fences := memstore.New(), new(fence.Memory)
 	first, stopFirst := startExample(db, "first")
 	second, stopSecond := startExample(db, "second")
 	defer stopSecond()
 	ctx := context.Background()
 
+	write := func(token int64) error { // what the work changes refuses a smaller token than it has seen
+		return fences.Do(ctx, fence.Exclusive("jobs/report", token), func(context.Context) error { return nil })
+	}
 	tokens := make(chan int64, 2)
 	run := func(ctx context.Context, lease *elect.Lease) error {
 		token := lease.Token() // taken before the pause
-		if err := target.write(token, "in time"); err != nil {
+		if err := write(token); err != nil {
 			return err
 		}
 		tokens <- token
@@ -106,13 +95,13 @@ func ExampleElector_Lock() {
 	ok, err = second.Lock(ctx, "jobs/report", run)
 	fmt.Println("second:", ok, err)
 	fmt.Println("larger:", <-tokens > paused)
-	fmt.Println(target.write(paused, "late"))
+	fmt.Println("late:", errors.Is(write(paused), fence.ErrOld))
 	// Output:
 	// first: true <nil>
 	// second: false <nil>
 	// second: true <nil>
 	// larger: true
-	// late: refused, a newer holder has written
+	// late: true
 }
 
 func ExampleElector_LockWith() {

@@ -1,0 +1,67 @@
+package fence
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxKey is the longest key, in bytes.
+const MaxKey = 512
+
+// Claim is what a caller shows: the key that it owns, and the token that it owns it under.
+type Claim struct {
+	Key    string // 1 to MaxKey bytes of UTF-8 without NUL; compared byte by byte
+	Token  int64  // more than 0
+	Shared bool   // others own the key at the same time: a reader
+}
+
+// Exclusive is the claim of a sole owner.
+func Exclusive(key string, token int64) Claim { return Claim{Key: key, Token: token} }
+
+// Shared is the claim of one of several readers.
+func Shared(key string, token int64) Claim { return Claim{Key: key, Token: token, Shared: true} }
+
+// Slot is the key of one place of a semaphore: its owners follow one another, and owners of other places do not count.
+func Slot(name string, slot int) string { return name + "#" + strconv.Itoa(slot) }
+
+// Validate is nil, or wraps [ErrInvalid] and says which field is wrong.
+func (c Claim) Validate() error {
+	switch {
+	case c.Key == "":
+		return fmt.Errorf("%w: key: must not be empty", ErrInvalid)
+	case len(c.Key) > MaxKey:
+		return fmt.Errorf("%w: key %.40q…: %d bytes: at most %d are allowed", ErrInvalid, c.Key, len(c.Key), MaxKey)
+	case !utf8.ValidString(c.Key) || strings.IndexByte(c.Key, 0) >= 0:
+		return fmt.Errorf("%w: key %q: must be UTF-8 without NUL", ErrInvalid, c.Key)
+	case c.Token <= 0:
+		return fmt.Errorf("%w: token %d of %s: must be more than 0", ErrInvalid, c.Token, c.Key)
+	}
+	return nil
+}
+
+// Limits are the largest marks with which the claim passes. A reader has to come after the last sole owner. A sole
+// owner has to come after all, or be the last itself.
+func (c Claim) Limits() Marks {
+	if c.Shared {
+		return Marks{Exclusive: c.Token - 1, Shared: math.MaxInt64}
+	}
+	return Marks{Exclusive: c.Token, Shared: c.Token}
+}
+
+// Marks are what the claim raises smaller marks to.
+func (c Claim) Marks() Marks {
+	if c.Shared {
+		return Marks{Shared: c.Token}
+	}
+	return Marks{Exclusive: c.Token}
+}
+
+func (c Claim) String() string {
+	if c.Shared {
+		return fmt.Sprintf("shared token %d of %s", c.Token, c.Key)
+	}
+	return fmt.Sprintf("token %d of %s", c.Token, c.Key)
+}

@@ -1,0 +1,79 @@
+package fencehttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/fence"
+)
+
+// Reasons of answers, besides [api.ReasonInvalid].
+const (
+	ReasonOldToken    = "OldToken"    // 409
+	ReasonUnavailable = "Unavailable" // 503: the fence failed, and whether the work counts is not known
+)
+
+// Option changes what Handler makes.
+type Option func(*handler)
+
+// ClaimBy has another function find the claim of a request: of other headers, or a shared one. Its error is answered
+// with 400 when it wraps [fence.ErrInvalid].
+func ClaimBy(find func(r *http.Request) (fence.Claim, error)) Option {
+	return func(h *handler) { h.claim = find }
+}
+
+// Handler calls next for requests whose claim passes the fence, one after another for each key. An old token is
+// answered with 409, a malformed or missing one with 400, and a failure of the fence with 503, as problem details
+// (RFC 9457).
+func Handler(f fence.Fence, next http.Handler, options ...Option) http.Handler {
+	h := &handler{fence: f, next: next, claim: func(r *http.Request) (fence.Claim, error) { return Claim(r.Header) }}
+	for _, o := range options {
+		o(h)
+	}
+	return h
+}
+
+type handler struct {
+	fence fence.Fence
+	next  http.Handler
+	claim func(r *http.Request) (fence.Claim, error)
+}
+
+// errAnswered says that next has answered with a status of 400 or above: its work is not to count.
+var errAnswered = errors.New("the handler answered with an error")
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	claim, err := h.claim(r)
+	if err != nil {
+		problem(err).Write(w)
+		return
+	}
+	var kept answer
+	err = h.fence.Do(r.Context(), claim, func(ctx context.Context) error {
+		h.next.ServeHTTP(&kept, r.WithContext(ctx))
+		if kept.code() >= http.StatusBadRequest {
+			return errAnswered
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errAnswered) {
+		problem(err).Write(w)
+		return
+	}
+	kept.send(w)
+}
+
+// problem is what a failure is answered with. What a database says is no business of the client.
+func problem(err error) *api.Error {
+	switch {
+	case errors.Is(err, fence.ErrOld):
+		return api.NewError(http.StatusConflict, ReasonOldToken, err.Error())
+	case errors.Is(err, fence.ErrInvalid):
+		return api.NewError(http.StatusBadRequest, api.ReasonInvalid, err.Error())
+	default:
+		return api.NewError(http.StatusServiceUnavailable, ReasonUnavailable,
+			"the fence failed: whether the work was done is not known")
+	}
+}

@@ -1,0 +1,164 @@
+package fencemongo_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/fence/fencemongo"
+	"github.com/shardctl/shardctl/pkg/fence/fencetest"
+	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+)
+
+func TestMain(m *testing.M) {
+	stale.Main(kinds)
+	os.Exit(testmongo.Main(m))
+}
+
+// kinds are a document that keeps its own marks, and one that transactions change.
+var kinds = stale.Kinds{
+	"update": func(ctx context.Context, target string) (stale.Place, error) {
+		d, err := open(target)
+		return &place{d, d.update}, err
+	},
+	"transaction": func(ctx context.Context, target string) (stale.Place, error) {
+		d, err := open(target)
+		return &place{d, d.transaction}, err
+	},
+}
+
+// database is one with a collection of marks, and one of work: a document for each key.
+type database struct {
+	*mongo.Database
+	marks *fencemongo.Marks
+}
+
+func open(uri string) (database, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return database{}, err
+	}
+	d := client.Database(databaseOf(uri))
+	return database{d, fencemongo.In(d.Collection("fences"))}, nil
+}
+
+func opened(t *testing.T, uri string) database {
+	t.Helper()
+	d, err := open(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		defer cancel()
+		_ = d.Client().Disconnect(ctx)
+	})
+	return d
+}
+
+func (d database) work() *mongo.Collection { return d.Collection("work") }
+
+// write changes the document of a claim's key.
+type write func(ctx context.Context, c fence.Claim, change bson.D) error
+
+func (d database) update(ctx context.Context, c fence.Claim, change bson.D) error {
+	return fencemongo.Update(ctx, d.work(), c, c.Key, change)
+}
+
+// transaction is as users write it.
+func (d database) transaction(ctx context.Context, c fence.Claim, change bson.D) error {
+	s, err := d.Client().StartSession()
+	if err != nil {
+		return err
+	}
+	defer s.EndSession(ctx)
+	_, err = s.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+		if err := d.marks.Check(ctx, c); err != nil {
+			return nil, err
+		}
+		return d.work().UpdateByID(ctx, c.Key, change, options.UpdateOne().SetUpsert(true))
+	})
+	return err
+}
+
+func (d database) log(ctx context.Context, key string) ([]string, error) {
+	var found struct{ Log []string }
+	err := d.work().FindOne(ctx, bson.D{{Key: "_id", Value: key}}).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	return found.Log, err
+}
+
+func push(entry string) bson.D {
+	return bson.D{{Key: "$push", Value: bson.D{{Key: "log", Value: entry}}}}
+}
+
+func TestUpdate(t *testing.T) {
+	fencetest.Run(t, func(t *testing.T) fencetest.Subject {
+		t.Helper()
+		return subject(t, testmongo.Shared(t), func(d database) write { return d.update }, false)
+	})
+}
+
+func TestMarks(t *testing.T) {
+	fencetest.Run(t, func(t *testing.T) fencetest.Subject {
+		t.Helper()
+		return subject(t, testmongo.Shared(t), func(d database) write { return d.transaction }, true)
+	})
+}
+
+func subject(t *testing.T, uri string, by func(database) write, do bool) fencetest.Subject {
+	t.Helper()
+	d := opened(t, uri)
+	s := fencetest.Subject{
+		Write: func(ctx context.Context, c fence.Claim, entry string) error { return by(d)(ctx, c, push(entry)) },
+		Log:   d.log,
+		Reopen: func() fencetest.Subject {
+			return subject(t, uri, by, do)
+		},
+	}
+	if do {
+		s.Fence = d.marks
+	}
+	return s
+}
+
+// place is the text of a document.
+type place struct {
+	database
+	write write
+}
+
+const placeKey = "reports/monthly"
+
+func set(text string) bson.D { return bson.D{{Key: "$set", Value: bson.D{{Key: "text", Value: text}}}} }
+
+func (p *place) Write(ctx context.Context, c fence.Claim, text string) error {
+	return p.write(ctx, c, set(text))
+}
+
+func (p *place) Bare(ctx context.Context, text string) error {
+	_, err := p.work().UpdateByID(ctx, placeKey, set(text))
+	return err
+}
+
+func (p *place) Read(ctx context.Context) (string, error) {
+	var found struct{ Text string }
+	err := p.work().FindOne(ctx, bson.D{{Key: "_id", Value: placeKey}}).Decode(&found)
+	return found.Text, err
+}
+
+func TestStaleOwnerIsRefused(t *testing.T) {
+	for kind := range kinds {
+		t.Run(kind, func(t *testing.T) { stale.Run(t, kinds, kind, testmongo.Shared(t)) })
+	}
+}

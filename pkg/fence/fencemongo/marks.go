@@ -1,0 +1,127 @@
+package fencemongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/pkg/fence"
+)
+
+// Marks is a collection with the marks of keys, one document for each. Its methods may be called concurrently.
+type Marks struct{ in *mongo.Collection }
+
+// marksDoc is how marks are stored.
+type marksDoc struct {
+	Exclusive int64 `bson:"exclusive"`
+	Shared    int64 `bson:"shared"`
+}
+
+func (d marksDoc) marks() fence.Marks { return fence.Marks{Exclusive: d.Exclusive, Shared: d.Shared} }
+
+// In keeps marks in a collection that nothing else uses. It is made with the first document.
+func In(collection *mongo.Collection) *Marks { return &Marks{collection} }
+
+// Check passes a claim in the transaction of its work: ctx is that of a session with a transaction. Call it first, and
+// go on with the work when it returns nil. On any error abort the transaction.
+//
+// The error wraps [fence.ErrOld] when another owner has followed. It wraps [fence.ErrInvalid] when the claim is
+// malformed, or when there is no transaction. Else it is what MongoDB said, with its labels: while another transaction
+// works under the same key it has the label TransientTransactionError, and the transaction is to be begun again.
+//
+// It takes one round trip, and one more for the first claim under a token.
+func (m *Marks) Check(ctx context.Context, c fence.Claim) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if s := mongo.SessionFromContext(ctx); s == nil || !s.TransactionRunning() {
+		return fmt.Errorf("%w: %s: the context has no transaction", fence.ErrInvalid, c)
+	}
+	// A count rises with each claim. A document that is read, or written as it was, would not keep other transactions
+	// from it.
+	id := bson.D{{Key: "_id", Value: c.Key}}
+	var before marksDoc
+	err := m.in.FindOneAndUpdate(ctx, id, bson.D{{Key: "$inc", Value: bson.D{{Key: "passed", Value: int64(1)}}}},
+		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Decode(&before)
+	if err != nil {
+		return fmt.Errorf("%s: read its marks in %s: %w", c, m.in.Name(), err)
+	}
+	after, err := before.marks().Pass(c)
+	if err != nil || after == before.marks() {
+		return err
+	}
+	raise := bson.D{{Key: "exclusive", Value: after.Exclusive}, {Key: "shared", Value: after.Shared}}
+	if _, err := m.in.UpdateOne(ctx, id, bson.D{{Key: "$set", Value: raise}}); err != nil {
+		return fmt.Errorf("%s: write its marks in %s: %w", c, m.in.Name(), err)
+	}
+	return nil
+}
+
+// Do implements [fence.Fence]: each call is one transaction, in which work is done by its context. While another works
+// under the same key it waits, until ctx ends. A commit whose outcome is unknown is repeated until ctx ends.
+func (m *Marks) Do(ctx context.Context, c fence.Claim, work func(ctx context.Context) error) error {
+	s, err := m.in.Database().Client().StartSession()
+	if err != nil {
+		return fmt.Errorf("%s: begin: %w", c, err)
+	}
+	defer s.EndSession(context.WithoutCancel(ctx)) // it aborts what is not committed
+	ctx = mongo.NewSessionContext(fence.NewContext(ctx, c), s)
+	if err := m.begin(ctx, s, c); err != nil {
+		return err
+	}
+	if err := work(ctx); err != nil {
+		return err
+	}
+	for err = s.CommitTransaction(ctx); labelled(err, "UnknownTransactionCommitResult"); err = s.CommitTransaction(ctx) {
+		if pause(ctx) != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: commit: %w", c, err)
+	}
+	return nil
+}
+
+// begin starts a transaction in which the claim has passed.
+func (m *Marks) begin(ctx context.Context, s *mongo.Session, c fence.Claim) error {
+	durable := options.Transaction().SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())
+	for {
+		if err := s.StartTransaction(durable); err != nil {
+			return fmt.Errorf("%s: begin: %w", c, err)
+		}
+		err := m.Check(ctx, c)
+		if !labelled(err, "TransientTransactionError") {
+			return err
+		}
+		_ = s.AbortTransaction(context.WithoutCancel(ctx)) // the server has ended it
+		if pause(ctx) != nil {
+			return err
+		}
+	}
+}
+
+func labelled(err error, label string) bool {
+	var labels mongo.LabeledError
+	return errors.As(err, &labels) && labels.HasErrorLabel(label)
+}
+
+// pause waits for 5 to 25 ms. Nothing tells when another transaction has ended.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(5*time.Millisecond + rand.N(20*time.Millisecond)) //nolint:gosec // jitter, not a secret
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

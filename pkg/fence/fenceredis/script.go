@@ -1,0 +1,71 @@
+package fenceredis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/shardctl/shardctl/pkg/fence"
+)
+
+//go:embed fence.lua
+var before string
+
+// after ends the function that before begins, and calls it.
+const after = "\nend)(from(KEYS, 2), from(ARGV, 5))\n"
+
+// Key is where Redis keeps the marks of a key.
+func Key(key string) string { return "fence:" + key }
+
+// Script is a write that is done under a claim. It may be used concurrently, with any number of servers.
+type Script struct{ script *redis.Script }
+
+// NewScript makes one of Lua, as EVAL takes it: with KEYS, ARGV, and what it returns. Redis does not undo what a script
+// has done before it fails: the token counts as seen then, too.
+func NewScript(lua string) *Script { return &Script{redis.NewScript(before + lua + after)} }
+
+// Run runs the script if the claim passes, in one round trip. The error wraps [fence.ErrOld] when another owner has
+// followed, [fence.ErrInvalid] when the claim is malformed, else it is that of the script, or of Redis.
+func (s *Script) Run(ctx context.Context, rdb redis.Scripter, c fence.Claim, keys []string, args ...any) *redis.Cmd {
+	if err := c.Validate(); err != nil {
+		return failed(ctx, err)
+	}
+	limits, own := c.Limits(), c.Marks()
+	keys = append([]string{Key(c.Key)}, keys...)
+	args = append([]any{limits.Exclusive, limits.Shared, own.Exclusive, own.Shared}, args...)
+	reply := s.script.Run(ctx, rdb, keys, args...)
+	if err := reply.Err(); err != nil {
+		reply.SetErr(translated(err, c))
+	}
+	return reply
+}
+
+var nothing = NewScript(`return 1`)
+
+// Check passes a claim and does nothing. Something newer may pass at once, so the work goes through a [Script] all the
+// same. It is for those who want to be refused before they begin:
+//
+//	fence.CheckFirst(func(ctx context.Context, c fence.Claim) error { return fenceredis.Check(ctx, rdb, c) })
+func Check(ctx context.Context, rdb redis.Scripter, c fence.Claim) error {
+	return nothing.Run(ctx, rdb, c, nil).Err()
+}
+
+func failed(ctx context.Context, err error) *redis.Cmd {
+	reply := redis.NewCmd(ctx)
+	reply.SetErr(err)
+	return reply
+}
+
+// translated makes a refusal of the script an [*fence.OldError].
+func translated(err error, c fence.Claim) error {
+	if seen, refused := strings.CutPrefix(err.Error(), "OLDTOKEN "); refused {
+		old := &fence.OldError{Claim: c}
+		if _, unread := fmt.Sscan(seen, &old.Seen.Exclusive, &old.Seen.Shared); unread == nil {
+			return old
+		}
+	}
+	return fmt.Errorf("%s: %w", c, err)
+}
