@@ -89,14 +89,15 @@ func (b *batch) args(identity string) ([]any, error) {
 			return nil, errForeign
 		}
 	}
-	args := []any{string(b.kind), notified(b.kind), b.channel, indexes(b.kind)}
+	good := b.course.age(identity, time.Now()).Milliseconds()
+	args := []any{string(b.kind), notified(b.kind), b.channel, indexes(b.kind), good}
 	for _, place := range b.open {
-		args = append(args, b.changeArgs(b.changes[place], identity)...)
+		args = append(args, b.changeArgs(b.changes[place])...)
 	}
 	return args, nil
 }
 
-func (b *batch) changeArgs(c store.Change, identity string) []any {
+func (b *batch) changeArgs(c store.Change) []any {
 	op, carried := "put", any(nil)
 	switch c.Op {
 	case store.Put:
@@ -112,7 +113,7 @@ func (b *batch) changeArgs(c store.Change, identity string) []any {
 	if c.Claim > 0 {
 		lease = max(1, c.Claim.Milliseconds())
 	}
-	return []any{op, c.Doc.ID, c.IfRev, lease, bit(c.Claim > 0 && b.course.unchanged(identity, c.Claim)), carried}
+	return []any{op, c.Doc.ID, c.IfRev, lease, carried}
 }
 
 // outcome is what became of a change that the script has looked at.
@@ -164,7 +165,7 @@ func (b *batch) closed(c store.Change, why string) error {
 			value, c.Claim, deleteIt)
 	default:
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
-			b.course.left(c.Claim).Round(time.Millisecond))
+			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))
 	}
 	err := fmt.Errorf("%w: the gate %s is closed: %s", store.ErrUnavailable, b.keys.gate(), text)
 	if word != "gate" {

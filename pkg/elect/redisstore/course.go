@@ -62,21 +62,14 @@ func (c *course) proven() string {
 	return c.good
 }
 
-// unchanged says whether good replies came under this identity for so long, from the arrival of the first.
-func (c *course) unchanged(identity string, d time.Duration) bool {
+// age is for how long good replies have come under this identity, from the arrival of the first.
+func (c *course) age(identity string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return identity == c.identity && !c.since.IsZero() && time.Since(c.since) >= d
-}
-
-// left is how much of d good replies are still to come for; for messages.
-func (c *course) left(d time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		return d
+	if identity != c.identity || c.since.IsZero() {
+		return 0
 	}
-	return max(0, d-time.Since(c.since))
+	return now.Sub(c.since)
 }
 
 // rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.

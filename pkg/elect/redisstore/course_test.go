@@ -8,36 +8,37 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The time for the gate counts from the first good reply under an identity. Any other that is seen begins it anew, also
+// The time for the gate counts from the first good reply under an identity. Any other that is seen begins it again, also
 // one that was known before.
-func TestAnotherIdentityBeginsTheTimeAnew(t *testing.T) {
+func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 	const one, two = "run/repl/1+0", "run/repl/1+1"
 	var c course
 	long := time.Now().Add(-time.Hour)
 	c.saw(one)
-	if c.unchanged(one, 0) {
-		t.Error("unchanged without a good reply")
+	now := long.Add(time.Hour)
+	if got := c.age(one, now); got != 0 {
+		t.Errorf("age %v without a good reply", got)
 	}
-	if !c.arrived(one, long) || !c.arrived(one, time.Now()) || !c.unchanged(one, time.Minute) {
-		t.Error("not unchanged since the first of two good replies")
+	if !c.arrived(one, long) || !c.arrived(one, now) || c.age(one, now) != time.Hour {
+		t.Error("the age does not count from the first of two good replies")
 	}
-	if c.unchanged(two, time.Minute) {
-		t.Error("unchanged under another identity")
+	if got := c.age(two, now); got != 0 {
+		t.Errorf("age %v under another identity", got)
 	}
 	c.saw(two)
 	if c.arrived(one, long) {
 		t.Error("a good reply under the identity of before counts")
 	}
 	c.saw(one) // the other connection's reply comes late
-	if c.unchanged(one, time.Nanosecond) || c.left(time.Minute) != time.Minute {
-		t.Error("the time before counts again")
+	if got := c.age(one, now); got != 0 {
+		t.Errorf("age %v: the time before counts again", got)
 	}
 	if c.proven() != "run/repl" {
 		t.Errorf("proven %q", c.proven())
 	}
-	c.arrived(one, time.Now())
-	if c.unchanged(one, time.Minute) || c.left(time.Minute) > time.Minute {
-		t.Error("unchanged for longer than since the good reply")
+	c.arrived(one, now)
+	if got := c.age(one, now.Add(time.Minute)); got != time.Minute {
+		t.Errorf("age %v, want what has passed since the good reply", got)
 	}
 }
 
@@ -69,7 +70,7 @@ func TestASecondLookConfirmsAReply(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		found, _ := tc.look.Text()
-		if same := tc.look.Err() != nil || found == identity; a.course.unchanged(identity, time.Minute) != same {
+		if same := tc.look.Err() != nil || found == identity; a.course.age(identity, time.Now()) > 0 != same {
 			t.Errorf("%s: the time goes on: %v, want %v", name, !same, same)
 		}
 	}

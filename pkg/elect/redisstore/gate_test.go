@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,47 @@ func TestTheGateOpensAfterALease(t *testing.T) {
 	out = apply(t, other, lock("g/c", rev+2, 2*lease))
 	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "a lease of 1000 ms is kept") {
 		t.Errorf("a claim with another lease: %+v", out)
+	}
+}
+
+// After a failover whoever has had good replies for a lease opens the gate with its next write, claim or not. A process
+// that begins later claims at once.
+func TestAnyWriteOpensTheGateAgain(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	uri := "redis://" + server.Addr
+	s := open(t, store.Config{URI: uri})
+	rev := claim(t, s, "g/a")
+	heartbeat := func(s store.Store) {
+		t.Helper()
+		rev++
+		must(t, s, lock("g/not-claimed-"+strconv.FormatInt(rev, 10), rev, 0), store.Applied)
+	}
+	const key, before = "shardctl:{default}:gate", "the identity before a failover"
+	gateIs := func() string {
+		t.Helper()
+		got, err := client(t, server.Addr).HGet(t.Context(), key, "identity").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+
+	do(t, server.Addr, "HSET", key, "identity", before)
+	fresh := open(t, store.Config{URI: uri})
+	heartbeat(fresh)
+	if got := gateIs(); got != before {
+		t.Errorf("who has had good replies for less than a lease has opened the gate: %q", got)
+	}
+	do(t, server.Addr, "HSET", key, "seen", 5)
+	heartbeat(s)
+	if got := gateIs(); got != before {
+		t.Errorf("a gate that too many servers have closed was opened: %q", got)
+	}
+	do(t, server.Addr, "HDEL", key, "seen")
+	heartbeat(s)
+	late := open(t, store.Config{URI: uri})
+	if out := apply(t, late, lock("g/b", floor(t, late).Floor+1, lease)); out.Status != store.Applied {
+		t.Errorf("a claim of a process that began after the gate was opened: %+v", out)
 	}
 }
 

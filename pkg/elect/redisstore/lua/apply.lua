@@ -1,6 +1,7 @@
--- ARGV: 4 kind, 5 which changes are notified, 6 the channel, 7 the indexes of the kind; then six for each change:
--- operation (put, delete or increment), id, revision expected (0: absent), lease of an ownership change in ms (0: none),
--- whether that may open the gate (1), and the new document or the revision that an increment carries.
+-- ARGV: 4 kind, 5 which changes are notified, 6 the channel, 7 the indexes of the kind, 8 for how many ms this client
+-- has had good replies under the identity; then five for each change: operation (put, delete or increment), id, revision
+-- expected (0: absent), lease of an ownership change in ms (0: none), and the new document or the revision that an
+-- increment carries.
 -- The reply has two for each change: what became of it, and a text.
 local no = begin()
 if no then
@@ -68,28 +69,50 @@ local function write(id, old, new)
   end
 end
 
--- closed says why an ownership change must not happen now; nil: it may. It opens the gate where it may be opened. The
--- second result is the revision that the change must exceed.
-local function closed(lease, mayOpen)
-  local g = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high')
-  if g[3] and g[3] ~= ARGV[2] then
-    return 'nodes ' .. g[3]
-  elseif number(g[4]) > number(ARGV[2]) then
-    return 'seen ' .. g[4]
-  elseif g[2] and g[2] ~= lease then
-    return 'lease ' .. g[2]
-  elseif g[1] == ARGV[1] then
-    return nil, number(g[5])
-  elseif mayOpen ~= '1' then
-    return 'gate'
+local gate = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high')
+
+-- barred says why the gate is closed to this client whatever happens; nil: it is not.
+local function barred(lease)
+  if gate[3] and gate[3] ~= ARGV[2] then
+    return 'nodes ' .. gate[3]
+  elseif number(gate[4]) > number(ARGV[2]) then
+    return 'seen ' .. gate[4]
+  elseif gate[2] and gate[2] ~= lease then
+    return 'lease ' .. gate[2]
   end
-  local above = math.max(number(g[5]), high, now)
+end
+
+-- open opens the gate where it is closed and this client has had good replies for a lease.
+local function open(lease)
+  if gate[1] == ARGV[1] or number(ARGV[8]) < number(lease) then
+    return
+  end
+  local above = math.max(number(gate[5]), high, now)
   redis.call('HSET', KEYS[2], 'identity', ARGV[1], 'lease', lease, 'nodes', ARGV[2], 'high', decimal(above))
+  gate[1], gate[2], gate[3], gate[5] = ARGV[1], lease, ARGV[2], decimal(above)
   if above > high then -- the next Floor exceeds it, however far this clock is behind the one before
     high = above
     redis.call('HSET', KEYS[1], 'high', decimal(above))
   end
-  return nil, above
+end
+
+-- closed says why an ownership change must not happen now; nil: it may. The second result is the revision that the
+-- change must exceed.
+local function closed(lease)
+  local why = barred(lease)
+  if why then
+    return why
+  end
+  open(lease)
+  if gate[1] ~= ARGV[1] then
+    return 'gate'
+  end
+  return nil, number(gate[5])
+end
+
+-- After a failover any write opens the gate again, such as a heartbeat: a process that begins later need not wait.
+if gate[2] and not barred(gate[2]) then
+  open(gate[2])
 end
 
 local function incremented(old, carried)
@@ -105,7 +128,7 @@ local function incremented(old, carried)
 end
 
 -- perform is one change: what became of it, and a text.
-local function perform(op, id, ifRev, lease, mayOpen, new)
+local function perform(op, id, ifRev, lease, new)
   local old = parse(redis.call('HGET', KEYS[3], id))
   if op == 'increment' then
     write(id, old, parse(incremented(old, new)))
@@ -113,7 +136,7 @@ local function perform(op, id, ifRev, lease, mayOpen, new)
   end
   local doc = op == 'put' and parse(new) or nil
   if lease ~= '0' then
-    local why, above = closed(lease, mayOpen)
+    local why, above = closed(lease)
     if why then
       return 'closed', why
     elseif number(doc.rev) <= above then
@@ -128,8 +151,8 @@ local function perform(op, id, ifRev, lease, mayOpen, new)
 end
 
 local out = {'ok', decimal(now), decimal(high)}
-for i = 8, #ARGV, 6 do
-  local status, text = perform(unpack(ARGV, i, i + 5))
+for i = 9, #ARGV, 5 do
+  local status, text = perform(unpack(ARGV, i, i + 4))
   out[#out + 1] = status
   out[#out + 1] = text or ''
 end

@@ -101,13 +101,13 @@ func readOnly(err error) bool {
 
 // Busy implements [sqlstore.Dialect]. A deadlock is also how Galera says at COMMIT that another node was faster. All
 // that the transaction had done is rolled back then.
-func (*server) Busy(err error) bool {
+func (dialect) Busy(err error) bool {
 	return errors.Is(err, errSetUp) || slices.Contains([]uint16{erLockDeadlock, erLockWaitTimeout, erCheckRead}, number(err))
 }
 
 // Classify implements [sqlstore.Dialect]. A shutdown, a connection that was killed, too many of them, or a server that
 // is read-only may pass. So may what is not listed, and trying again does no harm.
-func (*server) Classify(err error) error {
+func (dialect) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
 		return store.ErrInvalid
 	}

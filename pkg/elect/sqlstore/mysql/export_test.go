@@ -30,7 +30,7 @@ func On(ctx context.Context, uri string, within context.Context, //nolint:revive
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	s := &server{db: db, timeout: DefaultTimeout}
-	_ = s.on(within, f)
-	return s.on(ctx, then)
+	c := &calls{db: db, timeout: DefaultTimeout}
+	_ = c.on(within, f)
+	return c.on(ctx, then)
 }

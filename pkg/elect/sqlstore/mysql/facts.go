@@ -29,7 +29,7 @@ const asked = `('read_only', 'innodb_read_only', 'max_allowed_packet', 'log_bin'
 	`'innodb_page_size')`
 
 // facts asks for them, in one round trip.
-func (s *server) facts(ctx context.Context) (facts, error) {
+func (c *calls) facts(ctx context.Context) (facts, error) {
 	f := facts{values: map[string]string{}}
 	pair := func(row sqlstore.Row) error {
 		var name, value string
@@ -37,7 +37,7 @@ func (s *server) facts(ctx context.Context) (facts, error) {
 		f.values[strings.ToLower(name)] = value
 		return err
 	}
-	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+	err := c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		return run(ctx, conn, []sqlstore.Statement{
 			{Text: `SELECT VERSION()`, Row: func(row sqlstore.Row) error { return row.Scan(&f.version) }},
 			{Text: `SHOW GLOBAL VARIABLES WHERE Variable_name IN ` + asked, Row: pair},

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -14,7 +13,7 @@ const (
 	reasonNotDurable   = "StoreNotDurable"   // a crash may lose writes that were acknowledged
 	reasonReplicaLags  = "StoreReplicaLags"  // a fail-over may
 	reasonSeveralNodes = "StoreSeveralNodes" // several nodes take writes
-	reasonPrivileged   = "StorePrivileged"   // the user may write where nobody should
+	reasonPrivileged   = "StorePrivileged"   // the user may write to a read-only server
 )
 
 // leastWait is for how long a primary is to wait for a replica, in ms: for longer than any outage.
@@ -24,19 +23,6 @@ const leastWait = 3_600_000
 type judged struct {
 	store.Setting
 	reason, meaning string
-}
-
-// Inspect implements [sqlstore.Server].
-func (s *server) Inspect(ctx context.Context) (store.Inspection, error) {
-	f, err := s.facts(ctx)
-	if err != nil {
-		return store.Inspection{}, err
-	}
-	found := store.Inspection{Server: f.server()}
-	for _, j := range f.settings() {
-		found.Settings = append(found.Settings, j.Setting)
-	}
-	return found, nil
 }
 
 // problems are the settings that do not hold.
@@ -114,7 +100,7 @@ func (f facts) replication() []judged {
 	add(point, where, "AFTER_SYNC", where == "AFTER_SYNC")
 	timeout, ms := f.first("rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout")
 	add(timeout, ms, fmt.Sprintf("%d or more", leastWait), f.number(timeout) >= leastWait)
-	// Without it the primary waits for nobody as soon as its last replica is gone.
+	// Without it the primary no longer waits as soon as its last replica is gone.
 	alone, waits := f.first("rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_source_wait_no_replica")
 	if alone != "" {
 		add(alone, waits, "ON", !off(waits))

@@ -53,9 +53,9 @@ func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	s := &server{
-		name: fmt.Sprintf("MySQL database %q at %s", target.database, target.addr), database: target.database,
-		db: sql.OpenDB(connector), timeout: timeout,
-		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
+		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
+		calls:   &calls{db: sql.OpenDB(connector), database: target.database, timeout: timeout},
+		poll:    cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
 	connections := MaxConnections
 	if o.Existing {
@@ -65,32 +65,17 @@ func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
 	s.db.SetMaxIdleConns(connections)
 	if err := s.look(ctx); err != nil {
 		_ = s.db.Close() // nothing was written on it
-		return nil, fmt.Errorf("%s: connect: %w: %w", s, s.sentinel(err), err)
+		return nil, fmt.Errorf("%s: connect: %w: %w", s, sentinel(err), err)
 	}
 	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
 		Cluster: o.Cluster, PollInterval: s.poll, Existing: o.Existing, Logger: o.Logger,
 	})
 }
 
-// look refuses a server that cannot keep the promises, and notes what is told as problems.
-func (s *server) look(ctx context.Context) error {
-	f, err := s.facts(ctx)
-	if err != nil {
-		return err
-	}
-	if err := f.refuse(); err != nil {
-		return err
-	}
-	s.problems = f.problems()
-	// Half of what the server takes: room for what the driver adds, and for a body that is escaped.
-	s.textSize = min(maxText, int(f.number("max_allowed_packet")/2))
-	return nil
-}
-
 // sentinel is the error of package store that err wraps or comes down to.
-func (s *server) sentinel(err error) error {
+func sentinel(err error) error {
 	if wrapped := wrappedSentinel(err); wrapped != nil {
 		return wrapped
 	}
-	return s.Classify(err)
+	return dialect("").Classify(err)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -20,11 +21,19 @@ import (
 // maxText is how many bytes of statements are sent as one text at most.
 const maxText = 8 << 20
 
+// calls is the way to the server.
+type calls struct {
+	db       *sql.DB
+	database string
+	timeout  time.Duration // of calls whose context has no deadline
+	textSize int           // bytes of a text of statements, from which on another is begun
+}
+
 // Query implements [sqlstore.Server]. A server that became read-only is no primary any more and may not know what was
 // acknowledged since. So the same text asks for that, behind the queries: a server that takes writes then was the
 // primary when they were answered.
-func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
-	return s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+func (c *calls) Query(ctx context.Context, queries ...sqlstore.Statement) error {
+	return c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		var readOnly, engine string
 		return run(ctx, conn, append(slices.Clone(queries), sqlstore.Statement{
 			Text: `SELECT @@global.read_only, @@innodb_read_only`,
@@ -43,10 +52,10 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 
 // Transact implements [sqlstore.Server]. What is longer than one text may be becomes several transactions, each of
 // which ends behind a query. When a later one fails, nothing is known of those before.
-func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
+func (c *calls) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
 	counts := make([]int64, 0, len(statements))
-	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		for part := range parts(statements, s.textSize) {
+	err := c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		for part := range parts(statements, c.textSize) {
 			got, err := transact(ctx, conn, part)
 			if err != nil {
 				if len(counts) > 0 {
@@ -176,10 +185,10 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 
 // on calls f with a connection. After an error it is used again only if the server said so itself, and if it then takes
 // a ROLLBACK: the next START TRANSACTION would commit what is left.
-func (s *server) on(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
-	ctx, cancel := adapter.Bound(ctx, s.timeout)
+func (c *calls) on(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
+	ctx, cancel := adapter.Bound(ctx, c.timeout)
 	defer cancel()
-	conn, err := s.db.Conn(ctx)
+	conn, err := c.db.Conn(ctx)
 	if err != nil {
 		return explain(err)
 	}
@@ -197,6 +206,12 @@ func (s *server) on(ctx context.Context, f func(context.Context, *sql.Conn) erro
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // never used again
 	}
 	return explain(err)
+}
+
+// Close implements [sqlstore.Server]. That a connection broke before it could say goodbye is no error.
+func (c *calls) Close(context.Context) error {
+	_ = c.db.Close()
+	return nil
 }
 
 // off says whether a variable of the server is off.

@@ -16,9 +16,9 @@ const setUpWait = 1
 // SetUp implements [sqlstore.Server]. Each statement is done at once: MySQL commits what makes tables by itself.
 // Clients of one server exclude each other by GET_LOCK, which ends with its connection. Between Galera's nodes it does
 // nothing; statements that find their table or index there change nothing, so that a set-up may meet another.
-func (s *server) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
-	lock := lockName(s.database, name)
-	return s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+func (c *calls) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
+	lock := lockName(c.database, name)
+	return c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		var got sql.NullInt64
 		if err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(?, ?)`, lock, setUpWait).Scan(&got); err != nil {
 			return err

@@ -3,15 +3,9 @@ package mysql
 import (
 	"context"
 	"time"
-
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 )
 
-// Signal implements [sqlstore.Server]: the server sends nothing by itself, so the log is looked into all the time.
-func (s *server) Signal(context.Context, string) (sqlstore.Signal, error) {
-	return ticks{time.NewTicker(s.poll)}, nil
-}
-
+// ticks says at intervals that it is time to look.
 type ticks struct{ *time.Ticker }
 
 // Wait implements [sqlstore.Signal].

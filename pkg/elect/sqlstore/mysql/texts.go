@@ -9,10 +9,18 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
+// dialect is what the database does in its own way: the name by which errors call it. It implements [sqlstore.Dialect].
+type dialect string
+
+var _ sqlstore.Dialect = dialect("")
+
+// String implements [sqlstore.Dialect].
+func (d dialect) String() string { return string(d) }
+
 // Texts implements [sqlstore.Dialect]. Texts are bytes to the database: collations would take some different ids for
 // one, and many ignore blanks at the end. An index has at most 3,072 bytes (InnoDB, pages of 16 KiB), so that two
 // texts fit. BLOB would be one byte short of [store.MaxBody].
-func (*server) Texts() sqlstore.Texts {
+func (dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
 		Ranges:   true,
 		Quote:    "`",
@@ -30,7 +38,7 @@ func (*server) Texts() sqlstore.Texts {
 const now = `CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)`
 
 // ServerTexts implements [sqlstore.Server].
-func (*server) ServerTexts() sqlstore.ServerTexts {
+func (dialect) ServerTexts() sqlstore.ServerTexts {
 	return sqlstore.ServerTexts{Now: now, Create: create, Increment: increment, Note: note, Trim: trim}
 }
 

@@ -100,7 +100,7 @@ func TestRefusedServers(t *testing.T) {
 }
 
 func TestClassify(t *testing.T) {
-	s := &server{}
+	s := dialect("")
 	for number, want := range map[uint16]error{
 		erAccessDenied: store.ErrInvalid, erBadDB: store.ErrInvalid, erTableAccessDenied: store.ErrInvalid,
 		erDBAccessDenied: store.ErrInvalid, erStatementFormat: store.ErrInvalid,

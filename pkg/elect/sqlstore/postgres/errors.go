@@ -64,12 +64,12 @@ func adviceOn(code string) string {
 }
 
 // Busy implements [sqlstore.Dialect]: PostgreSQL has rolled back, or has not begun.
-func (s *server) Busy(err error) bool {
+func (d dialect) Busy(err error) bool {
 	switch codeOf(err) {
 	case serializationFailure, deadlockDetected, lockNotAvailable:
 		return true
 	case noSuchStatement, statementThere:
-		s.calls.connector.pooled.Store(true)
+		d.pooled.Store(true)
 		return true
 	}
 	return false
@@ -77,7 +77,7 @@ func (s *server) Busy(err error) bool {
 
 // Classify implements [sqlstore.Dialect]. A server that is read-only, shuts down, starts up, has no connection left or
 // resets one may do it later, or another one may.
-func (*server) Classify(err error) error {
+func (dialect) Classify(err error) error {
 	if adviceOn(codeOf(err)) != "" || badCertificate(err) || errors.Is(err, store.ErrInvalid) {
 		return store.ErrInvalid
 	}
@@ -121,7 +121,7 @@ func (p *plain) Error() string { return p.text }
 func (p *plain) Unwrap() error { return p.err }
 
 // explain makes a plain error of one of the driver's. That of a connection lists what each host said.
-func (s *server) explain(err error) error {
+func (d dialect) explain(err error) error {
 	if _, done := errors.AsType[*plain](err); done || err == nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *server) explain(err error) error {
 		text = "connect: " + failed.Unwrap().Error()
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\t' || r == '\r' })
-	text = storeuri.Scrub(strings.Join(lines, " "), s.secrets)
+	text = storeuri.Scrub(strings.Join(lines, " "), d.secrets)
 	if h := cmp.Or(adviceOn(codeOf(err)), passing[codeOf(err)]); h != "" {
 		text += ": " + h
 	} else if badCertificate(err) {

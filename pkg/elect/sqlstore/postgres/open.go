@@ -88,10 +88,10 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if o.Existing {
 		size = 1
 	}
+	connects := &connector{config: config, patience: patience}
 	s := &server{
-		name: fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets: secrets,
-		timeout: o.Timeout,
-		calls:   newPool(&connector{config: config, patience: patience}, size),
+		dialect: dialect{fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets, &connects.pooled},
+		timeout: o.Timeout, calls: newPool(connects, size),
 	}
 	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
 	s.calls.gaveUp = s.listener.leave

@@ -16,16 +16,13 @@ import (
 
 // server is one PostgreSQL, or one cluster of it with a primary.
 type server struct {
-	name     string // for errors
-	secrets  []string
+	dialect
+
 	timeout  time.Duration // of calls whose context has no deadline, as those of a watch
 	calls    *pool
 	listener *listener
 	problems []store.Problem
 }
-
-// String implements [sqlstore.Dialect].
-func (s *server) String() string { return s.name }
 
 // Problems implements [sqlstore.Server].
 func (s *server) Problems() []store.Problem { return s.problems }

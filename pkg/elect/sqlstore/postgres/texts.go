@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -14,8 +15,20 @@ const maxName = 63
 // clock is the server's clock in Unix ms, as of now and not as of the transaction's begin.
 const clock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
+// dialect is what PostgreSQL does in its own way. It implements [sqlstore.Dialect].
+type dialect struct {
+	name    string // for errors
+	secrets []string
+	pooled  *atomic.Bool // set by the first error that only poolers cause
+}
+
+var _ sqlstore.Dialect = dialect{}
+
+// String implements [sqlstore.Dialect].
+func (d dialect) String() string { return d.name }
+
 // Texts implements [sqlstore.Dialect].
-func (*server) Texts() sqlstore.Texts {
+func (dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
 		Numbered: true,
 		Arrays:   true,
@@ -35,7 +48,7 @@ func (*server) Texts() sqlstore.Texts {
 }
 
 // ServerTexts implements [sqlstore.Server].
-func (*server) ServerTexts() sqlstore.ServerTexts {
+func (dialect) ServerTexts() sqlstore.ServerTexts {
 	return sqlstore.ServerTexts{
 		Now:       clock,
 		Create:    create,

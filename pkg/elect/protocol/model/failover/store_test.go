@@ -13,6 +13,7 @@ const (
 	fullSyncsOnly
 	noGate
 	gateFromSending
+	heartbeatsOpen
 	remembersDeaths
 	noAudit
 	auditsSessionOnly
@@ -98,6 +99,7 @@ func (w *redisWorld) execute(node int8, m message) operation {
 	s := &d.sessions[m.session]
 	switch m.kind {
 	case renew:
+		w.open(node, m)
 		op.res = refused
 		switch {
 		case m.cond == 0 && s.is == docAbsent, m.cond > 0 && *s == sessionDoc{docAlive, m.cond}:
@@ -140,17 +142,8 @@ func (w *redisWorld) take(node int8, m message) result {
 	if w.without == startsFoundClaim && d.rev == m.next && d.owner == m.session+1 {
 		return applied
 	}
-	if id := w.seen(n.id); d.gate != id && w.without != noGate {
-		if !m.may || int(d.nodes) > w.told {
-			return closed
-		}
-		d.gate = id
-		if w.clocked {
-			d.high = max(d.high, w.now(node))
-		}
-	}
 	switch {
-	case int(d.nodes) > w.told:
+	case !w.open(node, m), int(d.nodes) > w.told:
 		return closed
 	case w.clocked && m.next <= d.high && w.without != noHighMark:
 		return refused
@@ -161,6 +154,25 @@ func (w *redisWorld) take(node int8, m message) result {
 	}
 	d.owner, d.rev = m.session+1, m.next
 	return applied
+}
+
+// open opens the gate where it is closed and the sender may, with a heartbeat as well as with a claim. It says whether
+// the gate is open then.
+func (w *redisWorld) open(node int8, m message) bool {
+	n := &w.forgetful.nodes[node]
+	d, id := &n.data, w.seen(n.id)
+	if d.gate == id || w.without == noGate {
+		return true
+	}
+	may := m.may || m.kind == renew && w.without == heartbeatsOpen
+	if !may || int(d.nodes) > w.told {
+		return false
+	}
+	d.gate = id
+	if w.clocked {
+		d.high = max(d.high, w.now(node))
+	}
+	return true
 }
 
 // promote makes a node a master, with what it holds.

@@ -130,6 +130,13 @@ func weaknesses() []weak {
 			"P1", false,
 		},
 		{
+			"heartbeats-open", "a heartbeat opens the gate as well, on the same condition", heartbeatsOpen,
+			threeNodes(),
+			map[dbFault]int8{failover: 1, relink: 1, handBack: 1},
+			claimedLate(),
+			"P1", false,
+		},
+		{
 			"deaths-remembered", "in another course of writes remembered deaths are forgotten", remembersDeaths,
 			threeNodes(),
 			map[dbFault]int8{failover: 1, relink: 1},
