@@ -2,11 +2,11 @@ package failover_test
 
 import (
 	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/search"
 )
 
 var (
@@ -174,20 +174,21 @@ func TestFailover(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := dbSearch{setting: sc.setting, limit: limit(sc.large)}
-			begun := s.setting.begun(sc.left)
-			s.search(s.setting.after(begun, sc.before))
-			if s.broken != "" {
-				t.Fatalf("after %d states:\n%s", len(s.seen), s.trace(begun, sc.before))
+			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limit(sc.large)}
+			begun := sc.setting.begun(sc.left)
+			s.Run(sc.setting.after(begun, sc.before))
+			if s.Broken != "" {
+				way := slices.Concat(sc.before, s.Way())
+				t.Fatalf("after %d states:\n%s", s.States, sc.setting.trace(begun, way, s.Broken))
 			}
 			extent := "all there are"
-			if !s.whole {
+			if !s.Whole {
 				extent = "STOPPED at the limit"
 			}
-			if !s.whole && !sc.large && !testing.Short() && *statesFlag == 0 {
-				t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.limit)
+			if !s.Whole && !sc.large && !testing.Short() && *statesFlag == 0 {
+				t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
 			}
-			t.Logf("%d states (%s), %d steps, %d deep", len(s.seen), extent, s.steps, s.depth)
+			t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
 		})
 	}
 }
@@ -197,38 +198,20 @@ func TestWeakenings(t *testing.T) {
 	for _, wk := range weaknesses() {
 		t.Run(wk.name, func(t *testing.T) {
 			t.Parallel()
-			s := dbSearch{setting: wk.setting, limit: 3_000_000}
-			s.setting.without = wk.by
-			begun := s.setting.begun(wk.left)
-			s.search(s.setting.after(begun, wk.before))
-			if !strings.HasPrefix(s.broken, wk.breaks) || s.broken == "" {
+			setting := wk.setting
+			setting.without = wk.by
+			s := search.Search[forgetful, dbAction]{Space: setting.space(), Limit: 3_000_000}
+			begun := setting.begun(wk.left)
+			s.Run(setting.after(begun, wk.before))
+			if !strings.HasPrefix(s.Broken, wk.breaks) || s.Broken == "" {
 				t.Fatalf(
-					"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", len(s.seen), s.depth,
-					s.whole, wk.breaks, s.broken,
+					"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth,
+					s.Whole, wk.breaks, s.Broken,
 				)
 			}
-			t.Logf("caught after %d states: %s", len(s.seen), s.broken)
-			compare(t, wk, s.trace(begun, wk.before))
+			t.Logf("caught after %d states: %s", s.States, s.Broken)
+			trace := setting.trace(begun, slices.Concat(wk.before, s.Way()), s.Broken)
+			search.Counterexample(t, wk.name, wk.rule, trace, *update)
 		})
-	}
-}
-
-// compare holds a counterexample to the one kept for readers.
-func compare(t *testing.T, wk weak, trace string) {
-	t.Helper()
-	file := filepath.Join("testdata", wk.name+".txt")
-	text := "Without the rule: " + wk.rule + ".\n\n" + trace
-	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != text {
-		t.Errorf("another counterexample than in %s (go test -run Weakenings -update writes it):\n%s", file, text)
 	}
 }

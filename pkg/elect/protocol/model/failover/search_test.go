@@ -2,98 +2,45 @@ package failover_test
 
 import (
 	"fmt"
-	"hash/maphash"
-	"slices"
 	"strings"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/search"
 )
 
-// dbStep is how a state was first reached.
-type dbStep struct {
-	from digest
-	by   dbAction
-}
-
-// dbSearch searches the states of a store that forgets, nearest first.
-type dbSearch struct {
-	setting redisSetting
-	limit   int
-	seen    map[digest]dbStep
-	steps   int
-	depth   int
-	whole   bool
-	broken  string
-	badFrom digest
-	badBy   dbAction
-}
-
-func (s *dbSearch) search(first forgetful) {
-	first.normal()
-	start := digestOf(first.bytes())
-	s.seen = map[digest]dbStep{start: {}}
-	layer, next := []forgetful{first}, []forgetful(nil)
-	to := redisWorld{redisSetting: &s.setting}
-	for len(layer) > 0 {
-		for i := range layer {
-			from := digestOf(layer[i].bytes())
-			at := redisWorld{redisSetting: &s.setting, forgetful: layer[i]}
-			at.each(func(a dbAction) {
-				if s.broken != "" {
-					return
-				}
-				s.steps++
-				to.forgetful, to.broken = layer[i], ""
-				to.do(a)
-				if s.broken = to.broken; s.broken != "" {
-					s.badFrom, s.badBy = from, a
-					return
-				}
-				to.normal()
-				d := digestOf(to.bytes())
-				if _, known := s.seen[d]; !known {
-					s.seen[d] = dbStep{from, a}
-					next = append(next, to.forgetful)
-				}
-			})
-			if s.broken != "" || len(s.seen) >= s.limit {
-				return
-			}
-		}
-		s.depth++
-		layer, next = next, layer[:0]
+// space is the states of a store that forgets.
+func (s *redisSetting) space() search.Space[forgetful, dbAction] {
+	return search.Space[forgetful, dbAction]{
+		Name: func(f *forgetful) search.Digest { return search.Bytes(f.bytes()) },
+		Each: func(f *forgetful, visit func(dbAction)) {
+			at := redisWorld{redisSetting: s, forgetful: *f}
+			at.each(visit)
+		},
+		Do: func(f *forgetful, a dbAction) (forgetful, string) {
+			to := redisWorld{redisSetting: s, forgetful: *f}
+			to.do(a)
+			to.normal()
+			return to.forgetful, to.broken
+		},
 	}
-	s.whole = true
 }
 
 // trace says how the broken state was reached.
-func (s *dbSearch) trace(begun forgetful, before []dbAction) string {
-	first := s.setting.after(begun, before)
-	start := digestOf(first.bytes())
-	actions := []dbAction{s.badBy}
-	for at := s.badFrom; at != start; at = s.seen[at].from {
-		actions = append(actions, s.seen[at].by)
-	}
+func (s *redisSetting) trace(begun forgetful, actions []dbAction, broken string) string {
 	var b strings.Builder
 	ticks := 0
-	actions = append(actions, reversed(before)...)
-	w := redisWorld{redisSetting: &s.setting, forgetful: begun}
+	w := redisWorld{redisSetting: s, forgetful: begun}
 	w.log = func(format string, args ...any) {
 		fmt.Fprintf(&b, "%3d/3 T  "+format+"\n", append([]any{ticks}, args...)...)
 	}
-	for _, a := range slices.Backward(actions) {
+	for _, a := range actions {
 		if a.kind == actTick {
 			ticks++
 		}
 		w.do(a)
 		w.normal()
 	}
-	fmt.Fprintf(&b, "         >>> %s\n", s.broken)
+	fmt.Fprintf(&b, "         >>> %s\n", broken)
 	return b.String()
-}
-
-func reversed(actions []dbAction) []dbAction {
-	r := slices.Clone(actions)
-	slices.Reverse(r)
-	return r
 }
 
 // describe writes an action down.
@@ -185,13 +132,4 @@ func acknowledgedBy(mask int8) string {
 		return ", acknowledged by no replica"
 	}
 	return ", acknowledged by node " + strings.Join(names, " and ")
-}
-
-var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-// digest names a state. With 128 bits no two of any number of states that can be searched have one name.
-type digest [2]uint64
-
-func digestOf(state []byte) digest {
-	return digest{maphash.Bytes(seeds[0], state), maphash.Bytes(seeds[1], state)}
 }

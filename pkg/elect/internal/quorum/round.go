@@ -1,0 +1,129 @@
+package quorum
+
+import "math/bits"
+
+// servers is a set of servers, by their index.
+type servers uint8
+
+func (s servers) len() int              { return bits.OnesCount8(uint8(s)) }
+func (s servers) with(i int) servers    { return s | 1<<i }
+func (s servers) without(i int) servers { return s &^ (1 << i) }
+func (s servers) has(i int) bool        { return s&(1<<i) != 0 }
+
+// Phase is how far a [Round] is.
+type Phase uint8
+
+// The phases of a round.
+const (
+	Preparing Phase = iota // ask the servers to promise the ballot
+	Judging                // a majority promised: the value to propose is asked for
+	Accepting              // ask them to accept the value
+	Chosen                 // a majority accepted it: it stands
+	Failed                 // so many refused that no majority is left: try again above
+)
+
+// Round is one attempt to change one document. Answers may come in any order, twice, or never. One of another phase or
+// of another round must not be handed to it.
+type Round[V any] struct {
+	Phase  Phase
+	Ballot Ballot
+	// Next is promised with the acceptance. A majority that accepted and promised lets the next change begin there.
+	Next  Ballot
+	Found Accepted[V] // Judging and later: what the register held, or its highest proposal
+	Value V           // Accepting and later: what is proposed
+
+	of       int8
+	yes, no  servers
+	above    int64 // the highest counter by which a server refused
+	prepared bool  // by this round, not by the one before it
+}
+
+// Prepared says whether the round asked for promises. Else it goes on from the change before it, and what it found is
+// what that change wrote.
+func (r *Round[V]) Prepared() bool { return r.prepared }
+
+// Promised takes a server's answer to Prepare.
+func (r *Round[V]) Promised(server int, found Acceptor[V], ok bool) {
+	if r.Phase != Preparing {
+		return
+	}
+	if r.answered(server, found, ok) && found.Accepted.Ballot.Compare(r.Found.Ballot) > 0 {
+		r.Found = found.Accepted
+	}
+	if r.yes.len() >= Majority(int(r.of)) {
+		r.Phase = Judging
+	}
+}
+
+// Propose sets the value that the servers are to accept: what the change makes of Found, or Found itself where the
+// change is refused. A refusal too is only told when a majority has accepted: what else lies on a minority could be
+// chosen later, and apply a change that was called refused.
+func (r *Round[V]) Propose(v V) {
+	if r.Phase == Judging {
+		r.Phase, r.Value, r.yes, r.no = Accepting, v, 0, 0
+	}
+}
+
+// Took takes a server's answer to Accept.
+func (r *Round[V]) Took(server int, found Acceptor[V], ok bool) {
+	if r.Phase != Accepting {
+		return
+	}
+	r.answered(server, found, ok)
+	if r.yes.len() >= Majority(int(r.of)) {
+		r.Phase = Chosen
+	}
+}
+
+func (r *Round[V]) answered(server int, found Acceptor[V], ok bool) bool {
+	if ok {
+		r.yes, r.no = r.yes.with(server), r.no.without(server)
+		return true
+	}
+	r.above = max(r.above, found.RefusedBelow())
+	if !r.yes.has(server) {
+		r.no = r.no.with(server)
+	}
+	if int(r.of)-r.no.len() < Majority(int(r.of)) {
+		r.Phase = Failed
+	}
+	return false
+}
+
+// Memory is what a process remembers of a document between its changes. There is one for each document, and one change
+// under way with it.
+type Memory[V any] struct {
+	counter int64 // the highest that was used or seen
+	next    Ballot
+	value   V
+}
+
+// Begin begins a round by this proposer among so many servers. Where the change before it was chosen, one majority
+// accepted that value and promised this ballot in one step. So nothing came between, and the round begins with Judging.
+// What was remembered is used once.
+func (m *Memory[V]) Begin(by Proposer, of int) Round[V] {
+	r := Round[V]{Ballot: m.next, of: int8(of)} //nolint:gosec // at most MaxServers
+	if r.Ballot.Zero() {
+		r.Ballot, r.prepared = after(m.counter, by), true
+	} else {
+		r.Phase, r.Found.Value = Judging, m.value
+	}
+	r.Next = after(r.Ballot.Counter, by)
+	*m = Memory[V]{counter: r.Next.Counter}
+	return r
+}
+
+// End remembers what a round has shown. Only after Chosen may the next change go on from it: with a minority, a write
+// that was chosen elsewhere would be written over.
+func (m *Memory[V]) End(r Round[V]) {
+	m.counter = max(m.counter, r.above)
+	if r.Phase == Chosen {
+		m.next, m.value = r.Next, r.Value
+	}
+}
+
+// Forget drops what a next change could go on from. It is called on any doubt, and when a read shows another value.
+func (m *Memory[V]) Forget() { *m = Memory[V]{counter: m.counter} }
+
+// Saw notes by which ballot a server refuses, as a read has shown it. So the next round begins above.
+func (m *Memory[V]) Saw(a Acceptor[V]) { m.counter = max(m.counter, a.RefusedBelow()) }

@@ -1,0 +1,82 @@
+package quorum_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+)
+
+var walksFlag = flag.Int("model.walks", 0, "random walks; 0: 20,000, with -short 1,000")
+
+// Walks go far deeper than a search can: three processes, three operations each, all faults twice.
+func TestWalks(t *testing.T) {
+	t.Parallel()
+	walks := *walksFlag
+	switch {
+	case walks > 0:
+	case testing.Short():
+		walks = 1_000
+	default:
+		walks = 20_000
+	}
+	steps, told := 0, 0
+	for seed := range uint64(walks) {
+		n, answers := walk(t, seed)
+		steps, told = steps+n, told+answers
+	}
+	if told < 3*walks {
+		t.Errorf("%d answers in %d walks: most operations must come to an end", told, walks)
+	}
+	t.Logf("%d walks, %d steps, %d answers", walks, steps, told)
+}
+
+// walk is one random walk. It fails the test where a promise breaks.
+func walk(t *testing.T, seed uint64) (steps, told int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 7))
+	sc := scenario{from: start(random.IntN(3)), left: map[fault]int8{}}
+	for f := range faultKinds {
+		sc.left[f] = 2
+	}
+	sc.left[retries], sc.left[wipes], sc.left[readmits], sc.left[hours], sc.left[removes] = 6, 1, 1, 1, 1
+	for range maxClients {
+		sc.scripts = append(sc.scripts, ops(anyOp(random), anyOp(random), anyOp(random)))
+	}
+	begun := sc.begun()
+	w := begun
+	at := step{setting: sc.setting(allRules), world: &w}
+	var way []action
+	for {
+		a, possible := pick(&at, random)
+		if !possible {
+			return len(way), told
+		}
+		way = append(way, a)
+		at.told = ""
+		if at.do(a); at.broken != "" {
+			t.Fatalf("walk %d:\n%s", seed, at.trace(begun, way, at.broken))
+		}
+		if at.told != "" {
+			told++
+		}
+	}
+}
+
+func anyOp(random *rand.Rand) opKind { return opKind(random.IntN(int(opDelete) + 1)) }
+
+// pick chooses among what may happen next. Faults are rarer than progress, so that operations come to an end.
+func pick(at *step, random *rand.Rand) (chosen action, possible bool) {
+	const progress = 8
+	sum := 0
+	at.each(func(a action) {
+		weight := progress
+		if _, fault := costs[a.kind]; fault && a.kind != actRetry {
+			weight = 1
+		}
+		sum += weight
+		if random.IntN(sum) < weight {
+			chosen = a
+		}
+	})
+	return chosen, sum > 0
+}
