@@ -10,9 +10,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // choreAgain is how often it is asked whether this replica should take a chore on, although nothing seems to change.
@@ -37,9 +39,21 @@ type chore struct {
 	under map[string]bool // groups whose lock is held or asked for
 }
 
-// chore gives a chore what it needs of the replica.
-func (r *Replica) chore(n *node, log logr.Logger, c *chore) *chore {
-	c.elector, c.cluster, c.lists, c.log = n.elector, n.cluster, r.lists, log
+// chores makes the chores of a replica.
+type chores struct {
+	node      *node
+	lists     *lists
+	functions *discover.Functions
+	rules     weights.Rules // that weights go by
+	log       logr.Logger
+}
+
+// all are those that there are.
+func (cs *chores) all() []*chore { return []*chore{cs.looking(), cs.weighing()} }
+
+// chore gives a chore what it needs.
+func (cs *chores) chore(log logr.Logger, c *chore) *chore {
+	c.elector, c.cluster, c.lists, c.log = cs.node.elector, cs.node.cluster, cs.lists, log
 	return c
 }
 

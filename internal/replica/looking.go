@@ -14,13 +14,13 @@ import (
 )
 
 // looking has this replica look for what exists in the groups whose lock it gets.
-func (r *Replica) looking(n *node) *chore {
-	log := r.log.WithName("discovery")
-	return r.chore(n, log, &chore{
+func (cs *chores) looking() *chore {
+	log := cs.log.WithName("discovery")
+	return cs.chore(log, &chore{
 		space: record.GroupDiscovery, message: "it looks for what exists",
 		wanted: func(g *config.Group) bool { return g.Discover != nil && g.Discover.Lister != nil },
 		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
-			return looker(n.store, g, s, r.cfg.Functions, log).Run(ctx, token)
+			return looker(cs.node.store, g, s, cs.functions, log).Run(ctx, token)
 		},
 	})
 }

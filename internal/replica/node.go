@@ -33,8 +33,9 @@ type node struct {
 func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
-		Store: db, Member: r.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
+		Store: db, Member: r.cfg.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck,
+		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
 	}
 	if r.cfg.Tracer != nil {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
@@ -85,7 +86,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 		Journal: &journal{
 			instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add,
 		},
-		Alarms: r.taskAlarms(s.Instance),
+		Alarms: taskAlarms(&r.problems, s.Instance),
 		Tracer: r.cfg.Tracer,
 	}
 	if g := r.cfg.Guard; g != nil {
@@ -97,10 +98,10 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 }
 
 // taskAlarms keeps a problem for as long as a task does not end or start.
-func (r *Replica) taskAlarms(instance string) tasks.Alarms {
+func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
 	return tasks.Alarms{
 		OnStuck: func(t tasks.Task, since time.Time) {
-			r.problems.set(api.Problem{
+			problems.set(api.Problem{
 				Reason: api.ProblemStopStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
 				Instance: instance,
 				Message: fmt.Sprintf(
@@ -109,9 +110,9 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 				),
 			})
 		},
-		OnUnstuck: func(t tasks.Task) { r.problems.clearTask(api.ProblemStopStuck, string(t.Key())) },
+		OnUnstuck: func(t tasks.Task) { problems.clearTask(api.ProblemStopStuck, string(t.Key())) },
 		OnStartStuck: func(t tasks.Task, since time.Time) {
-			r.problems.set(api.Problem{
+			problems.set(api.Problem{
 				Reason: api.ProblemStartStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
 				Instance: instance,
 				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not "+
@@ -119,14 +120,15 @@ func (r *Replica) taskAlarms(instance string) tasks.Alarms {
 					since.UTC().Format(time.RFC3339)),
 			})
 		},
-		OnStartUnstuck: func(t tasks.Task) { r.problems.clearTask(api.ProblemStartStuck, string(t.Key())) },
+		OnStartUnstuck: func(t tasks.Task) { problems.clearTask(api.ProblemStartStuck, string(t.Key())) },
 	}
 }
 
-func (r *Replica) member(s *config.Settings, w weighed) elect.Member {
+// member is what the replica says of itself.
+func (c *Config) member(s *config.Settings, w weighed) elect.Member {
 	m := elect.Member{
-		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: r.cfg.Revision,
-		Version: r.cfg.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
+		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
+		Version: c.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
 		Caps: map[string]int{}, ListHashes: map[string]string{}, WeightRevisions: w.revisions(s),
 	}
 	for _, g := range s.Groups {
@@ -141,7 +143,7 @@ func (r *Replica) member(s *config.Settings, w weighed) elect.Member {
 // declared is what the balancer is to know: the task lists, with what was discovered, and with the weights that are
 // published.
 func declared(s *config.Settings, from read) balancer.Declared {
-	d := balancer.Declared{Revision: s.Revision, Chores: chores(s)}
+	d := balancer.Declared{Revision: s.Revision, Chores: choreGroups(s)}
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
 		group := balancer.DeclaredGroup{
@@ -162,8 +164,8 @@ func declared(s *config.Settings, from read) balancer.Declared {
 	return d
 }
 
-// chores are the groups of locks under which one replica does something for all.
-func chores(s *config.Settings) []string {
+// choreGroups are the groups of locks under which one replica does something for all.
+func choreGroups(s *config.Settings) []string {
 	var all []string
 	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Discover != nil }) {
 		all = append(all, record.GroupDiscovery)

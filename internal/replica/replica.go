@@ -68,6 +68,10 @@ type Replica struct {
 
 // New makes a replica that has no store yet.
 func New(cfg Config) *Replica {
+	if cfg.Weights == nil {
+		rules := weights.DefaultRules()
+		cfg.Weights = &rules
+	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
 		publisher: newPublisher(cfg.Metrics, cfg.Version, cfg.Logger),
@@ -125,7 +129,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		}
 		return err
 	})
-	n.noteJoined(r.member(r.Settings(), nil))
+	n.noteJoined(r.cfg.member(r.Settings(), nil))
 	group.Go(func() error { n.runs.Run(publishing); return nil })
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
@@ -151,12 +155,13 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		cancel()
 		group.Go(func() error { reader.keepReading(publishing, r.published.wait, r.publish); return nil })
 		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings, from read) error {
-			return n.declare(ctx, r.member(s, from.weights), declared(s, from), taskList(s), func(gone elect.Key) {
+			return n.declare(ctx, r.cfg.member(s, from.weights), declared(s, from), taskList(s), func(gone elect.Key) {
 				r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 			})
 		})
 	})
-	for _, c := range []*chore{r.looking(n), r.weighing(n)} {
+	chores := chores{node: n, lists: r.lists, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
+	for _, c := range chores.all() {
 		group.Go(func() error { c.keepAsking(publishing); return nil })
 	}
 	return group.Wait()

@@ -101,27 +101,19 @@ func seenOf(v *cluster.View, g *config.Group, from read) (seen map[string]weight
 }
 
 // weighing has this replica publish the weights of the groups whose lock it gets.
-func (r *Replica) weighing(n *node) *chore {
-	log := r.log.WithName("weights")
-	return r.chore(n, log, &chore{
+func (cs *chores) weighing() *chore {
+	log := cs.log.WithName("weights")
+	return cs.chore(log, &chore{
 		space: record.GroupWeights, message: "it publishes the weights that follow the lag",
 		wanted: func(g *config.Group) bool { return g.WeightFrom == config.WeightLag },
 		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
 			return weights.Follower{
-				Store: n.store, Group: g.Name, Instance: s.Instance, Rules: r.rules(), Logger: log,
+				Store: cs.node.store, Group: g.Name, Instance: s.Instance, Rules: cs.rules, Logger: log,
 				See: func() (map[string]weights.Seen, bool) {
-					s, from := r.lists.all()
-					return seenOf(n.cluster.View(), groupOf(s, g.Name), from)
+					s, from := cs.lists.all()
+					return seenOf(cs.node.cluster.View(), groupOf(s, g.Name), from)
 				},
 			}.Run(ctx, token)
 		},
 	})
-}
-
-// rules are those that weights go by.
-func (r *Replica) rules() weights.Rules {
-	if r.cfg.Weights != nil {
-		return *r.cfg.Weights
-	}
-	return weights.DefaultRules()
 }

@@ -286,7 +286,7 @@ func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
 		}
 	}
 	_, from := l.all()
-	if got := (&Replica{cfg: Config{}}).member(s, from.weights).WeightRevisions; len(got) != 1 || got["g"] != 4 {
+	if got := (&Replica{cfg: Config{}}).cfg.member(s, from.weights).WeightRevisions; len(got) != 1 || got["g"] != 4 {
 		t.Errorf("the member says %v", got)
 	}
 	if shown := from.weights.shown(&s.Groups[0]); shown.Raised != 1 || shown.Revision != 4 || shown.By != "b" ||

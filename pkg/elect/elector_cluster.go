@@ -68,7 +68,7 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
 	err := c.ask(ctx, func(l *loop) {
 		now := l.clock.Now()
-		ages = l.Peers.Ages(now)
+		ages = l.Peers.All.Ages(now)
 		ages[l.Session.ID()] = now.HolderElapsed(l.Session.Machine().Acked)
 	})
 	if err != nil {

@@ -121,7 +121,7 @@ func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []clus
 		own.State = record.Draining
 	}
 	views := []cluster.Session{own}
-	for _, s := range n.Peers.Sessions(now) {
+	for _, s := range n.Peers.All.Seen(now) {
 		member, read := known.Member(s.ID)
 		if !read {
 			member.Instance = s.Instance

@@ -11,27 +11,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Apply implements [store.Store]. Changes of one kind, up to [store.MaxBatch], are one script and one good reply.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if err := validate(changes); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	outcomes := make([]store.Outcome, len(changes))
-	byKind := map[store.Kind][]int{}
-	for i, c := range changes {
-		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
-	}
-	for _, kind := range store.Kinds() {
-		for places := range slices.Chunk(byKind[kind], store.MaxBatch) {
-			b := &batch{access: s.access, kind: kind, changes: changes, open: places, outcomes: outcomes}
-			b.apply(ctx)
-		}
-	}
-	return outcomes, nil
-}
-
 func validate(changes []store.Change) error {
 	if err := store.ValidateChanges(changes); err != nil {
 		return err
@@ -45,6 +24,22 @@ func validate(changes []store.Change) error {
 	return nil
 }
 
+// apply performs valid changes. Those of one kind, up to [store.MaxBatch], are one script and one good reply.
+func (a *access) apply(ctx context.Context, changes []store.Change) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
+	byKind := map[store.Kind][]int{}
+	for i, c := range changes {
+		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
+	}
+	for _, kind := range store.Kinds() {
+		for places := range slices.Chunk(byKind[kind], store.MaxBatch) {
+			b := &batch{access: a, kind: kind, changes: changes, open: places, outcomes: outcomes}
+			b.send(ctx)
+		}
+	}
+	return outcomes
+}
+
 // batch is changes of one kind on their way.
 type batch struct {
 	*access
@@ -54,7 +49,8 @@ type batch struct {
 	outcomes []store.Outcome
 }
 
-func (b *batch) apply(ctx context.Context) {
+// send performs the changes and puts their outcomes in place.
+func (b *batch) send(ctx context.Context) {
 	r, err := b.good(ctx, b.laneOf(b.kind), applyScript, b.keys.of(b.kind), b.args)
 	if err == nil && len(r.words) != 2*len(b.open) {
 		err = errWords

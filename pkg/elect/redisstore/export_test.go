@@ -11,7 +11,7 @@ import (
 // Examined says how many entries of indexes a List looks at.
 func (s *Store) Examined(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 	_, err := s.List(ctx, kind, q)
-	return s.looked.Load(), err
+	return s.reader.looked.Load(), err
 }
 
 // ShiftSchema makes the database look as if another version had set it up.

@@ -72,8 +72,8 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	grown := number(t, c, "used_memory") - memory
 	t.Logf("%d heartbeats of %d bytes, reads of %d; the file had %d bytes at most, after a rewrite %d; memory grew by %d",
 		*heartbeats, each, eachRead, largest, number(t, c, "aof_base_size"), grown)
-	// While it is rewritten, what is written meanwhile counts too.
-	if base := number(t, c, "aof_base_size"); largest > 4*rewritten || base == 0 || base > rewritten/2 {
+	// What is written while it is rewritten counts too, in both sizes: on a busy machine that is much.
+	if base := number(t, c, "aof_base_size"); largest > 4*rewritten || base == 0 || base > rewritten {
 		t.Errorf("the file had %d bytes, and %d after a rewrite; want it rewritten at %d", largest, base, rewritten)
 	}
 	if grown > 1<<20 {

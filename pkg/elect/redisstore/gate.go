@@ -19,9 +19,10 @@ type gate struct {
 	Seen     string `redis:"seen"`     // the most servers that a script has found, where that was more than nodes
 }
 
-func (s *Store) readGate(ctx context.Context) (g gate, err error) {
-	err = s.others.use(ctx, func(c *redis.Client) error {
-		return c.HMGet(ctx, s.keys.gate(), "identity", "lease", "nodes", "seen").Scan(&g)
+// readGate reads the gate as the master has it.
+func (a *access) readGate(ctx context.Context) (g gate, err error) {
+	err = a.others.use(ctx, func(c *redis.Client) error {
+		return c.HMGet(ctx, a.keys.gate(), "identity", "lease", "nodes", "seen").Scan(&g)
 	})
 	return g, err
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -46,10 +45,4 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		config("replica-read-only", "yes"),
 		servers,
 	}, g.settings(s.nodes, d.identity())...)}, nil
-}
-
-// identity is what scripts compare, as INFO shows it.
-func (d description) identity() string {
-	return fmt.Sprintf("%s/%s/%s+%s", d.info["run_id"], d.info["master_replid"], d.info["sync_full"],
-		d.info["sync_partial_ok"])
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,36 +29,48 @@ func plan(kind store.Kind, q store.Query) string {
 	return "ids"
 }
 
-// list asks page by page where documents come in order of id. Each index by another order is read in one script, so
+// list begins again when the master changes between its parts.
+func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	for {
+		res, err := r.listParts(ctx, kind, q)
+		if !errors.Is(err, errTorn) {
+			return res, err
+		}
+	}
+}
+
+// listParts asks page by page where documents come in order of id. Each index by another order is read in one script, so
 // that a document which moves within it meanwhile is neither shown twice nor missed.
-func (s *Store) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (r *reader) listParts(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	var res store.Reply
 	var total int64
 	cursor, identity := "", ""
-	s.looked.Store(0)
+	r.looked.Store(0)
 	for {
-		r, err := s.plain(ctx, s.laneOf(kind), listScript, s.keys.of(kind), listArgs(kind, q, cursor, len(res.Docs)))
+		page, err := r.plain(
+			ctx, r.laneOf(kind), listScript, r.keys.of(kind), listArgs(kind, q, cursor, len(res.Docs)),
+		)
 		if err != nil {
 			return store.Reply{}, err
 		}
-		if identity != "" && lineage(r.identity) != lineage(identity) {
+		if identity != "" && lineage(page.identity) != lineage(identity) {
 			return store.Reply{}, errTorn
 		}
-		identity = r.identity
-		if len(r.words) < 3 {
+		identity = page.identity
+		if len(page.words) < 3 {
 			return store.Reply{}, errWords
 		}
-		looked, _ := r.text(0)
-		matched, _ := r.text(1)
-		cursor, _ = r.text(2)
-		s.looked.Add(whole(looked))
+		looked, _ := page.text(0)
+		matched, _ := page.text(1)
+		cursor, _ = page.text(2)
+		r.looked.Add(whole(looked))
 		total += whole(matched)
-		for i := 3; i+1 < len(r.words); i += 2 {
-			id, _ := r.text(i)
-			text, _ := r.text(i + 1)
-			s.add(&res, kind, id, text)
+		for i := 3; i+1 < len(page.words); i += 2 {
+			id, _ := page.text(i)
+			text, _ := page.text(i + 1)
+			r.add(&res, kind, id, text)
 		}
-		s.date(&res, r)
+		r.date(&res, page)
 		if cursor == "" || q.Limit > 0 && !q.CountOnly && len(res.Docs) >= q.Limit {
 			break
 		}

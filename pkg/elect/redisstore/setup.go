@@ -5,20 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // schemaVersion is that of the layout of keys and documents.
 const schemaVersion = 1
-
-// leastVersion is the oldest one whose scripts, ACL and INFO are as this package needs them, and that is still
-// maintained.
-const leastVersion = "6.2"
 
 // Reasons of problems.
 const (
@@ -29,8 +21,15 @@ const (
 	ReasonClosed     = "StoreClosed"     // no key can be claimed before the gate's key is deleted
 )
 
-// setUp makes sure that the server will do, and that its database is of this layout.
-func (s *Store) setUp(ctx context.Context, existing bool) error {
+// setup is the way to a store that is ready, and what was found on it.
+type setup struct {
+	*access
+	problems []store.Problem
+	silent   bool // the user may not use the channel
+}
+
+// run makes sure that the server will do, and that its database is of this layout.
+func (s *setup) run(ctx context.Context, existing bool) error {
 	d, err := s.describe(ctx)
 	if err != nil {
 		return err
@@ -56,14 +55,14 @@ func (s *Store) setUp(ctx context.Context, existing bool) error {
 	}
 	s.problems = d.problems()
 	if silent, _ := r.text(1); silent != "" {
-		s.hub.silent.Store(true)
+		s.silent = true
 		s.problems = append(s.problems, store.Problem{Reason: ReasonPolled, Message: "The user may not " +
 			"publish on the channel " + s.channel + ": changes are noticed by polling, a second late. Grant &shardctl:*."})
 	}
 	return s.checkNodes(ctx)
 }
 
-func (s *Store) checkVersion(text string) error {
+func (s *setup) checkVersion(text string) error {
 	version, err := strconv.Atoi(text)
 	if err != nil {
 		return fmt.Errorf("%w: field schema of %s: no version", store.ErrSchema, s.keys.state())
@@ -72,7 +71,7 @@ func (s *Store) checkVersion(text string) error {
 }
 
 // checkExisting reads what was set up before. The number of nodes is the one that is kept, if any.
-func (s *Store) checkExisting(ctx context.Context) error {
+func (s *setup) checkExisting(ctx context.Context) error {
 	version, err := s.field(ctx, s.keys.state(), "schema")
 	switch {
 	case err != nil:
@@ -92,7 +91,7 @@ func (s *Store) checkExisting(ctx context.Context) error {
 
 // checkNodes compares the number of nodes that is kept with the one that is configured. Two that differ would mean two
 // sizes of a majority.
-func (s *Store) checkNodes(ctx context.Context) error {
+func (s *setup) checkNodes(ctx context.Context) error {
 	g, err := s.readGate(ctx)
 	if err != nil {
 		return err
@@ -107,134 +106,4 @@ func (s *Store) checkNodes(ctx context.Context) error {
 		})
 	}
 	return nil
-}
-
-// field is a field of a hash; empty where there is none.
-func (s *Store) field(ctx context.Context, key, name string) (text string, err error) {
-	err = s.others.use(ctx, func(c *redis.Client) error {
-		text, err = c.HGet(ctx, key, name).Result()
-		if errors.Is(err, redis.Nil) {
-			text, err = "", nil
-		}
-		return err
-	})
-	return text, err
-}
-
-// description is what a server says of itself.
-type description struct {
-	info   map[string]string
-	config map[string]string // nil: the user may not ask
-}
-
-// settings are those of the server's configuration that are looked at.
-func settings() []string { return []string{"appendonly", "appendfsync", "replica-read-only"} }
-
-// describe asks the server. It goes on to the master where the first server is none, or a cluster's keys are elsewhere.
-func (s *Store) describe(ctx context.Context) (d description, err error) {
-	for tries := 1; ; tries++ {
-		err = s.others.use(ctx, func(c *redis.Client) error {
-			if err := c.HGet(ctx, s.keys.state(), "schema").Err(); err != nil && !errors.Is(err, redis.Nil) {
-				return err // MOVED, in a cluster
-			}
-			d, err = ask(ctx, c)
-			if err == nil && d.info["role"] == "slave" {
-				return errReplica
-			}
-			return err
-		})
-		_, moved := movedTo(err)
-		others := errors.Is(err, errReplica) && s.finder.target.master != ""
-		if err == nil || tries == 3 || ctx.Err() != nil || !moved && !others {
-			break
-		}
-	}
-	if errors.Is(err, errReplica) {
-		return d, fmt.Errorf("%w: name the master in the URI, or use redis+sentinel://", err)
-	}
-	return d, err
-}
-
-func ask(ctx context.Context, c *redis.Client) (description, error) {
-	text, err := c.Do(ctx, "INFO").Text()
-	if err != nil {
-		return description{}, err
-	}
-	d := description{info: map[string]string{}, config: map[string]string{}}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			d.info[name] = value
-		}
-	}
-	for _, name := range settings() {
-		found, err := c.ConfigGet(ctx, name).Result()
-		var answer redis.Error
-		switch {
-		case errors.As(err, &answer):
-			d.config = nil
-			return d, nil
-		case err != nil:
-			return d, err
-		}
-		d.config[name] = found[name]
-	}
-	return d, nil
-}
-
-// refuse says why this server will not do.
-func (d description) refuse(cluster bool) error {
-	version := d.info["redis_version"]
-	if !strings.Contains(version, ".") {
-		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", store.ErrInvalid)
-	}
-	older, known := adapter.Older(version, leastVersion)
-	policy := d.info["maxmemory_policy"]
-	switch {
-	case older, !known:
-		return fmt.Errorf("%w: Redis %.20s is too old: want %s or newer", store.ErrInvalid, version, leastVersion)
-	case cluster && d.info["cluster_enabled"] == "0":
-		return fmt.Errorf("%w: the server is no cluster: use redis:// or redis+sentinel://", store.ErrInvalid)
-	case !cluster && d.info["cluster_enabled"] == "1":
-		return fmt.Errorf("%w: the server is part of a cluster: use redis+cluster://", store.ErrInvalid)
-	case d.evicts() && d.info["maxmemory"] != "0":
-		return fmt.Errorf("%w: maxmemory is set and maxmemory-policy is %s, so that locks may be dropped: set it to "+
-			"noeviction", store.ErrInvalid, policy)
-	case d.config["replica-read-only"] == "no":
-		return fmt.Errorf("%w: replica-read-only is no: set it to yes on every server, or a replica takes writes that are "+
-			"lost", store.ErrInvalid)
-	}
-	return nil
-}
-
-func (d description) evicts() bool {
-	policy := d.info["maxmemory_policy"]
-	return policy != "" && policy != "noeviction"
-}
-
-// durable says whether an acknowledged write is on the master's disk.
-func (d description) durable() bool {
-	return d.info["aof_enabled"] == "1" && d.config["appendfsync"] == "always"
-}
-
-func (d description) problems() []store.Problem {
-	var all []store.Problem
-	add := func(reason, message string) {
-		all = append(all, store.Problem{Reason: reason, Message: message})
-	}
-	switch {
-	case d.info["aof_enabled"] != "1":
-		add(ReasonNotDurable, "appendonly is no: a server that ends forgets what was acknowledged, and keys are claimed "+
-			"again only after a lease. Set appendonly yes and appendfsync always.")
-	case d.config == nil:
-		add(ReasonUnknown, "The user may not read the server's configuration, so appendfsync and replica-read-only were "+
-			"not checked. Grant +config|get, or make sure that they are always and yes.")
-	case !d.durable():
-		add(ReasonNotDurable, "appendfsync is "+d.config["appendfsync"]+": a machine that fails forgets what was "+
-			"acknowledged, and keys are claimed again only after a lease. Set appendfsync always.")
-	}
-	if d.evicts() {
-		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks would be dropped as soon as maxmemory "+
-			"is set. Set it to noeviction.")
-	}
-	return all
 }

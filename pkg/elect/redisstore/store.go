@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,39 +19,13 @@ const DefaultTimeout = 3 * time.Second // about a sixth of the default lease
 // Store keeps documents in one Redis database, under one cluster's name. Its methods may be called concurrently.
 type Store struct {
 	*access
+	reader   *reader
 	life     *adapter.Life
 	hub      *hub
 	problems []store.Problem
-	looked   atomic.Int64 // entries of indexes that the last List has looked at
 }
 
 var _ store.Store = (*Store)(nil)
-
-// access is the way to the database.
-type access struct {
-	finder     *finder
-	keys       keyspace
-	channel    string
-	nodes      int // the master among them
-	timeout    time.Duration
-	secrets    []string // of the URI, kept out of errors
-	look       []any
-	unreadable *adapter.Unreadable
-	log        logr.Logger
-	warned     atomic.Pointer[string] // what was logged last, see warn
-	course     course
-
-	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
-	sessions, others *lane
-}
-
-// laneOf is the connection for documents of a kind.
-func (a *access) laneOf(kind store.Kind) *lane {
-	if kind == store.KindSession {
-		return a.sessions
-	}
-	return a.others
-}
 
 // Open connects to the master, checks how it is set up, and marks an empty database, all within ctx and the timeout.
 // Config.Database is the number of Redis's database; left out: the URI's, else 0.
@@ -77,10 +50,13 @@ func Open(ctx context.Context, c store.Config) (_ *Store, err error) {
 	}
 	bounded, release := s.life.Bound(ctx)
 	defer release()
-	if err := s.setUp(bounded, c.Existing); err != nil {
+	ready := &setup{access: s.access}
+	if err := ready.run(bounded, c.Existing); err != nil {
 		_ = s.Close(ctx) // nothing of it is used
 		return nil, s.translate(what, err)
 	}
+	s.problems = ready.problems
+	s.hub.silent.Store(ready.silent)
 	return s, nil
 }
 
@@ -104,9 +80,53 @@ func newStore(ctx context.Context, c store.Config, t target) (*Store, error) {
 	if !c.Existing {
 		a.sessions = newLane(f)
 	}
-	s := &Store{access: a, life: adapter.NewLife(ctx, c.Timeout)}
+	s := &Store{access: a, reader: &reader{access: a}, life: adapter.NewLife(ctx, c.Timeout)}
 	s.hub = newHub(a, c.Logger)
 	return s, nil
+}
+
+// Read implements [store.Store]. A majority has what it shows, under one identity of the master.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	res, err := s.reader.read(ctx, kind, ids)
+	return res, s.translate("read "+kind.Info().Plural, err)
+}
+
+// List implements [store.Store]. It shows what the master has, which may be more than what majorities have.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	res, err := s.reader.list(ctx, kind, q)
+	return res, s.translate("list "+kind.Info().Plural, err)
+}
+
+// Apply implements [store.Store]. Changes of one kind, up to [store.MaxBatch], are one script and one good reply.
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := validate(changes); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	return s.apply(ctx, changes), nil
+}
+
+// Watch implements [store.Store]. Notifications carry no documents: a master that was deposed may have sent them.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	n, err := s.hub.watch(ctx, s.life, in)
+	if err != nil {
+		return nil, s.translate("watch", err)
+	}
+	return n, nil
 }
 
 // Problems says what an operator should know about this database. It was found out by Open.

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -21,28 +21,6 @@ const (
 	minPoll = 100 * time.Millisecond
 	maxPoll = time.Second
 )
-
-// Watch implements [store.Store]. Notifications carry no documents: a master that was deposed may have sent them.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	if err := in.Validate(); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	w := &watcher{in: in, Notifier: store.NewNotifier()}
-	bounded, release := s.life.Bound(ctx)
-	err := s.hub.join(bounded, s.life.Go, w)
-	release()
-	if err != nil {
-		return nil, s.translate("watch", err)
-	}
-	ended, stop := context.WithCancel(ctx)
-	unbind := s.life.OnEnd(stop)
-	context.AfterFunc(ended, func() {
-		unbind()
-		stop()
-		s.hub.leave(w)
-	})
-	return w.C(), nil
-}
 
 // watcher is one Watch. The hub's lock is held when it is written to.
 type watcher struct {
@@ -67,6 +45,25 @@ func newHub(a *access, log logr.Logger) *hub {
 	return &hub{
 		access: a, log: log, poll: min(max(a.timeout/3, minPoll), maxPoll), watchers: map[*watcher]struct{}{},
 	}
+}
+
+// watch adds a watcher until ctx or the store's life ends.
+func (h *hub) watch(ctx context.Context, life *adapter.Life, in store.Interest) (<-chan store.Notification, error) {
+	w := &watcher{in: in, Notifier: store.NewNotifier()}
+	bounded, release := life.Bound(ctx)
+	err := h.join(bounded, life.Go, w)
+	release()
+	if err != nil {
+		return nil, err
+	}
+	ended, stop := context.WithCancel(ctx)
+	unbind := life.OnEnd(stop)
+	context.AfterFunc(ended, func() {
+		unbind()
+		stop()
+		h.leave(w)
+	})
+	return w.C(), nil
 }
 
 // join adds a watcher. The first one begins to listen; that it does is sure when join returns.
@@ -169,7 +166,7 @@ func (h *hub) last(ctx context.Context) (int64, string, error) {
 	return whole(text), lineage(r.identity), nil
 }
 
-// run listens until ctx ends. A subscription that breaks, or is on a server of another lineage, is made anew.
+// run listens until ctx ends. A subscription that breaks, or is on a server of another lineage, is made again.
 func (h *hub) run(ctx context.Context, e *ears) {
 	defer func() { e.close() }()
 	for ctx.Err() == nil {
@@ -185,7 +182,7 @@ func (h *hub) run(ctx context.Context, e *ears) {
 	}
 }
 
-// again listens again, and tells watchers that they may have missed something.
+// again listens again, and has watchers read what they may have missed.
 func (h *hub) again(ctx context.Context) *ears {
 	limited, cancel := context.WithTimeout(ctx, 2*h.timeout)
 	defer cancel()
@@ -222,7 +219,7 @@ func (h *hub) hear(ctx context.Context, e *ears) error {
 		return err
 	}
 	if m, ok := got.(*redis.Message); ok {
-		h.tell(m.Payload)
+		h.deliver(m.Payload)
 		return nil
 	}
 	return errors.New("the subscription was made again") // by the driver, on a new connection
@@ -250,7 +247,7 @@ func (h *hub) check(ctx context.Context, e *ears) error {
 	return nil
 }
 
-// resync tells all watchers to read everything again.
+// resync has all watchers read everything again.
 func (h *hub) resync(seq int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -260,8 +257,8 @@ func (h *hub) resync(seq int64) {
 	}
 }
 
-// tell hands a message on: its number, the kind, and the id, group and reservation of each document.
-func (h *hub) tell(payload string) {
+// deliver hands a message on: its number, the kind, and the id, group and reservation of each document.
+func (h *hub) deliver(payload string) {
 	parts := strings.Split(payload, "\x00")
 	kind := store.Kind("")
 	if len(parts) >= 2 {

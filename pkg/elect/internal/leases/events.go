@@ -209,7 +209,7 @@ func (t *Table) Claim(c Claim, m protocol.Moment) Verdict {
 	h := &holding{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
 	t.keys[key] = h
 	t.quota.claimed(key.Group())
-	t.census.claimed()
+	t.Census.claimed()
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
 	return Claiming
 }

@@ -49,10 +49,10 @@ func (w *walk) check(t *testing.T, table *Table) {
 			least++
 		}
 	}
-	if gotLeast, gotMost := table.Counted(); int(table.census.named) != sure || gotLeast != least ||
+	if gotLeast, gotMost := table.Census.Counted(); int(table.Census.named) != sure || gotLeast != least ||
 		gotMost < len(w.ever) {
 		t.Fatalf(
-			"named %d, counted %d to %d; want %d, %d to at least %d", table.census.named, gotLeast, gotMost, sure,
+			"named %d, counted %d to %d; want %d, %d to at least %d", table.Census.named, gotLeast, gotMost, sure,
 			least, len(w.ever),
 		)
 	}
@@ -108,7 +108,7 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			}
 			w.check(t, table)
 			if r.IntN(20) == 0 {
-				table.Count()
+				table.Census.Begin()
 				w.begin(table)
 			}
 		}

@@ -8,13 +8,13 @@ import (
 
 // Table holds the keys of one process. It is not safe for concurrent use.
 type Table struct {
-	keys // those that are not free
+	Census Census
+	keys   // those that are not free
 
-	p      protocol.Params
-	self   Self
-	quota  quota
-	seen   sightings
-	census census
+	p     protocol.Params
+	self  Self
+	quota quota
+	seen  sightings
 	agenda
 	out Ready
 }
@@ -32,14 +32,6 @@ func (t *Table) Begin(self Self) { t.self = self }
 
 // SetLimits sets what may be claimed from now on. Keys above the new limits stay.
 func (t *Table) SetLimits(l Limits) { t.quota.limits = l }
-
-// Count begins a count of the locks that name this session: the answer is compared with Counted.
-func (t *Table) Count() { t.census.begin(len(t.keys)) }
-
-// Counted is how many locks may have named this session at some moment since Count, unless somebody edited one
-// manually. The least are those that were sure to do so all the time. The most are all whose keys were not free at any
-// time.
-func (t *Table) Counted() (least, most int) { return t.census.least, t.census.most }
 
 // Prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
 // out.
@@ -76,7 +68,7 @@ func (t *Table) step(h *holding, ev protocol.KeyEvent, m protocol.Moment) {
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}
-	t.census.changed(h)
+	t.Census.changed(h)
 	t.changed(h)
 }
 
@@ -109,6 +101,7 @@ func (t *Table) act(h *holding, a protocol.KeyAction, before protocol.Key, m pro
 func (t *Table) off(h *holding, refused bool, before protocol.Key) {
 	delete(t.keys, h.key)
 	t.quota.freed(h.key.Group())
+	t.Census.freed()
 	t.out.Changed = true
 	t.out.refuse(h, Lost)
 	t.out.Freed = append(t.out.Freed, h.freed(refused, before))

@@ -7,7 +7,7 @@ import (
 
 // Found takes the answer to a read: s is nil when the session's document is absent, ok is false when the read failed.
 func (ps *Peers) Found(session string, s *record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
-	q := ps.peers[session]
+	q := ps.All[session]
 	switch {
 	case q == nil:
 	case !ok:
@@ -21,13 +21,13 @@ func (ps *Peers) Found(session string, s *record.Session, ok bool, arrived proto
 
 // Answered takes the outcome of a Kill.
 func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Moment) {
-	q := ps.peers[session]
+	q := ps.All[session]
 	if q == nil {
 		return
 	}
 	q.notTill = m.Now.Add(ps.p.Retry)
 	if status != protocol.Unknown {
-		q.kill = nil
+		q.killing = nil
 	}
 	if status == protocol.Applied {
 		q.doc = *q.dying // with its remote leases: the document may never be shown here again
@@ -52,7 +52,7 @@ func (ps *Peers) Looked(sessions []record.Session, ok bool, arrived protocol.Ins
 	if !ps.look.done() {
 		return
 	}
-	for id, q := range ps.peers {
+	for id, q := range ps.All {
 		if q.looked != arrived && !q.m.Dead() {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived, m)
 		}
@@ -64,10 +64,10 @@ func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m p
 	if s.ID == ps.ids.Session {
 		return // the own document is read by the session's machine alone
 	}
-	q := ps.peers[s.ID]
+	q := ps.All[s.ID]
 	if q == nil {
 		q = &peer{}
-		ps.peers[s.ID] = q
+		ps.All[s.ID] = q
 		ps.out.New = true
 	}
 	q.looked = arrived
@@ -97,7 +97,7 @@ func (ps *Peers) succeeded(last *protocol.Instant, at protocol.Instant, m protoc
 		return
 	}
 	ps.out.Changed, ps.out.Outage = true, outage
-	for id, q := range ps.peers {
+	for id, q := range ps.All {
 		ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerReset}, at, m)
 	}
 }

@@ -13,9 +13,6 @@ type judging struct {
 	next  protocol.Instant // no session can be judged dead before, unless soon
 }
 
-// lives says whether the session is known, and not known to be dead.
-func (q *peer) lives() bool { return q.m.Known && !q.m.Dead() }
-
 // count adds by for a session that lives.
 func (j *judging) count(q *peer, by int) {
 	if q != nil && q.lives() {

@@ -76,7 +76,7 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 		t.Fatal("not marked dead at an odd revision over the one that was seen")
 	}
 	w.Answered("b", protocol.Applied, w.moment())
-	if !w.Dead("b") || !w.Freed("b", "g/k", w.moment()) {
+	if !w.All.Dead("b") || !w.Freed("b", "g/k", w.moment()) {
 		t.Error("its keys are not free")
 	}
 }

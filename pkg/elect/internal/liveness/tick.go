@@ -16,23 +16,14 @@ func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Mo
 	if ps.Reach.StoreUnreachable(own, m.Now) || !ps.judging.isDue(m.Now) {
 		return // while the store is unreachable ages say nothing: they start again with the next success
 	}
-	patience := max(longest, ps.longestLease())
+	patience := ps.All.longestLease(max(longest, ps.p.T))
 	ps.judging.begin(ps.p, m.Now)
-	for id, q := range ps.peers {
+	for id, q := range ps.All {
 		if m.Now.HolderElapsed(q.notTill) >= 0 && q.watched(ps.p, m.Now) {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, m.Now, m)
 		}
 		ps.judging.expect(ps.p, q, m.Now)
 	}
-}
-
-// longestLease is the largest T of all sessions known here.
-func (ps *Peers) longestLease() time.Duration {
-	longest := ps.p.T
-	for _, q := range ps.peers {
-		longest = max(longest, q.m.Lease)
-	}
-	return longest
 }
 
 // Wait is how long the loop may sleep.

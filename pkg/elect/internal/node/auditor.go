@@ -14,7 +14,7 @@ import (
 func (a *auditor) tick(m protocol.Moment) {
 	began := a.audit.Tick(audit.Turn{
 		Open: a.Session.Machine().Phase == protocol.Open, Valid: m.Valid,
-		Alive: func() []string { return append(a.Peers.Alive(), a.Session.ID()) },
+		Alive: func() []string { return append(a.Peers.All.Alive(), a.Session.ID()) },
 	}, m.Now)
 	if began {
 		a.cache.Turn()
@@ -25,10 +25,10 @@ func (a *auditor) tick(m protocol.Moment) {
 func (a *auditor) carry(r audit.Ready) {
 	id := a.Session.ID()
 	if r.Count {
-		a.Leases.Count()
+		a.Leases.Census.Begin()
 		a.store.CountLocks(id, func(total int64, ok bool) {
 			if a.Session.ID() == id {
-				least, most := a.Leases.Counted()
+				least, most := a.Leases.Census.Counted()
 				a.audit.Counted(int(total), ok, audit.Bounds{Least: least, Most: most})
 			}
 		})

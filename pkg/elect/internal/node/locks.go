@@ -14,10 +14,10 @@ import (
 // is filled in.
 func (n *Node) Claim(c leases.Claim) leases.Verdict {
 	m, lock := n.Moment(), c.Lock
-	c.NextDead = n.Peers.Dead(lock.Next)
+	c.NextDead = n.Peers.All.Dead(lock.Next)
 	if lock.Session != "" && lock.Session != n.Session.ID() {
 		c.Freed = n.Peers.Freed(lock.Session, lock.Key, m)
-		c.Cause, c.Died = n.Peers.Death(lock.Session)
+		c.Cause, c.Died = n.Peers.All.Death(lock.Session)
 	}
 	if lock.Rev == 0 {
 		c.Floor = n.cache.MaxRev(lock.Key.Group()) + 1 // it may have been there once

@@ -58,7 +58,7 @@ func (d *decider) look(now protocol.Instant) {
 	}
 	d.stale = false
 	members := aliveHash(r.id, r.ownState())
-	for _, s := range r.node.Peers.Sessions(now) {
+	for _, s := range r.node.Peers.All.Seen(now) {
 		if s.State != record.Dead {
 			members ^= aliveHash(r.w.store.number[s.ID], record.StateOf(string(s.State)))
 		}

@@ -78,7 +78,7 @@ func (pl *planner) roster(r *replica) []balancer.Member {
 	if r.ownState() != protocol.Dead {
 		add(r.id, r.ownState() == protocol.Draining)
 	}
-	for _, peer := range r.node.Peers.Sessions(now) {
+	for _, peer := range r.node.Peers.All.Seen(now) {
 		if peer.State != record.Dead {
 			add(pl.snap.w.store.number[peer.ID], peer.State == record.Draining)
 		}

@@ -57,7 +57,7 @@ func checkAckEnded(s *scene) {
 	if err := c.tryAck(0, got[1:3]...); err == nil {
 		s.Fatalf("Ack with a context that had ended returned no error")
 	}
-	c.closeBroken()
+	closeBroken(c)
 	s.openSoon(c.source).expectRest(sent[1:], "a")
 }
 
@@ -91,16 +91,16 @@ func checkAgainAfterCut(s *scene) {
 	s.publish(newer...)
 	for range len(sent[6:]) + len(newer) {
 		if _, err := c.tryReceive(1, patience); err != nil {
-			c.fatalIfContext(err, "a cut, before "+list(s.book.lost(c.n)))
+			fatalIfContext(c, err, "a cut, before "+list(s.book.lost(c.n)))
 			break
 		}
 	}
-	c.closeBroken()
+	closeBroken(c)
 	s.openSoon(c.source).expectRest(slices.Concat(sent[2:], newer), "a")
 }
 
 // fatalIfContext fails when a call waited until its context ended.
-func (c *client) fatalIfContext(err error, after string) {
+func fatalIfContext(c *client, err error, after string) {
 	c.Helper()
 	if isContext(err) {
 		c.Fatalf("Receive after %s: want messages or an error within %s, got neither", after, patience)
@@ -108,7 +108,7 @@ func (c *client) fatalIfContext(err error, after string) {
 }
 
 // closeBroken closes a subscription whose connection was broken. It may say so.
-func (c *client) closeBroken() {
+func closeBroken(c *client) {
 	c.Helper()
 	if err := c.tryClose(soon); err != nil {
 		c.Logf("Close after the connection was broken: %v", err)
@@ -125,15 +125,15 @@ func checkAckAfterCut(s *scene) {
 		if err := c.tryAck(patience, got[:2]...); err != nil {
 			s.Logf("Ack after a cut: %v", err)
 		}
-		c.closeBroken()
+		closeBroken(c)
 		c = s.openSoon(c.source)
-		c.ack(c.takeOpen()...)
+		c.ack(takeOpen(c)...)
 	}
 	c.expectRest(nil, "a")
 }
 
 // takeOpen receives what may still come. Messages whose Ack failed may have been acknowledged all the same.
-func (c *client) takeOpen() (taken []subscribe.Message) {
+func takeOpen(c *client) (taken []subscribe.Message) {
 	c.Helper()
 	for len(c.book.lost(c.n)) > 0 {
 		messages, err := c.tryReceive(8, patience)

@@ -10,19 +10,19 @@ import (
 // checkLag: the lag counts what was published and is not acknowledged, and falls to 0.
 func checkLag(s *scene) {
 	c := s.open()
-	c.lagBecomes(0)
+	lagBecomes(c, 0)
 	s.publish(s.messages(6, "a")...)
-	c.lagBecomes(6)
+	lagBecomes(c, 6)
 	got := c.take(6)
-	c.lagBecomes(6) // what is in flight counts
+	lagBecomes(c, 6) // what is in flight counts
 	c.ack(got[:2]...)
-	c.lagBecomes(4)
+	lagBecomes(c, 4)
 	c.ack(got[2:]...)
-	c.lagBecomes(0)
+	lagBecomes(c, 0)
 }
 
 // lagBecomes asks for the lag until it is so many messages. Brokers may take a moment to count.
-func (c *client) lagBecomes(want int64) {
+func lagBecomes(c *client, want int64) {
 	c.Helper()
 	sub, ok := c.sub.(subscribe.Lagging)
 	if !ok {

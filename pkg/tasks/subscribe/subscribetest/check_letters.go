@@ -19,8 +19,8 @@ func checkDeadLetter(s *scene) {
 	sent[3].Body = []byte("binary \x00\xff\xfe")
 	s.publish(sent...)
 	got := c.take(4)
-	c.letters(got[:1])
-	c.letters(got[1:])
+	letters(c, got[:1])
+	letters(c, got[1:])
 	letters := s.topic.ReadLetters(s.t, 4)
 	if len(letters) != 4 {
 		s.Fatalf("ReadLetters of 4 gave %d", len(letters))
@@ -40,7 +40,7 @@ func checkDeadLetter(s *scene) {
 }
 
 // letters publishes dead letters at the same time.
-func (c *client) letters(messages []subscribe.Message) {
+func letters(c *client, messages []subscribe.Message) {
 	c.Helper()
 	whys := make([]subscribe.Why, len(messages))
 	for i, m := range messages {
@@ -64,7 +64,7 @@ func checkDeadLetterNoAck(s *scene) {
 	c := s.open()
 	sent := s.messages(3, "a")
 	s.publish(sent...)
-	c.letters(c.take(3)[:2])
+	letters(c, c.take(3)[:2])
 	s.topic.ReadLetters(s.t, 2)
 	c = c.again()
 	c.expectRest(sent, "a")

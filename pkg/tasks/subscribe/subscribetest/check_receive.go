@@ -117,14 +117,14 @@ func checkWaits(s *scene) {
 	if took := time.Since(began); took < moment*9/10 {
 		s.Fatalf("Receive of an empty topic returned after %s, its context ended after %s: it must wait", took, moment)
 	}
-	c.expectCancelled()
+	expectCancelled(c)
 	sent := s.messages(1, "a")
 	s.publish(sent...)
 	c.ack(c.take(1)...)
 }
 
 // expectCancelled: a context that is cancelled with a cause ends Receive as one that runs out does.
-func (c *client) expectCancelled() {
+func expectCancelled(c *client) {
 	cause := errors.New("the test cancels")
 	var got []subscribe.Message
 	var err error

@@ -118,6 +118,6 @@ func (k *soak) makeTrouble() {
 // reopen closes the subscription, which may be broken, and opens it.
 func (k *soak) reopen() {
 	k.Helper()
-	k.closeBroken()
+	closeBroken(k.client)
 	k.client, k.pending = k.owners.openSoon(k.source), nil
 }

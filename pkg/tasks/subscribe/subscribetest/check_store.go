@@ -55,12 +55,12 @@ func checkStoreStale(s *scene) {
 	stale.ack(got[:2]...)
 	c := s.openStored()
 	value, _ := s.store.Held()
-	stale.expectLost("Ack", got[2:5])
+	expectLost(stale, "Ack", got[2:5])
 	if now, _ := s.store.Held(); string(now) != string(value) {
 		s.Fatalf("the checkpoint was %q when the newer owner had opened, and the stale one made it %q", value, now)
 	}
 	c.ack(c.take(3)...)
-	stale.expectLost("Ack, after that of the newer owner,", got[2:5])
+	expectLost(stale, "Ack, after that of the newer owner,", got[2:5])
 	c = c.again()
 	c.expectRest(sent[5:], "a")
 	s.token -= 3
@@ -70,7 +70,7 @@ func checkStoreStale(s *scene) {
 }
 
 // expectLost has a stale owner acknowledge messages.
-func (c *client) expectLost(what string, messages []subscribe.Message) {
+func expectLost(c *client, what string, messages []subscribe.Message) {
 	c.Helper()
 	if err := c.tryAck(patience, messages...); !errors.Is(err, elect.ErrLeaseLost) {
 		c.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, c.n, err)

@@ -6,29 +6,23 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Known says whether it is known whether the session lives. One that is not known will be.
-func (ps *Peers) Known(session string, m protocol.Moment) bool { return ps.want(session, m).m.Known }
+// Sessions are the other sessions by ID, as far as they are known. To ask changes nothing.
+type Sessions map[string]*peer
 
 // Dead says whether the session is known to be dead.
-func (ps *Peers) Dead(session string) bool {
-	q := ps.peers[session]
+func (s Sessions) Dead(session string) bool {
+	q := s[session]
 	return q != nil && q.m.Dead()
-}
-
-// Freed says whether a lock that names the session may be claimed. The session must be known to be dead, and no remote
-// lease on the key may be left.
-func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
-	q := ps.want(session, m)
-	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, m.Now)
 }
 
 const unknownCause = "its session was marked dead"
 
 // Death says in words how a session died, and when its last heartbeat was first seen here.
-func (ps *Peers) Death(session string) (cause string, last protocol.Instant) {
-	q := ps.peers[session]
+func (s Sessions) Death(session string) (cause string, last protocol.Instant) {
+	q := s[session]
 	if q == nil {
 		return unknownCause, last
 	}
@@ -39,9 +33,9 @@ func (ps *Peers) Death(session string) (cause string, last protocol.Instant) {
 }
 
 // Alive lists the sessions not known to be dead, in order.
-func (ps *Peers) Alive() []string {
+func (s Sessions) Alive() []string {
 	var ids []string
-	for id, q := range ps.peers {
+	for id, q := range s {
 		if q.m.Known && !q.m.Dead() {
 			ids = append(ids, id)
 		}
@@ -61,10 +55,10 @@ type Seen struct {
 	Left     bool   // it left in order
 }
 
-// Sessions lists the sessions whose documents are known, in no order.
-func (ps *Peers) Sessions(now protocol.Instant) []Seen {
-	seen := make([]Seen, 0, len(ps.peers))
-	for id, q := range ps.peers {
+// Seen lists the sessions whose documents are known, in no order.
+func (s Sessions) Seen(now protocol.Instant) []Seen {
+	seen := make([]Seen, 0, len(s))
+	for id, q := range s {
 		if q.m.Known && !q.m.Gone {
 			seen = append(seen, Seen{
 				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.last),
@@ -76,10 +70,29 @@ func (ps *Peers) Sessions(now protocol.Instant) []Seen {
 }
 
 // Ages says how long ago each session's newest heartbeat was first seen here.
-func (ps *Peers) Ages(now protocol.Instant) map[string]time.Duration {
-	ages := make(map[string]time.Duration, len(ps.peers)+1)
-	for id, q := range ps.peers {
+func (s Sessions) Ages(now protocol.Instant) map[string]time.Duration {
+	ages := make(map[string]time.Duration, len(s)+1)
+	for id, q := range s {
 		ages[id] = now.HolderElapsed(q.last)
 	}
 	return ages
+}
+
+// longestLease is the largest T of all that are known; at least least.
+func (s Sessions) longestLease(least time.Duration) time.Duration {
+	for _, q := range s {
+		least = max(least, q.m.Lease)
+	}
+	return least
+}
+
+// forgetDead forgets those that have been dead for long, and returns them.
+func (s Sessions) forgetDead(now protocol.Instant) (forgotten []string) {
+	for id, q := range s {
+		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
+			delete(s, id)
+			forgotten = append(forgotten, id)
+		}
+	}
+	return forgotten
 }
