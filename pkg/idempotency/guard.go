@@ -1,0 +1,143 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Limits of [Config.Keep].
+const (
+	DefaultKeep = 24 * time.Hour
+	MinKeep     = time.Second
+	MaxKeep     = 30 * 24 * time.Hour
+)
+
+// Config is what a Guard is made of. One of Records and Transact is required.
+type Config struct {
+	// Records keeps the records outside of the transactions of the work: at most one effect.
+	Records Records
+	// Transact keeps each record in a transaction with the work: exactly one effect.
+	Transact Transact
+
+	// Keep is how long a record is kept after it was last written. Repetitions that come later are new requests. The
+	// work's context ends after that time as well. From [MinKeep] to [MaxKeep]; 0: [DefaultKeep].
+	Keep time.Duration
+	// Wait has a repetition wait while another caller is at work; else it gets ErrInProgress at once. Some databases
+	// have it wait in any case where the record is in the transaction of the work: see [Dialect].
+	Wait bool
+	// Recover calls the work again after a failure, or after the death of a caller half way. [AttemptFrom] tells the
+	// work. Else repetitions get ErrFailed or ErrInterrupted, since there may have been an effect.
+	Recover bool
+
+	// Observe is told how each call of Do ended, for metrics; nil: nobody. It must not block.
+	Observe func(Outcome)
+}
+
+// Transact begins a transaction, calls do with it, and commits it when do returns nil; else it rolls it back and
+// returns the error of do. It may do all of that again when the database asks for it, as it does after a serialization
+// failure. within carries the transaction to the work.
+type Transact func(ctx context.Context, do func(within context.Context, in Records) error) error
+
+// Outcome is how a call of [Guard.Do] ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeDone       Outcome = "done"        // the work was called and returned a reply
+	OutcomeError      Outcome = "error"       // the work was called and returned an error
+	OutcomeReplayed   Outcome = "replayed"    // the reply was kept before
+	OutcomeInProgress Outcome = "in_progress" // another caller is at work
+	OutcomeMismatch   Outcome = "mismatch"    // the ID was used for another request
+	OutcomeFailed     Outcome = "failed"      // it failed before, or its caller died half way
+	OutcomeTakenOver  Outcome = "taken_over"  // the work was called, and the record is another's
+	OutcomeUnknown    Outcome = "unknown"     // the database did not answer, or the context ended
+)
+
+// Guard sees to it that the work of a request is done at most once. Its methods may be called concurrently.
+type Guard struct{ cfg Config }
+
+// New makes a Guard. The error names every field that is not as described, and wraps [ErrInvalid].
+func New(cfg Config) (*Guard, error) {
+	if cfg.Keep == 0 {
+		cfg.Keep = DefaultKeep
+	}
+	var errs []error
+	if (cfg.Records == nil) == (cfg.Transact == nil) {
+		errs = append(errs, fmt.Errorf("%w: Records and Transact: set exactly one of them", ErrInvalid))
+	}
+	if cfg.Keep < MinKeep || cfg.Keep > MaxKeep {
+		errs = append(errs, fmt.Errorf("%w: Keep is %s, want %s to %s", ErrInvalid, cfg.Keep, MinKeep, MaxKeep))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Outcome) {}
+	}
+	return &Guard{cfg}, nil
+}
+
+// In is the guard with records of the caller's own, such as those of [SQL] in a transaction that the caller has begun
+// and will commit or roll back.
+func (g *Guard) In(r Records) *Guard {
+	cfg := g.cfg
+	cfg.Records, cfg.Transact = r, nil
+	return &Guard{cfg}
+}
+
+// Transactional says whether records are in a transaction with the work, so that an error of the work leaves nothing.
+func (g *Guard) Transactional() bool { return g.cfg.Transact != nil || g.cfg.Records.Within() }
+
+// Do calls work unless the request was seen before, and returns its reply; or else the reply that was kept, or why
+// there is none. The errors are those above, what work returned, and those of the database and of the context.
+//
+// The context of work ends with ctx, after [Config.Keep], and when others may take this process for dead. When work
+// panics the failure is kept and the panic goes on.
+//
+// In a transaction of the caller's own every error asks for a rollback, but for those that say nothing was done.
+func (g *Guard) Do(ctx context.Context, r Request, work func(context.Context) (Reply, error)) (Reply, error) {
+	if err := r.Validate(); err != nil {
+		return Reply{}, err
+	}
+	if g.cfg.Transact == nil {
+		reply, outcome, err := g.try(ctx, g.cfg.Records, r, work)
+		g.cfg.Observe(outcome)
+		return reply, err
+	}
+	var reply Reply
+	outcome := OutcomeUnknown
+	err := g.cfg.Transact(ctx, func(within context.Context, in Records) (err error) {
+		reply, outcome, err = g.try(within, in, r, work)
+		return err
+	})
+	if err != nil {
+		reply = Reply{}
+		if outcome == OutcomeDone || outcome == OutcomeReplayed {
+			outcome = OutcomeUnknown // the commit failed
+		}
+	}
+	g.cfg.Observe(outcome)
+	return reply, err
+}
+
+// try sees one call through.
+func (g *Guard) try(
+	ctx context.Context, records Records, r Request, work func(context.Context) (Reply, error),
+) (Reply, Outcome, error) {
+	d := &driver{
+		cfg: g.cfg, records: records, req: r, work: work,
+		call: call{
+			Rules: rules{Wait: g.cfg.Wait, Recover: g.cfg.Recover, Within: records.Within()},
+			Claim: uuid.NewString(), Print: r.Fingerprint,
+		},
+	}
+	outcome, err := d.run(ctx)
+	if err != nil {
+		err = fmt.Errorf("request %.80q: %w", r.ID, err)
+	}
+	return d.reply, outcome, err
+}

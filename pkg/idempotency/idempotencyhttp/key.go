@@ -1,0 +1,77 @@
+package idempotencyhttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Header is the name of the header field of the key.
+const Header = "Idempotency-Key"
+
+// MaxKey is how many bytes a key may have.
+const MaxKey = 255
+
+// errMissing says that there is no key.
+var errMissing = errors.New("is missing")
+
+// keyOf is the key that a request carries.
+func keyOf(r *http.Request, unquoted bool) (string, error) {
+	values := r.Header.Values(Header)
+	switch len(values) {
+	case 0:
+		return "", errMissing
+	case 1:
+	default:
+		return "", fmt.Errorf("is sent %d times, want once", len(values))
+	}
+	value := strings.Trim(values[0], " ")
+	key, err := parseString(value)
+	if err != nil && unquoted && value != "" && !strings.ContainsFunc(value, notInToken) {
+		key, err = value, nil
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case key == "":
+		return "", fmt.Errorf("is empty, want 1 to %d characters", MaxKey)
+	case len(key) > MaxKey:
+		return "", fmt.Errorf("has %d characters, at most %d are allowed", len(key), MaxKey)
+	}
+	return key, nil
+}
+
+// notInToken says whether a character cannot be in a key without quotes: what is neither a letter, a digit nor one of
+// a few signs.
+func notInToken(c rune) bool {
+	letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	return !letter && (c < '0' || c > '9') && !strings.ContainsRune("-_.:~", c)
+}
+
+// parseString reads a String of RFC 8941, section 4.2.5. The draft allows no parameters after it.
+func parseString(value string) (string, error) {
+	if !strings.HasPrefix(value, `"`) {
+		return "", errors.New(`is no string in double quotes, want for example "8e03978e-40d5-43e8-bc93-6894a57f9324"`)
+	}
+	var b strings.Builder
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"' && i == len(value)-1:
+			return b.String(), nil
+		case c == '"':
+			return "", fmt.Errorf("goes on after its closing quote: %.40q", value[i+1:])
+		case c == '\\':
+			i++
+			if i == len(value) || value[i] != '"' && value[i] != '\\' {
+				return "", errors.New(`has a backslash that is not before \ or "`)
+			}
+			b.WriteByte(value[i])
+		case c < 0x20 || c > 0x7e:
+			return "", fmt.Errorf("has the byte %#x, want visible ASCII and spaces", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", errors.New("has no closing quote")
+}

@@ -1,0 +1,214 @@
+package idempotencyhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/idempotency"
+)
+
+// DefaultMaxBody is the default of [Options.MaxBody].
+const DefaultMaxBody = 1 << 20
+
+// Options are what the middleware can do. Guard is required.
+type Options struct {
+	Guard *idempotency.Guard
+	// Required answers 400 to a request without a key; else it is worked on as if there was no middleware.
+	Required bool
+	// Methods are those that need it; empty: POST and PATCH. Others pass.
+	Methods []string
+	// Caller names who sends a request, such as a user or a tenant. The keys of two callers never meet, so nobody gets
+	// the reply of another. Nil: all callers are one.
+	Caller func(*http.Request) string
+	// MaxBody is how many bytes the body of a request may have: all of it is read for the fingerprint. 0: DefaultMaxBody.
+	MaxBody int64
+	// Unquoted takes keys without quotes as well, as many clients send them: letters, digits and -_.:~
+	Unquoted bool
+	// Docs is the URL of a page that says how to use keys here; problems link to it.
+	Docs string
+	// Failed says which replies of the handler are failures: 500 and above when nil. In a transaction they are rolled
+	// back, and a repetition is worked on. Elsewhere they are kept like all others, unless [NoEffect] was called.
+	Failed func(status int) bool
+}
+
+// New makes the middleware. The error wraps idempotency.ErrInvalid.
+func New(o Options) (func(http.Handler) http.Handler, error) {
+	if o.Guard == nil {
+		return nil, fmt.Errorf("%w: Guard is nil", idempotency.ErrInvalid)
+	}
+	if o.MaxBody < 0 {
+		return nil, fmt.Errorf("%w: MaxBody is %d, want 0 or above", idempotency.ErrInvalid, o.MaxBody)
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if len(o.Methods) == 0 {
+		o.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	if o.Caller == nil {
+		o.Caller = func(*http.Request) string { return "" }
+	}
+	if o.Failed == nil {
+		o.Failed = func(status int) bool { return status >= http.StatusInternalServerError }
+	}
+	return func(next http.Handler) http.Handler { return handler{o, next} }, nil
+}
+
+// handler is the middleware around one handler.
+type handler struct {
+	o    Options
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(h.o.Methods, r.Method) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	key, err := keyOf(r, h.o.Unquoted)
+	switch {
+	case errors.Is(err, errMissing) && !h.o.Required:
+		h.next.ServeHTTP(w, r)
+		return
+	case err != nil:
+		h.refuse(w, problem{
+			Title: "Idempotency-Key " + err.Error(), Status: http.StatusBadRequest,
+			Detail: "This operation needs one Idempotency-Key, a string in double quotes.",
+		})
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
+	if err != nil {
+		h.unread(w, err)
+		return
+	}
+	h.serve(w, r, key, body)
+}
+
+func (h handler) refuse(w http.ResponseWriter, p problem) { p.write(w, h.o.Docs) }
+
+// unread answers a request whose body could not be read.
+func (h handler) unread(w http.ResponseWriter, err error) {
+	p := problem{Title: "The body could not be read", Status: http.StatusBadRequest, Detail: err.Error()}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		p.Title, p.Status = "The body is too large", http.StatusRequestEntityTooLarge
+		p.Detail = fmt.Sprintf("At most %d bytes are allowed.", h.o.MaxBody)
+	}
+	h.refuse(w, p)
+}
+
+// errRolledBack says that the handler's reply is a failure: the transaction is not to be committed.
+var errRolledBack = errors.New("the handler's reply is a failure")
+
+// serve works on a request with a key.
+func (h handler) serve(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	req := idempotency.Request{
+		ID:          idOf(h.o.Caller(r), key),
+		Fingerprint: idempotency.Fingerprint([]byte(r.Method), []byte(r.URL.RequestURI()), body),
+	}
+	var reply idempotency.Reply // of the handler, also where it is not kept
+	answer, err := h.o.Guard.Do(r.Context(), req, func(ctx context.Context) (idempotency.Reply, error) {
+		reply = idempotency.Reply{}
+		rec := &recorder{header: make(http.Header)}
+		inner := r.Clone(context.WithValue(ctx, recorderKey{}, rec))
+		inner.Body = io.NopCloser(bytes.NewReader(body))
+		h.next.ServeHTTP(rec, inner)
+		reply = rec.reply()
+		switch failed := h.o.Failed(reply.Status); {
+		case rec.noEffect:
+			return reply, idempotency.NoEffect(errRolledBack)
+		case failed && h.o.Guard.Transactional():
+			return reply, errRolledBack
+		}
+		return reply, nil
+	})
+	switch {
+	case err == nil:
+		send(w, answer)
+	case reply.Status != 0 && (errors.Is(err, errRolledBack) || answer.Status != 0):
+		send(w, reply) // the handler's own, although it is not kept
+	default:
+		h.refuse(w, problemOf(err, h.o.Guard.Transactional()))
+	}
+}
+
+// idOf is an ID of the caller's own. The caller is escaped, so that none can pass for another with a key that holds the
+// separator.
+func idOf(caller, key string) string {
+	escaped := url.QueryEscape(caller)
+	if len(escaped) > idempotency.MaxID-MaxKey-1 {
+		escaped = "=" + idempotency.Fingerprint([]byte(caller)) // no escaped text has this sign
+	}
+	return escaped + "/" + key
+}
+
+// NoEffect says that the handler of a request did nothing, and that its reply is not to be kept: a repetition is worked
+// on. It is for refusals that may not hold later, such as 429. It does nothing for a request without a key.
+func NoEffect(r *http.Request) {
+	if rec, ok := r.Context().Value(recorderKey{}).(*recorder); ok {
+		rec.noEffect = true
+	}
+}
+
+type recorderKey struct{}
+
+// recorder gathers a reply.
+type recorder struct {
+	header   http.Header
+	sent     http.Header // as it was when the status was written
+	status   int
+	body     bytes.Buffer
+	noEffect bool
+}
+
+// Header implements [http.ResponseWriter].
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK { // what is informational goes nowhere
+		r.status, r.sent = status, r.header.Clone()
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		if r.header.Get("Content-Type") == "" {
+			r.header.Set("Content-Type", http.DetectContentType(p))
+		}
+		r.WriteHeader(http.StatusOK)
+	}
+	return r.body.Write(p)
+}
+
+// own are headers of one message alone.
+var own = []string{"Connection", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+func (r *recorder) reply() idempotency.Reply {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	for _, name := range own {
+		r.sent.Del(name)
+	}
+	return idempotency.Reply{Status: r.status, Header: r.sent, Body: r.body.Bytes()}
+}
+
+// send answers with a reply.
+func send(w http.ResponseWriter, reply idempotency.Reply) {
+	maps.Copy(w.Header(), reply.Header)
+	if reply.Replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	w.WriteHeader(reply.Status)
+	_, _ = w.Write(reply.Body)
+}

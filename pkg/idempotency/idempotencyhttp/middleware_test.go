@@ -1,0 +1,301 @@
+package idempotencyhttp_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // brings the driver of SQLite
+	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
+)
+
+// site is a handler behind the middleware.
+type site struct {
+	t       *testing.T
+	handler http.Handler
+	calls   int
+	status  int
+	answer  func(http.ResponseWriter, *http.Request)
+}
+
+func open(t *testing.T, cfg idempotency.Config, o idempotencyhttp.Options) *site {
+	t.Helper()
+	if cfg.Transact == nil {
+		cfg.Records = idempotency.Memory()
+	}
+	guard, err := idempotency.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Guard = guard
+	wrap, err := idempotencyhttp.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, status: http.StatusCreated}
+	s.handler = wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.calls++
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Location", "/orders/1")
+		w.Header().Set("Date", "long ago")
+		if s.answer != nil {
+			s.answer(w, r)
+		}
+		w.WriteHeader(s.status)
+		_, _ = w.Write(append([]byte("made of "), body...))
+	}))
+	return s
+}
+
+// send sends a request; no key: none.
+func (s *site) send(method, path, body string, key ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
+	for _, one := range key {
+		r.Header.Add("Idempotency-Key", one)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// wantProblem checks problem details.
+func wantProblem(t *testing.T, w *httptest.ResponseRecorder, status int, text string) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail string
+		Status              int
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatalf("status %d, body %q: %v", w.Code, w.Body, err)
+	}
+	if w.Code != status || p.Status != status || w.Header().Get("Content-Type") != "application/problem+json" ||
+		!strings.Contains(p.Title, text) || p.Detail == "" || p.Type != "https://docs.example/keys" ||
+		w.Header().Get("Link") != `<https://docs.example/keys>; rel="describedby"` {
+		t.Errorf("status %d, header %v, problem %+v, want %d with %q", w.Code, w.Header(), p, status, text)
+	}
+}
+
+const docs = "https://docs.example/keys"
+
+func TestAReplyIsKept(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{})
+	for i := range 3 {
+		w := s.send("POST", "/orders?a=1", "tea", `"k"`)
+		replayed := w.Header().Get("Idempotent-Replayed")
+		if w.Code != 201 || w.Body.String() != "made of tea" || w.Header().Get("Location") != "/orders/1" ||
+			(replayed == "true") != (i > 0) || s.calls != 1 || w.Header().Get("Date") != "" {
+			t.Fatalf("time %d: status %d, %q, header %v, %d calls", i, w.Code, w.Body, w.Header(), s.calls)
+		}
+	}
+}
+
+func TestAnotherRequestUnderTheSameKey(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs})
+	s.send("POST", "/orders", "tea", `"k"`)
+	wantProblem(t, s.send("POST", "/orders", "coffee", `"k"`), 422, "already used")
+	wantProblem(t, s.send("POST", "/refunds", "tea", `"k"`), 422, "already used")
+	wantProblem(t, s.send("PATCH", "/orders", "tea", `"k"`), 422, "already used")
+	if s.calls != 1 {
+		t.Errorf("%d calls, want one", s.calls)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs, Required: true})
+	for _, tt := range []struct {
+		key  []string
+		text string
+	}{
+		{nil, "is missing"},
+		{[]string{`"a"`, `"a"`}, "sent 2 times"},
+		{[]string{`a`}, "no string in double quotes"},
+		{[]string{``}, "no string in double quotes"},
+		{[]string{`""`}, "is empty"},
+		{[]string{`"a`}, "no closing quote"},
+		{[]string{`"a\"`}, "no closing quote"},
+		{[]string{`"a\`}, "backslash"},
+		{[]string{`"a\b"`}, "backslash"},
+		{[]string{`"a"; b=1`}, "goes on after its closing quote"},
+		{[]string{`"a", "b"`}, "goes on after its closing quote"},
+		{[]string{"\"\u00e4\""}, "has the byte 0xc3"},
+		{[]string{"\"a\tb\""}, "has the byte 0x9"},
+		{[]string{`"` + strings.Repeat("k", 256) + `"`}, "has 256 characters, at most 255"},
+	} {
+		wantProblem(t, s.send("POST", "/", "", tt.key...), 400, tt.text)
+	}
+	if s.calls != 0 {
+		t.Errorf("%d calls, want none", s.calls)
+	}
+	for _, key := range []string{`"a"`, ` "a b" `, `"a\"b\\"`, `"` + strings.Repeat("k", 255) + `"`} {
+		if w := s.send("POST", "/", "", key); w.Code != 201 {
+			t.Errorf("key %s: status %d, %s", key, w.Code, w.Body)
+		}
+	}
+}
+
+func TestUnquotedKeysWhenAskedFor(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs, Unquoted: true})
+	s.send("POST", "/", "", `8e03978e-40d5`)
+	if w := s.send("POST", "/", "", `"8e03978e-40d5"`); w.Header().Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the key in quotes is another: %d, %v", w.Code, w.Header())
+	}
+	wantProblem(t, s.send("POST", "/", "", `a b`), 400, "no string in double quotes")
+}
+
+func TestWhatPasses(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{})
+	for range 2 {
+		s.send("POST", "/", "")
+		s.send("PUT", "/", "", `"k"`)
+		s.send("GET", "/", "", `"k"`)
+	}
+	if s.calls != 6 {
+		t.Errorf("%d calls, want 6", s.calls)
+	}
+}
+
+func TestTheKeysOfTwoCallersNeverMeet(t *testing.T) {
+	caller := ""
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Caller: func(*http.Request) string { return caller }})
+	for _, caller = range []string{
+		"ann", "bob", "a/b", "a", strings.Repeat("ä", 200), strings.Repeat("ä", 201),
+	} {
+		for _, key := range []string{`"k"`, `"b/k"`} {
+			if w := s.send("POST", "/", caller, key); w.Header().Get("Idempotent-Replayed") != "" || w.Code != 201 {
+				t.Errorf("%s %s: status %d, got the reply of another", caller, key, w.Code)
+			}
+		}
+	}
+}
+
+func TestARequestInProgress(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs})
+	s.answer = func(http.ResponseWriter, *http.Request) {
+		s.answer = nil
+		w := s.send("POST", "/", "tea", `"k"`) //nolint:contextcheck // a request of its own
+		wantProblem(t, w, 409, "outstanding")
+		if w.Header().Get("Retry-After") != "1" {
+			t.Errorf("header %v, want Retry-After", w.Header())
+		}
+	}
+	s.send("POST", "/", "tea", `"k"`)
+	if s.calls != 1 {
+		t.Errorf("%d calls, want one", s.calls)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs})
+	s.status = 500
+	for range 2 { // it may have had an effect, so it is kept
+		if w := s.send("POST", "/", "tea", `"k"`); w.Code != 500 || s.calls != 1 {
+			t.Fatalf("status %d, %d calls, want 500 kept", w.Code, s.calls)
+		}
+	}
+	s.status, s.answer = 429, func(_ http.ResponseWriter, r *http.Request) { idempotencyhttp.NoEffect(r) }
+	for i := range 2 {
+		if w := s.send("POST", "/", "tea", `"l"`); w.Code != 429 || s.calls != i+2 {
+			t.Fatalf("status %d, %d calls, want the handler's refusal each time", w.Code, s.calls)
+		}
+	}
+	s.answer = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	func() {
+		defer func() {
+			if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // it is that very value
+				t.Errorf("recovered %v, want the handler's panic", got)
+			}
+		}()
+		s.send("POST", "/", "tea", `"m"`)
+	}()
+	wantProblem(t, s.send("POST", "/", "tea", `"m"`), 409, "did not end")
+}
+
+func TestSizes(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs, MaxBody: 3})
+	wantProblem(t, s.send("POST", "/", "four", `"k"`), 413, "too large")
+	if w := s.send("POST", "/", "tea", `"k"`); w.Code != 201 {
+		t.Errorf("status %d", w.Code)
+	}
+	large := strings.Repeat("x", idempotency.MaxReply)
+	s.answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, large) }
+	if w := s.send("POST", "/", "tea", `"l"`); w.Code != 200 || w.Body.Len() < len(large) {
+		t.Errorf("status %d, %d bytes, want the handler's own reply", w.Code, w.Body.Len())
+	}
+	wantProblem(t, s.send("POST", "/", "tea", `"l"`), 409, "too large to be kept")
+}
+
+func TestADatabaseThatDoesNotAnswer(t *testing.T) {
+	down := func(context.Context, func(context.Context, idempotency.Records) error) error {
+		return errors.New("down")
+	}
+	s := open(t, idempotency.Config{Transact: down}, idempotencyhttp.Options{Docs: docs})
+	w := s.send("POST", "/", "tea", `"k"`)
+	wantProblem(t, w, 503, "could not be looked up")
+	if s.calls != 0 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d calls, header %v", s.calls, w.Header())
+	}
+}
+
+// In a transaction a failure of the handler leaves nothing, and a repetition is worked on.
+func TestInTransactions(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "work.db")+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, statement := range append(idempotency.SQLite.Schema(), "CREATE TABLE orders (id TEXT)") {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := idempotency.Config{Transact: idempotency.SQLTransactions{DB: db}.Transact}
+	s := open(t, cfg, idempotencyhttp.Options{Docs: docs})
+	s.answer = func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := idempotency.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO orders VALUES ('a')"); err != nil {
+			t.Error(err)
+		}
+	}
+	orders := func(want int) {
+		t.Helper()
+		var n int
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM orders").Scan(&n); err != nil || n != want {
+			t.Fatalf("%d orders, %v, want %d", n, err, want)
+		}
+	}
+	s.status = 500
+	if w := s.send("POST", "/", "tea", `"k"`); w.Code != 500 {
+		t.Fatalf("status %d", w.Code)
+	}
+	orders(0)
+	s.status = 201
+	for range 2 {
+		if w := s.send("POST", "/", "tea", `"k"`); w.Code != 201 {
+			t.Fatalf("status %d", w.Code)
+		}
+		orders(1)
+	}
+	s.answer = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", idempotency.MaxReply))
+	}
+	wantProblem(t, s.send("POST", "/", "tea", `"l"`), 500, "too large to be kept")
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, o := range []idempotencyhttp.Options{{}, {Guard: &idempotency.Guard{}, MaxBody: -1}} {
+		if _, err := idempotencyhttp.New(o); !errors.Is(err, idempotency.ErrInvalid) {
+			t.Errorf("%+v: %v, want ErrInvalid", o, err)
+		}
+	}
+}
