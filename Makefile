@@ -160,12 +160,8 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 	go run ./internal/testbroker/install
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
-<<<<<<< HEAD
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
-=======
-STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy \
 	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence \
->>>>>>> main
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
 // The types of events that a replica notes, in addition to those of its elector.
@@ -44,29 +45,12 @@ type journal struct {
 // push out everything else. Its runs show them all.
 const failedGap = time.Minute
 
-var runResults = map[tasks.Result]record.RunResult{
-	tasks.ResultSucceeded: record.RunSucceeded, tasks.ResultFailed: record.RunFailed,
-	tasks.ResultTimeout: record.RunTimedOut, tasks.ResultReplaced: record.RunInterrupted,
-	tasks.ResultStopped: record.RunInterrupted, tasks.ResultSkipped: record.RunSkipped,
-}
-
 // Ran implements [tasks.Journal].
 func (j *journal) Ran(key elect.Key, past tasks.PastRun) {
-	run := record.Run{
-		Tick: millis(past.Start.ScheduledAt), Start: millis(past.Began), End: millis(past.Ended),
-		Result: runResults[past.Result], ExitCode: past.Code, Attempt: past.Start.Attempt, Instance: j.instance,
-		Token: past.Start.Token,
-	}
-	if past.Err != nil {
-		run.Error = clip(past.Err.Error())
-	}
-	switch {
-	case past.Ended.IsZero():
+	run := runs.Past(j.instance, past)
+	run.Error = clip(run.Error)
+	if past.Ended.IsZero() {
 		run.Instance = j.ran(key, run.Start)
-	case past.Result == tasks.ResultSkipped:
-		run.Start, run.End, run.Attempt = 0, 0, 0
-	case past.Result == tasks.ResultReplaced:
-		run.Error = "the next tick took its place"
 	}
 	j.keep(key, run)
 	failed := past.Result == tasks.ResultFailed || past.Result == tasks.ResultTimeout
@@ -182,11 +166,4 @@ func (n *node) noteLeft(instance string) error {
 		_, err = n.store.Apply(ctx, record.EventsWritten())
 	}
 	return err
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

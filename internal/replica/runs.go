@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
 // Runs implements [status.RunSource]: it asks the store for those that are over. What goes on now is in the lock.

@@ -43,6 +43,11 @@ func (e every) Next(after time.Time) time.Time {
 	return time.UnixMilli(e.offset + (k+1)*e.period).UTC()
 }
 
+// Newest is the latest tick up to now, no further back than window; the zero time when there is none.
+func Newest(s Schedule, now time.Time, window time.Duration) time.Time {
+	return newest(s, time.Time{}, now, window)
+}
+
 // newest is the latest tick in (after, now], the zero time when there is none. It looks no further back than
 // window before now.
 func newest(s Schedule, after, now time.Time, window time.Duration) time.Time {

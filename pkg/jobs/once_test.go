@@ -1,0 +1,105 @@
+package jobs_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/jobs"
+)
+
+// Every process has a clockwork of its own, and each tick is run once.
+func TestOnceInACron(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, db := newDiary(), memstore.New()
+		var stops []func()
+		for i, name := range []string{"a", "b", "c"} {
+			p := newProcess(t, db, name, func(*jobs.Manager) {})
+			// Wrappers hold jobs up: the others come while the first runs, and after it.
+			held := func(job cron.Job) cron.Job {
+				return cron.FuncJob(func() { time.Sleep(time.Duration(i) * 3 * time.Second / 2); job.Run() })
+			}
+			c := cron.New(cron.WithLocation(time.UTC), cron.WithChain(held))
+			job := cron.FuncJob(func() {
+				d.begin(t, fired{instance: name, at: time.Since(d.began).Truncate(time.Minute), token: int64(len(d.runs()) + 1)})
+				time.Sleep(2 * time.Second)
+				d.end()
+			})
+			if _, err := p.AddJob(c, "*/10 * * * *", "report", job); err != nil {
+				t.Fatal(err)
+			}
+			c.Start()
+			stops = append(stops, func() { <-c.Stop().Done(); p.stop() })
+		}
+		time.Sleep(65 * time.Minute)
+		if got, want := d.ticks(), tens(60); !slices.Equal(got, want) {
+			t.Errorf("ticks %v, want %v", got, want)
+		}
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
+func TestOnceRefuses(t *testing.T) {
+	m, err := jobs.New(jobs.Config{Store: memstore.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cron.New()
+	if _, err := m.AddJob(c, "@every 5m", "a", cron.FuncJob(func() {})); err == nil || len(c.Entries()) != 0 {
+		t.Errorf("@every was added: %v, %v", err, c.Entries())
+	}
+	if _, err := m.AddJob(c, "@often", "a", cron.FuncJob(func() {})); err == nil {
+		t.Error("@often was added")
+	}
+	if _, err := m.Once("", cron.Every(time.Minute), nil); err == nil {
+		t.Error("an empty name was taken")
+	}
+	schedule, err := cron.ParseStandard("@daily")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrap, err := m.Once("a", schedule, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrap(cron.FuncJob(func() { t.Error("it ran without Run of the manager") })).Run()
+}
+
+// A job that panics, or is in another time zone, is as any other.
+func TestOnceKeepsHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		p := newProcess(t, memstore.New(), "a", func(*jobs.Manager) {})
+		tokyo, err := time.LoadLocation("Asia/Tokyo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, n := cron.New(cron.WithLocation(tokyo)), 0
+		_, err = p.AddJob(c, "0 10 * * *", "report", cron.FuncJob(func() {
+			if n++; n == 2 {
+				panic(errors.New("broken"))
+			}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		began := time.Now()
+		time.Sleep(26 * time.Hour)
+		list, err := p.History(t.Context(), "report")
+		if err != nil || len(list) != 2 || list[0].Result != record.RunFailed || list[0].Error != "panic: broken" ||
+			list[1].Result != record.RunSucceeded || list[0].Token <= list[1].Token ||
+			list[1].Tick != began.Add(time.Hour).UnixMilli() {
+			t.Errorf("%+v, %v", list, err)
+		}
+		<-c.Stop().Done()
+		p.stop()
+	})
+}
