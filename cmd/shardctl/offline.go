@@ -66,7 +66,7 @@ func changeStore(
 }
 
 // openToRun opens a store that tasks may run on. Electors look as well, before their first claim; this is where people
-// are told.
+// are informed.
 func openToRun(ctx context.Context, c store.Config) (store.Store, error) {
 	db, err := store.Open(ctx, c)
 	if err != nil {

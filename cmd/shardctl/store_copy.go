@@ -115,7 +115,7 @@ func closeSide(ctx context.Context, s storecopy.Side) {
 	_ = s.Close(ctx) // everything that mattered is acknowledged
 }
 
-// progressTo tells the steps, which take a while, where they do not get into what programs read.
+// progressTo prints the steps, which take a while, where they do not get into what programs read.
 func progressTo(w io.Writer) func(string) {
 	return func(step string) { _, _ = fmt.Fprintln(w, step) }
 }

@@ -34,8 +34,9 @@ func NewOffsets(ctx context.Context, db *sql.DB) (*Offsets, error) {
 	return &Offsets{db, fences}, fences.Create(ctx, db)
 }
 
-// Save writes how far a topic has been read, unless a larger token has been seen. Token and work are in one transaction:
-// nothing comes between the comparison and the write. The error wraps [fence.ErrOld] when the token is too old.
+// Save writes how far a topic has been read, unless a larger token has been seen. Token and work are in one
+// transaction: nothing comes between the comparison and the write. The error wraps [fence.ErrOld] when the token is too
+// old.
 func (o *Offsets) Save(ctx context.Context, topic string, position, token int64) error {
 	tx, err := o.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -29,7 +29,9 @@ type Options struct {
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
-	l := &loader{fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum()}
+	l := &loader{
+		fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum(),
+	}
 	files, errs := findFiles(paths, opts.Stdin != nil)
 	l.Errs, l.partial = errs, len(errs) > 0
 	var roots []*decode.Node

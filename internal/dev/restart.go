@@ -10,7 +10,7 @@ import (
 // restartPause is longer than the lease. Its tasks then run elsewhere before a replica that lost it is back.
 const restartPause = 3 * time.Second
 
-// wait waits for a process. One that lost its lease is started again after a pause, under the same name: nobody asked
+// wait waits for a process. One that lost its lease is started again after a pause, under the same name: no one asked
 // for its end. One that was killed, was asked to stop or found its configuration wrong stays away.
 func (c *cluster) wait(r *replica) {
 	_ = r.cmd.Wait() // ProcessState says the same and more

@@ -96,7 +96,7 @@ func (l Looker) publish(ctx context.Context, p *writer, b before, found []discov
 	quiet := b.Token == p.Token() && !changed && !status.news(b.Status) && status.By == b.Status.By &&
 		status.Lister == b.Status.Lister && status.Found == b.Status.Found && b.Now-b.Status.At < noteEvery.Milliseconds()
 	if quiet {
-		return p.Tell(ctx)
+		return p.Announce(ctx)
 	}
 	if !changed {
 		return p.Note(ctx, b, status, status.news(b.Status))
@@ -121,7 +121,7 @@ func (l Looker) noteFailure(ctx context.Context, p *writer, b before, failed err
 		l.Logger.Error(failed, "Cannot look for what exists: nothing is removed meanwhile", "group", l.Group)
 	}
 	if status == b.Status && b.Token == p.Token() {
-		return p.Tell(ctx)
+		return p.Announce(ctx)
 	}
 	return p.Note(ctx, b, status, status.news(b.Status))
 }

@@ -18,7 +18,7 @@ const (
 	working = 100 // Go's own
 )
 
-// How work and rest are told apart.
+// How work and rest are distinguished.
 const (
 	mostResting = 4               // collections within a second, at most, while a process rests
 	lookEvery   = 5 * time.Second // how often a process that works is looked at

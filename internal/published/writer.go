@@ -27,9 +27,9 @@ type Writer[E, S any] struct {
 	at    Place
 	token int64
 
-	writer string // of the writer IDs: no session of the cluster
-	seq    int64
-	untold bool // there is news that the replicas were not told of
+	writer      string // of the writer IDs: no session of the cluster
+	seq         int64
+	unannounced bool // there is news that the replicas were not informed of
 }
 
 // NewWriter makes a writer under the lock's token.
@@ -90,7 +90,7 @@ func (w *Writer[E, S]) Publish(ctx context.Context, b Before[E, S], entries []E,
 	return w.writeHead(ctx, b, h, true)
 }
 
-// Note publishes what is said of the list, and leaves the list as it is. With news all replicas are told.
+// Note publishes what is said of the list, and leaves the list as it is. With news all replicas are informed.
 func (w *Writer[E, S]) Note(ctx context.Context, b Before[E, S], status S, news bool) error {
 	h := b.Head
 	h.Status = status
@@ -104,11 +104,11 @@ func (w *Writer[E, S]) writeHead(ctx context.Context, b Before[E, S], h Head[S],
 	if err != nil {
 		return err
 	}
-	w.untold = w.untold || news // also when the outcome is not known
+	w.unannounced = w.unannounced || news // also when the outcome is not known
 	if err := w.put(ctx, []store.Change{{IfRev: b.Rev, Doc: doc}}); err != nil {
 		return err
 	}
-	return w.Tell(ctx)
+	return w.Announce(ctx)
 }
 
 // writeChunks writes those of the list that is to have this revision, over those of the list before the last.
@@ -166,9 +166,9 @@ func (w *Writer[E, S]) put(ctx context.Context, changes []store.Change) error {
 	return nil
 }
 
-// Tell has all replicas read what is published, if there is news that they were not told of.
-func (w *Writer[E, S]) Tell(ctx context.Context) error {
-	if !w.untold {
+// Announce has all replicas read what is published, if there is news that they were not informed of.
+func (w *Writer[E, S]) Announce(ctx context.Context) error {
+	if !w.unannounced {
 		return nil
 	}
 	outs, err := w.db.Apply(ctx, record.ListPublished())
@@ -176,9 +176,9 @@ func (w *Writer[E, S]) Tell(ctx context.Context) error {
 		err = outs[0].Err
 	}
 	if err != nil {
-		return fmt.Errorf("tell of the list %s: %w", w.at, err)
+		return fmt.Errorf("announce the list %s: %w", w.at, err)
 	}
-	w.untold = false
+	w.unannounced = false
 	return nil
 }
 

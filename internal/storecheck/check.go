@@ -208,11 +208,11 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 	}
 	var took []time.Duration
 	for range Samples {
-		// A session that is dead from the beginning: its creation is told, and nobody acts on it.
+		// A session that is dead from the beginning: its creation is notified, and no one acts on it.
 		if err := p.remove(ctx, store.KindSession); err != nil {
 			return fmt.Errorf("measure notifications: %w", err)
 		}
-		if err := hear(ctx, heard, p.tells); err != nil {
+		if err := hear(ctx, heard, p.shows); err != nil {
 			return err
 		}
 		drain(heard)
@@ -220,7 +220,7 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 		if err := p.write(ctx, store.KindSession); err != nil {
 			return fmt.Errorf("measure notifications: %w", err)
 		}
-		if err := hear(ctx, heard, p.tells); err != nil {
+		if err := hear(ctx, heard, p.shows); err != nil {
 			return err
 		}
 		took = append(took, time.Since(begin))
@@ -229,7 +229,7 @@ func (r *Result) notifications(ctx context.Context, p *probe) error {
 	return nil
 }
 
-// drain takes what has been told already: of an earlier write, a second time.
+// drain takes what has been notified already: of an earlier write, a second time.
 func drain(heard <-chan store.Notification) {
 	for {
 		select {

@@ -60,8 +60,8 @@ func (p *probe) doc(kind store.Kind, rev int64) store.Doc {
 	}.Doc()
 }
 
-// tells says whether a notification is of what was written last, where the store says of what it is.
-func (p *probe) tells(n store.Notification) bool {
+// shows says whether a notification is of what was written last, where the store says of what it is.
+func (p *probe) shows(n store.Notification) bool {
 	return n.Resync || n.ID == p.id && (n.Doc == nil || n.Doc.Rev >= p.revs[store.KindSession])
 }
 

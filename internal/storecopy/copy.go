@@ -26,7 +26,7 @@ type Side struct {
 	Name string // its URI without secrets
 }
 
-// Options say what to copy. Progress is told each step, in words; nil: nobody.
+// Options say what to copy. Progress gets each step, in words; nil: no one.
 type Options struct {
 	From, To Side
 	Progress func(step string)
@@ -89,7 +89,7 @@ func (m *mover) move(ctx context.Context) error {
 	return m.leave(ctx)
 }
 
-// bring has all documents at the target, where nobody runs.
+// bring has all documents at the target, where no one runs.
 func (m *mover) bring(ctx context.Context) error {
 	if err := m.to.write(ctx, m.to.next(m.from.ID, record.MoveArriving, m.From.Name), &m.ids); err != nil {
 		return err
@@ -156,7 +156,7 @@ func newMover(ctx context.Context, o Options) (*mover, error) {
 	return m, nil
 }
 
-// seal lets nobody claim at the source any more, and makes sure that nobody has until now.
+// seal lets no one claim at the source any more, and makes sure that no one has until now.
 func (m *mover) seal(ctx context.Context) error {
 	still, err := m.watch(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (m *mover) seal(ctx context.Context) error {
 	if err == nil || was.State == record.MoveLeaving || !errors.Is(err, ErrRefused) {
 		return err
 	}
-	// It runs after all. Its replicas must not find a mark that nobody is about to take back.
+	// It runs after all. Its replicas must not find a mark that no one is about to take back.
 	if undo := m.from.write(ctx, m.from.next(m.report.ID, record.MoveStays, m.To.Name), &m.ids); undo != nil {
 		return fmt.Errorf("%w; and the mark could not be taken back: %w", err, undo)
 	}

@@ -282,7 +282,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// A lock that is removed by hand after a move is not claimed below its old token: counters carry the mark, also those
+// A lock that is removed manually after a move is not claimed below its old token: counters carry the mark, also those
 // that the source had lost.
 func TestRemovedLockStaysAbove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestRemovedLockStaysAbove(t *testing.T) {
 	})
 }
 
-// So do those of mutexes, which are removed when nobody has used them for a day.
+// So do those of mutexes, which are removed when no one has used them for a day.
 func TestCountersCarryTokensOfMutexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := memstore.New(), memstore.New()

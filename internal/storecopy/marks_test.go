@@ -107,7 +107,7 @@ func TestForgottenMark(t *testing.T) {
 	})
 }
 
-// A copy that was cut off before it reached its target is given up, whoever has the target by now.
+// A copy that was cut off before it reached its target is given up, whatever process has the target by now.
 func TestUndoLeavesOthersAlone(t *testing.T) {
 	for name, occupy := range map[string]func(t *testing.T, to store.Store){
 		"by a cluster": func(t *testing.T, to store.Store) {

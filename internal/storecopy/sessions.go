@@ -33,7 +33,7 @@ func alive(ctx context.Context, at Side) (map[string]record.Session, error) {
 
 // watch returns the sessions that have not moved for the longest lease of the cluster. One that moves, comes or says
 // that it leaves is a cluster that runs. It waits also where there is none: the document of one may have been deleted,
-// and its process may run until its lease is over. It waits again, from the beginning, after a gap in which nobody
+// and its process may run until its lease is over. It waits again, from the beginning, after a gap in which no one
 // looked: the store was away, for replicas too, or this process stood still.
 func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 	first, err := alive(ctx, m.From)
@@ -72,7 +72,7 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 }
 
 // longestLease is that of all who were ever seen: the dead say it too, where a session that stands still does not.
-// Where nobody says any, it is the default.
+// Where no one says any, it is the default.
 func (m *mover) longestLease(ctx context.Context) (time.Duration, error) {
 	longest := time.Duration(0)
 	for _, kind := range []store.Kind{store.KindSession, store.KindMember} {

@@ -20,7 +20,7 @@ import (
 
 // client is a kind's real client, which makes a connection for each call. All use one topic.
 type client struct {
-	// prepare makes the topic, where one has to be made, and whoever reads from it later.
+	// prepare makes the topic, where one has to be made, and all who read from it later.
 	prepare func(ctx context.Context, addr string) error
 	// write returns once the broker has confirmed the text.
 	write func(ctx context.Context, addr, text string) error

@@ -23,7 +23,7 @@ const (
 	kafkaClients    = iota
 	kafkaController // in the same JVM
 	kafkaLinked     // for clients of a link
-	kafkaLink       // what those clients are told to dial: the link's
+	kafkaLink       // what those clients dial: the link's
 	kafkaPorts
 )
 

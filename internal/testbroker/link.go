@@ -19,7 +19,7 @@ func Link(tb testing.TB, addr string) *Proxy {
 	return testprocess.Link(tb, addr)
 }
 
-// Link puts a proxy in front of the broker that ends with the test. With Kafka, clients of the link are told to dial
+// Link puts a proxy in front of the broker that ends with the test. With Kafka, clients of the link dial
 // the link; there is one at a time.
 func (b *Broker) Link() *Proxy {
 	b.tb.Helper()

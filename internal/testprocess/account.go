@@ -23,7 +23,7 @@ const nobody = "nobody"
 // accountFor is whom software runs as; nil: who runs this process.
 func accountFor(s Software) (*syscall.Credential, error) {
 	if _, refuses := s.(Unprivileged); !refuses || os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // nobody else
+		return nil, nil //nolint:nilnil // no one else
 	}
 	found, err := user.Lookup(nobody)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/toolcache"
 )
 
-// Module is a Go program that a module of its own pins, so that nobody else compiles it. The module is a directory with
+// Module is a Go program that a module of its own pins, so that no one else compiles it. The module is a directory with
 // a go.mod and a go.sum, within this repository.
 type Module struct {
 	Kind    string // the server that it is

@@ -107,7 +107,7 @@ func (s *Server) PID() int {
 // Start starts it again, on its data and its port, and returns once it serves clients. One that runs is left alone.
 //
 // One that exits is started again: while it was down another process may have had its port for a moment. And what a
-// server that was killed says of its files when it exits may tell [Software.Prepare] what to mend.
+// server that was killed says of its files when it exits lets [Software.Prepare] know what to repair.
 func (s *Server) Start(ctx context.Context) error { return s.startTimes(ctx, startTries) }
 
 // startTimes tries so many times.

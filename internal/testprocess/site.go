@@ -62,7 +62,7 @@ func (s *Site) Output() []byte {
 // is down may be given the server's own port, and the server could not come back.
 const lowestPort, highestPort = 10_000, 32_000
 
-// FreePorts are n ports that nobody listens on. They are for servers that have to know of each other before they start:
+// FreePorts are n ports that no one listens on. They are for servers that have to know of each other before they start:
 // see [Options].
 func FreePorts(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)

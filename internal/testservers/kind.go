@@ -56,9 +56,9 @@ func Provide(ctx context.Context, k Kind) error {
 	return d.software().Provide(ctx)
 }
 
-// ProvideAll fetches what all kinds need, and poolers besides. It tells the name of each that is at hand, and returns
+// ProvideAll fetches what all kinds need, and poolers besides. It reports the name of each that is at hand, and returns
 // the errors of all others.
-func ProvideAll(ctx context.Context, told func(name string)) error {
+func ProvideAll(ctx context.Context, report func(name string)) error {
 	software := map[string]testprocess.Software{kindPgBouncer: &pgbouncer{}}
 	for k, d := range definitions {
 		software[string(k)] = d.software()
@@ -67,7 +67,7 @@ func ProvideAll(ctx context.Context, told func(name string)) error {
 	for _, name := range slices.Sorted(maps.Keys(software)) {
 		err := software[name].Provide(ctx)
 		if err == nil {
-			told(name)
+			report(name)
 		}
 		errs = append(errs, err)
 	}

@@ -30,7 +30,7 @@ func init() {
 	})
 }
 
-// postgresDirs are where Debian keeps what is in nobody's PATH.
+// postgresDirs are where Debian keeps what is in no one's PATH.
 var postgresDirs = []string{"/usr/lib/postgresql/*/bin", ""}
 
 // postgres is a server with one database cluster.

@@ -106,7 +106,7 @@ func mendEpoch(s *testprocess.Site) error {
 	all := olderEpoch.FindAllSubmatch(s.Output(), -1)
 	is, err := os.ReadFile(s.Path(name))
 	if len(all) == 0 || err != nil {
-		return nil //nolint:nilerr // it has not started yet, and nothing is to be mended
+		return nil //nolint:nilerr // it has not started yet, and there is nothing to repair
 	}
 	said := all[len(all)-1]
 	if !bytes.Equal(bytes.TrimSpace(is), said[1]) {
@@ -151,16 +151,16 @@ func zookeeperMode(ctx context.Context, addr string) (string, error) {
 	if _, err := io.WriteString(conn, "srvr"); err != nil {
 		return "", err
 	}
-	told, err := io.ReadAll(conn)
+	answer, err := io.ReadAll(conn)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(told)) {
+	for line := range strings.Lines(string(answer)) {
 		if mode, found := strings.CutPrefix(strings.TrimSpace(line), "Mode: "); found {
 			return mode, nil
 		}
 	}
-	return "", fmt.Errorf("zookeeper says %q", told)
+	return "", fmt.Errorf("zookeeper says %q", answer)
 }
 
 // zookeeperDatabase makes a znode to keep all else in. addrs are HOST:PORT,….

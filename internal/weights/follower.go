@@ -97,13 +97,13 @@ func (f Follower) look(ctx context.Context, w *writer, at *following) error {
 	}
 	seen, ok := f.See()
 	if !ok {
-		return w.Tell(ctx)
+		return w.Announce(ctx)
 	}
 	now := at.now()
 	at.scores = f.Rules.Score(at.scores, at.published, seen, now)
 	next, changed := f.Rules.Next(at.published, at.at, at.scores, now)
 	if !changed && at.missing == nil {
-		return w.Tell(ctx)
+		return w.Announce(ctx)
 	}
 	return f.publish(ctx, w, at, next)
 }

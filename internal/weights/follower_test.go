@@ -128,7 +128,7 @@ func TestFollowersRace(t *testing.T) {
 		if level != MaxLevel || last > 4 {
 			t.Errorf("level %d at revision %d", level, last)
 		}
-		// Nobody overtook the first where the second found everything published.
+		// No one overtook the first where the second found everything published.
 		if err := first(); errors.Is(err, published.ErrOvertaken) != (p.Status.By == "r2") {
 			t.Errorf("%s published last, and the one with the smaller token ended with %v", p.Status.By, err)
 		}

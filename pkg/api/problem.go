@@ -22,8 +22,8 @@ const (
 	ProblemStoreSharding      = "StoreSharding"      // how MongoDB shards the locks could not be checked
 	ProblemStoreNotDurable    = "StoreNotDurable"    // a crash may lose what the store acknowledged
 	ProblemStoreNotReplicated = "StoreNotReplicated" // a failover may lose what the store acknowledged
-	ProblemStorePolled        = "StorePolled"        // the store tells of no changes: they are looked for
-	ProblemStoreNotCompacted  = "StoreNotCompacted"  // nobody takes away what heartbeats leave in etcd
+	ProblemStorePolled        = "StorePolled"        // notifications do not arrive: changes are looked for
+	ProblemStoreNotCompacted  = "StoreNotCompacted"  // no one takes away what heartbeats leave in etcd
 	ProblemStoreNearlyFull    = "StoreNearlyFull"    // near the size at which etcd takes no writes
 	ProblemStoreUnchecked     = "StoreUnchecked"     // the user may not see a setting that matters
 	ProblemStoreEviction      = "StoreEviction"      // Redis would drop documents once its memory is limited
@@ -41,7 +41,7 @@ const (
 	ProblemInstanceSilent     = "InstanceSilent"     // a replica that is live sends no heartbeats
 	ProblemClockSkew          = "ClockSkew"          // the clock of a replica and that of the store differ
 
-	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not tell
+	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not answer
 	ProblemDiscoveryIncomplete = "DiscoveryIncomplete" // some of what was found has no task
 )
 

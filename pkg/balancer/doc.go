@@ -43,7 +43,7 @@
 // rest ([Policy].FirstQuiet), so that replicas that start together share them out. Keys move for balance alone only
 // once membership has been stable for [Policy].Settle and no outage of the store is recent.
 //
-// Weights may change while the list stays, as [DeclaredGroup].WeightRevision tells. Each replica says in its member
+// Weights may change while the list stays, as [DeclaredGroup].WeightRevision says. Each replica says in its member
 // document which it plans with. While these differ, keys of the group that are held stay.
 //
 // Replicas with different task lists at one revision do not balance the group and remove nothing of it until they

@@ -79,7 +79,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 }
 
-// claimTries is how often a claim is made at most that nobody else was in the way of. The second one is decided on what
+// claimTries is how often a claim is made at most that no one else was in the way of. The second one is decided on what
 // the first was refused for.
 const claimTries = 3
 

@@ -35,7 +35,7 @@ func (s *lowClaim) Apply(ctx context.Context, changes ...store.Change) ([]store.
 	return outs, nil
 }
 
-// Nobody else has a key whose claim was written, not answered, and refused as too low.
+// No one else has a key whose claim was written, not answered, and refused as too low.
 func TestAClaimThatIsTooLowIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &lowClaim{Store: memstore.New()}

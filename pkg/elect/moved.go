@@ -15,10 +15,10 @@ var ErrMoved = record.ErrMoved
 
 // movedStore makes a store whose documents were moved look as if it were away: writes are not sent.
 //
-// Each session reads the mark of a move before its first write of a lock or a mutex. A mover writes the mark and then looks for
-// sessions. A session is written before its first lock. So either the mover sees the session, or the session sees the
-// mark: a List shows what was acknowledged before the client's own write took effect ([store.Store]). The read before a
-// session is made keeps dead documents out of the store, and no promise hangs on it.
+// Each session reads the mark of a move before its first write of a lock or a mutex. A mover writes the mark and then
+// looks for sessions. A session is written before its first lock. So either the mover sees the session, or the session
+// sees the mark: a List shows what was acknowledged before the client's own write took effect ([store.Store]). The read
+// before a session is made keeps dead documents out of the store, and no promise hangs on it.
 type movedStore struct {
 	store.Store
 	passed atomic.Pointer[string] // the session that has read that there is none
@@ -43,7 +43,8 @@ func (s *movedStore) Apply(ctx context.Context, changes ...store.Change) ([]stor
 	return s.Store.Apply(ctx, changes...)
 }
 
-// written says whether locks or mutexes are written, by which session, and whether a session is made. A batch is of one session.
+// written says whether locks or mutexes are written, by which session, and whether a session is made. A batch is of one
+// session.
 func written(changes []store.Change) (writer string, locks, opens bool) {
 	for _, c := range changes {
 		if c.Doc.Kind == store.KindLock || c.Doc.Kind == store.KindMutex {

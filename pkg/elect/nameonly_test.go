@@ -34,8 +34,8 @@ func (s nameOnly) Watch(ctx context.Context, in store.Interest) (<-chan store.No
 	return names, nil
 }
 
-// A session that begins is known by its notification, also where that only names it: whoever leaves just then hands
-// keys to it.
+// A session that begins is known by its notification, also where that only names it: a session that leaves just then
+// hands keys to it.
 func TestNotificationThatOnlyNamesASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()

@@ -211,7 +211,8 @@ func (rs *runs) Reserved(lock record.Lock) {
 	rs.reserved(lock)
 }
 
-// errAgain says that nobody has the key that was asked for, as far as is known, and that the claim has to be made anew.
+// errAgain says that no one has the key that was asked for, as far as is known, and that the claim has to be made
+// again.
 var errAgain = fmt.Errorf("the claim has to be made again: %w", store.ErrUnavailable)
 
 // whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started. It

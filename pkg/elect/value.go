@@ -16,7 +16,7 @@ import (
 // called concurrently; they take turns.
 //
 // The document of the value notes the largest token that has read or set it. A token that is smaller is refused with
-// [ErrLeaseLost], and what it has still under way fails. So once the first Value of a new owner has returned, nobody
+// [ErrLeaseLost], and what it has still under way fails. So once the first Value of a new owner has returned, no one
 // before it can change the value any more, however long it was frozen.
 //
 // A call goes on through failures of the store until its outcome is known. It ends before that with ErrLeaseLost when

@@ -150,7 +150,7 @@ func TestAdvanceFencesTheRunBefore(t *testing.T) {
 					if _, err := l.Advance(t.Context(), elect.TaskStatus{State: "running"}); err != nil {
 						t.Fatal(err)
 					}
-					mustSet(t, old, "2") // nobody has asked under the new token yet
+					mustSet(t, old, "2") // no one has asked under the new token yet
 					first(t, l)
 					wantLost(t, "SetValue under the old token", old.SetValue(t.Context(), []byte("3")))
 					_, err := old.Value(t.Context())

@@ -19,8 +19,8 @@
 //		return err // it wraps fence.ErrOld: another has followed
 //	}
 //
-// [Shared] is that of one of several readers, and [Slot] names one place of a semaphore. All fences take the decision of
-// [Marks]. They compile no driver but their own.
+// [Shared] is that of one of several readers, and [Slot] names one place of a semaphore. All fences take the decision
+// of [Marks]. They compile no driver but their own.
 //
 // # What is not guaranteed
 //

@@ -11,7 +11,8 @@ import (
 // endsForGood says whether what has ended stays ended, at so many failures in a row.
 func (t *Task) endsForGood(end Ending, failures int) bool {
 	switch {
-	case end.Final, end.ByItself && t.Restart == RestartNever, end.ByItself && t.Restart == RestartOnFailure && end.Err == nil:
+	case end.Final, end.ByItself && t.Restart == RestartNever,
+		end.ByItself && t.Restart == RestartOnFailure && end.Err == nil:
 		return true
 	default:
 		return t.MaxRestarts > 0 && failures > t.MaxRestarts

@@ -107,6 +107,7 @@ type Retry struct {
 // NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
 // weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func (t Task) NeedsRestart(old Task) bool {
-	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule || old.Every != t.Every || old.TimeZone != t.TimeZone ||
-		old.Kind() != t.Kind() || t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
+	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule ||
+		old.Every != t.Every || old.TimeZone != t.TimeZone || old.Kind() != t.Kind() ||
+		t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
 }

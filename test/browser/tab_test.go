@@ -41,7 +41,7 @@ var (
 type tab struct {
 	t        *testing.T
 	ctx      context.Context
-	noScript bool // of the page as it is shown: nobody can tell what a click meets
+	noScript bool // of the page as it is shown: no one can tell what a click meets
 
 	mu         sync.Mutex
 	complaints []string // what came on the console that should not

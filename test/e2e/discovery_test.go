@@ -139,7 +139,7 @@ const interval = 2 * time.Second
 var _ = Describe("Tasks made of what exists", func() {
 	EachStore("an address that lists names", func(store string, uri func() string) {
 		It("gives new names a task within the interval, takes none away while it fails, and drains what has "+
-			"vanished after the grace, whoever looks", func(ctx SpecContext) {
+			"vanished after the grace, and any replica looks", func(ctx SpecContext) {
 			c := NewCluster("discovery-"+store, harness.Options{StoreURI: uri()})
 			DeferCleanup(func() { LogsOnFailure(c) })
 			at := newNames(many("old", 10)...)

@@ -13,7 +13,7 @@ func in(course string, a access) access {
 	return a
 }
 
-// A loss needs another course, goes back to a state that was, and nobody goes back to a course that has ended.
+// A loss needs another course, goes back to a state that was, and no one goes back to a course that has ended.
 func TestBadLosses(t *testing.T) {
 	t.Parallel()
 	created := in("a", put(1, 2, 0, 1, 1, store.Applied, nil))

@@ -133,7 +133,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 }
 
 // builtUpon says whether a write has this revision for its condition. It may rest on a write that was lost, and find
-// another one of the same revision that nobody was shown.
+// another one of the same revision that no one was shown.
 func builtUpon(history []access, rev int64) bool {
 	return slices.ContainsFunc(history, func(a access) bool {
 		return (a.verb == puts || a.verb == drops) && a.change.IfRev == rev
@@ -146,7 +146,7 @@ func (a access) counts() bool {
 }
 
 // beginnings are the moments at which a course may have begun: before the first answer that counts in it. What happens
-// in it before that answer nobody is told of, as the copy of a write that arrives.
+// in it before that answer no one is told of, as the copy of a write that arrives.
 func beginnings(history []access) []porcupine.Operation {
 	first := map[string]access{}
 	for _, a := range history {

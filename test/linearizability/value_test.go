@@ -69,7 +69,7 @@ func (v *value) note(c valueCall) {
 	v.calls = append(v.calls, c)
 }
 
-// number is one that nobody else sets.
+// number is one that no one else sets.
 func (v *value) number() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,7 +160,7 @@ func (u *valueUser) call(ctx context.Context, on tokenValue, sets bool) {
 	}
 	end, lives := u.x.alive(now())
 	if c.end = end; !lives {
-		c.err = errCut // nobody was told
+		c.err = errCut // no one was told
 	}
 	if c.call <= c.end { // else it was dead before
 		u.of.note(c)

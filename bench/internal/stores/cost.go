@@ -49,7 +49,7 @@ func (m *meter) spent() (cost, error) {
 	}, err
 }
 
-// measureBackground looks at a server that nobody uses.
+// measureBackground looks at a server that no one uses.
 func (s *server) measureBackground(ctx context.Context, window time.Duration) error {
 	m, err := s.meter()
 	if err != nil {

@@ -44,16 +44,16 @@ func measureNotices(ctx context.Context, b *lab.Lab, w *writer, reader store.Sto
 		if _, err := w.write(ctx); err != nil {
 			return 0, err
 		}
-		told, err := awaitNotice(ctx, notices, w.rev)
+		noticed, err := awaitNotice(ctx, notices, w.rev)
 		if err != nil {
 			return 0, err
 		}
-		if told {
+		if noticed {
 			took = append(took, time.Since(w.sent))
 		}
 	}
 	if len(took) < n/2 {
-		return 0, fmt.Errorf("%d of %d writes were told", len(took), n)
+		return 0, fmt.Errorf("%d of %d writes were noticed", len(took), n)
 	}
 	return history.Percentile(took, 50), nil
 }
@@ -74,8 +74,9 @@ func drain(notices <-chan store.Notification) error {
 	}
 }
 
-// awaitNotice waits until the write of a revision is told. It is not where a Resync comes instead, which tells of none.
-func awaitNotice(ctx context.Context, notices <-chan store.Notification, rev int64) (told bool, err error) {
+// awaitNotice waits until the write of a revision is noticed. It is not where a Resync comes instead, which tells of
+// none.
+func awaitNotice(ctx context.Context, notices <-chan store.Notification, rev int64) (noticed bool, err error) {
 	limit := time.NewTimer(noticeLimit)
 	defer limit.Stop()
 	for {

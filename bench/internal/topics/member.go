@@ -27,7 +27,7 @@ import (
 // MemberCommand is the first argument by which this program is a member of a consumer group.
 const MemberCommand = "group-member"
 
-// member is what a consumer of a group is told.
+// member is what a consumer of a group is started with.
 type member struct {
 	brokers, group, topics, url string
 	protocol                    string

@@ -134,7 +134,7 @@ type endpoint struct {
 	server *http.Server
 
 	mu   sync.Mutex
-	seen func(delivery) // nil: nobody is interested
+	seen func(delivery) // nil: no one is interested
 }
 
 func newEndpoint(ctx context.Context) (*endpoint, error) {

@@ -107,9 +107,13 @@ func checkVersion(version string) error {
 	older, known := adapter.Older(version, leastVersion)
 	switch {
 	case !known:
-		return fmt.Errorf("%w: etcd says its version is %.40q, want %s or newer", store.ErrInvalid, version, leastVersion)
+		return fmt.Errorf(
+			"%w: etcd says its version is %.40q, want %s or newer", store.ErrInvalid, version, leastVersion,
+		)
 	case older:
-		return fmt.Errorf("%w: etcd is version %s, want %s or newer: upgrade it", store.ErrInvalid, version, leastVersion)
+		return fmt.Errorf(
+			"%w: etcd is version %s, want %s or newer: upgrade it", store.ErrInvalid, version, leastVersion,
+		)
 	}
 	return nil
 }

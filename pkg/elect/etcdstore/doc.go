@@ -18,7 +18,7 @@
 //
 // A document that cannot be read counts as absent and is logged; only the number of all documents counts it. One that
 // is deleted with etcdctl is gone; lists take away entries of it when they meet them. One that is edited with etcdctl
-// may be missing in lists until a write changes what it is listed by, since nobody has adapted its index.
+// may be missing in lists until a write changes what it is listed by, since no one has adapted its index.
 //
 // # How it keeps the promises
 //

@@ -36,7 +36,7 @@ func TestUnreadableDocuments(t *testing.T) {
 		if out := apply(t.Context(), t, s, raise); out.Status != store.Applied {
 			t.Errorf("%q: raise it: %+v", value, out)
 		}
-		// It goes on at a number that nobody has seen.
+		// It goes on at a number that no one has seen.
 		if got := mustRead(t, s, store.KindGroup, "g").Docs[0]; got.Count < floor-10 || got.Rev < floor-10 {
 			t.Errorf("%q: %+v, floor %d", value, got, floor)
 		}

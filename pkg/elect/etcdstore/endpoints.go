@@ -32,7 +32,7 @@ func (e *endpoints) current() (at int, left <-chan struct{}) {
 }
 
 // leave goes on to the next member, unless somebody has left this one before. A single member is kept: its connection
-// mends itself.
+// is made again by itself.
 func (e *endpoints) leave(at int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -44,7 +44,7 @@ func (c *counter) raise() time.Duration {
 	c.t.Helper()
 	change := create("g/heartbeat")
 	change.IfRev, change.Doc.Rev, change.Doc.WriterID.Seq = c.rev, c.rev+1, c.rev+1
-	change.Doc.Session = "owner" // it is not free: nobody is notified
+	change.Doc.Session = "owner" // it is not free: no one is notified
 	began := time.Now()
 	for time.Since(began) < generous {
 		ctx, cancel := context.WithTimeout(c.t.Context(), brief)

@@ -29,8 +29,8 @@ type floor struct {
 	Prev  int64 `json:"prev,omitempty"`
 }
 
-// floorEvery is how old a floor is when Open writes it anew, and for how long those that are written meanwhile keep its
-// time: nearly each Open raises the base, and keptSince must not look at all of them.
+// floorEvery is how old a floor is when Open writes it again, and for how long those that are written meanwhile keep
+// its time: nearly each Open raises the base, and keptSince must not look at all of them.
 const floorEvery = time.Hour
 
 // decodeFloor is the zero floor where there is none, or one that was edited so that it is none.
@@ -65,7 +65,7 @@ type floors struct {
 	base atomic.Int64 // the largest base that was read
 }
 
-// at is the floor at a revision of etcd's. Where the base was deleted by hand, the largest that was seen counts.
+// at is the floor at a revision of etcd's. Where the base was deleted manually, the largest that was seen counts.
 func (f *floors) at(found []*mvccpb.KeyValue, rev int64) int64 {
 	return f.learn(decodeFloor(found).Base) + rev
 }
@@ -84,7 +84,7 @@ func (f *floors) learn(base int64) int64 {
 }
 
 // raise makes the floor at least this, by compare-and-set. renew writes it also when it is only old. Where etcd is
-// full, the replies of this process are raised all the same: it may go on once there is room.
+// full, the replies of this process are raised all the same: it may go on once there is space.
 func (f *floors) raise(ctx context.Context, least int64, renew bool) error {
 	for {
 		resp, err := f.link.ask(ctx, clientv3.OpGet(f.key))

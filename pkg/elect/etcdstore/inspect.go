@@ -156,16 +156,16 @@ func (s seen) problems() (all []store.Problem) {
 	switch {
 	case len(s.alarms) > 0:
 		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: "etcd has raised an alarm: " +
-			strings.Join(s.alarms, ", ") + ": with NOSPACE it takes no writes until it is compacted, defragmented and " +
-			"disarmed"})
+			strings.Join(s.alarms, ", ") + ": with NOSPACE it takes no writes until it is compacted, defragmented " +
+			"and disarmed"})
 	case s.percent() > nearlyFull:
-		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: fmt.Sprintf("etcd's database takes %d %% of "+
-			"--quota-backend-bytes, and it takes no writes when full: compact and defragment it, or raise the quota",
+		all = append(all, store.Problem{Reason: ReasonNearlyFull, Message: fmt.Sprintf("etcd's database takes %d %% "+
+			"of --quota-backend-bytes, and it takes no writes when full: compact and defragment it, or raise the quota",
 			s.percent())})
 	}
 	if s.kept > keptLong {
-		all = append(all, store.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat of "+
-			"the last %s, and takes no writes once that fills its quota: start it with --auto-compaction-retention=1h",
+		all = append(all, store.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat "+
+			"of the last %s, and takes no writes once that fills its quota: start it with --auto-compaction-retention=1h",
 			s.kept.Round(time.Hour))})
 	}
 	return all

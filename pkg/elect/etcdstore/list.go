@@ -30,7 +30,8 @@ func listed(ctx context.Context, p parts, tidies bool, kind store.Kind, q store.
 			return store.Reply{}, err
 		}
 		if err := v.strays.remove(ctx, p.link); err != nil {
-			p.log.V(1).Info("Entries of indexes without documents stay", "reason", p.errs.translate("tidy", err).Error())
+			err = p.errs.translate("tidy", err)
+			p.log.V(1).Info("Entries of indexes without documents stay", "reason", err.Error())
 		}
 		return v.dated(reply), nil
 	}

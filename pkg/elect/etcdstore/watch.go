@@ -18,7 +18,7 @@ type feed struct {
 
 	opening chan struct{} // holds a value while a stream is opened
 	mu      sync.Mutex    // guards what follows, and the watchers of streams
-	current *stream       // nil: nobody watches
+	current *stream       // nil: no one watches
 }
 
 // watcher is one Watch.

@@ -50,7 +50,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 
 // newStore puts the parts of a store together, on a database that was not reached yet.
 func newStore(ctx context.Context, opts Options) *Store {
-	a := &access{log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI)}
+	a := &access{
+		log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI),
+	}
 	r := &reader{access: a, unreadable: adapter.NewUnreadable(opts.Logger)}
 	return &Store{
 		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r},

@@ -46,7 +46,7 @@ type MutexWrite struct {
 type MutexAsk struct {
 	Limit  int  // 1: a mutex; n: a semaphore; 0: a read-write lock
 	Shared bool // with Limit 0: to read
-	Unfair bool // enters over the queue where the mutex is free and nobody was told that it is
+	Unfair bool // enters over the queue where the mutex is free and no one was told that it is
 	Try    bool // does not wait
 	// MaxHold ends the call's hold after so long; 0: never.
 	MaxHold time.Duration
@@ -55,7 +55,7 @@ type MutexAsk struct {
 	AtLeast time.Duration
 }
 
-// alone says whether nobody holds the mutex beside the one who asks so.
+// alone says whether no one holds the mutex beside the one who asks so.
 func (a MutexAsk) alone() bool { return a.Limit == 1 || a.Limit == 0 && !a.Shared }
 
 // CallPhase is where a call stands.
@@ -105,7 +105,7 @@ const (
 	MutexLook                           // the document may have changed: read it
 	MutexAnswered                       // of a WriteMutex
 	MutexDied                           // Session is known to be dead
-	MutexSwept                          // take the dead out although nobody here waits
+	MutexSwept                          // take the dead out although no one here waits
 	MutexExpired                        // D has come, or the session is lost: every hold is
 	MutexRenamed                        // the session before is over, and nothing of it runs; Session is the new one
 	MutexDoubted                        // the store follows another course of writes
@@ -262,7 +262,7 @@ func (x Mutex) Due(m Moment) (time.Duration, bool) {
 	return due, found
 }
 
-// holdOver says whether the document's hold keeps nobody out any more.
+// holdOver says whether the document's hold keeps no one out any more.
 func (x Mutex) holdOver(m Moment) bool {
 	h := x.Doc.Hold
 	return h == MutexHold{} || m.Clock >= h.UntilMs || x.Seen == h && m.Now.KillerElapsed(x.SeenAt) >= ms(h.ForMs)

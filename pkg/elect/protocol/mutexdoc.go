@@ -12,7 +12,7 @@ const (
 	ticketSize = 48  // bytes of a ticket beside its two names
 )
 
-// unused is how long the document of a mutex stays that nobody holds, waits for or keeps: 24 h in ms.
+// unused is how long the document of a mutex stays that no one holds, waits for or keeps: 24 h in ms.
 const unused = 24 * 60 * 60 * 1000
 
 // MutexDoc is the document of a mutex, a read-write lock or a semaphore. It is a value: nothing changes a slice of it
@@ -24,7 +24,7 @@ type MutexDoc struct {
 	Holders []MutexHolder
 	Queue   []MutexTicket // first come, first served
 	Next    string        // session of the first ticket that may enter; its process alone is notified
-	Hold    MutexHold     // nobody enters before
+	Hold    MutexHold     // no one enters before
 	// Exclusive and Shared are the largest tokens given to a writer (or a holder of a semaphore) and to a reader. A
 	// new token exceeds both, also where somebody put back an older document.
 	Exclusive, Shared int64

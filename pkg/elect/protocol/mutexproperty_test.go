@@ -445,7 +445,7 @@ func (w *mutexWorld) finish() {
 			w.Fatalf("never done: %v %v in %+v, document %+v", p.asks, p.given, p.Mutex, w.store)
 		}
 	}
-	// What is left are tickets and holders of the dead, which nobody waits for. A sweep takes them.
+	// What is left are tickets and holders of the dead, which no one waits for. A sweep takes them.
 	p := w.procs[0]
 	w.step(p, protocol.MutexEvent{Kind: protocol.MutexLook})
 	for p.reading {

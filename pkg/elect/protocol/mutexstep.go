@@ -75,7 +75,7 @@ func (s *mutexStep) leaves(ev MutexEvent) {
 }
 
 // found takes the document as read. What may be old counts only where it is newer than what is known. So does what
-// nobody here has asked for: it may have been read before the last write.
+// no one here has asked for: it may have been read before the last write.
 func (s *mutexStep) found(ev MutexEvent) {
 	if !ev.Sure || !s.Reading {
 		if s.Known && ev.Doc.Rev > s.Doc.Rev {
@@ -120,7 +120,7 @@ func (s *mutexStep) answered(ev MutexEvent) {
 	}
 }
 
-// grant tells calls whose claims this write made. After D nobody may start: the claim is made again later.
+// grant tells calls whose claims this write made. After D no one may start: the claim is made again later.
 func (s *mutexStep) grant(w MutexWrite) {
 	for _, h := range w.Doc.Holders {
 		c := s.Calls.named(h.Claim)

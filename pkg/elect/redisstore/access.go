@@ -3,10 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"sync/atomic"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
@@ -15,17 +12,12 @@ import (
 
 // access is the way to the database.
 type access struct {
+	*exchange
+
 	finder     *finder
-	keys       keyspace
 	channel    string
-	nodes      int // the master among them
-	timeout    time.Duration
 	secrets    []string // of the URI, kept out of errors
-	look       []any
 	unreadable *adapter.Unreadable
-	log        logr.Logger
-	warned     atomic.Pointer[string] // what was logged last, see warn
-	course     course
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
 	sessions, others *lane

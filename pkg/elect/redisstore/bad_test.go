@@ -64,7 +64,7 @@ func TestWrongServers(t *testing.T) {
 	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
 }
 
-// Replicas that nobody has counted could be promoted, and be a majority of their own.
+// Replicas that no one has counted could be promoted, and be a majority of their own.
 func TestUncountedReplicas(t *testing.T) {
 	master := testservers.Start(t, testservers.KindRedis, "repl-diskless-sync-delay 0")
 	host, port, _ := net.SplitHostPort(master.Addr)

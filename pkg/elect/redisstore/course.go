@@ -32,7 +32,7 @@ func (c *course) expected() string {
 }
 
 // saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so
-// any other begins anew.
+// any other begins again.
 func (c *course) saw(identity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

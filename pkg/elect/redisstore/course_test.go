@@ -63,14 +63,14 @@ func TestASecondLookConfirmsAReply(t *testing.T) {
 		"no answer to the first look": {word(nil, broken), word(identity, nil), broken},
 		"no answer to the second":     {word(int64(1), nil), word(nil, broken), broken},
 	} {
-		a := &access{nodes: 3}
-		a.course.saw(identity)
-		a.course.arrived(identity, time.Now().Add(-time.Hour))
-		if err := a.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+		e := &exchange{nodes: 3}
+		e.course.saw(identity)
+		e.course.arrived(identity, time.Now().Add(-time.Hour))
+		if err := e.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		found, _ := tc.look.Text()
-		if same := tc.look.Err() != nil || found == identity; a.course.age(identity, time.Now()) > 0 != same {
+		if same := tc.look.Err() != nil || found == identity; e.course.age(identity, time.Now()) > 0 != same {
 			t.Errorf("%s: the time goes on: %v, want %v", name, !same, same)
 		}
 	}

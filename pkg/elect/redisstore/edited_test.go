@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// edited are texts that somebody wrote by hand: the fields of a lock, and whether they are a document.
+// edited are texts that somebody wrote manually: the fields of a lock, and whether they are a document.
 var edited = map[string]struct {
 	fields   []string
 	document bool

@@ -63,15 +63,6 @@ func adviceFor(err error) string {
 
 func isInvalid(err error) bool { return adviceFor(err) != "" }
 
-// warn logs what an operator has to mend, once until a claim passes again. Callers repeat what is unknown, and say
-// nothing of it.
-func (a *access) warn(err error) {
-	text := err.Error()
-	if last := a.warned.Swap(&text); last == nil || *last != text {
-		a.log.Error(err, "No key can be claimed in Redis as it is set up")
-	}
-}
-
 // translate makes an error of the driver one of package store's, once, where it comes in. what says what was tried.
 func (a *access) translate(what string, err error) error {
 	if err == nil {

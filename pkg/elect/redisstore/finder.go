@@ -88,8 +88,8 @@ func (f *finder) askSentinel(ctx context.Context, host string) (string, error) {
 	found, err := client.GetMasterAddrByName(ctx, f.target.master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return "", fmt.Errorf("%w: the Sentinel %s knows no master named %q: name one that it monitors", store.ErrInvalid,
-			host, f.target.master)
+		return "", fmt.Errorf("%w: the Sentinel %s knows no master named %q: name one that it monitors",
+			store.ErrInvalid, host, f.target.master)
 	case err != nil:
 		return "", fmt.Errorf("ask the Sentinel %s: %w", host, err)
 	case len(found) != 2:

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -39,32 +41,43 @@ func (r reply) text(i int) (string, bool) {
 	return s, ok
 }
 
+// exchange sends scripts to the master, and decides which replies count. Its methods may be called concurrently.
+type exchange struct {
+	keys    keyspace
+	nodes   int // the master among them
+	timeout time.Duration
+	look    []any
+	log     logr.Logger
+	warned  atomic.Pointer[string] // what was logged last, see warn
+	course  course
+}
+
 // good runs a script until its reply is good, or ctx ends. args are what follows the three arguments that all scripts
-// have, for the identity that is sent. Before each try args is called anew; its error ends all.
-func (a *access) good(
+// have, for the identity that is sent. Before each try args is called again; its error ends all.
+func (e *exchange) good(
 	ctx context.Context, l *lane, s script, keys []string, args func(identity string) ([]any, error),
 ) (reply, error) {
-	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
-		if err := a.prove(ctx, l, keys, identity); err != nil {
+	return e.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
+		if err := e.prove(ctx, l, keys, identity); err != nil {
 			return reply{}, err
 		}
 		more, err := args(identity)
 		if err != nil {
 			return reply{}, err
 		}
-		return a.tryGood(ctx, l, s, keys, identity, more)
+		return e.tryGood(ctx, l, s, keys, identity, more)
 	})
 }
 
 // plain runs a script that writes nothing. Its reply may show what is rolled back later, in another lineage.
-func (a *access) plain(ctx context.Context, l *lane, s script, keys []string, args []any) (reply, error) {
-	return a.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
-		if err := a.prove(ctx, l, keys, identity); err != nil {
+func (e *exchange) plain(ctx context.Context, l *lane, s script, keys []string, args []any) (reply, error) {
+	return e.repeat(ctx, func(ctx context.Context, identity string) (reply, error) {
+		if err := e.prove(ctx, l, keys, identity); err != nil {
 			return reply{}, err
 		}
 		var r reply
 		err := l.use(ctx, func(c *redis.Client) (err error) {
-			r, err = a.run(ctx, c, s, keys, identity, args, false)
+			r, err = e.run(ctx, c, s, keys, identity, args, false)
 			return err
 		})
 		return r, err
@@ -73,21 +86,21 @@ func (a *access) plain(ctx context.Context, l *lane, s script, keys []string, ar
 
 // prove gets a first good reply in a lineage. An answer of a server that was never good is none, and names no course of
 // writes.
-func (a *access) prove(ctx context.Context, l *lane, keys []string, identity string) error {
-	if identity == "" || a.course.proven() == lineage(identity) {
+func (e *exchange) prove(ctx context.Context, l *lane, keys []string, identity string) error {
+	if identity == "" || e.course.proven() == lineage(identity) {
 		return nil
 	}
-	_, err := a.tryGood(ctx, l, readScript, keys, identity, nil)
+	_, err := e.tryGood(ctx, l, readScript, keys, identity, nil)
 	return err
 }
 
-// repeat calls try until it succeeds. Errors that another try does not mend end it, as ctx does.
-func (a *access) repeat(
+// repeat calls try until it succeeds. Errors that another try does not change end it, as ctx does.
+func (e *exchange) repeat(
 	ctx context.Context, try func(ctx context.Context, identity string) (reply, error),
 ) (reply, error) {
 	for tries := 1; ; tries++ {
-		limited, cancel := context.WithTimeout(ctx, a.timeout)
-		r, err := try(limited, a.course.expected())
+		limited, cancel := context.WithTimeout(ctx, e.timeout)
+		r, err := try(limited, e.course.expected())
 		cancel()
 		if err == nil || lasting(err) {
 			return r, err
@@ -110,37 +123,37 @@ func lasting(err error) bool {
 }
 
 // tryGood is one pipeline: the script, WAIT, and the second look.
-func (a *access) tryGood(
+func (e *exchange) tryGood(
 	ctx context.Context, l *lane, s script, keys []string, identity string, args []any,
 ) (r reply, err error) {
 	err = l.use(ctx, func(c *redis.Client) error {
-		r, err = a.run(ctx, c, s, keys, identity, args, true)
+		r, err = e.run(ctx, c, s, keys, identity, args, true)
 		return err
 	})
 	if err != nil {
 		return reply{}, err
 	}
-	if !a.course.arrived(identity, time.Now()) {
+	if !e.course.arrived(identity, time.Now()) {
 		return reply{}, errNotGood
 	}
 	return r, nil
 }
 
 // run sends one script, and where the reply is to be good WAIT and the second look with it.
-func (a *access) run(
+func (e *exchange) run(
 	ctx context.Context, c *redis.Client, s script, keys []string, identity string, args []any, good bool,
 ) (reply, error) {
-	args = append([]any{identity, a.nodes, a.course.rise()}, args...)
+	args = append([]any{identity, e.nodes, e.course.rise()}, args...)
 	good = good && identity != "" // such a script only says who the server is: there is nothing to wait for
 	for _, whole := range []bool{false, true} {
 		pipe := c.Pipeline()
 		first := pipe.Do(ctx, s.command(whole, keys, args)...)
 		var wait, look *redis.Cmd
 		if good {
-			if k := a.nodes / 2; k > 0 {
+			if k := e.nodes / 2; k > 0 {
 				wait = pipe.Do(ctx, "WAIT", k, waitFor(ctx))
 			}
-			look = pipe.Do(ctx, a.look...)
+			look = pipe.Do(ctx, e.look...)
 		}
 		_, err := pipe.Exec(ctx) // each command has its own error
 		if err != nil && first.Err() == nil && first.Val() == nil {
@@ -149,11 +162,11 @@ func (a *access) run(
 		if redis.HasErrorPrefix(first.Err(), "NOSCRIPT") {
 			continue // this server has not run it yet
 		}
-		r, err := a.understand(first, identity)
+		r, err := e.understand(first, identity)
 		if err != nil || !good {
 			return r, err
 		}
-		return r, a.confirm(wait, look, identity)
+		return r, e.confirm(wait, look, identity)
 	}
 	return reply{}, errors.New("the server forgets scripts at once")
 }
@@ -168,7 +181,7 @@ func waitFor(ctx context.Context) int64 {
 }
 
 // understand takes a script's reply apart.
-func (a *access) understand(cmd *redis.Cmd, identity string) (reply, error) {
+func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	words, err := cmd.Slice()
 	if err != nil {
 		return reply{}, err
@@ -179,14 +192,14 @@ func (a *access) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	switch status {
 	case "ok":
 	case "moved":
-		a.course.saw(detail)
+		e.course.saw(detail)
 		return reply{}, errMoved
 	case "replica":
-		a.course.saw("")
+		e.course.saw("")
 		return reply{}, errReplica
 	case "nodes":
-		err := fmt.Errorf("%w: %s", errNodes, a.tooMany(detail))
-		a.warn(err)
+		err := fmt.Errorf("%w: %s", errNodes, e.tooMany(detail))
+		e.warn(err)
 		return reply{}, err
 	case "hidden":
 		return reply{}, fmt.Errorf("%w: INFO shows no role, run_id, master_replid, connected_slaves, sync_full or "+
@@ -200,19 +213,19 @@ func (a *access) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	if err = errors.Join(err, errHigh); err != nil {
 		return reply{}, fmt.Errorf("a script's clock: %w", err)
 	}
-	a.course.rise(rev)
+	e.course.rise(rev)
 	r.words = words[3:]
 	return r, nil
 }
 
 // confirm says whether the reply is good, from what came after it.
-func (a *access) confirm(wait, look *redis.Cmd, identity string) error {
+func (e *exchange) confirm(wait, look *redis.Cmd, identity string) error {
 	found, err := look.Text()
 	switch {
 	case err != nil:
 		return err
 	case found != identity:
-		a.course.saw(found)
+		e.course.saw(found)
 		return errNotGood
 	case wait == nil:
 		return nil
@@ -221,23 +234,33 @@ func (a *access) confirm(wait, look *redis.Cmd, identity string) error {
 	if err != nil {
 		return err
 	}
-	if n < a.nodes/2 {
-		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, n, a.nodes/2)
+	if n < e.nodes/2 {
+		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, n, e.nodes/2)
 	}
 	return nil
 }
 
 // tooMany says what to do about servers that are connected now.
-func (a *access) tooMany(found string) string {
-	return fmt.Sprintf("%s Redis servers hold the data, and nodes=%d is configured: detach what is too many, or stop every "+
-		"replica of shardctl for the duration of a lease, delete the key %s, and raise nodes", found, a.nodes, a.keys.gate())
+func (e *exchange) tooMany(found string) string {
+	return fmt.Sprintf("%s Redis servers hold the data, and nodes=%d is configured: detach what is too many, or stop "+
+		"every replica of shardctl for the duration of a lease, delete the key %s, and raise nodes", found, e.nodes,
+		e.keys.gate())
 }
 
 // tooManySeen says what to do about servers that the gate remembers. Detaching them is not enough: each may still hold
 // the data, and be promoted.
-func (a *access) tooManySeen(found string) string {
-	return fmt.Sprintf("%s Redis servers held the data at once, and nodes=%d is configured: detach what is too many, or raise "+
-		"nodes; in both cases %s", found, a.nodes, deleteIt)
+func (e *exchange) tooManySeen(found string) string {
+	return fmt.Sprintf("%s Redis servers held the data at once, and nodes=%d is configured: detach what is too many, or "+
+		"raise nodes; in both cases %s", found, e.nodes, deleteIt)
+}
+
+// warn logs what an operator has to correct, once until a claim passes again. Callers repeat what is unknown, and say
+// nothing of it.
+func (e *exchange) warn(err error) {
+	text := err.Error()
+	if last := e.warned.Swap(&text); last == nil || *last != text {
+		e.log.Error(err, "No key can be claimed in Redis as it is set up")
+	}
 }
 
 // errForeign says that a change was decided on another course of writes than the one that the server follows.

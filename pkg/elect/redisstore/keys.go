@@ -15,7 +15,7 @@ func newKeyspace(cluster string) keyspace { return keyspace{"shardctl:{" + clust
 func (k keyspace) state() string { return k.prefix + "state" }
 func (k keyspace) gate() string  { return k.prefix + "gate" }
 
-// channel is where changes are told. Channels are those of a server, not of one of its databases.
+// channel is where changes are published. Channels are those of a server, not of one of its databases.
 func (k keyspace) channel(db int) string {
 	if db == 0 {
 		return k.prefix + "changes"

@@ -21,7 +21,7 @@ type lane struct {
 func newLane(f *finder) *lane { return &lane{finder: f, turn: make(chan struct{}, 1)} }
 
 // use has f use the connection. When f fails the connection is closed, since a late reply may still come on it; the
-// next call looks for the master anew. A script that was answered, and did nothing, is no failure of the connection.
+// next call looks for the master again. A script that was answered, and did nothing, is no failure of the connection.
 func (l *lane) use(ctx context.Context, f func(*redis.Client) error) error {
 	select {
 	case l.turn <- struct{}{}:

@@ -72,9 +72,9 @@ func newStore(ctx context.Context, c store.Config, t target) (*Store, error) {
 	f := &finder{target: t, tls: files, timeout: c.Timeout}
 	keys := newKeyspace(c.Cluster)
 	a := &access{
-		finder: f, keys: keys, channel: keys.channel(t.db), nodes: t.nodes, timeout: c.Timeout,
-		secrets: append(secrets().Of(c.URI), t.password, t.sentinelPassword), look: look(),
-		unreadable: adapter.NewUnreadable(c.Logger), log: c.Logger, others: newLane(f),
+		exchange: &exchange{keys: keys, nodes: t.nodes, timeout: c.Timeout, look: look(), log: c.Logger},
+		finder:   f, channel: keys.channel(t.db), others: newLane(f),
+		secrets: append(secrets().Of(c.URI), t.password, t.sentinelPassword), unreadable: adapter.NewUnreadable(c.Logger),
 	}
 	a.sessions = a.others
 	if !c.Existing {

@@ -28,7 +28,7 @@ func encode(d store.Doc) []byte {
 	return b.Bytes()
 }
 
-// decode is the reverse of encode. What it cannot read was written by hand: the error says why.
+// decode is the reverse of encode. What it cannot read was edited out of band: the error says why.
 func decode(kind store.Kind, id, text string) (store.Doc, error) {
 	d := store.Doc{Kind: kind, ID: id}
 	parts := strings.SplitN(text, "\x00", fields+1)

@@ -29,7 +29,7 @@ type engine interface {
 	prepare(ctx context.Context) error
 	query(ctx context.Context, queries ...Statement) error
 	apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error)
-	// setUp calls f while nobody else is within one.
+	// setUp calls f while no one else is within one.
 	setUp(ctx context.Context, f func(run Run) error) error
 	signal(ctx context.Context, every time.Duration) (Signal, error)
 	inspect(ctx context.Context) (store.Inspection, error)

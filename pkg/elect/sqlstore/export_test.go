@@ -53,7 +53,7 @@ func (w Watch) Disconnect() { w.disconnect() }
 // Place is how far a watch has read.
 type Place struct{ place }
 
-// MoveTo begins anew.
+// MoveTo begins again.
 func (p *Place) MoveTo(number int64) { p.moveTo(number) }
 
 // Read notes a line.

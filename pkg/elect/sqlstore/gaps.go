@@ -15,7 +15,7 @@ const (
 )
 
 // place is how far a watch has read the log. Lines are numbered before their transactions commit. So a smaller number
-// may turn up after a larger one, where several clients write at once. Where nobody has several writers there are no
+// may turn up after a larger one, where several clients write at once. Where no one has several writers there are no
 // gaps.
 type place struct {
 	last int64               // the largest number that was read
@@ -49,7 +49,7 @@ func (p *place) lost(oldest, newest int64, asked []int64) bool {
 		len(asked) > 0 && asked[0] < oldest
 }
 
-// moveTo begins anew at a number.
+// moveTo begins again at a number.
 func (p *place) moveTo(number int64) { p.last, p.gaps = number, map[int64]time.Time{} }
 
 // copied is the place as it is now.

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// applyOne reads, judges and writes. Nobody else writes between.
+// applyOne reads, judges and writes. No one else writes between.
 func (w *writer) applyOne(ctx context.Context, c store.Change) (store.Outcome, error) {
 	st := w.file.sql.kinds[c.Doc.Kind]
 	var old *store.Doc

@@ -11,9 +11,15 @@ import (
 // schemaVersion is what this program sets up and understands. It rises with every change of the layout.
 const schemaVersion = 2
 
+// schema is the tables of one cluster.
+type schema struct {
+	*core
+	engine engine
+}
+
 // setUp makes the tables, unless they are there, and refuses those of another version. Several processes may do so at
 // once: the first one does it, the others find it done.
-func (s *Store) setUp(ctx context.Context) error {
+func (s *schema) setUp(ctx context.Context) error {
 	missing, err := s.missing(ctx, s.query)
 	if err != nil || len(missing) == 0 {
 		return err
@@ -34,8 +40,8 @@ func (s *Store) setUp(ctx context.Context) error {
 
 // missing are the statements that make what is not there: everything, or the tables of kinds that are newer than the
 // cluster. A table more changes nothing for older programs, so it is no other version of the layout.
-func (s *Store) missing(ctx context.Context, run Run) ([]Statement, error) {
-	version, err := s.schemaVersion(ctx, run)
+func (s *schema) missing(ctx context.Context, run Run) ([]Statement, error) {
+	version, err := s.version(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +69,7 @@ func (s *Store) missing(ctx context.Context, run Run) ([]Statement, error) {
 }
 
 // tablesOfKinds says which kinds have a table.
-func (s *Store) tablesOfKinds(ctx context.Context, run Run) (map[store.Kind]bool, error) {
+func (s *schema) tablesOfKinds(ctx context.Context, run Run) (map[store.Kind]bool, error) {
 	there := map[store.Kind]bool{}
 	var asks []Statement
 	for _, kind := range store.Kinds() {
@@ -80,9 +86,9 @@ func (s *Store) tablesOfKinds(ctx context.Context, run Run) (map[store.Kind]bool
 	return there, run(ctx, asks...)
 }
 
-// lookAtSchema is for those who only read: what is not there they do not make.
-func (s *Store) lookAtSchema(ctx context.Context) error {
-	version, err := s.schemaVersion(ctx, s.query)
+// look is for those who only read: what is not there they do not make.
+func (s *schema) look(ctx context.Context) error {
+	version, err := s.version(ctx, s.query)
 	if err == nil && version == 0 {
 		err = fmt.Errorf("%w: no replica has set up this cluster here yet", store.ErrInvalid)
 	}
@@ -90,12 +96,12 @@ func (s *Store) lookAtSchema(ctx context.Context) error {
 }
 
 // query runs queries that only set variables, again when another connection was in the way.
-func (s *Store) query(ctx context.Context, queries ...Statement) error {
+func (s *schema) query(ctx context.Context, queries ...Statement) error {
 	return s.retry(ctx, func() error { return s.engine.query(ctx, queries...) })
 }
 
-// schemaVersion is the version of the tables, 0 when there are none. Another one than this program's is an error.
-func (s *Store) schemaVersion(ctx context.Context, run Run) (int, error) {
+// version is the version of the tables, 0 when there are none. Another one than this program's is an error.
+func (s *schema) version(ctx context.Context, run Run) (int, error) {
 	there, version := 0, 0
 	if err := run(ctx, Statement{
 		Text: s.texts.numbered(s.texts.Tables), Args: []any{s.sql.schema},

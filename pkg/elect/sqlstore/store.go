@@ -70,7 +70,8 @@ func open(ctx context.Context, d Dialect, o Options, connect func(*core) engine)
 		core: c, engine: connect(c), poll: o.PollInterval, life: adapter.NewLife(ctx, 0),
 		ending: ending{ended: make(chan struct{})},
 	}
-	if _, err := await(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.begin(ctx, o) }); err != nil {
+	_, err := await(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.begin(ctx, o) })
+	if err != nil {
 		err = s.translate("set up", err)
 		if closing := s.Close(context.WithoutCancel(ctx)); closing != nil {
 			err = fmt.Errorf("%w (and %w)", err, closing)
@@ -91,10 +92,11 @@ func (s *Store) begin(ctx context.Context, o Options) error {
 	if err := s.engine.prepare(ctx); err != nil {
 		return err
 	}
+	tables := &schema{s.core, s.engine}
 	if o.Existing {
-		return s.lookAtSchema(ctx)
+		return tables.look(ctx)
 	}
-	return s.setUp(ctx)
+	return tables.setUp(ctx)
 }
 
 func (o Options) withDefaults() Options {

@@ -142,7 +142,7 @@ func (st *statements) addFile(w writing, texts FileTexts) {
 	)
 }
 
-// addServer adds the texts that only servers need. A row whose rev is no revision is there for nobody.
+// addServer adds the texts that only servers need. A row whose rev is no revision is there for no one.
 func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 	names := strings.Split(columns, ", ")
 	for kind, k := range st.kinds {

@@ -20,7 +20,7 @@ const (
 	linesBefore = maxGaps
 )
 
-// watch is one Watch: what tells it to look, and where in the log it is.
+// watch is one Watch: what has it look, and where in the log it is.
 type watch struct {
 	*store.Notifier
 	store  *Store

@@ -38,7 +38,8 @@ type WriterID struct {
 // watch; Body is bytes that stores keep and return as they are.
 type Doc struct {
 	Kind Kind
-	// session and member: uuid; lock and value: group/key; group: its name; mutex: locks/name; override: kind/name; event: an ordered id
+	// session and member: uuid; lock and value: group/key; group: its name; mutex: locks/name; override: kind/name;
+	// event: an ordered id
 	ID       string
 	Rev      int64    // only ever rises, while the document exists
 	WriterID WriterID // of the write that made Rev; zero after an Increment

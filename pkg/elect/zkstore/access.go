@@ -84,7 +84,7 @@ func (a *access) create(ctx context.Context, path string, data []byte) error {
 	return err
 }
 
-// document is what a znode's data say; nil: there is none, or nobody can read it. That counts as absent.
+// document is what a znode's data say; nil: there is none, or no one can read it. That counts as absent.
 func (a *access) document(kind store.Kind, id string, f found) *store.Doc {
 	if f.stat == nil {
 		return nil

@@ -11,30 +11,25 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// Apply performs each change on its own: each is one multi, and many of them are on their way at once.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if err := store.ValidateChanges(changes); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	outcomes := make([]store.Outcome, len(changes))
-	each(len(changes), func(i int) {
-		if changes[i].Op == store.Increment {
-			outcomes[i] = s.writer.increment(ctx, changes[i])
-			return
-		}
-		outcomes[i] = s.writer.change(ctx, changes[i])
-	})
-	return outcomes, nil
-}
-
 // writer changes documents.
 type writer struct {
 	*reader
 	setup    *setup
 	live     *liveSessions
 	counters *counters
+}
+
+// apply performs valid changes, all at once.
+func (w *writer) apply(ctx context.Context, changes []store.Change) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
+	each(len(changes), func(i int) {
+		if changes[i].Op == store.Increment {
+			outcomes[i] = w.increment(ctx, changes[i])
+			return
+		}
+		outcomes[i] = w.change(ctx, changes[i])
+	})
+	return outcomes
 }
 
 // change sends a Put or Delete, and again as long as the document says that its condition holds.

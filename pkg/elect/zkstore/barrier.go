@@ -16,7 +16,7 @@ type barrier struct {
 	*access
 	mu      sync.Mutex
 	running bool
-	waiting *flight // joined by who comes; nil: nobody has come since the last one took off
+	waiting *flight // joined by who comes; nil: no one has come since the last one took off
 }
 
 // flight is one write, and who waits for it.

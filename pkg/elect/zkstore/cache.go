@@ -22,13 +22,13 @@ import (
 type cache struct {
 	*access
 	kind    store.Kind
-	changed func(kind store.Kind, old, d *store.Doc) // is told what each refresh found
+	changed func(kind store.Kind, old, d *store.Doc) // gets what each refresh found
 	busy    chan struct{}                            // held by the refresh under way
 	buckets []bucket
 	looked  atomic.Int64 // names and documents read, for tests
 
 	mu   sync.RWMutex
-	docs map[string]*store.Doc // by their znodes' names; nobody changes a document
+	docs map[string]*store.Doc // by their znodes' names; no one changes a document
 }
 
 // bucket is one directory of the index.

@@ -27,7 +27,7 @@ func (c *clock) write(stat *zk.Stat, at time.Time) {
 	c.zxid = max(c.zxid, stat.Mzxid)
 }
 
-// read notes a znode that was read: nobody knows how long ago it was written.
+// read notes a znode that was read: no one knows how long ago it was written.
 func (c *clock) read(stat *zk.Stat) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

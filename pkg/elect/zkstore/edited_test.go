@@ -89,7 +89,7 @@ func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 	}
 }
 
-// Counters go on over what nobody can read, and all directories come back with the next writes.
+// Counters go on over what no one can read, and all directories come back with the next writes.
 func TestWipedOut(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s := open(t, zkstore.Options{URI: uri, OperationTimeout: patient})

@@ -3,7 +3,12 @@ package zkstore
 import "github.com/shardctl/shardctl/pkg/elect/store"
 
 // Looked is how many names of the index and documents the client's lists have read.
-func (s *Store) Looked() int64 { return s.looked() }
+func (s *Store) Looked() (all int64) {
+	for _, c := range s.caches {
+		all += c.looked.Load()
+	}
+	return all
+}
 
 // Document is the path of a document's data.
 func (s *Store) Document(kind store.Kind, id string) string { return s.place(kind, id).document }

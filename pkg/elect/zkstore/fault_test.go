@@ -284,7 +284,7 @@ func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func
 	}
 }
 
-// Heartbeats, claims and what concerns others wake nobody.
+// Heartbeats, claims and what concerns others wake no one.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s := open(t, zkstore.Options{URI: uri, OperationTimeout: patient})

@@ -15,8 +15,9 @@ import (
 
 // floorFactor is how many times as fast as a clock the floor rises at least. An election raises transactions' numbers
 // by 1<<32, which is 49.7 days in milliseconds. When all znodes are lost, or older files of the servers are restored,
-// their numbers begin below those that were given. So whoever opens a store raises the floor to so many times the
-// clock. It is above all that was given then, unless leaders were elected more often than every 37 hours on average.
+// their numbers begin below those that were given. So each process that opens a store raises the floor to so many times
+// the clock. It is above all that was given then, unless leaders were elected more often than every 37 hours on
+// average.
 const floorFactor = 32
 
 // floorOf is the least floor of a store that is opened at ms, in Unix ms.
@@ -32,7 +33,7 @@ type base struct {
 // baseAt is when BASE/floor was read and its watch was set. The zero value: never, since courses begin at 1.
 type baseAt struct{ fired, course uint64 }
 
-// learnBase reads BASE/floor if its watch has fired or was lost. Events come before any later reply. So whoever calls
+// learnBase reads BASE/floor if its watch has fired or was lost. Events come before any later reply. So who calls
 // it after a request knows what others wrote before that one. A base that was deleted or edited leaves what is known.
 func (a *access) learnBase(ctx context.Context) error {
 	now := baseAt{a.floorBase.fired.Load(), a.client.course.Load()}
@@ -83,14 +84,6 @@ func (s *setup) readBase(ctx context.Context) (version int32, err error) {
 	}
 	s.clock.raiseBase(base)
 	return f.stat.Version, nil
-}
-
-// RaiseFloor makes every later [store.Reply.Floor] at least floor, also those of other clients. See
-// [store.RaiseFloor].
-func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	return s.translate("raise the floor", s.setup.raiseFloor(ctx, func() int64 { return floor }))
 }
 
 // raiseFloor raises the base until the floor is at least what least says once the ensemble has shown its clock.

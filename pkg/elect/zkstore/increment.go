@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read, again and again until nobody
+// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read, again and again until no one
 // was faster. Increments of one process take turns.
 func (w *writer) increment(ctx context.Context, c store.Change) store.Outcome {
 	leave, err := w.counters.enter(ctx, c.Doc.ID)
@@ -55,7 +55,7 @@ type counters struct {
 }
 
 type turn struct {
-	free  chan struct{} // holds one value while it is nobody's turn
+	free  chan struct{} // holds one value while it is no one's turn
 	users int
 }
 

@@ -33,9 +33,9 @@ func (s *setup) ask(ctx context.Context, host, question string) (string, error) 
 	if _, err := io.WriteString(conn, question); err != nil {
 		return "", err
 	}
-	told, err := io.ReadAll(io.LimitReader(conn, 1<<16))
-	if len(told) > 0 {
-		return string(told), nil // some end without a word of TLS
+	answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+	if len(answer) > 0 {
+		return string(answer), nil // some end without a word of TLS
 	}
 	return "", err
 }
@@ -46,25 +46,25 @@ var (
 )
 
 // versionOf is the version in an answer to srvr; empty: it does not say.
-func versionOf(told string) string {
-	found := versionLine.FindString(told)
+func versionOf(answer string) string {
+	found := versionLine.FindString(answer)
 	_, version, _ := strings.Cut(found, ": ")
 	return version
 }
 
 // askAll asks each host which server it is, all at once. Who does not answer has said nothing.
 func (s *setup) askAll(ctx context.Context) []string {
-	told := make([]string, len(s.hosts))
-	each(len(told), func(i int) { told[i], _ = s.ask(ctx, s.hosts[i], "srvr") })
-	return told
+	answers := make([]string, len(s.hosts))
+	each(len(answers), func(i int) { answers[i], _ = s.ask(ctx, s.hosts[i], "srvr") })
+	return answers
 }
 
 // explain asks servers why they give no session, for the error of a first connection.
 func (s *setup) explain(ctx context.Context, err error) error {
-	told := s.askAll(context.WithoutCancel(ctx))
+	answers := s.askAll(context.WithoutCancel(ctx))
 	for i, host := range s.hosts {
-		switch mode := modeLine.FindStringSubmatch(told[i]); {
-		case strings.Contains(told[i], "not currently serving requests"):
+		switch mode := modeLine.FindStringSubmatch(answers[i]); {
+		case strings.Contains(answers[i], "not currently serving requests"):
 			return fmt.Errorf("%s says that it serves nobody: the ensemble has no majority: %w", host, err)
 		case mode != nil && mode[1] == "read-only":
 			return fmt.Errorf("%s is in read-only mode: the ensemble has no majority: %w", host, err)
@@ -73,7 +73,7 @@ func (s *setup) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// members are the servers that vote, by the ensemble's own configuration; ok is false where nobody says.
+// members are the servers that vote, by the ensemble's own configuration; ok is false where no one says.
 func (s *setup) members(ctx context.Context) (voters int, ok bool) {
 	f, err := s.get(ctx, "/zookeeper/config")
 	if err != nil || f.stat == nil {
@@ -97,7 +97,7 @@ func (s *setup) inspectServers(ctx context.Context) {
 	}
 }
 
-// Inspect says which ZooKeeper this is and how it is set up, as far as its servers tell. See [store.Inspect].
+// Inspect says which ZooKeeper this is and how it is set up, as far as its servers say. See [store.Inspect].
 func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 	ctx, release := s.life.Bound(ctx)
 	defer release()
@@ -105,12 +105,12 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		return store.Inspection{}, s.translate("inspect ZooKeeper", err)
 	}
 	found := store.Inspection{Server: "ZooKeeper"}
-	told := s.setup.askAll(ctx)
+	answers := s.setup.askAll(ctx)
 	for i, host := range s.setup.hosts {
 		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
-		if version := versionOf(told[i]); version != "" {
+		if version := versionOf(answers[i]); version != "" {
 			value = version
-			if mode := modeLine.FindStringSubmatch(told[i]); mode != nil {
+			if mode := modeLine.FindStringSubmatch(answers[i]); mode != nil {
 				value += ", " + mode[1]
 			}
 			found.Server = "ZooKeeper " + version
@@ -118,7 +118,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		found.Settings = append(found.Settings, store.Setting{Name: "server " + host, Value: value, Holds: true})
 	}
 	found.Settings = append(found.Settings, s.setup.voters(ctx), s.setup.silence(ctx), store.Setting{
-		Name: "forceSync", Value: "not told by servers (a property of their JVM, zookeeper.forceSync)",
+		Name: "forceSync", Value: "not shown by servers (a property of their JVM, zookeeper.forceSync)",
 		Want: "yes, the default", Holds: true,
 	})
 	return found, nil
@@ -138,14 +138,14 @@ var confLine = regexp.MustCompile(`(?m)^(tickTime|syncLimit)=(\d+)`)
 // silence is for how long a leader may be silent before its followers elect another one.
 func (s *setup) silence(ctx context.Context) store.Setting {
 	set := store.Setting{
-		Name: "tickTime × syncLimit", Value: "not told (4lw.commands.whitelist leaves conf out)", Holds: true,
+		Name: "tickTime × syncLimit", Value: "not shown (4lw.commands.whitelist leaves conf out)", Holds: true,
 	}
-	told, err := s.ask(ctx, s.client.conn.Server(), "conf")
+	answer, err := s.ask(ctx, s.client.conn.Server(), "conf")
 	if err != nil {
 		return set
 	}
 	product, found := 1, 0
-	for _, match := range confLine.FindAllStringSubmatch(told, -1) {
+	for _, match := range confLine.FindAllStringSubmatch(answer, -1) {
 		n, err := strconv.Atoi(match[2])
 		if err != nil {
 			return set

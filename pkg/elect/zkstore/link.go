@@ -26,7 +26,7 @@ type link struct {
 	begun   time.Time
 	heard   atomic.Int64 // nanoseconds after begun
 	greeted atomic.Bool  // it has a session
-	failed  func(error)  // is told why a read failed
+	failed  func(error)  // gets why a read failed
 }
 
 // Read implements [net.Conn].

@@ -9,7 +9,7 @@ import (
 // maxLive bounds what is remembered. A process writes heartbeats of its own session, and marks some others dead.
 const maxLive = 1000
 
-// liveSessions remembers at which revision this process wrote a session live. So it knows a heartbeat, which nobody is
+// liveSessions remembers at which revision this process wrote a session live. So it knows a heartbeat, which no one is
 // to be notified of. What it does not know costs the others a look.
 type liveSessions struct {
 	mu   sync.Mutex

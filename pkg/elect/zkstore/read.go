@@ -3,26 +3,11 @@ package zkstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
-
-// Read returns documents, linearizably. It costs one small write and one request for each ID, which wait together.
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("read: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	docs, err := s.reader.read(ctx, kind, ids)
-	if err != nil {
-		return store.Reply{}, s.translate("read "+string(kind), err)
-	}
-	return s.reply(store.Reply{Docs: docs}), nil
-}
 
 // reply adds what every reply says.
 func (a *access) reply(r store.Reply) store.Reply {

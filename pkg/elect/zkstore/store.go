@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -94,6 +93,65 @@ func newStore(ctx context.Context, o Options, u storeuri.URI) (*Store, error) {
 	return &Store{access: a, hub: h, caches: h.caches, reader: r, writer: w, setup: set}, nil
 }
 
+// Read returns documents, linearizably. It costs one small write and one request for each ID, which wait together.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("read: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	docs, err := s.reader.read(ctx, kind, ids)
+	if err != nil {
+		return store.Reply{}, s.translate("read "+string(kind), err)
+	}
+	return s.reply(store.Reply{Docs: docs}), nil
+}
+
+// List answers from the process's cache of the kind, after one request has shown that it is as new as the server at
+// hand. Documents that changed since are read first. The first List of a kind reads all of them, one request each.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("list: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	m := s.caches[kind]
+	if err := m.refresh(ctx); err != nil {
+		return store.Reply{}, s.translate("list "+string(kind), err)
+	}
+	return s.reply(m.find(q)), nil
+}
+
+// Apply performs each change on its own: each is one multi, and many of them are on their way at once.
+func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := store.ValidateChanges(changes); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	return s.writer.apply(ctx, changes), nil
+}
+
+// Watch sends notifications of what an interest asks for. A lost connection or session costs a Resync, never the watch.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	n, err := s.hub.watch(ctx, in)
+	if err != nil {
+		return nil, s.translate("watch", err)
+	}
+	return n, nil
+}
+
+// RaiseFloor makes every later [store.Reply.Floor] at least floor, also those of other clients. See
+// [store.RaiseFloor].
+func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	return s.translate("raise the floor", s.setup.raiseFloor(ctx, func() int64 { return floor }))
+}
+
 // Problems says what an operator should know about this ensemble. It was found out by Open.
 func (s *Store) Problems() []store.Problem { return slices.Clone(s.setup.problems) }
 
@@ -103,13 +161,4 @@ func (s *Store) Close(ctx context.Context) error {
 		s.client.close(ctx)
 	}
 	return nil
-}
-
-// looked is how many names and documents lists have read, for tests.
-func (s *Store) looked() int64 {
-	var all atomic.Int64
-	for _, m := range s.caches {
-		all.Add(m.looked.Load())
-	}
-	return all.Load()
 }

@@ -14,30 +14,25 @@ import (
 // retryWatch is the pause before a watch that failed looks again. When the connection comes back it looks at once.
 const retryWatch = 200 * time.Millisecond
 
-// Watch sends notifications. ZooKeeper's watches say only that something has changed, once, so what has changed is
-// found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides,
-// and bells for sessions and locks, which their writers ring. So heartbeats and claims wake nobody.
-//
-// A lost connection or session costs a Resync, never the watch.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	if err := in.Validate(); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	w := newWatcher(s.access, in)
-	f := &follower{watcher: w, caches: s.hub.caches, hub: s.hub}
-	s.hub.add(w)
+// watch begins to watch. ZooKeeper's watches say only that something has changed, once, so what has changed is found by
+// comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides, and bells
+// for sessions and locks, which their writers ring. So heartbeats and claims wake no watcher.
+func (h *hub) watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	w := newWatcher(h.access, in)
+	f := &follower{watcher: w, caches: h.caches, hub: h}
+	h.add(w)
 	if err := f.begin(ctx); err != nil {
-		s.hub.remove(w)
-		return nil, s.translate("watch", err)
+		h.remove(w)
+		return nil, err
 	}
 	n := store.NewNotifier()
-	if !s.life.Go(func() {
+	if !h.life.Go(func() {
 		defer n.Close()
-		defer s.hub.remove(w)
+		defer h.remove(w)
 		f.run(ctx, n)
 	}) {
-		s.hub.remove(w)
-		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, errClosed)
+		h.remove(w)
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, errClosed)
 	}
 	return n.C(), nil
 }

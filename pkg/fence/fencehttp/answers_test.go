@@ -119,7 +119,7 @@ func TestErrorsOfTheHandlerRollBack(t *testing.T) {
 	}
 }
 
-// Nobody is told of work that was not committed, nor what a database says.
+// No one is told of work that was not committed, nor what a database says.
 func TestFailedFenceIsUnavailable(t *testing.T) {
 	f := &transaction{failure: errors.New("secret of the database")}
 	w := answered(t, f, func(w http.ResponseWriter, _ *http.Request) {

@@ -14,8 +14,8 @@ const (
 	HeaderToken = "Shardctl-Fencing-Token" //nolint:gosec // a name, no secret
 )
 
-// Claim is that of a request's headers: exclusive, as runs of tasks are. The error wraps [fence.ErrInvalid] and names the
-// header.
+// Claim is that of a request's headers: exclusive, as runs of tasks are. The error wraps [fence.ErrInvalid] and names
+// the header.
 func Claim(header http.Header) (fence.Claim, error) {
 	key, err := only(header, HeaderKey)
 	if err != nil {

@@ -8,7 +8,7 @@
 // fencesql it takes fencesql.Tx(r.Context()), and with fencemongo it passes r.Context() on. Then an answer below 400
 // commits, and any other rolls back.
 //
-// The answer is kept in memory until the fence is done with, since nobody may be told of what is not committed. So
+// The answer is kept in memory until the fence is done with, since no one may be told of what is not committed. So
 // handlers cannot stream.
 //
 // Who may send a request at all is for the server to find out: anyone can write a header.

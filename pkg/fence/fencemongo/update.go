@@ -25,8 +25,8 @@ const (
 const updateTries = 5
 
 // Filter is what a claim asks of a document that keeps its own marks. It is for updates of one's own making: join it
-// with the filter of the update, and [Raise] with the update. An update that matches nothing was refused, or there is no
-// such document. With upsert the filter has to name the _id.
+// with the filter of the update, and [Raise] with the update. An update that matches nothing was refused, or there is
+// no such document. With upsert the filter has to name the _id.
 func Filter(c fence.Claim) bson.D {
 	limits := c.Limits()
 	return bson.D{notAbove(exclusiveField, limits.Exclusive), notAbove(sharedField, limits.Shared)}

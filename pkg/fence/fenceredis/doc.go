@@ -5,10 +5,10 @@
 //
 //	err := save.Run(ctx, rdb, fence.Exclusive("reports/monthly", lease.Token()), []string{"report"}, text).Err()
 //
-// The marks of a key are a hash, under [Key]. It does not expire. In a cluster all keys of a script are in one slot: give
-// them the same hash tag, as in "{reports}/monthly" and "{reports}:total".
+// The marks of a key are a hash, under [Key]. It does not expire. In a cluster all keys of a script are in one slot:
+// give them the same hash tag, as in "{reports}/monthly" and "{reports}:total".
 //
 // A failover of Redis may lose acknowledged writes. It loses marks together with the work that they were raised for, so
-// an older owner may write there again. Where that must not be, keep the data in another store. The server must not evict
-// the hashes (maxmemory-policy noeviction).
+// an older owner may write there again. Where that must not be, keep the data in another store. The server must not
+// evict the hashes (maxmemory-policy noeviction).
 package fenceredis

@@ -13,8 +13,8 @@
 //	return tx.Commit()
 //
 // [Table.Check] is the first statement of the transaction. It locks the row of its key until the transaction ends, so
-// that claims of one key follow one another, and those of other keys do not wait. Readers of one key wait for each other
-// as well.
+// that claims of one key follow one another, and those of other keys do not wait. Readers of one key wait for each
+// other as well.
 //
 // Any isolation level will do. Under REPEATABLE READ or SERIALIZABLE the database may refuse one of two transactions
 // at the same time, as it always may then: begin that again.

@@ -101,8 +101,8 @@ func readersTogether(t *testing.T, s Subject) {
 // overlap is how long an older owner works while a newer one asks. A fence that is wrong has to have the time for it.
 const overlap = 500 * time.Millisecond
 
-// While an owner works under a token that was seen before, a newer one does not pass. Where it did, the older one's work
-// would count after it.
+// While an owner works under a token that was seen before, a newer one does not pass. Where it did, the older one's
+// work would count after it.
 func newerWaits(t *testing.T, s Subject) {
 	t.Helper()
 	if s.Fence == nil {

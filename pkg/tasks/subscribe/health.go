@@ -18,7 +18,7 @@ type health struct {
 
 func newHealth(status tasks.Status) *health { return &health{status: status} }
 
-// connection says why the subscription is not open; nil: it is. It tells whether that is news.
+// connection says why the subscription is not open; nil: it is. It says whether that is news.
 func (h *health) connection(err error) (news bool) { return h.set(0, err) }
 
 // source notes what the source itself says.

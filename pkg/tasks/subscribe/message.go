@@ -37,5 +37,5 @@ type Lag struct {
 	Seconds  float64 // age of the oldest of them
 }
 
-// Unknown is the lag of a source that cannot tell.
+// Unknown is the lag of a source that does not know it.
 var Unknown = Lag{Messages: -1, Seconds: -1}

@@ -20,7 +20,7 @@ type kind struct {
 	partitions int
 	// keys are those of each partition, or of each topic. Order is kept for each key; 0: messages have none.
 	keys int
-	// lossy has messages lost that are published while nobody is subscribed, or received by who then dies.
+	// lossy has messages lost that are published while no one is subscribed, or received by who then dies.
 	lossy bool
 	// orderly has the broker stopped by SIGTERM where it loses what it has confirmed in a kill.
 	orderly bool

@@ -22,7 +22,7 @@ type mqttPublisher struct {
 	client *paho.Client // nil: to be made
 }
 
-// connectMQTT makes no topics: a topic is there for whoever subscribes to it.
+// connectMQTT makes no topics: a topic is there for all who subscribe to it.
 func connectMQTT(ctx context.Context, addr string, _ []string, _ int) (publisher, error) {
 	p := &mqttPublisher{addr: addr}
 	_, err := p.connected(ctx)

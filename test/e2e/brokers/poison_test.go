@@ -80,8 +80,8 @@ func playPoison(ctx context.Context, k kind) {
 	Expect(of("t002")()).To(Equal([]int{1, 2, 3}))
 	Eventually(of("t003")).WithTimeout(patience).Should(HaveLen(count))
 
-	By("running it again once the receiver has been mended")
-	r.receiver.mended(1, bad)
+	By("running it again once the receiver has been repaired")
+	r.receiver.repaired(1, bad)
 	result, err := harness.Command(ctx, suite.Bins.Shardctl, "rerun", harness.Group+"/t002", "--server",
 		replica.Client.AdminURL())
 	Expect(err).NotTo(HaveOccurred())

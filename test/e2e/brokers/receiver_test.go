@@ -114,8 +114,8 @@ func (r *receiver) poisoned(lane, seq int) {
 	r.poison[[2]int{lane, seq}] = true
 }
 
-// mended has a message accepted from now on.
-func (r *receiver) mended(lane, seq int) {
+// repaired has a message accepted from now on.
+func (r *receiver) repaired(lane, seq int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.poison, [2]int{lane, seq})

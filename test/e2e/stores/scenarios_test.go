@@ -79,7 +79,7 @@ func (r *rig) leave(ctx SpecContext) {
 	Figure(r.name(), "SIGTERM: %d keys handed over, gaps %s", len(keys), r.gaps(at))
 }
 
-// dies kills a part of a replica with kill -9. A guard that is left marks the session, so that nobody waits.
+// dies kills a part of a replica with kill -9. A guard that is left marks the session, so that no one waits.
 func (r *rig) dies(ctx SpecContext, part harness.Part) {
 	GinkgoHelper()
 	dying := r.cluster.Live()[0]

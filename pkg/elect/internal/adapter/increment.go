@@ -3,7 +3,7 @@ package adapter
 import "github.com/shardctl/shardctl/pkg/elect/store"
 
 // Incremented is the counter that an [store.Increment] of named makes of old; nil: the first. One that was edited out
-// of band, so that it cannot be raised, goes on at floor, which nobody knows it at.
+// of band, so that it cannot be raised, goes on at floor, which no one knows it at.
 func Incremented(named store.Doc, old *store.Doc, floor int64) store.Doc {
 	d := store.Doc{Kind: named.Kind, ID: named.ID}
 	if old != nil {

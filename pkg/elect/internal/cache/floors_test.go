@@ -98,7 +98,7 @@ func TestACorrectionIsReadAgainWhereTheFloorIsACounter(t *testing.T) {
 	}
 }
 
-// Whoever has just begun does not know where the floor was, and reads all that may have been written below it.
+// A process that has just begun does not know where the floor was, and reads all that may have been written below it.
 func TestWhoHasJustBegunReadsAll(t *testing.T) {
 	s, lock := &counting{c: newCache(t, "g")}, record.Lock{Key: "g/1", Rev: 1 << 40}
 	for i := range 8 {

@@ -52,7 +52,7 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	}
 }
 
-// A store that forgets refuses claims below its gate's mark, also one that was written and not answered. Nobody else
+// A store that forgets refuses claims below its gate's mark, also one that was written and not answered. No one else
 // has the key.
 func TestAClaimThatIsRefusedAndFoundAsWrittenIsMadeAgain(t *testing.T) {
 	for name, tc := range map[string]struct {

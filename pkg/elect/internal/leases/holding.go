@@ -55,7 +55,8 @@ func (h *holding) met(lock *record.Lock) bool {
 
 // waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
 func (h *holding) waits() bool {
-	return h.m.Doubt || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle || h.m.Seeking() && !h.m.Reading
+	return h.m.Doubt || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle ||
+		h.m.Seeking() && !h.m.Reading
 }
 
 // freed is the end of the key here. before is its machine before that.

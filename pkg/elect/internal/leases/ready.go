@@ -74,7 +74,7 @@ type Freed struct {
 	Key record.Key
 	// Refused says that a claim ended because the store refused it: another was first.
 	Refused bool
-	// Again says that a claim was refused, and nobody was seen to have the key. The store wants a newer revision, or
+	// Again says that a claim was refused, and no one was seen to have the key. The store wants a newer revision, or
 	// follows another course of writes than the one that the claim was decided on.
 	Again bool
 	// Unnoted says that the release of a claimed key was not acknowledged: the session was lost.

@@ -12,7 +12,7 @@ func (c *checker) recovers(from *state) string {
 	w := &c.fair
 	w.state, w.log, w.broken, w.overflow = *from, c.log, "", false
 	if w.store.marked {
-		return "" // nobody is to run anything here
+		return "" // no one is to run anything here
 	}
 	w.heal()
 	var chain []digest

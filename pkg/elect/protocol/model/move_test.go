@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// How far a mover is. What it does at the other store is left out: nobody runs there until it is open.
+// How far a mover is. What it does at the other store is left out: no one runs there until it is open.
 const (
 	moveIdle uint8 = iota
 	moveWatching

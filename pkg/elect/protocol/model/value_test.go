@@ -6,11 +6,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// The value kept with the first key, in the scenarios that have values. Nobody asks whether a lease is valid before the
+// The value kept with the first key, in the scenarios that have values. No one asks whether a lease is valid before the
 // value is read or set: that only the token counts is the promise.
 
 // newValue: a run of the key, or the next under a new token, has the value in hand. What its predecessor in the same
-// replica wants still is on its way, and nobody waits for it.
+// replica wants still is on its way, and no one waits for it.
 func (w *world) newValue(r, k int, token int64) {
 	if !w.values || k != 0 {
 		return
@@ -20,7 +20,7 @@ func (w *world) newValue(r, k int, token int64) {
 	rep.value, rep.setting = protocol.Value{Token: token}, 0
 }
 
-// expireValue: nobody in r waits for an answer about the value any longer.
+// expireValue: no one in r waits for an answer about the value any longer.
 func (w *world) expireValue(r int) {
 	for i := range w.messages {
 		m := &w.messages[i]

@@ -66,7 +66,7 @@ local function fits(text)
     and digits <= (digits == text and '9223372036854775807' or '9223372036854775808')
 end
 
--- parse is nil for what is absent, and for what somebody wrote by hand so that it is no document.
+-- parse is nil for what is absent, and for what was edited so that it is no document.
 local function parse(raw)
   if not raw then
     return nil

@@ -11,7 +11,7 @@
 // # What it does not promise
 //
 // A fail-over to a replica that acknowledged nothing loses writes that were acknowledged: see the settings that
-// [store.Problems] and [store.Inspect] tell of. A server that was replaced must not be written to any more. As soon as
+// [store.Problems] and [store.Inspect] show. A server that was replaced must not be written to any more. As soon as
 // it is read-only, it is taken as unavailable for reads as well.
 //
 // To import this package registers it for URIs that begin with mysql: (see [store.Register]).

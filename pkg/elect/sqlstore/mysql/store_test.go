@@ -84,7 +84,7 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 	}
 }
 
-// examined is how many rows and entries of indexes the server's counters say that a List has read. Nobody else uses the
+// examined is how many rows and entries of indexes the server's counters say that a List has read. No one else uses the
 // server then.
 func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (int64, error) {
 	s, err := mysql.Open(ctx, uri, mysql.Options{})

@@ -1,8 +1,8 @@
 // Package postgres keeps the documents of package elect in PostgreSQL 12 or newer.
 //
 // A batch is one transaction and one round trip: its statements are sent together, with what begins and commits it.
-// Watches are told by LISTEN and NOTIFY. Behind a pooler that gives each transaction another connection, LISTEN hears
-// nothing: then watches look four times a second, and the store says so as the problem StorePolled.
+// Watches are notified by LISTEN and NOTIFY. Behind a pooler that gives each transaction another connection, LISTEN
+// hears nothing: then watches look four times a second, and the store says so as the problem StorePolled.
 //
 // A client keeps three connections at most: two for calls, one that listens. Where a call ends before its answer, its
 // connection is kept until the answer comes. It is given up when the server turns out to be another one, or does not

@@ -109,7 +109,7 @@ func wantListener(t *testing.T, uri string) {
 	t.Error("nobody listens at the new primary")
 }
 
-// While the standby is away that each COMMIT waits for, writes are unknown and nobody reads them. No call leaves one
+// While the standby is away that each COMMIT waits for, writes are unknown and no one reads them. No call leaves one
 // more process behind in the server.
 func TestStandbyAway(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)

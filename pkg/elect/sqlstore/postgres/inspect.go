@@ -80,7 +80,7 @@ func (f found) problems() []store.Problem {
 	return all
 }
 
-// polled says that nothing tells of changes.
+// polled says that notifications do not arrive.
 func polled() store.Problem {
 	return store.Problem{Reason: ReasonPolled, Message: fmt.Sprintf(
 		"PostgreSQL's notifications do not arrive, as behind a pooler in transaction mode: changes are looked for every %v; "+

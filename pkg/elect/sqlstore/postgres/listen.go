@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// lookEvery is how often a watch looks that is told of changes: for what it is not told.
+	// lookEvery is how often a watch looks that is notified of changes: for what it may miss.
 	lookEvery = 5 * time.Second
-	// pollEvery is how often one looks that is not told.
+	// pollEvery is how often one looks that is not notified.
 	pollEvery = 250 * time.Millisecond
 	// hearWithin is how long the first notification may take behind a pooler. Without it watches look at intervals.
 	hearWithin = time.Second
@@ -109,7 +109,7 @@ func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
 	return err == nil, err
 }
 
-// run hands notifications over, and connects again when the connection is lost. Whoever watches looks then.
+// run hands notifications over, and connects again when the connection is lost. Watches look then.
 func (l *listener) run(ctx context.Context, c *connection) {
 	for {
 		_, err := c.conn.WaitForNotification(ctx)

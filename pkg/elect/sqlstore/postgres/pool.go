@@ -21,7 +21,7 @@ const (
 // pool is a client's connections for calls.
 type pool struct {
 	connector *connector
-	free      chan *connection // those that nobody uses; one without a conn is not made yet
+	free      chan *connection // those that no one uses; one without a conn is not made yet
 	size      int
 	made      atomic.Int64  // how many were made
 	gaveUp    func()        // called when a server was given up that does not answer

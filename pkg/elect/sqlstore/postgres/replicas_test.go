@@ -13,10 +13,10 @@ import (
 )
 
 // Fifty replicas with a watch each, all of which call at once, and whose guards mark their sessions then, keep to the
-// connections that docs/stores/postgresql.md tells to leave room for.
+// connections that docs/stores/postgresql.md says to leave free.
 func TestConnectionsOfFiftyReplicas(t *testing.T) {
-	const replicas, room = 50, 250
-	server := testservers.Start(t, testservers.KindPostgres, fmt.Sprint("max_connections = ", room), "fsync = off")
+	const replicas, most = 50, 250
+	server := testservers.Start(t, testservers.KindPostgres, fmt.Sprint("max_connections = ", most), "fsync = off")
 	uri := server.Database()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()

@@ -27,7 +27,7 @@ var errNoTag = errors.New("the server did not confirm a COMMIT")
 
 // settings are those of each transaction. Sessions take on what is reloaded, and a pooler gives another session each
 // time. So nothing hangs on what was found before. A COMMIT waits for the disk, and for a synchronous standby. That the
-// wait was ended is told as a warning. A row that is not had within seconds is held by a transaction that hangs: then
+// wait was ended is a warning. A row that is not had within seconds is held by a transaction that hangs: then
 // nothing was written, and the rows that were had are free for others.
 const settings = `SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') ` +
 	`WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), set_config('client_min_messages', 'warning', true), ` +

@@ -83,7 +83,7 @@ func TestStoreUnderOtherIsolation(t *testing.T) {
 	}, "set-up at once", "racing writers", "batch of outcomes")
 }
 
-// A log is that of the tables beside it, whoever writes them.
+// A log is that of the tables beside it, no matter who writes them.
 func TestTwoSchemas(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
 	if err := postgres.Exec(t.Context(), uri, `CREATE SCHEMA a`, `CREATE SCHEMA b`); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// One List shows what another client was told before this client's own write or Read. The document is one of many that
-// others write meanwhile.
+// One List shows what another client had as an answer before this client's own write or Read. The document is one of
+// many that others write meanwhile.
 func testListAfterOwnCall(b *bench) {
 	t := b.t
 	const rounds = 200

@@ -7,7 +7,7 @@ import (
 )
 
 // A document that was deleted and created again between a read and the write that followed is another one: the write
-// does not happen. A condition on a counter that begins anew with each creation would hold here.
+// does not happen. A condition on a counter that begins again with each creation would hold here.
 func testRecreated(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)

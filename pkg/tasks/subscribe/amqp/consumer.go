@@ -19,7 +19,7 @@ type consumer struct {
 	letters  *letters
 	session  subscribe.Session
 	prefetch int
-	told     bool // that messages have no name; of Receive
+	warned   bool // that messages have no name; of Receive
 }
 
 func newConsumer(s Source, l *link, session subscribe.Session) *consumer {
@@ -128,10 +128,10 @@ func (c *consumer) Receive(ctx context.Context, most int) ([]subscribe.Message, 
 
 // tellUnnamed says once that a receiver cannot know messages again.
 func (c *consumer) tellUnnamed(d *amqp091.Delivery) {
-	if _, ok := offsetOf(d); ok || d.MessageId != "" || c.told {
+	if _, ok := offsetOf(d); ok || d.MessageId != "" || c.warned {
 		return
 	}
-	c.told = true
+	c.warned = true
 	c.session.Log.Info("Messages have no message-id, one that comes again has another ID", "position", c.id(d))
 }
 

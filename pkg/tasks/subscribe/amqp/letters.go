@@ -74,12 +74,12 @@ func (l *letters) open(ctx context.Context) error {
 	l.returns = lane.ch.NotifyReturn(make(chan amqp091.Return, max(l.session.InFlight, 1)))
 	l.closes = lane.ch.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := link.conn.NotifyBlocked(make(chan amqp091.Blocking, 1))
-	link.work.Go(func() { l.tell(blocks) })
+	link.work.Go(func() { l.report(blocks) })
 	return nil
 }
 
-// tell says when the broker stops taking messages, until the connection ends.
-func (l *letters) tell(blocks <-chan amqp091.Blocking) {
+// report says when the broker stops taking messages, until the connection ends.
+func (l *letters) report(blocks <-chan amqp091.Blocking) {
 	blocked := false
 	for b := range blocks {
 		if blocked = b.Active; !blocked {

@@ -61,7 +61,7 @@ func dial(ctx context.Context, a address, name string) (*link, error) {
 	return l, nil
 }
 
-// because is why a context ended, told as the context's error unless the broker is to blame.
+// because is why a context ended, given as the context's error unless the broker is to blame.
 func because(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		return cause

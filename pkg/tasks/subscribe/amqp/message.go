@@ -55,7 +55,7 @@ func (r reader) id(d *amqp091.Delivery) string {
 	return r.unnamed + strconv.FormatUint(d.DeliveryTag, 10)
 }
 
-// key is nil where nobody gave one: through the default exchange the routing key is only the queue's name.
+// key is nil where no one gave one: through the default exchange the routing key is only the queue's name.
 func (r reader) key(d *amqp091.Delivery) []byte {
 	if r.keyHeader != "" {
 		value, ok := d.Headers[r.keyHeader]

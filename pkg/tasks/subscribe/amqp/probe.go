@@ -16,7 +16,7 @@ const (
 	grace = 300 * time.Millisecond
 )
 
-// probe finds a stream's ends by reading them. The broker does not tell them otherwise by this protocol.
+// probe finds a stream's ends by reading them. The broker does not show them otherwise by this protocol.
 type probe struct{ *consumer }
 
 // begin is the offset of the oldest message; false: there is none.

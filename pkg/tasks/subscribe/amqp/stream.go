@@ -37,8 +37,8 @@ func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe
 // Cumulative is true: the position is that of the last message.
 func (s *stream) Cumulative() bool { return true }
 
-// Ack keeps the position behind the last message. What the broker is then told only has it send more. Where that fails
-// the connection has ended, as Receive says, and the position is kept nevertheless.
+// Ack keeps the position behind the last message. What is then sent to the broker only has it send more. Where that
+// fails the connection has ended, as Receive says, and the position is kept nevertheless.
 func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 	if len(messages) == 0 {
 		return nil

@@ -33,7 +33,7 @@ type given struct {
 	until  time.Time // when it must have been answered
 }
 
-// give writes a message to the process. Where that takes longer than an answer may, the process is over: nobody knows
+// give writes a message to the process. Where that takes longer than an answer may, the process is over: no one knows
 // how much of the line it has.
 func (p *process) give(ctx context.Context, d subscribe.Delivery) (given, error) {
 	line, err := newLine(d)
@@ -73,7 +73,7 @@ func (p *process) expect(id string, answer chan<- error) error {
 	return nil
 }
 
-// await waits for the answer to a message. A process that owes one is over when ctx ends: it cannot be told to leave
+// await waits for the answer to a message. A process that owes one is over when ctx ends: it cannot be asked to leave
 // the message.
 func (p *process) await(ctx context.Context, g given) error {
 	timer := time.NewTimer(time.Until(g.until))

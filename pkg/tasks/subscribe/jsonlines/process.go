@@ -31,7 +31,7 @@ type process struct {
 	timeout time.Duration
 	input   input
 	silent  chan struct{} // closed when no line comes any more
-	told    bool          // what lines should be; only Line looks at it
+	warned  bool          // what lines should be; only Line looks at it
 
 	mu      sync.Mutex
 	waiting map[string]chan<- error // by the IDs of messages, for their answers
@@ -148,8 +148,8 @@ func (p *process) Line(line string) bool {
 	if a, ok := readAnswer(line); ok && p.answered(a) {
 		return true
 	}
-	if !p.told {
-		p.told = true
+	if !p.warned {
+		p.warned = true
 		p.log.Info("Lines of the process that answer no message go to the task's log: an answer is " +
 			`{"id": "ID", "ok": true}, {"id": "ID", "error": "why"}, or the bare id`)
 	}

@@ -79,7 +79,7 @@ func (r *receiver) start(ctx context.Context) (*process, error) {
 	command.Stdin, command.Answers = read, p
 	child, err := r.env.Processes.Start(ctx, command)
 	if err != nil {
-		_ = write.Close() // nobody reads it
+		_ = write.Close() // no one reads it
 		return nil, err
 	}
 	p.begin(context.WithoutCancel(ctx), child)

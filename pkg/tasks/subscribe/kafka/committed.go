@@ -26,7 +26,7 @@ type inBroker struct {
 	id         [16]byte // of the topic: what was committed for one that is gone is refused
 	partitions []int32
 	by         author
-	rivals     func(error) // told who else commits, or nil that nobody does
+	rivals     func(error) // gets who else commits, or nil that no one does
 	log        logr.Logger
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ func (b *inBroker) save(ctx context.Context, changed map[int32]mark) error {
 	return nil
 }
 
-// renew commits again what is committed: a broker drops, by default after a week, what nobody committed.
+// renew commits again what is committed: a broker drops, by default after a week, what no one committed.
 func (b *inBroker) renew(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

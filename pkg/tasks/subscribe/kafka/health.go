@@ -49,12 +49,12 @@ func (h *health) set(about string, err error) {
 	}
 	h.troubled.Store(len(h.wrong) > 0)
 	if err != nil || len(h.wrong) < before {
-		h.tell()
+		h.report()
 	}
 }
 
-// tell says what is wrong. The lock keeps what is said in order.
-func (h *health) tell() {
+// report says what is wrong. The lock keeps what is said in order.
+func (h *health) report() {
 	if !h.open {
 		return
 	}
@@ -71,7 +71,7 @@ func (h *health) begin() {
 	defer h.mu.Unlock()
 	h.open = true
 	if len(h.wrong) > 0 {
-		h.tell()
+		h.report()
 	}
 }
 
@@ -81,7 +81,7 @@ func (h *health) end() {
 	defer h.mu.Unlock()
 	if h.open && len(h.wrong) > 0 {
 		h.wrong = nil
-		h.tell()
+		h.report()
 	}
 	h.open = false
 }
@@ -94,7 +94,7 @@ func (h *health) forget(age time.Duration) {
 	h.wrong = slices.DeleteFunc(h.wrong, func(p problem) bool { return time.Since(p.at) > age })
 	h.troubled.Store(len(h.wrong) > 0)
 	if len(h.wrong) < before {
-		h.tell()
+		h.report()
 	}
 }
 

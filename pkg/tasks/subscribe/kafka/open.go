@@ -131,7 +131,7 @@ func (o *opening) reach(ctx context.Context, partitions []int32) {
 
 // resume is where each partition goes on, when that is sure without the log's range: all positions were kept, and the
 // log is still the one they are of. Retention may have passed them by. Then the first fetch says so. Messages are asked
-// for while the brokers look whether it is that log; nobody receives them before.
+// for while the brokers look whether it is that log; no one receives them before.
 func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin map[int32]mark, sure bool, err error) {
 	if k.topic != "" && (k.topic != o.topic || k.id != o.topicIs.idText()) {
 		return nil, false, nil
@@ -215,7 +215,8 @@ func (o *opening) gone(k kept) []error {
 				"deleted and created again, set kafka.missing to earliest or latest to go on: %w",
 				p, o.kept, k.marks[p].Offset, o.topicIs.partitions, subscribe.ErrStop))
 		default:
-			o.session.Log.Info("A partition is gone with its position", "position", positionOf(o.topic, p, k.marks[p].Offset))
+			position := positionOf(o.topic, p, k.marks[p].Offset)
+			o.session.Log.Info("A partition is gone with its position", "position", position)
 		}
 	}
 	return errs
@@ -241,7 +242,8 @@ func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int
 	}
 	if k.topic != "" && k.topic != o.topic {
 		for _, p := range slices.Sorted(maps.Keys(k.marks)) {
-			o.session.Log.Info("A position of another topic is dropped", "position", positionOf(k.topic, p, k.marks[p].Offset))
+			position := positionOf(k.topic, p, k.marks[p].Offset)
+			o.session.Log.Info("A position of another topic is dropped", "position", position)
 		}
 		k.marks = nil
 	}

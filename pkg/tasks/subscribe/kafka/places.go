@@ -39,7 +39,7 @@ func (p *places) add(begin map[int32]mark) {
 	}
 }
 
-// seen notes a record. Nobody waits for what is only a mark of the log, such as the end of a transaction.
+// seen notes a record. No one waits for what is only a mark of the log, such as the end of a transaction.
 func (p *places) seen(r ref, published time.Time, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *places) seen(r ref, published time.Time, waits bool) {
 	at.settle()
 }
 
-// settle moves done past what nobody waits for: marks of the log, aborted messages, gaps.
+// settle moves done past what no one waits for: marks of the log, aborted messages, gaps.
 func (at *place) settle() {
 	if len(at.waiting) == 0 {
 		at.done = at.next

@@ -9,7 +9,7 @@ import (
 )
 
 // check compares what is committed with what this run committed. A newer owner's commit is an error: this run is stale.
-// An older owner's is put right by the next commit. Anybody else's is told, and stays told until a check finds none.
+// An older owner's is put right by the next commit. Anybody else's is reported, and stays so until a check finds none.
 func (b *inBroker) check(ctx context.Context) error {
 	found, err := b.fetch(ctx)
 	if err != nil {

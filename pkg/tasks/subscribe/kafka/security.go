@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
-// SASL is who the subscription is to the brokers. The zero value is nobody in particular.
+// SASL is who the subscription is to the brokers. The zero value is no one in particular.
 type SASL struct {
 	Mechanism    string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
 	User         string

@@ -75,7 +75,8 @@ func (s Source) validatePartitions() []decode.FieldError {
 		case p < 0:
 			wrong = append(wrong, decode.FieldError{Path: path, Must: "a whole number from 0"})
 		case slices.Contains(s.Partitions[:i], p):
-			wrong = append(wrong, decode.FieldError{Path: path, Message: fmt.Sprintf("is %d, which stands there twice", p)})
+			message := fmt.Sprintf("is %d, which stands there twice", p)
+			wrong = append(wrong, decode.FieldError{Path: path, Message: message})
 		}
 	}
 	return wrong

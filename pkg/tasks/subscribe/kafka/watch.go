@@ -46,21 +46,21 @@ func (w *watcher) look(ctx context.Context) {
 	case errors.Is(err, errNoTopic):
 		w.end(w.worded(fmt.Errorf("it had %d partitions: %w", w.is.partitions, err)))
 	case err != nil:
-		w.tell(ctx, err)
+		w.report(ctx, err)
 	case now.partitions < w.is.partitions:
 		w.end(w.worded(fmt.Errorf("it had %d partitions and now has %d: it was deleted and created again",
 			w.is.partitions, now.partitions)))
 	case now.id != w.is.id:
 		w.end(w.worded(errors.New("it was deleted and created again")))
 	case now.partitions > w.is.partitions && w.all:
-		w.tell(ctx, w.grow(ctx, now))
+		w.report(ctx, w.grow(ctx, now))
 	default:
-		w.tell(ctx, nil)
+		w.report(ctx, nil)
 	}
 }
 
-// tell says what is wrong, or that nothing is, unless the subscription is being closed.
-func (w *watcher) tell(ctx context.Context, err error) {
+// report says what is wrong, or that nothing is, unless the subscription is being closed.
+func (w *watcher) report(ctx context.Context, err error) {
 	if w.ended.Err() != nil {
 		return
 	}

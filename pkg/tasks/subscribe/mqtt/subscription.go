@@ -24,7 +24,7 @@ type subscription struct {
 	session subscribe.Session
 	largest int64 // bytes of a packet that the broker takes; 0: any
 	inbox   chan *paho.Publish
-	run     string // tells this connection's counted messages from those of others
+	run     string // distinguishes this connection's counted messages from those of others
 	count   int    // of messages without an identifier; of Receive
 
 	once  sync.Once

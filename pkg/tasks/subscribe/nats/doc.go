@@ -4,6 +4,6 @@
 // begins after what the last one had acknowledged, and deletes the last one. So what was not acknowledged comes again
 // at once and in order, and the acknowledgements of an earlier owner find no consumer.
 //
-// A plain subject has no memory. What is published while nobody is subscribed is lost, and there is nothing to
+// A plain subject has no memory. What is published while no one is subscribed is lost, and there is nothing to
 // acknowledge.
 package nats

@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 )
 
-// Messages that nobody had read are removed while no one is subscribed.
+// Messages that no one had read are removed while no one is subscribed.
 func TestTrimmedPosition(t *testing.T) {
 	for missing, want := range map[string]string{
 		"": "", nats.Stop: "", nats.Earliest: "4 5 6", nats.Latest: "6",

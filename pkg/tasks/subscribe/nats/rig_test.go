@@ -188,7 +188,7 @@ func (r *rig) consumers() []string {
 	return all
 }
 
-// waitGone waits until the server has noticed that nobody asks for messages any more.
+// waitGone waits until the server has noticed that no one asks for messages any more.
 func (r *rig) waitGone() {
 	r.t.Helper()
 	for {

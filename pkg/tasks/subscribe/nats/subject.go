@@ -51,7 +51,7 @@ func (s *subject) Ack(context.Context, []subscribe.Message) error { return nil }
 // Cumulative is false: there is nothing to acknowledge.
 func (s *subject) Cumulative() bool { return false }
 
-// DeadLetter publishes to a subject, and returns once the server has the message. Nobody may be subscribed.
+// DeadLetter publishes to a subject, and returns once the server has the message. No one may be subscribed.
 func (s *subject) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

@@ -22,14 +22,14 @@ type link struct {
 	client  *redis.Client
 	address string
 	stream  string
-	waiting sync.WaitGroup // requests that nobody waits for any more
+	waiting sync.WaitGroup // requests that no one waits for any more
 }
 
 func newLink(o *redis.Options, stream string) *link {
 	return &link{client: redis.NewClient(o), address: o.Addr, stream: stream}
 }
 
-// close ends all requests, and returns when none is left. Then returns when nobody sends any.
+// close ends all requests, and returns when none is left. Then returns when no one sends any.
 func (l *link) close(then func()) error {
 	err := l.client.Close()
 	then()

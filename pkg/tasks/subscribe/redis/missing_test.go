@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 )
 
-// Entries that nobody had read are removed while no one is subscribed.
+// Entries that no one had read are removed while no one is subscribed.
 func TestTrimmedPosition(t *testing.T) {
 	for _, offsets := range []string{redis.Broker, redis.Store} {
 		for missing, want := range map[string]string{

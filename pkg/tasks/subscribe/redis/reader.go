@@ -2,7 +2,7 @@ package redis
 
 import "context"
 
-// How far a reader reads ahead: so many entries, of so many bytes in all as far as the last ones tell.
+// How far a reader reads ahead: so many entries, of so many bytes in all as far as the last ones show.
 const (
 	aheadFirst = 16
 	aheadMost  = 256

@@ -48,7 +48,7 @@ func (s Source) settings(session subscribe.Session) (settings, error) {
 	return set, nil
 }
 
-// parseURL reads a URL. Its errors may quote what it holds: nobody is to see them.
+// parseURL reads a URL. Its errors may quote what it holds: no one is to see them.
 func parseURL(text string) (*redis.Options, error) {
 	if !strings.HasPrefix(text, "redis://") && !strings.HasPrefix(text, "rediss://") {
 		return nil, errors.New(notURL)

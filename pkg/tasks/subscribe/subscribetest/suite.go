@@ -52,7 +52,7 @@ func Run(t *testing.T, topic func(t *testing.T) Topic) {
 	}
 }
 
-// on runs the check, and tells r.
+// on runs the check, and reports to r.
 func (c check) on(t *testing.T, r reporter, topic Topic) {
 	t.Helper()
 	r.Helper()

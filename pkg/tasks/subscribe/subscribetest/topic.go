@@ -31,7 +31,7 @@ type Topic struct {
 
 // Traits are how sources differ. Each rules out checks, which the suite then reports as skipped.
 type Traits struct {
-	Forgets   bool // a message that nobody is subscribed for is gone: plain subjects of NATS
+	Forgets   bool // a message that no one is subscribed for is gone: plain subjects of NATS
 	FromNow   bool // what was published before the first Open does not come: a session of MQTT begins with it
 	NoKeys    bool // the broker's messages have no key
 	NoHeaders bool // neither headers nor a media type

@@ -16,7 +16,7 @@ const (
 	lostReply                // the answer to a script is lost
 	slow                     // a script or its answer is
 	copies                   // a copy of a script stays on its way
-	catchUp                  // a replica takes writes that nobody waits for
+	catchUp                  // a replica takes writes that no one waits for
 	handBack                 // the run ends in order
 	dies                     // a process does, with its run
 	reopen                   // a process opens another session

@@ -17,7 +17,7 @@ const (
 )
 
 // identity is what a node says of itself: its lineage, which no other node and no restart shares, and how often a
-// replica has begun to follow it, anew or where it had left off. The zero value is nobody's.
+// replica has begun to follow it, again or where it had left off. The zero value is no one's.
 type identity struct{ lineage, full, partial int8 }
 
 // forgetful is a state. It holds nothing but bytes, so that its memory names it.

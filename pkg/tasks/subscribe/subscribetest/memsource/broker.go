@@ -53,7 +53,7 @@ func (b *Broker) Create(name string, partitions int) {
 	if b.topics[name] == nil {
 		b.topics[name] = &topic{partitions: make([]partition, partitions), consumers: map[string]map[string]bool{}}
 	}
-	b.tell()
+	b.wake()
 }
 
 // Publish appends messages to a topic by their Key, Body, Type and Headers.
@@ -73,7 +73,7 @@ func (b *Broker) Publish(name string, messages ...subscribe.Message) error {
 		m.Time, m.Again, m.Ref = time.Now(), false, place{n, p.end()}
 		p.messages = append(p.messages, m)
 	}
-	b.tell()
+	b.wake()
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (b *Broker) Truncate(name string, n int) error {
 		gone := min(n, len(p.messages))
 		p.messages, p.first = p.messages[gone:], p.first+gone
 	}
-	b.tell()
+	b.wake()
 	return nil
 }
 
@@ -160,7 +160,7 @@ func (b *Broker) Cut() {
 		s.cut = true
 	}
 	clear(b.open)
-	b.tell()
+	b.wake()
 }
 
 // Block makes every call of subscriptions wait until Unblock, or until its context ends.
@@ -173,7 +173,7 @@ func (b *Broker) block(blocked bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.blocked = blocked
-	b.tell()
+	b.wake()
 }
 
 // pass waits while the broker is blocked.
@@ -198,8 +198,8 @@ func (b *Broker) change() <-chan struct{} {
 	return b.changed
 }
 
-// tell wakes all who wait. The caller has locked.
-func (b *Broker) tell() {
+// wake wakes all who wait. The caller has locked.
+func (b *Broker) wake() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

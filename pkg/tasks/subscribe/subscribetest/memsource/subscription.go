@@ -73,7 +73,7 @@ func (s *Subscription) readCheckpoint(ctx context.Context) error {
 	return nil
 }
 
-// skipTruncated goes on behind what is gone, or says that nobody has decided to.
+// skipTruncated goes on behind what is gone, or says that no one has decided to.
 func (s *Subscription) skipTruncated(n int, p partition) error {
 	if s.next[n] >= p.first || p.first == 0 {
 		return nil
@@ -196,7 +196,7 @@ func (s *Subscription) Ack(ctx context.Context, messages []subscribe.Message) er
 			acked[t.id(s.name, place{at.partition, offset})] = true
 		}
 	}
-	b.tell()
+	b.wake()
 	return nil
 }
 
