@@ -116,6 +116,7 @@ STATES ?= 40000000
 model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
 	go test -v -count=1 -timeout 1h ./pkg/elect/protocol/model/quorum -model.states=300000 -model.walks=1000000
+	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
 simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, an hour, 200 faults

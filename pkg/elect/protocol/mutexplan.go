@@ -15,15 +15,12 @@ type mutexPlan struct {
 	refused []MutexAction
 }
 
-// planMutex makes one change of all that the process wants. The dead are taken out with it, never for themselves but
-// in a sweep.
+// planMutex makes one change of all that the process wants.
 func planMutex(x Mutex, m Moment, sweep bool) mutexPlan {
 	p := mutexPlan{x: x, m: m, doc: x.Doc}
 	p.doc.Rev = NextRev(max(x.Doc.Rev, x.Doc.Exclusive, x.Doc.Shared), max(m.Rev, x.Floor))
 	p.rename()
-	before := p.doc.entries()
-	p.doc = p.doc.withoutDead(x.Dead)
-	p.wants(sweep && p.doc.entries() < before)
+	p.bury(sweep)
 	p.tidy()
 	p.leave()
 	if m.Valid {
@@ -64,6 +61,21 @@ func (p *mutexPlan) rename() {
 	}
 }
 
+// bury takes out the dead. That alone is a reason to write in a sweep, and for the ticket that follows a dead one: who
+// makes room may not know of the death, and would tell nobody else.
+func (p *mutexPlan) bury(sweep bool) {
+	dead := func(session string) bool { return slices.Contains(p.x.Dead, session) }
+	follows := slices.ContainsFunc(p.doc.Holders, func(h MutexHolder) bool { return dead(h.Session) })
+	for _, t := range p.doc.Queue {
+		_, mine := p.waits(t.Claim)
+		p.wants(follows && mine)
+		follows = dead(t.Session)
+	}
+	before := p.doc.entries()
+	p.doc = p.doc.withoutDead(p.x.Dead)
+	p.wants(sweep && p.doc.entries() < before)
+}
+
 // tidy takes out what names this session without a call of it: a ticket nobody waits on, a claim that was given up.
 func (p *mutexPlan) tidy() {
 	before := p.doc.entries()
@@ -80,7 +92,7 @@ func (p *mutexPlan) leave() {
 	for _, c := range p.x.Calls {
 		if c.Phase == CallLeaving && p.doc.holder(c.Claim) >= 0 {
 			p.doc = p.doc.left(c.Claim)
-			if c.Keep.UntilMs > p.doc.Hold.UntilMs { // what it wished with its claim stays
+			if wished := p.doc.Hold; c.Keep != (MutexHold{}) && (wished == MutexHold{} || c.Keep.UntilMs > wished.UntilMs) {
 				p.doc.Hold = c.Keep
 			}
 			p.wants(true)

@@ -145,6 +145,20 @@ func TestMutexPassesOverTheDeadOnly(t *testing.T) {
 	c.shows("of D", "", "")
 }
 
+// The holder may not know of the death, and would tell the dead one alone.
+func TestMutexTicketBehindADeadOneTakesItOut(t *testing.T) {
+	r := newRig(t, "A")
+	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
+	r.others(ticket("C", "c1"), ticket("D", "d1"), ticket("A", "a1"))
+	r.ask("a1", exclusive())
+	r.serve()
+	r.died("C")
+	none(t, r.acts, protocol.WriteMutex) // that is D's to do
+	r.died("D")
+	r.serve()
+	r.shows("b1", "a1", "")
+}
+
 func TestMutexWithADeadHolderGoesToTheFirstTicketAlive(t *testing.T) {
 	r := newRig(t, "B")
 	r.store = held(1, protocol.MutexHolder{Session: "A", Claim: "a1", Token: 500})

@@ -1,0 +1,116 @@
+package mutex_test
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/search"
+)
+
+// recovery lets every fault end and everything go on in turn, and says what is wrong in the end. It is one schedule
+// out of many, and so shows that a state is no dead end, not that every schedule leaves it.
+type recovery struct {
+	*setting
+	good map[search.Digest]bool
+	buf  []byte
+}
+
+// most is how many actions and seconds a state is given.
+const (
+	mostActions = 300
+	mostSeconds = 4
+)
+
+func (r *recovery) check(s *state) string {
+	w := world{setting: r.setting, state: *s}
+	return r.recovers(&w)
+}
+
+// recovers lets w recover.
+func (r *recovery) recovers(w *world) string {
+	w.budget = [faultKinds]int8{}
+	var chain []search.Digest
+	seconds := w.time + mostSeconds
+	for range mostActions {
+		w.normal()
+		r.buf = bytesOf(r.buf[:0], &w.state)
+		d := search.Bytes(r.buf)
+		if r.good[d] {
+			break
+		}
+		chain = append(chain, d)
+		a, ok := w.next()
+		switch {
+		case ok:
+			w.do(a)
+		case w.time < seconds && !w.idle():
+			w.do(action{kind: second})
+			w.budget[passes] = 0
+			continue
+		case w.calm() != "":
+			return w.calm()
+		}
+		if w.broken != "" {
+			return w.broken
+		}
+		if !ok {
+			break
+		}
+	}
+	for _, d := range chain {
+		r.good[d] = true
+	}
+	return ""
+}
+
+// idle: nobody waits for anything.
+func (w *world) idle() bool {
+	return !slices.ContainsFunc(w.calls[:], func(c callState) bool { return c.phase == waiting })
+}
+
+// calm says what is wrong when nothing more happens by itself.
+func (w *world) calm() string {
+	if !w.idle() {
+		return stuck
+	}
+	broken := ""
+	w.store.Sessions(func(s string) {
+		if !w.gone(s) {
+			broken = ghost
+		}
+	})
+	return broken
+}
+
+// next is what a world without faults does, one thing after the other; false: time must pass.
+func (w *world) next() (action, bool) {
+	order := []actionKind{strayLands, thaw, renew, kill, reopen, deliver, learn, tick, look, release, detach}
+	best, found := len(order), action{}
+	w.each(func(a action) {
+		if a.kind == kill && w.procs[a.p].up || a.kind == look && !w.told(int(a.p)) {
+			return
+		}
+		if n := slices.Index(order, a.kind); n >= 0 && n < best && (a.kind != tick || w.moves(a)) {
+			best, found = n, a
+		}
+	})
+	return found, best < len(order)
+}
+
+// told says whether a process looks without being asked to: it may enter, or the document names it and it does not wait.
+// All others are not told of changes here, though they look now and then where this is built.
+func (w *world) told(p int) bool {
+	for c, call := range w.asks {
+		if call.p == p && w.calls[c].phase == waiting {
+			return w.store.Next == w.session(p)
+		}
+	}
+	return true
+}
+
+// moves says whether an action changes anything.
+func (w *world) moves(a action) bool {
+	to := world{setting: w.setting, state: w.state}
+	to.do(a)
+	to.normal()
+	return string(bytesOf(nil, &to.state)) != string(bytesOf(nil, &w.state))
+}

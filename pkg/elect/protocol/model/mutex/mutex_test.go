@@ -1,0 +1,176 @@
+package mutex_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/search"
+)
+
+var (
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 20,000 in the large "+
+		"ones and all in the others, with -short 1,000")
+	update = flag.Bool("update", false, "write the counterexamples to testdata")
+)
+
+// limit is for all scenarios, or by default for the large ones: the others are searched whole.
+func limit(large bool) int {
+	switch {
+	case *statesFlag > 0:
+		return *statesFlag
+	case testing.Short():
+		return 1_000
+	case large:
+		return 20_000
+	}
+	return 10_000_000
+}
+
+// scenario is who asks for what, and the faults that there may be.
+type scenario struct {
+	name    string
+	setting setting
+	left    budget
+	large   bool // more states than CI can visit
+}
+
+// scenarios are searched each for itself, with all rules. To them come those in which a rule left out shows.
+func scenarios() []scenario {
+	pair := two(calls(aMutex, 0, 1, 0)...)
+	readers := two(call{p: 0, ask: reader}, call{p: 1, ask: writer}, call{p: 1, ask: reader})
+	all := []scenario{
+		{name: "two processes three calls", setting: pair, left: budget{}},
+		{name: "answers lost and late", setting: pair, left: budget{loses: 1, slows: 1}, large: true},
+		{name: "writes doubled", setting: pair, left: budget{doubles: 1, slows: 1}, large: true},
+		{name: "lists stale", setting: pair, left: budget{stales: 2, slows: 1}, large: true},
+		{name: "a process dies", setting: pair, left: budget{dies: 1, loses: 1}, large: true},
+		{name: "a process freezes", setting: pair, left: budget{freezes: 1, slows: 1}, large: true},
+		{name: "a session is replaced", setting: pair, left: budget{expires: 1, loses: 1}, large: true},
+		{name: "calls give up", setting: pair, left: budget{gives: 2, loses: 1}, large: true},
+		{name: "the document is deleted", setting: pair, left: budget{deletes: 2, loses: 1}, large: true},
+		{name: "three processes", setting: three(calls(aMutex, 0, 1, 2)...), left: budget{dies: 1}, large: true},
+		{name: "three processes freeze", setting: three(calls(aMutex, 0, 1, 2)...), left: budget{freezes: 1}, large: true},
+		{name: "readers and a writer", setting: readers, left: budget{expires: 1, loses: 1}, large: true},
+		{
+			name:    "readers in three processes",
+			setting: three(call{p: 0, ask: reader}, call{p: 1, ask: writer}, call{p: 2, ask: reader}),
+			left:    budget{dies: 1}, large: true,
+		},
+		{name: "a semaphore of two", setting: two(calls(asTwo, 0, 1, 0)...), left: budget{expires: 1, loses: 1}, large: true},
+		{name: "unfair calls", setting: two(calls(unfair, 0, 1, 0)...), left: budget{dies: 1, loses: 1}, large: true},
+		{
+			name:    "kept at least a second",
+			setting: setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: aWhile}, call{p: 0, ask: aMutex})),
+			left:    budget{passes: 2, dies: 1}, large: true,
+		},
+		{
+			name:    "detached",
+			setting: two(call{p: 0, ask: aMutex, detach: true}, call{p: 1, ask: aMutex, detach: true}),
+			left:    budget{passes: 1, expires: 1, loses: 1}, large: true,
+		},
+		{name: "no room for a second ticket", setting: padded(two(calls(aMutex, 0, 1)...)), left: budget{loses: 1}},
+	}
+	for _, wk := range weaknesses() {
+		if wk.by != sizeUnchecked {
+			all = append(all, scenario{"with all rules, " + wk.name, wk.setting, wk.left, len(wk.setting.asks) > 2})
+		}
+	}
+	return all
+}
+
+// space is what is searched. With liveness every state must recover as well.
+func (s *setting) space(liveness bool) search.Space[state, action] {
+	var buf []byte
+	r := recovery{setting: s, good: map[search.Digest]bool{}}
+	return search.Space[state, action]{
+		Name: func(s *state) search.Digest {
+			buf = bytesOf(buf[:0], s)
+			return search.Bytes(buf)
+		},
+		Each: func(at *state, visit func(action)) {
+			w := world{setting: s, state: *at}
+			w.each(visit)
+		},
+		Do: func(from *state, a action) (state, string) {
+			w := world{setting: s, state: *from}
+			w.do(a)
+			if w.broken != "" {
+				return w.state, w.broken
+			}
+			w.normal()
+			if liveness {
+				return w.state, r.check(&w.state)
+			}
+			return w.state, ""
+		},
+	}
+}
+
+// No order of events within bounds breaks a promise, and from every state in which faults end, all calls have their
+// turn.
+func TestMutex(t *testing.T) {
+	for _, sc := range scenarios() {
+		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(sc.name), func(t *testing.T) {
+			t.Parallel()
+			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limit(sc.large)}
+			first := sc.setting.begun(sc.left)
+			s.Run(first)
+			if s.Broken != "" {
+				t.Fatalf("after %d states:\n%s", s.States, trace(&sc.setting, first, &s))
+			}
+			extent := "all there are"
+			if !s.Whole {
+				extent = "STOPPED at the limit"
+			}
+			if !s.Whole && !sc.large && !testing.Short() && *statesFlag == 0 {
+				t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
+			}
+			t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+		})
+	}
+}
+
+// Each rule is needed: without it the search finds how a promise breaks. The shortest ways are kept in testdata.
+func TestWeakenings(t *testing.T) {
+	for _, wk := range weaknesses() {
+		t.Run(wk.name, func(t *testing.T) {
+			t.Parallel()
+			setting := wk.setting
+			setting.without = wk.by
+			liveness := strings.HasPrefix(wk.breaks, "M4")
+			s := search.Search[state, action]{Space: setting.space(liveness), Limit: 1_000_000}
+			first := setting.begun(wk.left)
+			s.Run(first)
+			if !strings.HasPrefix(s.Broken, wk.breaks) || s.Broken == "" {
+				t.Fatalf(
+					"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth,
+					s.Whole, wk.breaks, s.Broken,
+				)
+			}
+			t.Logf("caught after %d states: %s", s.States, s.Broken)
+			search.Counterexample(t, wk.name, wk.rule, trace(&setting, first, &s), *update)
+		})
+	}
+}
+
+// trace says how the broken state was reached.
+func trace(s *setting, first state, found *search.Search[state, action]) string {
+	var b strings.Builder
+	w := world{setting: s, state: first}
+	w.say = func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
+	for _, a := range found.Way() {
+		w.do(a)
+		if w.broken == "" {
+			w.normal()
+		}
+	}
+	if w.broken == "" {
+		w.say("all faults end")
+		r := recovery{setting: s, good: map[search.Digest]bool{}}
+		r.recovers(&w)
+	}
+	fmt.Fprintf(&b, "  >>> %s\n", found.Broken)
+	return b.String()
+}

@@ -1,0 +1,148 @@
+package mutex_test
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// What is promised, looked at with each change of the document and each call that is told something.
+
+const (
+	exclusion = "M1: more hold it at once than may"
+	shown     = "M1: the document does not show one that holds it"
+	order     = "M2: one enters over a ticket that was written before"
+	place     = "M2: the ticket of one that waits is taken out by another"
+	name      = "M2: a process that came back leaves its ticket under its dead name"
+	tokens    = "M3: a token that is not larger than those before"
+	stuck     = "M4: when all faults have ended, a call waits for ever"
+	ghost     = "M4: when all faults have ended, something of a live session stays that nobody waits for"
+	early     = "M5: one enters while the mutex is kept"
+	unkept    = "M5: a call is told that the mutex is kept, and it is not"
+	size      = "M6: the document is larger than a store takes"
+)
+
+// alone says whether a holder excludes all others.
+func (w *world) alone(c int) bool {
+	ask := w.asks[c].ask
+	return ask.Limit == 1 || ask.Limit == 0 && !ask.Shared
+}
+
+// granted is a call that starts its work.
+func (w *world) granted(c int, token int64, slot int) {
+	if w.say != nil {
+		w.say("%c holds it under token %d", 'a'+c, token)
+	}
+	limit := w.asks[c].ask.Limit
+	w.calls[c] = callState{phase: holding, token: token, slot: slot}
+	all, excluding := 0, 0
+	for i, s := range w.calls {
+		if s.phase == holding {
+			all++
+			if w.alone(i) {
+				excluding++
+			}
+			if i != c && limit > 1 && s.slot == slot {
+				w.breaks(exclusion)
+			}
+		}
+	}
+	if excluding > 0 && all > 1 || limit > 1 && all > limit {
+		w.breaks(exclusion)
+	}
+	switch {
+	case w.alone(c) && token <= w.any, token <= w.largest, limit > 1 && token <= w.slots[slot]:
+		w.breaks(tokens)
+	}
+	if w.alone(c) {
+		w.largest = token
+	}
+	if limit > 1 {
+		w.slots[slot] = token
+	}
+	w.any = max(w.any, token)
+}
+
+// done is a call that is told that nothing of it is left.
+func (w *world) done(c int) {
+	if s := w.calls[c]; s.detached && !s.kept {
+		w.breaks(unkept)
+	}
+	w.calls[c] = callState{phase: over}
+}
+
+// watch compares the document before and after a write of a session.
+func (w *world) watch(before, after protocol.MutexDoc, by string) {
+	if size0 := after.Size() + w.unseen(after); size0 > protocol.MaxMutexSize {
+		w.breaks(size)
+	}
+	for c, s := range w.calls {
+		if s.phase == holding && !slices.ContainsFunc(after.Holders, func(h protocol.MutexHolder) bool {
+			return h.Claim == w.claim(c) && h.Token == s.token
+		}) && !w.gone(w.session(w.asks[c].p)) {
+			w.breaks(shown)
+		}
+	}
+	w.places(before, after, by)
+	for _, h := range after.Holders {
+		if !holds(before, h.Claim) {
+			w.entered(before, after, h.Claim)
+		}
+	}
+}
+
+func holds(d protocol.MutexDoc, claim string) bool {
+	return slices.ContainsFunc(d.Holders, func(h protocol.MutexHolder) bool { return h.Claim == claim })
+}
+
+func ticketOf(d protocol.MutexDoc, claim string) int {
+	return slices.IndexFunc(d.Queue, func(t protocol.MutexTicket) bool { return t.Claim == claim })
+}
+
+// waits says whether a ticket is one of a live session whose call waits.
+func (w *world) waits(t protocol.MutexTicket) bool {
+	return !w.gone(t.Session) && w.calls[callOf(t.Claim)].phase == waiting
+}
+
+// places: nobody is taken out who waits, and who has come back keeps its place under its new name.
+func (w *world) places(before, after protocol.MutexDoc, by string) {
+	for _, t := range before.Queue {
+		if w.waits(t) && ticketOf(after, t.Claim) < 0 && !holds(after, t.Claim) {
+			w.breaks(place)
+		}
+	}
+	for _, t := range after.Queue {
+		p := w.asks[callOf(t.Claim)].p
+		if w.calls[callOf(t.Claim)].phase == waiting && by == w.session(p) && t.Session != by {
+			w.breaks(name)
+		}
+	}
+}
+
+// entered: a claim leaves those before it what they could have.
+func (w *world) entered(before, after protocol.MutexDoc, claim string) {
+	c := callOf(claim)
+	ask := w.asks[c].ask
+	if before.Hold != (protocol.MutexHold{}) && w.clock() < before.Hold.UntilMs &&
+		int64(w.time-w.holdAt)*1000 < before.Hold.ForMs {
+		w.breaks(early)
+	}
+	at := ticketOf(before, claim)
+	if at < 0 {
+		at = len(before.Queue)
+	}
+	ahead := 0
+	for _, t := range before.Queue[:at] {
+		if ticketOf(after, t.Claim) < 0 || !w.waits(t) {
+			continue
+		}
+		ahead++
+		reads := ask.Limit == 0 && ask.Shared && w.asks[callOf(t.Claim)].ask.Shared
+		switch {
+		case reads, ask.Unfair && !ask.Shared && before.Next != t.Session:
+		case ask.Limit > 1 && len(after.Holders)+ahead <= ask.Limit:
+		default:
+			w.breaks(order)
+		}
+	}
+}
