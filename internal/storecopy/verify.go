@@ -51,7 +51,7 @@ func (m *mover) compareOthers(kind store.Kind, there map[string]store.Doc) error
 				return m.differs(kind, counter, fmt.Sprintf("revision %d, below %d", d.Rev, rev))
 			}
 		}
-	case store.KindLock, store.KindValue, store.KindMutex:
+	case store.KindLock, store.KindValue, store.KindMutex, store.KindRequest:
 		for id := range there {
 			return m.differs(kind, id, "not at the source")
 		}

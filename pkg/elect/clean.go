@@ -12,15 +12,20 @@ import (
 const (
 	keepEvents  = 5_000 // in the store; older ones are removed
 	cleanAtOnce = 500
+	cleanRounds = 100
 )
 
-// Clean implements [node.Store]: it removes sessions dead for an hour, mutexes unused for a day, and the oldest events.
+// Clean implements [node.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
+// time is over, and the oldest events.
 func (c *calls) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
 	clean := cleaner{documents: c.documents, box: c.box, times: c.times}
 	c.long("clean", func(ctx context.Context) (func(), error) {
 		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
 			err = clean.removeMutexes(ctx, at)
+		}
+		if err == nil {
+			err = clean.removeRequests(ctx, at)
 		}
 		if err == nil {
 			err = clean.removeEvents(ctx, at)
@@ -118,6 +123,24 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 	}
 	outs, err := c.store.Apply(ctx, deletions(expired.Docs)...)
 	return firstError(outs, err)
+}
+
+// removeRequests removes those that have expired. There may be many more than of anything else.
+func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
+	for range cleanRounds {
+		removed, err := c.removeSomeRequests(ctx, now)
+		if err != nil || removed < cleanAtOnce {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cleaner) removeSomeRequests(ctx context.Context, now int64) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.op)
+	defer cancel()
+	removed, err := store.Clean(ctx, c.store, store.KindRequest, now, cleanAtOnce)
+	return len(removed), err
 }
 
 // deletions delete documents as they were found.

@@ -1,6 +1,7 @@
 package elect_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,35 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 		counter, err := db.Read(t.Context(), store.KindGroup, record.GroupMutexes)
 		if err != nil || len(counter.Docs) != 1 || counter.Docs[0].Rev < ahead {
 			t.Errorf("counter %+v, %v; want at least %d", counter.Docs, err, ahead)
+		}
+	})
+}
+
+// Requests whose time is over go, also where there are more than fit into one batch.
+func TestExpiredRequestsAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		now := time.Now().UnixMilli()
+		for i := range 1_201 {
+			d := store.Doc{
+				Kind: store.KindRequest, ID: fmt.Sprintf("%04d", i), Rev: now,
+				WriterID: store.WriterID{Session: "s", Seq: int64(i + 1)}, Expires: now + 1,
+			}
+			if i == 1_200 {
+				d.Expires = now + time.Hour.Milliseconds()
+			}
+			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+				t.Fatal(outs, err)
+			}
+		}
+		n := startAlone(t, db, "b")
+		time.Sleep(6 * time.Minute)
+		if err := n.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		left, err := db.List(t.Context(), store.KindRequest, store.Query{})
+		if err != nil || len(left.Docs) != 1 || left.Docs[0].ID != "1200" {
+			t.Errorf("left: %d, %v, want the one whose time is not over", len(left.Docs), err)
 		}
 	})
 }

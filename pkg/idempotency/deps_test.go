@@ -12,7 +12,7 @@ func TestDriversAreCompiledByTheirPackagesAlone(t *testing.T) {
 		"go.mongodb.org/mongo-driver", "modernc.org/sqlite", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx",
 	}
 	for pkg, want := range map[string]string{
-		".": "", "./idempotencyhttp": "", "./idempotencytest": "", "./idempotencymongo": "go.mongodb.org/mongo-driver",
+		".": "", "./idempotencyhttp": "", "./idempotencytest": "", "./idempotencystore": "", "./idempotencymongo": "go.mongodb.org/mongo-driver",
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg).Output()
 		if err != nil {

@@ -171,6 +171,10 @@ func (d *driver) rest(ctx context.Context) event {
 
 // perhaps calls the work. A panic goes on once the failure is kept.
 func (d *driver) perhaps(held context.Context) result {
+	if held.Err() != nil { // the claim took so long that nobody waits any more, or that others may take it
+		d.failure = context.Cause(held)
+		return hadNone
+	}
 	ctx, cancel := context.WithTimeout(held, d.cfg.Keep)
 	defer cancel()
 	ctx = withAttempt(ctx, Attempt{Number: d.call.Attempt, Before: d.call.Before, Token: d.call.Version})

@@ -29,7 +29,7 @@ type Records interface {
 type Write struct {
 	ID     string
 	Over   int64         // the version that is written over; 0: there is no record
-	Record *Record       // nil: remove the record
+	Record *Record       // nil: remove the record, or leave one that has expired
 	Keep   time.Duration // after which the record is forgotten, by the clock of the database
 	// Tell asks for [Answer.Busy] instead of waiting for another transaction, where the database can do so.
 	Tell bool

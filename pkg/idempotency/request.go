@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,7 +15,7 @@ import (
 const (
 	MaxID          = 512      // bytes of Request.ID
 	MaxFingerprint = 128      // bytes of Request.Fingerprint
-	MaxReply       = 32 << 10 // bytes of a Reply: its body, and the names and values of its header
+	MaxReply       = 32 << 10 // bytes of a Reply: its body, and its header as JSON
 	maxFailure     = 1 << 10  // bytes of the text of a failure
 )
 
@@ -71,11 +73,12 @@ type Reply struct {
 
 // Size is how many bytes count towards [MaxReply].
 func (r Reply) Size() int {
-	size := len(r.Body)
-	for name, values := range r.Header {
-		for _, value := range values {
-			size += len(name) + len(value)
-		}
+	if len(r.Header) == 0 {
+		return len(r.Body)
 	}
-	return size
+	header, err := json.Marshal(r.Header)
+	if err != nil {
+		return math.MaxInt // there is no such map
+	}
+	return len(r.Body) + len(header)
 }

@@ -99,7 +99,7 @@ func (r *documentRun) run(ctx context.Context) []finding {
 func (r *documentRun) play(ctx context.Context, n int) *round {
 	kinds := []store.Kind{
 		store.KindLock, store.KindSession, store.KindValue, store.KindMember, store.KindOverride, store.KindEvent,
-		store.KindMutex,
+		store.KindMutex, store.KindRequest,
 	}
 	kind := kinds[n%len(kinds)]
 	now := &round{group: fmt.Sprint("g", n), calls: 60, ledger: ledger{sent: map[store.WriterID]store.Doc{}}}

@@ -86,7 +86,7 @@ func readAgain(t *testing.T, d store.Doc) {
 	case store.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")
-	case store.KindValue, store.KindGroup, store.KindMutex:
+	case store.KindValue, store.KindGroup, store.KindMutex, store.KindRequest:
 	}
 }
 

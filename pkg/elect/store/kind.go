@@ -19,6 +19,7 @@ const (
 	KindOverride Kind = "override" // what an operator asked for: drains, pauses, pins
 	KindEvent    Kind = "event"    // what happened
 	KindMutex    Kind = "mutex"    // who holds a mutex, and who waits for it
+	KindRequest  Kind = "request"  // what became of a request, see package idempotency
 )
 
 // Field is a field of a document that an index can be on.
@@ -82,6 +83,7 @@ var table = []KindInfo{
 		Kind: KindMutex, Plural: "mutexes", Retention: 24 * time.Hour, Notify: NotifyFree,
 		Indexes: [][]Field{{FieldExpires}},
 	},
+	{Kind: KindRequest, Plural: "requests", Retention: 24 * time.Hour, Indexes: [][]Field{{FieldExpires}}},
 }
 
 // Table is every kind, for stores that set up one table or collection each. The result is the caller's.

@@ -19,7 +19,7 @@ const (
 // buckets is how many directories the documents of a kind are spread over. It is part of the layout.
 func buckets(kind store.Kind) int {
 	switch kind {
-	case store.KindLock, store.KindValue, store.KindEvent, store.KindMutex:
+	case store.KindLock, store.KindValue, store.KindEvent, store.KindMutex, store.KindRequest:
 		return manyBuckets
 	case store.KindSession, store.KindMember, store.KindGroup, store.KindOverride:
 	}

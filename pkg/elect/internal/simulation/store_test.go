@@ -94,7 +94,7 @@ func (d *documents) put(c *store.Change) store.Outcome {
 		return d.putMember(c)
 	case store.KindGroup:
 		d.high[c.Doc.ID] = max(d.high[c.Doc.ID], c.Doc.Rev)
-	case store.KindLock, store.KindValue, store.KindOverride, store.KindEvent, store.KindMutex:
+	case store.KindLock, store.KindValue, store.KindOverride, store.KindEvent, store.KindMutex, store.KindRequest:
 		// A lock is changed by putLock; the others are of no interest.
 	}
 	return store.Outcome{Status: store.Applied}

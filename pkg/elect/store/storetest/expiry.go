@@ -11,7 +11,7 @@ import (
 func testExpiry(b *bench) {
 	t := b.t
 	s := b.open(t)
-	for _, kind := range []store.Kind{store.KindSession, store.KindEvent, store.KindMutex} {
+	for _, kind := range []store.Kind{store.KindSession, store.KindEvent, store.KindMutex, store.KindRequest} {
 		var changes []store.Change
 		for i := range 20 {
 			changes = append(

@@ -1,0 +1,129 @@
+package idempotencystore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect"
+	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
+	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+)
+
+var whole = flag.Bool("idempotency.whole", false, "send 10,000 requests")
+
+// effectsEnv names the file that effects are written to.
+const effectsEnv = "IDEMPOTENCYSTORE_EFFECTS"
+
+func TestMain(m *testing.M) {
+	idempotencytest.Child(openClient)
+	os.Exit(testservers.Main(m))
+}
+
+// openClient is one process of TestProcessesThatAreKilled. It is killed or exits: nothing is closed.
+func openClient(ctx context.Context, uri string) (idempotencytest.Client, error) {
+	db, err := store.Open(ctx, store.Config{URI: uri})
+	if err != nil {
+		return idempotencytest.Client{}, err
+	}
+	e, err := elect.Start(ctx, elect.Config{
+		Store: db, LeaseDuration: 4 * time.Second, Member: elect.Member{Instance: fmt.Sprint("process-", os.Getpid())},
+	})
+	if err != nil {
+		return idempotencytest.Client{}, err
+	}
+	file, err := os.OpenFile(os.Getenv(effectsEnv), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return idempotencytest.Client{}, err
+	}
+	g, err := idempotency.New(idempotency.Config{Records: idempotencystore.New(e, db), Wait: true})
+	return idempotencytest.Client{
+		Guard: g,
+		// On a busy machine a lease may be lost: then nothing was done.
+		Again: func(err error) bool { return errors.Is(err, elect.ErrLeaseLost) },
+		Effect: func(_ context.Context, id, reply string) error {
+			_, err := fmt.Fprintln(file, id, reply) // one write: lines of two processes never mix
+			return err
+		},
+	}, err
+}
+
+// Each request is sent five times at once by ten processes, some of which are killed half way. Effects are outside of
+// the store: none happens twice, and who gets no reply is told so.
+func TestProcessesThatAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes: not run in a short run")
+	}
+	server := func(k testservers.Kind) func(*testing.T) string {
+		return func(t *testing.T) string {
+			t.Helper()
+			return testservers.Shared(t, k).Database()
+		}
+	}
+	for name, open := range map[string]func(*testing.T) string{
+		"SQLite": func(t *testing.T) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "store.db") },
+		"MongoDB": func(t *testing.T) string {
+			t.Helper()
+			return testmongo.WithDatabase(testmongo.New(t, testmongo.Options{}).URI(), "killed")
+		},
+		"PostgreSQL": server(testservers.KindPostgres),
+		"MariaDB":    server(testservers.KindMariaDB),
+		"Redis":      server(testservers.KindRedis),
+		"etcd":       server(testservers.KindEtcd),
+		"ZooKeeper":  server(testservers.KindZooKeeper),
+	} {
+		t.Run(name, func(t *testing.T) { play(t, open(t)) })
+	}
+}
+
+func play(t *testing.T, uri string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "effects")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(effectsEnv, path)
+	count := 200
+	if *whole {
+		count = 10_000
+	}
+	said, killed := idempotencytest.Processes(t, uri, count)
+	told := idempotencytest.AtMostOnce(t, count, said, effects(t, path))
+	if killed == 0 || told == 0 {
+		t.Errorf("%d processes were killed half way, %d requests were told of it, want some", killed, told)
+	}
+	t.Logf("%d requests were told that they were interrupted", told)
+}
+
+func effects(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	all := make(map[string][]string)
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		id, reply, _ := strings.Cut(lines.Text(), " ")
+		all[id] = append(all[id], reply)
+	}
+	return all
+}

@@ -1,0 +1,230 @@
+package idempotencystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/idempotency"
+)
+
+// How long an operation waits.
+const (
+	retryPause  = 50 * time.Millisecond // before what was not answered is repeated
+	openWithin  = 5 * time.Second       // for a valid session
+	lookPause   = 10 * time.Millisecond // between two looks for it
+	looksALease = 50                    // at the lease, while the work goes on
+)
+
+// New keeps records in db, under the session of an elector on the same store. The elector has been started, and is
+// closed after the last call of idempotency.Guard.Do has returned.
+func New(e *elect.Elector, db store.Store) idempotency.Records {
+	return &records{
+		elector: e, db: db, writer: uuid.NewString(), missing: make(map[string]time.Time),
+		lease: 10 * e.Cluster().Heartbeat(),
+	}
+}
+
+// records implements idempotency.Records.
+type records struct {
+	elector *elect.Elector
+	db      store.Store
+	lease   time.Duration
+	writer  string // names the writes, with seq
+	seq     atomic.Int64
+
+	mu      sync.Mutex
+	missing map[string]time.Time // sessions without a document, and when that was first seen
+}
+
+func (s *records) Within() bool { return false }
+
+func (s *records) Read(ctx context.Context, id string) (idempotency.Found, error) {
+	found, _, err := s.read(ctx, id)
+	return found, err
+}
+
+// read returns the reply as well: it has the store's clock.
+func (s *records) read(ctx context.Context, id string) (idempotency.Found, store.Reply, error) {
+	reply, err := s.db.Read(ctx, store.KindRequest, id)
+	if err != nil {
+		return idempotency.Found{}, reply, fmt.Errorf("read request: %w", err)
+	}
+	var doc *store.Doc
+	if len(reply.Docs) > 0 {
+		doc = &reply.Docs[0]
+	}
+	found, err := foundOf(doc, reply.Now)
+	return found, reply, err
+}
+
+// foundOf is a document as a record; nil: there is none.
+func foundOf(d *store.Doc, now int64) (idempotency.Found, error) {
+	if d == nil {
+		return idempotency.Found{}, nil
+	}
+	r, err := idempotency.DecodeRecord(d.Body)
+	return idempotency.Found{Record: r, Version: d.Rev, Expired: d.Expires > 0 && d.Expires <= now}, err
+}
+
+// Write reads the document first: that shows the store's clock, which the revision follows.
+func (s *records) Write(ctx context.Context, w idempotency.Write) (idempotency.Answer, error) {
+	found, reply, err := s.read(ctx, w.ID)
+	if err != nil || found.Version != w.Over {
+		return idempotency.Answer{Found: found}, err
+	}
+	change, err := s.change(w, reply)
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	out, err := s.apply(ctx, change)
+	switch {
+	case err != nil:
+		return idempotency.Answer{}, fmt.Errorf("write request: %w", err)
+	case out.Status == store.Applied:
+		return idempotency.Answer{Applied: true, Version: change.Doc.Rev}, nil
+	}
+	found, err = foundOf(out.Doc, reply.Now)
+	return idempotency.Answer{Found: found}, err
+}
+
+// change is a write as the store takes it.
+func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, error) {
+	d := store.Doc{
+		Kind: store.KindRequest, ID: w.ID, Rev: protocol.NextRev(w.Over, max(reply.Floor, reply.Now)),
+		WriterID: store.WriterID{Session: s.writer, Seq: s.seq.Add(1)},
+	}
+	d.Expires = reply.Now + w.Keep.Milliseconds()
+	r := w.Record
+	if r == nil {
+		// It is not deleted, but has expired: created again in the same millisecond, it could be at a revision that it
+		// had before, and a late write would take the one for the other.
+		r = &idempotency.Record{ID: w.ID, State: idempotency.Failed, Claim: s.writer, Attempt: 1}
+		d.Expires = 1
+	}
+	body, err := r.Encode()
+	if err != nil {
+		return store.Change{}, err
+	}
+	d.Session, d.State, d.Body = r.Owner, string(r.State), body
+	return store.Change{IfRev: w.Over, Doc: d}, nil
+}
+
+// apply repeats a change, as the very same write, until it is known how it ended. Then no copy of it can still land.
+func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, error) {
+	for {
+		outs, err := s.db.Apply(ctx, c)
+		if err != nil {
+			return store.Outcome{}, err
+		}
+		if outs[0].Status != store.Unknown {
+			return outs[0], nil
+		}
+		if err := rest(ctx, retryPause); err != nil {
+			return store.Outcome{}, errors.Join(err, outs[0].Err)
+		}
+	}
+}
+
+// rest waits; the error is the context's.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Own names the session of now.
+func (s *records) Own(ctx context.Context) (context.Context, string, func(), error) {
+	session, valid := s.elector.Session()
+	for began := time.Now(); !valid; session, valid = s.elector.Session() {
+		if time.Since(began) > openWithin {
+			return nil, "", nil, fmt.Errorf("%w: this process has no valid session", idempotency.ErrUnavailable)
+		}
+		if err := rest(ctx, lookPause); err != nil {
+			return nil, "", nil, err
+		}
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	go s.watch(held, cancel, session)
+	return held, session, func() { cancel(context.Canceled) }, nil
+}
+
+// watch ends the context of the work when the lease of its session can no longer be trusted.
+func (s *records) watch(held context.Context, cancel context.CancelCauseFunc, session string) {
+	ticker := time.NewTicker(max(s.lease/looksALease, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-held.Done():
+			return
+		case <-ticker.C:
+		}
+		if now, valid := s.elector.Session(); now != session || !valid {
+			cancel(elect.ErrLeaseLost)
+			return
+		}
+	}
+}
+
+// Dead asks the session's document: only one that says so makes a session dead. The electors of the cluster see to that
+// within T. A document that is missing was removed an hour after the death, or out of band. Then it is made, as dead,
+// once it has been missing for the longest lease that is known: the process has noticed by then.
+func (s *records) Dead(ctx context.Context, owner string) (bool, error) {
+	reply, err := s.db.Read(ctx, store.KindSession, owner)
+	if err != nil {
+		return false, fmt.Errorf("read session %s: %w", owner, err)
+	}
+	if len(reply.Docs) > 0 {
+		s.seen(owner)
+		found, err := record.SessionFrom(reply.Docs[0])
+		return err == nil && found.State == record.Dead, nil // one that was edited out of band is not dead for sure
+	}
+	if !s.missingFor(owner, s.longestLease()) {
+		return false, nil
+	}
+	if err := elect.MarkDead(ctx, s.db, owner, nil); err != nil {
+		return false, err
+	}
+	s.seen(owner)
+	return true, nil
+}
+
+func (s *records) seen(session string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.missing, session)
+}
+
+// missingFor says whether a session has been missing for so long.
+func (s *records) missingFor(session string, d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, known := s.missing[session]
+	if !known {
+		s.missing[session] = time.Now()
+	}
+	return known && time.Since(since) > d
+}
+
+// longestLease is the longest lease of all processes that are known.
+func (s *records) longestLease() time.Duration {
+	longest := s.lease
+	for _, one := range s.elector.Cluster().View().Sessions {
+		longest = max(longest, time.Duration(one.Member.LeaseMS)*time.Millisecond)
+	}
+	return longest
+}

@@ -1,0 +1,225 @@
+package idempotencystore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+)
+
+// process is one process of a cluster.
+type process struct {
+	elector *elect.Elector
+	records idempotency.Records
+}
+
+func start(tb testing.TB, db store.Store) process {
+	tb.Helper()
+	e, err := elect.Start(context.WithoutCancel(tb.Context()), elect.Config{
+		Store: db, LeaseDuration: 2 * time.Second, OnStuck: func([]elect.Key) {},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = e.Close(ctx) // it may have been closed before
+	})
+	return process{e, idempotencystore.New(e, db)}
+}
+
+func (p process) guard(t *testing.T, cfg idempotency.Config) *idempotency.Guard {
+	t.Helper()
+	cfg.Records = p.records
+	g, err := idempotency.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestStore(t *testing.T) {
+	idempotencytest.Run(t, idempotencytest.Backend{
+		Tells: true,
+		Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
+			tb.Helper()
+			db := memstore.New()
+			p := start(tb, db)
+			return func(cfg idempotency.Config) idempotency.Config {
+				cfg.Records = p.records
+				return cfg
+			}
+		},
+	})
+}
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var request = idempotency.Request{ID: "a"}
+
+// halfWay has a process work until its session is marked dead, as others do when it shows no heartbeat. It returns what
+// the process was told at the end.
+func halfWay(t *testing.T, db store.Store, then func()) error {
+	t.Helper()
+	ctx := bounded(t)
+	p := start(t, db)
+	g := p.guard(t, idempotency.Config{})
+	begun, next, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := g.Do(ctx, request, func(ctx context.Context) (idempotency.Reply, error) {
+			close(begun)
+			<-ctx.Done() // it hears of it by itself
+			<-next
+			if cause := context.Cause(ctx); !errors.Is(cause, elect.ErrLeaseLost) {
+				t.Errorf("the context of the work ended with %v, want ErrLeaseLost", cause)
+			}
+			return idempotency.Reply{Body: []byte("late")}, nil
+		})
+		ended <- err
+	}()
+	select {
+	case <-begun:
+	case err := <-ended:
+		t.Fatal("the work was not called: ", err)
+	}
+	session, _ := p.elector.Session()
+	if err := elect.MarkDead(ctx, db, session, nil); err != nil {
+		t.Fatal(err)
+	}
+	then()
+	close(next)
+	return <-ended
+}
+
+func never(t *testing.T) func(context.Context) (idempotency.Reply, error) {
+	t.Helper()
+	return func(context.Context) (idempotency.Reply, error) {
+		t.Error("the work was called")
+		return idempotency.Reply{}, nil
+	}
+}
+
+func TestADeadCallerIsTold(t *testing.T) {
+	db := memstore.New()
+	other := start(t, db).guard(t, idempotency.Config{})
+	err := halfWay(t, db, func() {
+		for range 2 {
+			_, err := other.Do(bounded(t), request, never(t))
+			if !errors.Is(err, idempotency.ErrInterrupted) || !errors.Is(err, idempotency.ErrFailed) {
+				t.Errorf("repetition: %v, want ErrInterrupted", err)
+			}
+		}
+	})
+	if !errors.Is(err, idempotency.ErrTakenOver) {
+		t.Errorf("the caller itself: %v, want ErrTakenOver", err)
+	}
+	if _, err := other.Do(bounded(t), request, never(t)); !errors.Is(err, idempotency.ErrInterrupted) {
+		t.Errorf("afterwards: %v, want ErrInterrupted still", err)
+	}
+}
+
+func TestADeadCallerIsRecoveredFrom(t *testing.T) {
+	db := memstore.New()
+	other := start(t, db).guard(t, idempotency.Config{Recover: true})
+	err := halfWay(t, db, func() {
+		got, err := other.Do(bounded(t), request, func(ctx context.Context) (idempotency.Reply, error) {
+			a := idempotency.AttemptFrom(ctx)
+			if a.Number != 2 || a.Before != idempotency.Started {
+				t.Errorf("attempt %+v, want the second, after one whose caller died", a)
+			}
+			return idempotency.Reply{Body: []byte("second")}, nil
+		})
+		if err != nil || got.Replayed {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+	if !errors.Is(err, idempotency.ErrTakenOver) {
+		t.Errorf("the caller itself: %v, want ErrTakenOver", err)
+	}
+	if got, err := other.Do(bounded(t), request, never(t)); err != nil || string(got.Body) != "second" {
+		t.Errorf("%q, %v, want the reply of the second attempt", got.Body, err)
+	}
+}
+
+// A session that was removed long ago is dead, but only after it has been missing for a lease.
+func TestACallerWhoseSessionIsGone(t *testing.T) {
+	db := memstore.New()
+	p := start(t, db)
+	_, err := p.records.Write(bounded(t), idempotency.Write{ID: "a", Keep: time.Hour, Record: &idempotency.Record{
+		ID: "a", State: idempotency.Started, Owner: "gone", Claim: "c", Attempt: 1,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := p.guard(t, idempotency.Config{}).Do(bounded(t), request, never(t)); !errors.Is(err, idempotency.ErrInProgress) {
+		t.Fatalf("at first: %v, want ErrInProgress", err)
+	}
+	_, err = p.guard(t, idempotency.Config{Wait: true}).Do(bounded(t), request, never(t))
+	if !errors.Is(err, idempotency.ErrInterrupted) || time.Since(began) < 2*time.Second {
+		t.Errorf("%v after %s, want ErrInterrupted after the lease of 2s", err, time.Since(began))
+	}
+}
+
+// lossy loses the answers of every second write of a request, after it has happened or before.
+type lossy struct {
+	store.Store
+	writes int
+}
+
+func (l *lossy) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if changes[0].Doc.Kind != store.KindRequest {
+		return l.Store.Apply(ctx, changes...)
+	}
+	l.writes++
+	switch l.writes % 4 {
+	case 1:
+		return store.AllUnknown(1, errors.New("lost on its way")), nil
+	case 3:
+		if _, err := l.Store.Apply(ctx, changes...); err != nil {
+			return nil, err
+		}
+		return store.AllUnknown(1, errors.New("the answer was lost")), nil
+	}
+	return l.Store.Apply(ctx, changes...)
+}
+
+// A write that is not answered is repeated until it is known how it ended.
+func TestLostAnswers(t *testing.T) {
+	db := memstore.New()
+	p := start(t, db)
+	records := idempotencystore.New(p.elector, &lossy{Store: db})
+	g, err := idempotency.New(idempotency.Config{Records: records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range strings.SplitSeq("abcdef", "") {
+		calls := 0
+		for range 2 {
+			_, err := g.Do(bounded(t), idempotency.Request{ID: id}, func(context.Context) (idempotency.Reply, error) {
+				calls++
+				return idempotency.Reply{}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if calls != 1 {
+			t.Errorf("%s: %d calls, want one", id, calls)
+		}
+	}
+}
