@@ -72,7 +72,7 @@ func share(ctx context.Context) error {
 		defer say("ends", run)
 		for ctx.Err() == nil {
 			if _, err := os.Stat(filepath.Join(dir, holdFile)); err != nil {
-				return nil //nolint:nilerr // it is not there, so nothing holds the run up
+				return nil // nothing holds the run up
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
