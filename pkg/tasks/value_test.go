@@ -27,10 +27,11 @@ func TestValueOfARunIsFencedByTheNext(t *testing.T) {
 			if string(value) != "1" {
 				t.Errorf("Value = %q", value)
 			}
-			stale <- old.SetValue(ctx, []byte("of the first run"))
+			refused := old.SetValue(ctx, []byte("of the first run"))
 			if value, err = run.Lease.Value(ctx); string(value) != "1" || err != nil {
 				t.Errorf("Value = %q, %v", value, err)
 			}
+			stale <- refused // the test ends, and the lease with it, once this is received
 			<-ctx.Done()
 			return nil
 		}
