@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // LoopConfig is what a Loop is made of.
@@ -112,7 +113,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.cfg.Decided != nil {
 			l.cfg.Decided(took)
 		}
-		if !waitFor(ctx, max(minGap, 2*took)) {
+		if sleep.For(ctx, max(minGap, 2*took)) != nil { // a flood of changes is met by few decisions
 			return nil
 		}
 		if again <= 0 || again > maxIdle {
@@ -128,18 +129,6 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// waitFor waits for d, so that a flood of changes is met by few decisions.
-func waitFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // How long writes outside of transactions may take, and the pauses of one who waits.
@@ -159,14 +161,10 @@ func (d *driver) failed(ctx context.Context, err error) event {
 // rest waits before the next look, longer every time.
 func (d *driver) rest(ctx context.Context) event {
 	d.pause = min(max(d.pause*3/2, firstPause), lastPause)
-	timer := time.NewTimer(d.pause/2 + rand.N(d.pause)) //nolint:gosec // spreads load
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return event{Kind: paused}
-	case <-ctx.Done():
+	if sleep.For(ctx, d.pause/2+rand.N(d.pause)) != nil { //nolint:gosec // spreads load
 		return event{Kind: gaveUp}
 	}
+	return event{Kind: paused}
 }
 
 // perhaps calls the work. A panic goes on once the failure is kept.

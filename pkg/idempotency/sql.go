@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // Execer is what [SQL] needs of a transaction: a *sql.Tx, or a *sql.Conn within one.
@@ -154,12 +156,8 @@ func (s SQLTransactions) Transact(ctx context.Context, do func(context.Context, 
 		if err == nil || s.Retry == nil || !s.Retry(err) || try > retries {
 			return err
 		}
-		timer := time.NewTimer(retryPause * time.Duration(min(try, 20)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(context.Cause(ctx), err)
+		if gone := sleep.For(ctx, retryPause*time.Duration(min(try, 20))); gone != nil {
+			return errors.Join(gone, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -122,7 +123,7 @@ func (h holder) run(ctx context.Context) error {
 			return fmt.Errorf("run jobs: %w", err)
 		default:
 			h.m.cfg.Logger.Info("A job's key could not be asked for, trying again", "key", h.task.Key(), "error", text(err))
-			rest(ctx, again)
+			_ = sleep.For(ctx, again) // the loop looks at ctx
 		}
 	}
 	return nil
@@ -145,13 +146,4 @@ func text(err error) string {
 		return "held by another"
 	}
 	return err.Error()
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

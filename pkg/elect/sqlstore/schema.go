@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -45,22 +44,24 @@ func (s *schema) missing(ctx context.Context, run Run) ([]Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts := s.sql.create
-	if version == schemaVersion {
-		texts = nil
-	}
-	there, err := s.tablesOfKinds(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	for _, kind := range store.Kinds() {
-		if version != schemaVersion || !there[kind] {
-			texts = append(slices.Clip(texts), s.sql.kinds[kind].create...)
+	var there map[store.Kind]bool
+	var all []Statement
+	add := func(texts []string) {
+		for _, text := range texts {
+			all = append(all, Statement{Text: text})
 		}
 	}
-	all := make([]Statement, len(texts))
-	for i, text := range texts {
-		all[i].Text = text
+	if version == schemaVersion {
+		if there, err = s.tablesOfKinds(ctx, run); err != nil {
+			return nil, err
+		}
+	} else {
+		add(s.sql.create)
+	}
+	for _, kind := range store.Kinds() {
+		if !there[kind] {
+			add(s.sql.kinds[kind].create)
+		}
 	}
 	if version != schemaVersion {
 		all = append(all, Statement{Text: s.sql.setVersion, Args: []any{int64(schemaVersion)}})

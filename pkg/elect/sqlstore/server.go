@@ -91,8 +91,8 @@ type batch struct {
 }
 
 // confirm makes sure of writes that were found. A server that was started again shows also those that its standby never
-// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch sends
-// of it.
+// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch
+// passes it on.
 func (s *server) confirm(ctx context.Context, b *batch) error {
 	if len(b.found) == 0 {
 		return nil

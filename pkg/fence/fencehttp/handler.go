@@ -3,10 +3,12 @@ package fencehttp
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/internal/httpkeep"
 )
 
 // Reasons of answers, besides [api.ReasonInvalid].
@@ -50,10 +52,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(err).Write(w)
 		return
 	}
-	var kept answer
+	var kept httpkeep.Answer
 	err = h.fence.Do(r.Context(), claim, func(ctx context.Context) error {
 		h.next.ServeHTTP(&kept, r.WithContext(ctx))
-		if kept.code() >= http.StatusBadRequest {
+		if kept.Status() >= http.StatusBadRequest {
 			return errAnswered
 		}
 		return nil
@@ -62,7 +64,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(err).Write(w)
 		return
 	}
-	kept.send(w)
+	maps.Copy(w.Header(), kept.Header())
+	w.WriteHeader(kept.Status())
+	_, _ = w.Write(kept.Body()) // who asked may have gone
 }
 
 // problem is what a failure is answered with. What a database says is no business of the client.

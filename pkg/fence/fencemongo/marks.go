@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // Marks is a collection with the marks of keys, one document for each. Its methods may be called concurrently.
@@ -116,12 +117,5 @@ func labelled(err error, label string) bool {
 
 // pause waits for 5 to 25 ms. Nothing tells when another transaction has ended.
 func pause(ctx context.Context) error {
-	timer := time.NewTimer(5*time.Millisecond + rand.N(20*time.Millisecond)) //nolint:gosec // jitter, not a secret
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return sleep.For(ctx, 5*time.Millisecond+rand.N(20*time.Millisecond)) //nolint:gosec // jitter, not a secret
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/internal/httpkeep"
 )
 
 // DefaultMaxBody is the default of [Options.MaxBody].
@@ -117,7 +118,7 @@ func (h handler) serve(w http.ResponseWriter, r *http.Request, key string, body 
 	var reply idempotency.Reply // of the handler, also where it is not kept
 	answer, err := h.o.Guard.Do(r.Context(), req, func(ctx context.Context) (idempotency.Reply, error) {
 		reply = idempotency.Reply{}
-		rec := &recorder{header: make(http.Header)}
+		rec := newRecorder()
 		inner := r.Clone(context.WithValue(ctx, recorderKey{}, rec))
 		inner.Body = io.NopCloser(bytes.NewReader(body))
 		h.next.ServeHTTP(rec, inner)
@@ -162,45 +163,35 @@ type recorderKey struct{}
 
 // recorder gathers a reply.
 type recorder struct {
-	header   http.Header
+	httpkeep.Answer
+
 	sent     http.Header // as it was when the status was written
-	status   int
-	body     bytes.Buffer
 	noEffect bool
 }
 
-// Header implements [http.ResponseWriter].
-func (r *recorder) Header() http.Header { return r.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK { // what is informational goes nowhere
-		r.status, r.sent = status, r.header.Clone()
-	}
+func newRecorder() *recorder {
+	r := new(recorder)
+	r.Begun = func() { r.sent = r.Header().Clone() }
+	return r
 }
 
 // Write implements [http.ResponseWriter].
 func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		if r.header.Get("Content-Type") == "" {
-			r.header.Set("Content-Type", http.DetectContentType(p))
-		}
-		r.WriteHeader(http.StatusOK)
+	if !r.Said() && r.Header().Get("Content-Type") == "" {
+		r.Header().Set("Content-Type", http.DetectContentType(p))
 	}
-	return r.body.Write(p)
+	return r.Answer.Write(p)
 }
 
 // own are headers of one message alone.
 var own = []string{"Connection", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 func (r *recorder) reply() idempotency.Reply {
-	if r.status == 0 {
-		r.WriteHeader(http.StatusOK)
-	}
+	r.WriteHeader(http.StatusOK) // where the handler has said nothing
 	for _, name := range own {
 		r.sent.Del(name)
 	}
-	return idempotency.Reply{Status: r.status, Header: r.sent, Body: r.body.Bytes()}
+	return idempotency.Reply{Status: r.Status(), Header: r.sent, Body: r.Body()}
 }
 
 // send answers with a reply.

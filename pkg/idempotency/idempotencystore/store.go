@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // How long an operation waits.
@@ -129,21 +130,9 @@ func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, err
 		if outs[0].Status != store.Unknown {
 			return outs[0], nil
 		}
-		if err := rest(ctx, retryPause); err != nil {
+		if err := sleep.For(ctx, retryPause); err != nil {
 			return store.Outcome{}, errors.Join(err, outs[0].Err)
 		}
-	}
-}
-
-// rest waits; the error is the context's.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -154,7 +143,7 @@ func (s *records) Own(ctx context.Context) (context.Context, string, func(), err
 		if time.Since(began) > openWithin {
 			return nil, "", nil, fmt.Errorf("%w: this process has no valid session", idempotency.ErrUnavailable)
 		}
-		if err := rest(ctx, lookPause); err != nil {
+		if err := sleep.For(ctx, lookPause); err != nil {
 			return nil, "", nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -31,7 +32,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 	known := s.env.Remote.Until() // what the endpoint is known to have heard; it may have heard more
 	wait, troubled := s.env.T/3, false
 	for {
-		if !sleep(ctx, min(wait, time.Until(known))) {
+		if sleep.For(ctx, min(wait, time.Until(known))) != nil {
 			return tasks.Ending{Cut: true}
 		}
 		if !time.Now().Before(known) {
@@ -135,19 +136,7 @@ func (r Runner) Leave(ctx context.Context, env tasks.Env) {
 		env.Log.Error(
 			err, "Stopping was not acknowledged: trying again until its time is over", "token", env.Start.Token,
 		)
-		sleep(over, stopRetry)
+		_ = sleep.For(over, stopRetry) // the loop looks at over
 	}
 	_ = env.Remote.Promise(time.Time{}) // who has not heard waits longer
-}
-
-// sleep waits for d, and says whether it did before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

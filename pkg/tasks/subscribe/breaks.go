@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 const (
@@ -46,7 +48,7 @@ func (s *run) settle(ctx context.Context) {
 	if s.breaks.count < restless {
 		return
 	}
-	if pause(ctx, steady); ctx.Err() == nil {
+	if _ = sleep.For(ctx, steady); ctx.Err() == nil {
 		s.breaks.count = 0
 		s.opened()
 	}

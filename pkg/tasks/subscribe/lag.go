@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 const (
@@ -43,7 +44,7 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 		return
 	}
 	var said elect.Lag
-	pause(ctx, lagFirst)
+	_ = sleep.For(ctx, lagFirst)
 	for ctx.Err() == nil {
 		lag, err := Lag{}, error(nil)
 		if !s.quiet.lasts(lagEvery / 2) { // else nothing is behind, and the broker need not be asked
@@ -58,7 +59,7 @@ func (s *run) watchLag(ctx context.Context, sub Subscription) {
 			said = now
 			s.env.Status.Lag(now)
 		}
-		pause(ctx, lagEvery)
+		_ = sleep.For(ctx, lagEvery)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
@@ -123,19 +124,10 @@ func (s *run) keepOpen(ctx context.Context) error {
 		if time.Since(began) >= steady {
 			failures = 0
 		}
-		pause(ctx, reconnect.Delay(failures))
+		_ = sleep.For(ctx, reconnect.Delay(failures)) // the loop looks at ctx
 		failures++
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // once opens the subscription and delivers until it breaks, or ctx ends.

@@ -3,11 +3,11 @@ package model_test
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/search"
 )
 
 var (
@@ -16,18 +16,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-// limit is for all scenarios, or by default for the large ones: the others are searched whole.
-func limit(large bool) int {
-	switch {
-	case *statesFlag > 0:
-		return *statesFlag
-	case testing.Short():
-		return 3_000
-	case large:
-		return 5_000_000
-	}
-	return 10_000_000
-}
+var limits = search.Limits{Short: 3_000, Large: 5_000_000}
 
 // No order of events within bounds breaks a promise, and from every state in which faults end, all keys run again.
 func TestModel(t *testing.T) {
@@ -36,7 +25,7 @@ func TestModel(t *testing.T) {
 		for _, sc := range scenarios() {
 			t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
 				t.Parallel()
-				c := newChecker(&sc.setting, limit(sc.large))
+				c := newChecker(&sc.setting, limits.Of(*statesFlag, sc.large))
 				first := sc.first()
 				c.search(first)
 				if c.broken != "" {
@@ -66,7 +55,7 @@ func TestModel(t *testing.T) {
 	all := len(scenarios())
 	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit of %d states: no "+
 		"promise broken",
-		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limit(true))
+		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limits.Of(*statesFlag, true))
 	if least := int64(1_000_000); !testing.Short() && *statesFlag == 0 && states.Load() < least {
 		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
 	}
@@ -95,29 +84,9 @@ func TestWeakenings(t *testing.T) {
 				}
 				caught.Add(1)
 				t.Logf("caught after %d states: %s", c.states(), c.broken)
-				compare(t, wk, c.trace(first))
+				search.Counterexample(t, wk.name, wk.rule, c.trace(first), *update)
 			})
 		}
 	})
 	t.Logf("%d of %d weakenings caught", caught.Load(), len(allWeaknesses()))
-}
-
-// compare holds a counterexample to the one kept for readers.
-func compare(t *testing.T, wk weak, trace string) {
-	t.Helper()
-	file := filepath.Join("testdata", wk.name+".txt")
-	text := "Without the rule: " + wk.rule + ".\n\n" + trace
-	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != text {
-		t.Errorf("another counterexample than in %s (go test -run Weakenings -update writes it):\n%s", file, text)
-	}
 }

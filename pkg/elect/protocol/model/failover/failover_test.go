@@ -3,7 +3,6 @@ package failover_test
 import (
 	"flag"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/search"
@@ -15,18 +14,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-// limit is for all scenarios, or by default for the large ones: the others are searched whole.
-func limit(large bool) int {
-	switch {
-	case *statesFlag > 0:
-		return *statesFlag
-	case testing.Short():
-		return 3_000
-	case large:
-		return 200_000
-	}
-	return 10_000_000
-}
+var limits = search.Limits{Short: 3_000, Large: 200_000}
 
 // three nodes, two clients; A runs the key.
 func threeNodes(change ...func(*redisSetting)) redisSetting {
@@ -172,23 +160,14 @@ var small = []string{
 // No order of events within bounds breaks a promise.
 func TestFailover(t *testing.T) {
 	for _, sc := range scenarios() {
-		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(sc.name), func(t *testing.T) {
+		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limit(sc.large)}
+			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limits.Of(*statesFlag, sc.large)}
 			begun := sc.setting.begun(sc.left)
-			s.Run(sc.setting.after(begun, sc.before))
-			if s.Broken != "" {
-				way := slices.Concat(sc.before, s.Way())
-				t.Fatalf("after %d states:\n%s", s.States, sc.setting.trace(begun, way, s.Broken))
-			}
-			extent := "all there are"
-			if !s.Whole {
-				extent = "STOPPED at the limit"
-			}
-			if !s.Whole && !sc.large && !testing.Short() && *statesFlag == 0 {
-				t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
-			}
-			t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+			whole := !sc.large && !testing.Short() && *statesFlag == 0
+			s.Holds(t, sc.setting.after(begun, sc.before), whole, func() string {
+				return sc.setting.trace(begun, slices.Concat(sc.before, s.Way()), s.Broken)
+			})
 		})
 	}
 }
@@ -202,14 +181,7 @@ func TestWeakenings(t *testing.T) {
 			setting.without = wk.by
 			s := search.Search[forgetful, dbAction]{Space: setting.space(), Limit: 3_000_000}
 			begun := setting.begun(wk.left)
-			s.Run(setting.after(begun, wk.before))
-			if !strings.HasPrefix(s.Broken, wk.breaks) || s.Broken == "" {
-				t.Fatalf(
-					"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth,
-					s.Whole, wk.breaks, s.Broken,
-				)
-			}
-			t.Logf("caught after %d states: %s", s.States, s.Broken)
+			s.Breaks(t, setting.after(begun, wk.before), wk.breaks)
 			trace := setting.trace(begun, slices.Concat(wk.before, s.Way()), s.Broken)
 			search.Counterexample(t, wk.name, wk.rule, trace, *update)
 		})

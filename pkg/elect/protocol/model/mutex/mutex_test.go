@@ -15,18 +15,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-// limit is for all scenarios, or by default for the large ones: the others are searched whole.
-func limit(large bool) int {
-	switch {
-	case *statesFlag > 0:
-		return *statesFlag
-	case testing.Short():
-		return 1_000
-	case large:
-		return 20_000
-	}
-	return 10_000_000
-}
+var limits = search.Limits{Short: 1_000, Large: 20_000}
 
 // scenario is who asks for what, and the faults that there may be.
 type scenario struct {
@@ -112,22 +101,12 @@ func (s *setting) space(liveness bool) search.Space[state, action] {
 // turn.
 func TestMutex(t *testing.T) {
 	for _, sc := range scenarios() {
-		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(sc.name), func(t *testing.T) {
+		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limit(sc.large)}
+			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limits.Of(*statesFlag, sc.large)}
 			first := sc.setting.begun(sc.left)
-			s.Run(first)
-			if s.Broken != "" {
-				t.Fatalf("after %d states:\n%s", s.States, trace(&sc.setting, first, &s))
-			}
-			extent := "all there are"
-			if !s.Whole {
-				extent = "STOPPED at the limit"
-			}
-			if !s.Whole && !sc.large && !testing.Short() && *statesFlag == 0 {
-				t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
-			}
-			t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+			whole := !sc.large && !testing.Short() && *statesFlag == 0
+			s.Holds(t, first, whole, func() string { return trace(&sc.setting, first, &s) })
 		})
 	}
 }
@@ -142,14 +121,7 @@ func TestWeakenings(t *testing.T) {
 			liveness := strings.HasPrefix(wk.breaks, "M4")
 			s := search.Search[state, action]{Space: setting.space(liveness), Limit: 1_000_000}
 			first := setting.begun(wk.left)
-			s.Run(first)
-			if !strings.HasPrefix(s.Broken, wk.breaks) || s.Broken == "" {
-				t.Fatalf(
-					"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth,
-					s.Whole, wk.breaks, s.Broken,
-				)
-			}
-			t.Logf("caught after %d states: %s", s.States, s.Broken)
+			s.Breaks(t, first, wk.breaks)
 			search.Counterexample(t, wk.name, wk.rule, trace(&setting, first, &s), *update)
 		})
 	}

@@ -3,7 +3,6 @@ package quorum_test
 import (
 	"flag"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/search"
@@ -14,15 +13,8 @@ var (
 	update     = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-func limit() int {
-	switch {
-	case *statesFlag > 0:
-		return *statesFlag
-	case testing.Short():
-		return 3_000
-	}
-	return 15_000
-}
+// Every scenario may have more states than CI can visit.
+var limits = search.Limits{Short: 3_000, Large: 15_000}
 
 func (s *setting) space() search.Space[world, action] {
 	return search.Space[world, action]{
@@ -43,20 +35,13 @@ func (s *setting) space() search.Space[world, action] {
 // No order of events within bounds loses a write, applies it twice, or shows less than was told.
 func TestQuorum(t *testing.T) {
 	for _, sc := range scenarios() {
-		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(sc.name), func(t *testing.T) {
+		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
 			setting := sc.setting(allRules)
-			s := search.Search[world, action]{Space: setting.space(), Limit: limit()}
-			s.Run(setting.after(sc.begun(), sc.before))
-			if s.Broken != "" {
-				way := slices.Concat(sc.before, s.Way())
-				t.Fatalf("after %d states:\n%s", s.States, setting.trace(sc.begun(), way, s.Broken))
-			}
-			extent := "all there are"
-			if !s.Whole {
-				extent = "STOPPED at the limit"
-			}
-			t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+			s := search.Search[world, action]{Space: setting.space(), Limit: limits.Of(*statesFlag, true)}
+			s.Holds(t, setting.after(sc.begun(), sc.before), false, func() string {
+				return setting.trace(sc.begun(), slices.Concat(sc.before, s.Way()), s.Broken)
+			})
 		})
 	}
 }
@@ -68,11 +53,7 @@ func TestWeakenings(t *testing.T) {
 			t.Parallel()
 			setting := wk.setting(wk.by)
 			s := search.Search[world, action]{Space: setting.space(), Limit: 1_000_000}
-			s.Run(setting.after(wk.begun(), wk.before))
-			if s.Broken == "" {
-				t.Fatalf("not caught in %d states (%d deep, all: %v)", s.States, s.Depth, s.Whole)
-			}
-			t.Logf("caught after %d states: %s", s.States, s.Broken)
+			s.Breaks(t, setting.after(wk.begun(), wk.before), "")
 			trace := setting.trace(wk.begun(), slices.Concat(wk.before, s.Way()), s.Broken)
 			search.Counterexample(t, wk.name, wk.rule, trace, *update)
 		})

@@ -1,0 +1,61 @@
+package search
+
+import (
+	"strings"
+	"testing"
+)
+
+// Limits are how many states the searches of a package visit at most, where no flag says so.
+type Limits struct {
+	Short int // with go test -short
+	Large int // in scenarios with more states than CI can visit
+}
+
+// Of is the limit of one scenario. asked is the flag's; 0: none. Scenarios that are not large are searched whole.
+func (l Limits) Of(asked int, large bool) int {
+	switch {
+	case asked > 0:
+		return asked
+	case testing.Short():
+		return l.Short
+	case large:
+		return l.Large
+	}
+	return 10_000_000
+}
+
+// TestName is a scenario's name as one word.
+func TestName(scenario string) string {
+	return strings.NewReplacer(" ", "-", ",", "").Replace(scenario)
+}
+
+// Holds searches from first, and fails the test where a promise breaks. whole says that stopping at the limit is a
+// failure as well. trace says how the broken state was reached.
+func (s *Search[S, A]) Holds(t *testing.T, first S, whole bool, trace func() string) {
+	t.Helper()
+	s.Run(first)
+	if s.Broken != "" {
+		t.Fatalf("after %d states:\n%s", s.States, trace())
+	}
+	extent := "all there are"
+	if !s.Whole {
+		extent = "STOPPED at the limit"
+	}
+	if whole && !s.Whole {
+		t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
+	}
+	t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+}
+
+// Breaks searches from first without a rule, and fails the test unless a promise breaks whose name begins so.
+func (s *Search[S, A]) Breaks(t *testing.T, first S, promise string) {
+	t.Helper()
+	s.Run(first)
+	if !strings.HasPrefix(s.Broken, promise) || s.Broken == "" {
+		t.Fatalf(
+			"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth, s.Whole, promise,
+			s.Broken,
+		)
+	}
+	t.Logf("caught after %d states: %s", s.States, s.Broken)
+}

@@ -1,0 +1,56 @@
+// Package httpkeep keeps what an HTTP handler answers, for those who send it later or not at all.
+package httpkeep
+
+import (
+	"bytes"
+	"net/http"
+)
+
+// Answer is an [http.ResponseWriter] that sends nothing. The zero value is ready to use, by one handler.
+type Answer struct {
+	// Begun, where it is set, is called when the status is known: the header counts as it is then.
+	Begun func()
+
+	header http.Header
+	status int // 0: not said yet
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (a *Answer) Header() http.Header {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+// WriteHeader implements [http.ResponseWriter]. The first status counts. Informational ones are left out.
+func (a *Answer) WriteHeader(status int) {
+	if a.status != 0 || status < http.StatusOK {
+		return
+	}
+	a.status = status
+	if a.Begun != nil {
+		a.Begun()
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (a *Answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// Status is what the handler has said, and 200 when it has said nothing.
+func (a *Answer) Status() int {
+	if a.status == 0 {
+		return http.StatusOK
+	}
+	return a.status
+}
+
+// Said says whether the handler has said a status, or has written.
+func (a *Answer) Said() bool { return a.status != 0 }
+
+// Body is what it has written. It is the answer's own.
+func (a *Answer) Body() []byte { return a.body.Bytes() }
