@@ -23,6 +23,7 @@ type core struct {
 	lease   atomic.Pointer[validity]
 	view    atomic.Pointer[cluster.View]
 	changed waiters.Broadcast
+	claims  *claimNames
 }
 
 // validity is what leases need to know, readable without the loop.
@@ -36,6 +37,7 @@ func newCore(cfg Config, p protocol.Params) *core {
 	c := &core{
 		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
 		box: newMailbox(), times: &storeClock{local: cfg.Clock}, course: newCourse(), changed: waiters.NewBroadcast(),
+		claims: newClaimNames(),
 	}
 	c.documents = &documents{
 		store: timedStore{courseStore{&movedStore{Store: cfg.Store}, c.course}, c.times}, op: p.Op, log: c.log,

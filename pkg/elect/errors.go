@@ -33,6 +33,17 @@ var (
 	ErrNotRunning = errors.New("elector not running")
 	// ErrInsideRun says that a method would wait for the very run that calls it. Return from the run instead.
 	ErrInsideRun = errors.New("called from inside the run that it would wait for")
-	// ErrNotHeld says this elector does not hold the key.
-	ErrNotHeld = errors.New("key not held")
+	// ErrNotHeld says this elector does not hold the key, or a mutex was unlocked before.
+	ErrNotHeld = errors.New("not held")
+	// ErrLocked says that others hold a mutex, wait for it, or keep it.
+	ErrLocked = errors.New("locked by others")
+	// ErrQueueFull says that as many wait for a mutex as its document can hold: 1,000, or 64 KiB of them.
+	ErrQueueFull = errors.New("too many wait")
+	// ErrLimit says that a mutex is in use with another limit: as a mutex, a read-write lock or a semaphore of another
+	// number.
+	ErrLimit = errors.New("in use with another limit")
+	// ErrShared says that only a holder that is alone can do this: no reader, and none of a semaphore of several.
+	ErrShared = errors.New("only for a holder that is alone")
+	// ErrNoClock says that the store has no clock that others could wait by.
+	ErrNoClock = errors.New("the store has no clock")
 )

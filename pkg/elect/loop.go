@@ -19,13 +19,14 @@ import (
 type loop struct {
 	*core
 	*node.Node
-	cache  *cache.Cache
-	calls  *calls
-	runs   *runs
-	takes  func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
-	page   publisher
-	cancel context.CancelCauseFunc // ends everything asynchronous
-	ended  error                   // see Elector.Wait; set before box.over is closed
+	cache   *cache.Cache
+	calls   *calls
+	runs    *runs
+	mutexes *mutexCalls
+	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
+	page    publisher
+	cancel  context.CancelCauseFunc // ends everything asynchronous
+	ended   error                   // see Elector.Wait; set before box.over is closed
 }
 
 func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop {
@@ -34,12 +35,13 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 	}
 	l.runs = newRuns(l.calls)
 	l.runs.reserved = l.takeReserved
+	l.mutexes = newMutexCalls(l.calls, l.runs)
 	l.Node = node.New(node.Config{
 		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString,
 		Log:   c.log,
-		Clock: c.times, Store: l.calls, Runs: l.runs, Cache: l.cache, Observer: observer{c},
+		Clock: c.times, Store: l.calls, Runs: l.runs, Calls: l.mutexes, Cache: l.cache, Observer: observer{c},
 	})
-	l.runs.node = l.Node
+	l.runs.node, l.mutexes.node = l.Node, l.Node
 	diverged := l.diverged
 	c.course.diverged.Store(&diverged)
 	return l

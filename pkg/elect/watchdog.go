@@ -28,9 +28,11 @@ type watchedRun struct {
 	Runnable
 	key     Key
 	session string
-	begun   bool // Start has returned; guarded by the watchdog's mutex
-	ended   bool // likewise
-	expired atomic.Bool
+	// harmless: its Stop leaves nothing of it that could outlive the lease
+	harmless bool
+	begun    bool // Start has returned; guarded by the watchdog's mutex
+	ended    bool // likewise
+	expired  atomic.Bool
 }
 
 func newWatchdog(p protocol.Params, clock Clock, lease *atomic.Pointer[validity]) *watchdog {
@@ -72,7 +74,7 @@ func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, w
 			stop = append(stop, r)
 			w.expired = append(w.expired, r.key)
 		}
-		if hard {
+		if hard && !r.harmless {
 			stuck = append(stuck, r.key)
 		}
 	}

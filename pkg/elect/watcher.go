@@ -72,7 +72,7 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 
 // decode reads what a notification says, outside the loop.
 func (w *watcher) decode(x store.Notification) node.Notification {
-	n := node.Notification{Kind: x.Kind, Resync: x.Resync, Arrived: w.calls.clock.Now()}
+	n := node.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: w.calls.clock.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
 	case x.Kind == store.KindSession:
@@ -82,6 +82,8 @@ func (w *watcher) decode(x store.Notification) node.Notification {
 		n.Lock = w.calls.found(x.Doc)
 	case x.Kind == store.KindGroup:
 		n.Counter = x.Doc
+	case x.Kind == store.KindMutex:
+		n.Mutex = w.calls.foundMutex(x.Doc)
 	}
 	return n
 }

@@ -180,3 +180,18 @@ func TestMutexIsHandedOver(t *testing.T) {
 		t.Errorf("token %d, document %+v", token, b.store)
 	}
 }
+
+// A refusal rests on the document of now, not on one that was known before the call.
+func TestMutexIsNotRefusedForWhatIsOld(t *testing.T) {
+	r := newRig(t, "a")
+	r.store = protocol.MutexDoc{
+		Rev: 2000, Limit: 2, Holders: []protocol.MutexHolder{{Session: "b", Claim: "b1", Token: 2000}}, Exclusive: 2000,
+	}
+	r.ask("a1", exclusive())
+	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.LimitDiffers {
+		t.Errorf("%+v", refused)
+	}
+	r.store.Holders, r.store.Rev = nil, 2001
+	r.ask("a2", exclusive())
+	only(t, r.serve(), protocol.MutexGranted)
+}

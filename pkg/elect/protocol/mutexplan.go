@@ -11,7 +11,7 @@ type mutexPlan struct {
 	enter   bool // it makes a holder
 	need    bool // a call of this process, or what is left of one, asks for the write
 	urgent  bool // and not only for a new place in the queue
-	look    bool // a call that does not wait was not shown the document yet
+	look    bool // a call that is to be refused was not shown the document yet
 	refused []MutexAction
 }
 
@@ -138,7 +138,7 @@ func (p *mutexPlan) fresh(do func(MutexCall)) {
 		if p.doc.Limit == c.Limit {
 			do(c)
 		} else {
-			p.refuse(c.Claim, LimitDiffers)
+			p.refuse(c, LimitDiffers)
 		}
 	}
 }
@@ -147,8 +147,13 @@ func (p *mutexPlan) isRefused(claim string) bool {
 	return slices.ContainsFunc(p.refused, func(a MutexAction) bool { return a.Claim == claim })
 }
 
-func (p *mutexPlan) refuse(claim string, reason MutexReason) {
-	p.refused = append(p.refused, MutexAction{Kind: MutexRefused, Claim: claim, Reason: reason})
+// refuse refuses a call that the document was shown to since it asked. What is known may be old: else it is read first.
+func (p *mutexPlan) refuse(c MutexCall, reason MutexReason) {
+	if c.Look != Looked {
+		p.look = true
+		return
+	}
+	p.refused = append(p.refused, MutexAction{Kind: MutexRefused, Claim: c.Claim, Reason: reason})
 }
 
 // overtake lets unfair calls in over the queue, where nobody was told that the mutex is free. That is so in the write
@@ -156,7 +161,8 @@ func (p *mutexPlan) refuse(claim string, reason MutexReason) {
 func (p *mutexPlan) overtake() {
 	told := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
 	enter := func(c MutexCall) {
-		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
+		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) &&
+			!p.doc.full(MutexTicket{p.x.Session, c.Claim, c.Shared}) {
 			p.claim(c)
 		}
 	}
@@ -182,9 +188,9 @@ func (p *mutexPlan) queue() {
 			p.doc = p.doc.Queued(t)
 			p.need = p.need || !c.Try
 		case c.Try:
-			p.busy(c)
+			p.refuse(c, MutexBusy)
 		default:
-			p.refuse(c.Claim, QueueFull)
+			p.refuse(c, QueueFull)
 		}
 	})
 }
@@ -206,15 +212,7 @@ func (p *mutexPlan) hurry() {
 	for _, t := range p.doc.Queue {
 		if c, waits := p.waits(t.Claim); waits && c.Try {
 			p.doc = p.doc.left(c.Claim)
-			p.busy(c)
+			p.refuse(c, MutexBusy)
 		}
-	}
-}
-
-func (p *mutexPlan) busy(c MutexCall) {
-	if c.Look == Looked {
-		p.refuse(c.Claim, MutexBusy)
-	} else {
-		p.look = true
 	}
 }

@@ -33,6 +33,7 @@ func FuzzDocuments(f *testing.F) {
 		}.Doc(store.WriterID{Session: "s", Seq: 2}),
 		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
 	}
+	seeds = append(seeds, MutexDoc(MutexID("m"), mutexOfAll(), store.WriterID{Session: "s", Seq: 4}, 7))
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
 	}
@@ -41,6 +42,9 @@ func FuzzDocuments(f *testing.F) {
 		`{"remote":{"g/k":9000000000000000000},"died":-1}`,
 		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`,
 		`{"to":7}`,
+		`{"limit":-1,"holders":[{"session":"<","claim":"c","token":-1},{"slot":-1,"until":9e15}],"queue":[{}]}`,
+		`{"holders":[{"session":"s","claim":"c","slot":-1}],"notBefore":{"untilMs":-1,"forMs":9e18}}`,
+		`{"queue":[{"session":"a b","claim":"c"}],"notBefore":{"untilMs":9e15,"token":-1},"exclusive":-1,"shared":9e15}`,
 		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`,
 		`{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
 	} {
@@ -86,7 +90,12 @@ func readAgain(t *testing.T, d store.Doc) {
 	case store.KindEvent:
 		_, err := EventFrom(d)
 		named(t, d, err, "body", "time")
-	case store.KindValue, store.KindGroup, store.KindMutex, store.KindRequest:
+	case store.KindMutex:
+		m, err := MutexFrom(d)
+		named(t, d, err, "body", "next", "limit", "holders", "queue", "notBefore", "exclusive", "shared")
+		m.Rev++
+		same(t, d, m, MutexDoc(d.ID, m, writer, 5), MutexFrom)
+	case store.KindValue, store.KindGroup, store.KindRequest:
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -34,6 +35,7 @@ func (n *Node) Diverged() {
 	)
 	n.Session.Doubt(m)
 	n.Leases.Doubt(m)
+	n.Mutexes.Doubt(m)
 	n.Peers.Forget(m.Now)
 	n.cache.Forget()
 	n.audit.audit.Forget()
@@ -103,6 +105,28 @@ func (c *course) WriteLocks(op string, changes []store.Change, then func([]store
 	c.Store.WriteLocks(op, changes, func(outs []store.Outcome, found []*record.Lock) {
 		if late() {
 			outs, found = store.AllUnknown(len(changes), errCourse), make([]*record.Lock, len(changes))
+		}
+		then(outs, found)
+	})
+}
+
+// ReadMutexes implements [Store].
+func (c *course) ReadMutexes(ids []string, then func(mutexes.Found)) {
+	late := c.guarded()
+	c.Store.ReadMutexes(ids, func(f mutexes.Found) {
+		if late() {
+			f = mutexes.Found{ID: f.ID}
+		}
+		then(f)
+	})
+}
+
+// WriteMutexes implements [Store].
+func (c *course) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
+	late := c.guarded()
+	c.Store.WriteMutexes(changes, func(outs []store.Outcome, found []*protocol.MutexDoc) {
+		if late() {
+			outs, found = store.AllUnknown(len(changes), errCourse), make([]*protocol.MutexDoc, len(changes))
 		}
 		then(outs, found)
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -38,6 +39,11 @@ type Store interface {
 	// WriteLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found. One
 	// that the store cannot take at all holds up no other.
 	WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock))
+	// ReadMutexes reads mutexes linearizably, with the high-water mark of deleted ones where one is absent, and hands
+	// each to then.
+	ReadMutexes(ids []string, then func(mutexes.Found))
+	// WriteMutexes is WriteLocks for mutexes.
+	WriteMutexes(changes []store.Change, then func(outs []store.Outcome, found []*protocol.MutexDoc))
 	// Apply sends other changes. malformed says that the store cannot take them at all; the outcomes are unknown then.
 	Apply(op string, changes []store.Change, then func(outs []store.Outcome, malformed bool))
 	// CountLocks counts the locks that name a session.

@@ -6,6 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/audit"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -23,6 +24,7 @@ type Config struct {
 	Clock    Clock
 	Store    Store
 	Runs     Runs
+	Calls    Calls // of mutexes; nil where nobody calls
 	Cache    Cache
 	Observer Observer
 }
@@ -33,6 +35,7 @@ type Node struct {
 	Session *session.Own
 	Peers   *liveness.Peers
 	Leases  *leases.Table
+	Mutexes *mutexes.Table
 	Outbox  *Outbox
 	Waiters *waiters.Waiters
 
@@ -41,6 +44,7 @@ type Node struct {
 	clock    Clock
 	store    Store
 	runs     Runs
+	calls    Calls
 	cache    Cache
 	observer Observer
 	audit    *auditor
@@ -64,14 +68,16 @@ func New(c Config) *Node {
 		Session: session.New(c.Params, c.Member, c.NewID),
 		Peers:   liveness.New(c.Params, now, c.Predecessors),
 		Leases:  leases.New(c.Params),
+		Mutexes: mutexes.New(c.Params),
 		Waiters: waiters.New(),
-		p:       c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, cache: c.Cache,
-		observer: c.Observer,
+		p:       c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls,
+		cache: c.Cache, observer: c.Observer,
 	}
 	n.course = &course{Store: c.Store}
 	n.store = n.course
 	n.Outbox = &Outbox{
-		store: n.store, cache: c.Cache, leases: n.Leases, session: n.Session, moment: n.Moment, retry: c.Params.Retry,
+		store: n.store, cache: c.Cache, leases: n.Leases, table: n.Mutexes, session: n.Session, moment: n.Moment,
+		retry: c.Params.Retry,
 	}
 	n.audit = &auditor{Node: n, audit: audit.New(c.Params, now)}
 	n.Leases.SetLimits(limits(n.Session.Member.Record()))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -15,12 +16,14 @@ import (
 // Outbox is what goes out. It queues, sends what is due, and takes the answers.
 type Outbox struct {
 	batches  outbox.Batches
+	mutexes  outbox.Batches // their writes
 	counters outbox.Counters
 	events   outbox.Events
 
 	store   Store
 	cache   Cache
 	leases  *leases.Table
+	table   *mutexes.Table
 	session author
 	moment  func() protocol.Moment
 	retry   time.Duration // before events whose answer was lost are sent again
@@ -80,6 +83,13 @@ func (o *Outbox) flush(m protocol.Moment) {
 			break
 		}
 		o.sendBatch(batch)
+	}
+	for {
+		batch, ok := o.mutexes.Next()
+		if !ok {
+			break
+		}
+		o.sendMutexes(batch)
 	}
 	if due := o.counters.Next(m.Now); len(due) > 0 {
 		o.store.Apply("increment", o.increments(due), func(outs []store.Outcome, _ bool) {

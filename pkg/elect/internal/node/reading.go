@@ -52,12 +52,14 @@ func (n *Node) refresh(now protocol.Instant) {
 // Notification is something that the store has reported, decoded. It may be late, or never come.
 type Notification struct {
 	Kind    store.Kind
-	Resync  bool             // notifications may have been missed
-	Broken  bool             // no more come
-	Session *record.Session  // what it says, for the kinds that are decoded
-	Lock    *record.Lock     //
-	Counter *store.Doc       //
-	Arrived protocol.Instant // here
+	Resync  bool               // notifications may have been missed
+	Broken  bool               // no more come
+	Session *record.Session    // what it says, for the kinds that are decoded
+	Lock    *record.Lock       //
+	Counter *store.Doc         //
+	ID      string             // of a mutex
+	Mutex   *protocol.MutexDoc // nil: it is not shown
+	Arrived protocol.Instant   // here
 }
 
 // Notified takes a notification: it says where to look.
@@ -65,8 +67,12 @@ func (n *Node) Notified(x Notification) {
 	switch {
 	case x.Broken:
 		n.cache.Watching(false)
+		n.Mutexes.Watching(false, n.Moment())
 	case x.Resync:
 		n.cache.Watching(true)
+		n.Mutexes.Watching(true, n.Moment())
+	case x.Kind == store.KindMutex:
+		n.Mutexes.Notified(x.ID, x.Mutex, n.Moment())
 	case x.Session != nil:
 		n.Peers.See(x.Session, false, x.Arrived, n.Moment())
 	case x.Kind == store.KindSession:

@@ -45,6 +45,7 @@ func (n *Node) carrySession(r session.Ready) {
 	}
 	for _, kind := range r.Keys {
 		n.Leases.All(kind, n.Moment())
+		n.expireMutexes(kind)
 	}
 	if w := r.Write; w != nil {
 		n.store.Heartbeat(*w, n.memberAnswered(w.Member), func(out store.Outcome) {
@@ -88,6 +89,7 @@ func (n *Node) sessionOpening(id string) {
 	ids := n.Session.IDs()
 	n.Peers.Begin(ids)
 	n.Leases.Begin(leases.Self{IDs: ids, Instance: n.Session.Member.Record().Instance})
+	n.Mutexes.Begin(ids, n.Moment())
 	n.cache.Begin(id)
 	n.audit.audit.Begin()
 }
@@ -116,6 +118,7 @@ func (n *Node) carryPeers(r liveness.Ready) {
 	for _, death := range r.Died {
 		n.log.Info("Session is dead", "session", death.Session, "peer", death.Instance)
 		n.Waiters.WakeAll()
+		n.Mutexes.Died(death.Session, n.Moment())
 		if death.Own {
 			m := n.Moment()
 			n.Outbox.increment(n.cache.Groups(), m.Now)

@@ -10,18 +10,19 @@ import (
 // Tick lets time pass for every component, and carries what came of it and of the events before.
 func (n *Node) Tick() {
 	m := n.Moment()
-	if n.Session.Machine().Doubt && !n.Leases.Doubtful() {
+	if n.Session.Machine().Doubt && !n.Leases.Doubtful() && !n.Mutexes.Doubtful() {
 		n.Session.Sure(m)
 	}
 	n.Session.Tick(m)
 	n.Settle()
-	n.Session.Idle(n.runs.Count(), n.Leases.Len(), m)
+	n.Session.Idle(n.runs.Count(), n.Leases.Len()+n.Mutexes.Len(), m)
 	n.Settle()
 	m = n.Moment()
 	n.Peers.EndPredecessors(n.Session.Announced() && n.cache.Loaded(), m)
 	n.Peers.Tick(n.Session.Machine(), n.cache.LongestLease(), m)
 	n.Settle()
 	n.Leases.Tick(m)
+	n.Mutexes.Tick(m)
 	n.Session.Announce(m)
 	n.Settle()
 	n.audit.tick(m)
@@ -46,6 +47,10 @@ func (n *Node) Settle() {
 			busy = true
 			n.carryLeases(r)
 		}
+		if r := n.Mutexes.Ready(); !r.Empty() {
+			busy = true
+			n.carryMutexes(r)
+		}
 		if r := n.cache.Ready(); !r.Empty() {
 			busy = true
 			n.carryCache(r)
@@ -68,6 +73,9 @@ func (n *Node) Sleep() time.Duration {
 	if d, ok := n.Leases.ReportDelay(now); ok {
 		wait = min(wait, d)
 	}
+	if d, ok := n.Mutexes.Wait(now); ok {
+		wait = min(wait, d)
+	}
 	return max(wait, time.Millisecond)
 }
 
@@ -84,6 +92,7 @@ func (n *Node) Close() {
 	m := n.Moment()
 	if n.Session.Close(m) {
 		n.Leases.ReleaseAll(record.ReasonShutdown, m)
+		n.Mutexes.Close(m)
 	}
 }
 

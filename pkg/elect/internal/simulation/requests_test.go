@@ -6,6 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	elected "github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -156,6 +157,12 @@ func (q requests) Apply(op string, changes []store.Change, then func([]store.Out
 		then(outs, false)
 	})
 }
+
+// ReadMutexes implements [node.Store]: nobody uses one.
+func (requests) ReadMutexes([]string, func(mutexes.Found)) {}
+
+// WriteMutexes implements [node.Store].
+func (requests) WriteMutexes([]store.Change, func([]store.Outcome, []*protocol.MutexDoc)) {}
 
 // CountLocks implements [node.Store].
 func (q requests) CountLocks(name string, then func(int64, bool)) {

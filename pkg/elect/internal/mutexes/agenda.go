@@ -1,0 +1,141 @@
+package mutexes
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// How long a mutex that a call waits for is not looked at when nothing is heard of it. Where the store notifies, looks
+// are only for notifications that were lost.
+const (
+	firstLook  = 50 * time.Millisecond
+	lastLook   = time.Second
+	lookBehind = 2 * time.Second
+)
+
+// keepIdle is how long a mutex is kept that nobody uses.
+const keepIdle = 10 * time.Second
+
+// agenda is when time alone changes a mutex.
+type agenda struct {
+	due      protocol.Instant // the first of all
+	retrying bool             // at retry what was not answered is sent again
+	retry    protocol.Instant
+	looking  bool // at look it is read, since a call waits
+	look     protocol.Instant
+	pause    time.Duration // before the look after that, where the store does not notify
+}
+
+// schedule notes when time alone may change the mutex.
+func (t *Table) schedule(x *mutex, m protocol.Moment) {
+	under := x.m.Reading || x.m.Write.Sent
+	unanswered := x.m.Write.Under || x.m.Unread || x.m.Doubt || x.m.Pause
+	switch retry := !under && unanswered; {
+	case retry && !x.retrying:
+		x.retrying, x.retry = true, m.Now.Add(t.p.Retry)
+	case !retry:
+		x.retrying = false
+	}
+	switch waits := x.waits(); {
+	case waits && !x.looking:
+		x.looking, x.pause = true, firstLook
+		x.look = m.Now.Add(t.nextLook(x))
+	case !waits:
+		x.looking = false
+	}
+	wait, timed := x.m.Due(m)
+	at := func(when protocol.Instant) {
+		if d := -m.Now.HolderElapsed(when); !timed || d < wait {
+			wait, timed = max(d, 0), true
+		}
+	}
+	if x.retrying {
+		at(x.retry)
+	}
+	if x.looking && !under && !unanswered { // else what is repeated comes first, and not before its time
+		at(x.look)
+	}
+	if x.idle {
+		at(m.Now.Add(keepIdle))
+	}
+	x.due = m.Now.Add(wait)
+	if timed {
+		t.timed[x.id] = x
+	} else {
+		delete(t.timed, x.id)
+	}
+}
+
+func (t *Table) nextLook(x *mutex) time.Duration {
+	if t.watching {
+		return lookBehind
+	}
+	d := x.pause
+	x.pause = min(2*x.pause, lastLook)
+	return d
+}
+
+// waits says whether a call of this process waits.
+func (x *mutex) waits() bool {
+	return slices.ContainsFunc(x.m.Calls, func(c protocol.MutexCall) bool { return c.Phase == protocol.CallWaiting })
+}
+
+// Tick lets time pass.
+func (t *Table) Tick(m protocol.Moment) {
+	for _, x := range sorted(t.timed) {
+		if !m.Now.Reached(x.due, 0) {
+			continue
+		}
+		if x.idle {
+			t.forget(x)
+			continue
+		}
+		if x.retrying && m.Now.Reached(x.retry, 0) {
+			x.retrying = false
+		}
+		ev := protocol.MutexEvent{Kind: protocol.MutexTicked}
+		if x.looking && m.Now.Reached(x.look, 0) && !x.m.Write.Under && !x.m.Unread {
+			x.look = m.Now.Add(t.nextLook(x))
+			ev.Kind = protocol.MutexLook
+		}
+		t.step(x, ev, m)
+	}
+}
+
+// Wait is how long nothing happens by time alone; false: nothing ever does.
+func (t *Table) Wait(now protocol.Instant) (wait time.Duration, ok bool) {
+	for _, x := range t.timed {
+		if d := max(0, -now.HolderElapsed(x.due)); !ok || d < wait {
+			wait, ok = d, true
+		}
+	}
+	return wait, ok
+}
+
+// Watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
+// looked at: it may have changed before.
+func (t *Table) Watching(yes bool, m protocol.Moment) {
+	t.watching = yes
+	for _, x := range sorted(t.all) {
+		switch {
+		case x.idle:
+			t.forget(x)
+		case x.waits():
+			x.looking = false
+			t.step(x, protocol.MutexEvent{Kind: protocol.MutexLook}, m)
+		}
+	}
+}
+
+// sorted are mutexes in the order of their ids.
+func sorted(all map[string]*mutex) []*mutex {
+	list := make([]*mutex, 0, len(all))
+	for _, x := range all {
+		list = append(list, x)
+	}
+	slices.SortFunc(list, func(a, b *mutex) int { return strings.Compare(a.id, b.id) })
+	return list
+}

@@ -1,0 +1,144 @@
+package elect
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
+	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// mutexCalls are the calls of this process for mutexes, from the first question until the release. Only the loop
+// touches them.
+type mutexCalls struct {
+	c    *calls
+	node *node.Node // set once there is one
+	runs *runs
+	all  map[string]*mutexCall // by claim
+}
+
+var _ node.Calls = (*mutexCalls)(nil)
+
+// mutexCall is one call of Lock.
+type mutexCall struct {
+	name, id, claim string
+	ask             protocol.MutexAsk
+	values          context.Context // of the hold's
+	answer          chan mutexAnswer
+	hold            *Hold // nil until it is granted
+	lost            error // why the hold ended, when it did not end by its release
+	released        []chan<- error
+}
+
+type mutexAnswer struct {
+	hold *Hold
+	err  error
+}
+
+func newMutexCalls(c *calls, runs *runs) *mutexCalls {
+	return &mutexCalls{c: c, runs: runs, all: map[string]*mutexCall{}}
+}
+
+// ask begins a call.
+func (mc *mutexCalls) ask(call *mutexCall) {
+	if mc.node.Session.Closing() {
+		call.answer <- mutexAnswer{err: ErrClosed}
+		return
+	}
+	mc.all[call.claim] = call
+	mc.node.Mutexes.Ask(call.id, call.claim, call.ask, mc.node.Moment())
+}
+
+// giveUp ends a call that is not waited for any more, also when it was granted a moment ago.
+func (mc *mutexCalls) giveUp(call *mutexCall) {
+	if mc.all[call.claim] == nil {
+		return
+	}
+	if call.hold != nil {
+		call.hold.end(ErrReleased)
+	} else {
+		delete(mc.all, call.claim)
+	}
+	mc.node.Mutexes.GiveUp(call.id, call.claim, mc.node.Moment())
+}
+
+// release takes a holder out. What keeps the mutex then is detached; 0: nothing.
+func (mc *mutexCalls) release(claim string, detached time.Duration, done chan<- error) {
+	call := mc.all[claim]
+	if call == nil {
+		done <- nil
+		return
+	}
+	call.released = append(call.released, done)
+	if detached > 0 {
+		mc.node.Mutexes.Detach(call.id, claim, detached, mc.node.Moment())
+	} else {
+		mc.node.Mutexes.Release(call.id, claim, mc.node.Moment())
+	}
+}
+
+// reasons are the errors of the reasons of a machine.
+var reasons = map[protocol.MutexReason]error{
+	protocol.MutexBusy:    ErrLocked,
+	protocol.QueueFull:    ErrQueueFull,
+	protocol.LimitDiffers: ErrLimit,
+	protocol.NotAlone:     ErrShared,
+	protocol.LeaseExpired: ErrLeaseLost,
+	protocol.HeldTooLong:  ErrMaxHold,
+	protocol.HolderGone:   ErrLeaseLost,
+}
+
+// Became implements [node.Calls].
+func (mc *mutexCalls) Became(r mutexes.Result) {
+	call := mc.all[r.Claim]
+	if call == nil {
+		return
+	}
+	err := reasons[r.Reason]
+	if r.Closed {
+		err = ErrClosed
+	}
+	switch r.Kind {
+	case protocol.MutexGranted:
+		call.hold = mc.granted(call, r)
+		call.answer <- mutexAnswer{hold: call.hold}
+	case protocol.MutexRefused:
+		if call.hold == nil {
+			delete(mc.all, r.Claim)
+			call.answer <- mutexAnswer{err: err}
+			return
+		}
+		call.answerReleased(err) // of a detachment
+	case protocol.MutexLost:
+		call.lost = err
+		call.hold.end(err)
+	case protocol.MutexDone:
+		delete(mc.all, r.Claim)
+		call.answerReleased(call.lost)
+	default:
+	}
+}
+
+// answerReleased answers those who wait for the release.
+func (call *mutexCall) answerReleased(err error) {
+	for _, done := range call.released {
+		done <- err
+	}
+	call.released = nil
+}
+
+// granted begins a hold.
+func (mc *mutexCalls) granted(call *mutexCall, r mutexes.Result) *Hold {
+	session := mc.node.Session.ID()
+	ctx, cancel := context.WithCancelCause(call.values)
+	h := &Hold{
+		calls: mc, claim: call.claim, name: call.name, slot: r.Slot, ask: call.ask, inner: ctx, cancel: cancel,
+		lease: newLease(mc.c, mc.runs, session, record.NewKey(valuesOfMutexes, call.name), r.Token, TaskStatus{}),
+	}
+	h.run = &watchedRun{Runnable: holdRun{h}, key: h.lease.key, session: session, harmless: true}
+	mc.runs.dog.add(h.run)
+	mc.runs.dog.begun(h.run)
+	return h
+}

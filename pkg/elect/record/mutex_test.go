@@ -1,0 +1,71 @@
+package record
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// mutexOfAll has all that a mutex's document may say.
+func mutexOfAll() protocol.MutexDoc {
+	return protocol.MutexDoc{
+		Rev: 9, Limit: 3, Next: "n", Exclusive: 9, Shared: 4,
+		Holders: []protocol.MutexHolder{
+			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5}, {Session: "t", Claim: "c2", Token: 9, Shared: true},
+		},
+		Queue: []protocol.MutexTicket{{Session: "u", Claim: "c3"}, {Session: "v", Claim: "c4", Shared: true}},
+		Hold:  protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
+	}
+}
+
+func TestMutexIsReadAsWritten(t *testing.T) {
+	writer := store.WriterID{Session: "w", Seq: 1}
+	for name, d := range map[string]protocol.MutexDoc{"all": mutexOfAll(), "free": {Rev: 3, Limit: 1, Exclusive: 2}} {
+		doc := MutexDoc(MutexID("a/b"), d, writer, 1000)
+		if err := store.ValidateChanges([]store.Change{{Doc: doc}}); err != nil || doc.ID != "locks/a/b" {
+			t.Errorf("%s: %+v, %v", name, doc, err)
+		}
+		if got, err := MutexFrom(doc); err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("%s: read as %+v, %v", name, got, err)
+		}
+		if free := name == "free"; free != (doc.Expires > 0) {
+			t.Errorf("%s expires at %d", name, doc.Expires)
+		}
+	}
+	if got := MutexName(MutexID("a/b")); got != "a/b" {
+		t.Errorf("name %q", got)
+	}
+}
+
+// The queue is bounded by [protocol.MutexDoc.Size], which must not be below what a store gets.
+func TestMutexFitsItsSize(t *testing.T) {
+	d := protocol.MutexDoc{Rev: store.MaxRev, Limit: 1000, Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev}}
+	session, claim := strings.Repeat("s", 36), strings.Repeat("c", 16)
+	for i := range 100 {
+		d.Holders = append(d.Holders, protocol.MutexHolder{
+			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 900 + i, Until: store.MaxRev,
+		})
+		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: true})
+	}
+	if body := MutexDoc("locks/m", d, store.WriterID{}, 0).Body; len(body) > d.Size() || !json.Valid(body) {
+		t.Errorf("%d bytes, counted as %d", len(body), d.Size())
+	}
+}
+
+// An edit by hand costs whoever it concerns the lock, and nobody else.
+func TestEditedMutex(t *testing.T) {
+	d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
+	d.Body = []byte(strings.Replace(string(d.Body), `"claim":"c1"`, `"claim":""`, 1))
+	got, err := MutexFrom(d)
+	if err == nil || !strings.Contains(err.Error(), "holders: ") || len(got.Holders) != 1 || len(got.Queue) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	d.Body = []byte("{")
+	if got, err := MutexFrom(d); err == nil || len(got.Holders) > 0 || got.Rev != 9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,11 @@
+// Package mutex has locks that programs on many machines share: mutexes, read-write locks and semaphores, kept in a
+// database. Each is fenced: it comes with a token, and it says at once when it is lost.
+//
+//	locks, err := mutex.Open(ctx, "sqlite:locks.db")       // or mongodb://, postgres://, etcd://, … : import the driver
+//	held, err := locks.Mutex("reports/monthly").Lock(ctx)  // waits its turn
+//	defer held.Unlock(ctx)                                 // work under held.Context(), and send held.Token() along
+//
+// A waiter that dies or gives up leaves the queue. A holder that cannot renew its lease finds its context ended before
+// others may have the lock. The tokens of a lock rise for ever: let what the work changes refuse a smaller one. Nothing
+// else keeps off a holder that was frozen in the middle of a write.
+package mutex

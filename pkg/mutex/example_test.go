@@ -1,0 +1,85 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the driver of the URI
+	"github.com/shardctl/shardctl/pkg/mutex"
+)
+
+func ExampleOpen() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "locks")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	locks, err := mutex.Open(ctx, "sqlite:"+filepath.Join(dir, "locks.db"))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = locks.Close(ctx) }()
+
+	held, err := locks.Mutex("reports/monthly").Lock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("held:", held.Context().Err() == nil, held.Token() > 0)
+	fmt.Println("given back:", held.Unlock(ctx))
+	// Output:
+	// held: true true
+	// given back: <nil>
+}
+
+func ExampleNew() {
+	ctx := context.Background()
+	e, err := elect.Start(ctx, elect.Config{
+		Store: memstore.New(), Member: elect.Member{Instance: "pod-1"}, // mongostore or sqlstore in earnest
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = e.Close(ctx) }()
+	locks := mutex.New(e) // the elector's session holds them beside its keys
+
+	once := locks.Mutex("migrate").HoldAtLeast(time.Minute)
+	held, err := once.TryLock(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("first:", held.Unlock(ctx))
+	_, err = once.TryLock(ctx)
+	fmt.Println("again within a minute:", errors.Is(err, mutex.ErrLocked))
+	// Output:
+	// first: <nil>
+	// again within a minute: true
+}
+
+func ExampleLocks_Semaphore() {
+	ctx := context.Background()
+	locks, err := mutex.OnStore(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = locks.Close(ctx) }()
+	for range 2 {
+		held, err := locks.Semaphore("crawler", 2).Lock(ctx)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("slot", held.Slot())
+	}
+	_, err = locks.Semaphore("crawler", 2).TryLock(ctx)
+	fmt.Println("a third:", errors.Is(err, mutex.ErrLocked))
+	// Output:
+	// slot 0
+	// slot 1
+	// a third: true
+}

@@ -1,0 +1,174 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// Mutex is a mutex or a semaphore. It is a value, made by [Locks.Mutex] and [Locks.Semaphore]. Options return a changed
+// copy, and leave it as it is.
+type Mutex struct {
+	locks *Locks
+	name  string
+	owner string
+	ask   elect.MutexRequest
+	wrong error // an option of it
+}
+
+// Lock waits its turn, until it holds the mutex or ctx ends. It goes on through failures of the store. The hold outlives
+// ctx: see [Held.Context]. Errors: the cause of ctx, [ErrQueueFull], [ErrLimit], [ErrHeldHere], [ErrUpgrade],
+// [ErrClosed].
+func (m Mutex) Lock(ctx context.Context) (*Held, error) { return m.lock(ctx) }
+
+// TryLock does not wait for others: [ErrLocked] when they hold it, wait for it or keep it. Else it is as Lock.
+func (m Mutex) TryLock(ctx context.Context) (*Held, error) {
+	m.ask.Try = true
+	return m.lock(ctx)
+}
+
+// LockWithin waits at most d, and returns [ErrLocked] then. Else it is as Lock.
+func (m Mutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
+	within, cancel := context.WithTimeoutCause(ctx, d, ErrLocked)
+	defer cancel()
+	return m.lock(within)
+}
+
+// Unfair enters over those who wait, where the mutex is free and none of them was told so yet. It is faster under
+// contention. A waiter may then be overtaken without end.
+func (m Mutex) Unfair() Mutex {
+	m.ask.Unfair = true
+	return m
+}
+
+// Reentrant lets an owner that holds the mutex already hold it again. An owner is a name that means something in this
+// process alone, such as that of a request. What it holds is given back by as many calls of Unlock.
+func (m Mutex) Reentrant(owner string) Mutex {
+	if owner == "" {
+		m.wrong = errors.Join(m.wrong, errors.New("owner: must not be empty"))
+	}
+	m.owner = owner
+	return m
+}
+
+// MaxHold ends the hold's context after d, with the cause [ErrMaxHold]. Others get the mutex when it is unlocked.
+func (m Mutex) MaxHold(d time.Duration) Mutex {
+	m.above(0, "longest holding time", d)
+	m.ask.MaxHold = d
+	return m
+}
+
+// HoldAtLeast keeps others out for d from the beginning of each hold on, also after Unlock, and when this process dies.
+// It is advisory, by the store's clock. Only for a holder that is alone: else Lock returns [ErrShared].
+func (m Mutex) HoldAtLeast(d time.Duration) Mutex {
+	m.above(0, "shortest holding time", d)
+	m.ask.AtLeast = d
+	return m
+}
+
+func (m *Mutex) above(least time.Duration, what string, d time.Duration) {
+	if d <= least {
+		m.wrong = errors.Join(m.wrong, fmt.Errorf("%s: %v: must be above %v", what, d, least))
+	}
+}
+
+func (m Mutex) limit(n int) Mutex {
+	if n < 1 {
+		m.wrong = fmt.Errorf("holders: %d: must be 1 or more", n)
+	}
+	m.ask.Limit = n
+	return m
+}
+
+func (m Mutex) lock(ctx context.Context) (*Held, error) {
+	if m.wrong != nil {
+		return nil, fmt.Errorf("lock %.80q: %w", m.name, m.wrong)
+	}
+	if m.owner != "" {
+		return m.locks.owners.lock(ctx, m)
+	}
+	h, err := m.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Held{h: h}, nil
+}
+
+// acquire gets a hold of its own.
+func (m Mutex) acquire(ctx context.Context) (*holding, error) {
+	if err := m.checkInside(ctx); err != nil {
+		return nil, fmt.Errorf("lock %.80q: %w", m.name, err)
+	}
+	all, err := m.locks.mutexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := all.Lock(ctx, m.name, m.ask)
+	if err != nil {
+		return nil, err
+	}
+	return newHolding(m, hold), nil
+}
+
+// inside is how contexts of holds are known: one of the same lock would wait for itself.
+type inside struct {
+	locks *Locks
+	name  string
+}
+
+func (m Mutex) checkInside(ctx context.Context) error {
+	h, ok := ctx.Value(inside{m.locks, m.name}).(*holding)
+	switch {
+	case !ok || h.over() || m.ask.Limit > 1 || m.ask.Try, h.mutex.ask.Shared && m.ask.Shared:
+		return nil
+	case h.mutex.ask.Shared:
+		return ErrUpgrade
+	}
+	return ErrHeldHere
+}
+
+// RWMutex is a read-write lock, made by [Locks.RWMutex]. It is a value, as [Mutex] is.
+type RWMutex struct{ write, read Mutex }
+
+// Lock is [Mutex.Lock], to write: alone.
+func (rw RWMutex) Lock(ctx context.Context) (*Held, error) { return rw.write.Lock(ctx) }
+
+// TryLock is [Mutex.TryLock], to write.
+func (rw RWMutex) TryLock(ctx context.Context) (*Held, error) { return rw.write.TryLock(ctx) }
+
+// LockWithin is [Mutex.LockWithin], to write.
+func (rw RWMutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
+	return rw.write.LockWithin(ctx, d)
+}
+
+// RLock is [Mutex.Lock], to read: together with other readers.
+func (rw RWMutex) RLock(ctx context.Context) (*Held, error) { return rw.read.Lock(ctx) }
+
+// TryRLock is [Mutex.TryLock], to read.
+func (rw RWMutex) TryRLock(ctx context.Context) (*Held, error) { return rw.read.TryLock(ctx) }
+
+// RLockWithin is [Mutex.LockWithin], to read.
+func (rw RWMutex) RLockWithin(ctx context.Context, d time.Duration) (*Held, error) {
+	return rw.read.LockWithin(ctx, d)
+}
+
+// Unfair is [Mutex.Unfair]. Readers still do not overtake writers.
+func (rw RWMutex) Unfair() RWMutex { return RWMutex{rw.write.Unfair(), rw.read.Unfair()} }
+
+// Reentrant is [Mutex.Reentrant]. A writer may read as well; a reader that asks to write gets [ErrUpgrade].
+func (rw RWMutex) Reentrant(owner string) RWMutex {
+	return RWMutex{rw.write.Reentrant(owner), rw.read.Reentrant(owner)}
+}
+
+// HoldAtLeast is [Mutex.HoldAtLeast], of writers.
+func (rw RWMutex) HoldAtLeast(d time.Duration) RWMutex {
+	return RWMutex{rw.write.HoldAtLeast(d), rw.read}
+}
+
+// MaxHold is [Mutex.MaxHold], of writers and readers.
+func (rw RWMutex) MaxHold(d time.Duration) RWMutex {
+	return RWMutex{rw.write.MaxHold(d), rw.read.MaxHold(d)}
+}

@@ -1,0 +1,384 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/mutex"
+)
+
+// asked is a call under way.
+type asked struct {
+	got chan *mutex.Held
+	err chan error
+}
+
+// ask begins a call and waits until it is written.
+func ask(ctx context.Context, call func(context.Context) (*mutex.Held, error)) asked {
+	a := asked{make(chan *mutex.Held, 1), make(chan error, 1)}
+	go func() {
+		if h, err := call(ctx); err != nil {
+			a.err <- err
+		} else {
+			a.got <- h
+		}
+	}()
+	time.Sleep(lease)
+	return a
+}
+
+func (a asked) waits(t *testing.T, who string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case <-a.got:
+		t.Errorf("%s got it", who)
+	case err := <-a.err:
+		t.Errorf("%s: %v", who, err)
+	default:
+	}
+}
+
+func (a asked) gets(t *testing.T, who string) *mutex.Held {
+	t.Helper()
+	select {
+	case h := <-a.got:
+		return h
+	case err := <-a.err:
+		t.Fatalf("%s: %v", who, err)
+	case <-time.After(10 * lease):
+		t.Fatalf("%s has not got it", who)
+	}
+	return nil
+}
+
+// Readers hold it together. None enters once a writer waits, so that writers are not starved.
+func TestRWMutex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a").RWMutex("m"), process(t, db.Client(), "b").RWMutex("m")
+		one, two := must(t)(a.RLock(t.Context())), must(t)(b.RLock(t.Context()))
+		if one.Token() == two.Token() {
+			t.Errorf("two readers have the token %d", one.Token())
+		}
+		_, err := b.TryLock(t.Context())
+		wantError(t, "write beside readers", err, mutex.ErrLocked)
+		writer := ask(t.Context(), b.Lock)
+		reader := ask(t.Context(), a.RLock)
+		writer.waits(t, "the writer")
+		unlock(t, one)
+		reader.waits(t, "a reader behind a writer")
+		unlock(t, two)
+		w := writer.gets(t, "the writer")
+		reader.waits(t, "a reader beside the writer")
+		_, err = a.TryRLock(t.Context())
+		wantError(t, "read beside a writer", err, mutex.ErrLocked)
+		_, err = a.RLockWithin(t.Context(), time.Second)
+		wantError(t, "read beside a writer for a second", err, mutex.ErrLocked)
+		unlock(t, w)
+		unlock(t, reader.gets(t, "the reader"))
+	})
+}
+
+// A reader that asks to write would wait for itself, and two such for each other.
+func TestUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := process(t, memstore.New(), "a")
+		h := must(t)(a.RWMutex("m").RLock(t.Context()))
+		_, err := a.RWMutex("m").Lock(h.Context())
+		wantError(t, "upgrade", err, mutex.ErrUpgrade)
+		unlock(t, h)
+		h = must(t)(a.Mutex("n").Lock(t.Context()))
+		_, err = a.Mutex("n").Lock(h.Context())
+		wantError(t, "lock what is held", err, mutex.ErrHeldHere)
+		unlock(t, must(t)(a.Mutex("other").Lock(h.Context())))
+		unlock(t, h)
+
+		owner := a.RWMutex("m").Reentrant("request 1")
+		read := must(t)(owner.RLock(t.Context()))
+		_, err = owner.Lock(t.Context())
+		wantError(t, "upgrade of an owner", err, mutex.ErrUpgrade)
+		unlock(t, read)
+	})
+}
+
+// Up to n hold a semaphore, each in a slot of its own. Who names another n is refused.
+func TestSemaphore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		var held []*mutex.Held
+		var slots []int
+		for range 3 {
+			h := must(t)(a.Semaphore("m", 3).Lock(t.Context()))
+			held, slots = append(held, h), append(slots, h.Slot())
+		}
+		if !slices.Equal(slots, []int{0, 1, 2}) {
+			t.Errorf("slots %v", slots)
+		}
+		_, err := b.Semaphore("m", 3).TryLock(t.Context())
+		wantError(t, "a fourth", err, mutex.ErrLocked)
+		for what, m := range map[string]func(context.Context) (*mutex.Held, error){
+			"of two": b.Semaphore("m", 2).Lock, "a mutex": b.Mutex("m").Lock, "a reader": b.RWMutex("m").RLock,
+		} {
+			_, err := m(t.Context())
+			wantError(t, what, err, mutex.ErrLimit)
+		}
+		next := ask(t.Context(), b.Semaphore("m", 3).Lock)
+		unlock(t, held[1])
+		h := next.gets(t, "the fourth")
+		if h.Slot() != 1 {
+			t.Errorf("slot %d, want the one that is free", h.Slot())
+		}
+		for _, h := range []*mutex.Held{h, held[0], held[2]} {
+			unlock(t, h)
+		}
+		unlock(t, must(t)(b.Semaphore("m", 2).Lock(t.Context()))) // nobody uses it any more
+	})
+}
+
+// An owner holds it as often as it likes; others wait for the last Unlock.
+func TestReentrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := process(t, memstore.New(), "a")
+		mine, theirs := a.Mutex("m").Reentrant("me"), a.Mutex("m").Reentrant("you")
+		var mu sync.Mutex
+		var held []*mutex.Held
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				h := must(t)(mine.Lock(t.Context()))
+				mu.Lock()
+				held = append(held, h)
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+		held = append(held, must(t)(mine.Lock(held[0].Context())))
+		other := ask(t.Context(), theirs.Lock)
+		for i, h := range held {
+			if h.Token() != held[0].Token() || h.Context().Err() != nil {
+				t.Errorf("hold %d: token %d, %v", i, h.Token(), h.Context().Err())
+			}
+			other.waits(t, "another owner")
+			unlock(t, h)
+		}
+		wantError(t, "once too often", held[3].Unlock(t.Context()), mutex.ErrNotHeld)
+		unlock(t, other.gets(t, "the other owner"))
+		again := must(t)(mine.Lock(t.Context()))
+		if again.Token() <= held[0].Token() {
+			t.Errorf("token %d after %d", again.Token(), held[0].Token())
+		}
+		unlock(t, again)
+	})
+}
+
+// The context ends with the longest holding time. Others still wait for Unlock: the holder may not have noticed.
+func TestMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		began := time.Now()
+		h := must(t)(a.Mutex("m").MaxHold(10 * time.Second).Lock(t.Context()))
+		other := ask(t.Context(), b.Mutex("m").Lock)
+		<-h.Context().Done()
+		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("it ended after %v, want 10s", took)
+		}
+		wantError(t, "cause", context.Cause(h.Context()), mutex.ErrMaxHold)
+		other.waits(t, "another")
+		wantError(t, "unlock", h.Unlock(t.Context()), mutex.ErrMaxHold)
+		unlock(t, other.gets(t, "another"))
+	})
+}
+
+// Nobody gets it before the shortest holding time is over, also after Unlock and after the death of the process.
+func TestHoldAtLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		dying := db.Client()
+		a, b := process(t, dying, "a"), process(t, db.Client(), "b")
+		began := time.Now()
+		unlock(t, must(t)(a.Mutex("m").HoldAtLeast(time.Minute).Lock(t.Context())))
+		_, err := b.Mutex("m").TryLock(t.Context())
+		wantError(t, "too early", err, mutex.ErrLocked)
+		unlock(t, must(t)(b.Mutex("m").Lock(t.Context())))
+		if took := time.Since(began); took < time.Minute || took > time.Minute+3*time.Second {
+			t.Errorf("it was free after %v, want a minute", took)
+		}
+		began = time.Now()
+		must(t)(a.Mutex("m").HoldAtLeast(time.Minute).Lock(t.Context()))
+		_ = dying.Close(t.Context())
+		unlock(t, must(t)(b.Mutex("m").Lock(t.Context())))
+		if took := time.Since(began); took < time.Minute || took > time.Minute+3*time.Second {
+			t.Errorf("it was free after %v, want a minute", took)
+		}
+		for what, lock := range map[string]func(context.Context) (*mutex.Held, error){
+			"a semaphore": b.Semaphore("s", 2).HoldAtLeast(time.Minute).Lock,
+		} {
+			_, err := lock(t.Context())
+			wantError(t, what, err, mutex.ErrShared)
+		}
+	})
+}
+
+// What is detached stays locked until its time, without a process.
+func TestDetach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		began := time.Now()
+		if err := h.Detach(t.Context(), began.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, "context", context.Cause(h.Context()), elect.ErrReleased)
+		wantError(t, "unlock", h.Unlock(t.Context()), mutex.ErrNotHeld)
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := must(t)(b.Mutex("m").Lock(t.Context()))
+		if took := time.Since(began); took < time.Minute || took > time.Minute+3*time.Second {
+			t.Errorf("it was free after %v, want a minute", took)
+		}
+		if next.Token() <= h.Token() {
+			t.Errorf("token %d after %d", next.Token(), h.Token())
+		}
+		if err := next.Detach(t.Context(), time.Now()); err == nil {
+			t.Error("detached into the past")
+		}
+		reader := must(t)(b.RWMutex("r").RLock(t.Context()))
+		wantError(t, "a reader", reader.Detach(t.Context(), time.Now().Add(time.Minute)), mutex.ErrShared)
+	})
+}
+
+// As many may wait as the document can hold. One more is told so at once.
+func TestQueueFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := process(t, memstore.New(), "a")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		full, gave := make(chan error, 2000), make(chan error, 2000)
+		for range 1200 {
+			go func() {
+				_, err := a.Mutex("m").Lock(ctx)
+				if errors.Is(err, mutex.ErrQueueFull) {
+					full <- err
+				} else {
+					gave <- err
+				}
+			}()
+		}
+		time.Sleep(lease)
+		if n := len(full); n < 200 || n > 800 || len(gave) > 0 {
+			t.Errorf("%d were refused, %d gave up; want 400 to 1,000 to wait", n, len(gave))
+		}
+		cancel()
+		time.Sleep(lease)
+		unlock(t, h)
+		unlock(t, must(t)(a.Mutex("m").Lock(t.Context())))
+	})
+}
+
+// An unfair call gets it although others wait: here from another call of its process, with the write that releases it.
+func TestUnfair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a := process(t, db.Client(), "a")
+		for i := range 10 {
+			unlock(t, must(t)(a.Mutex(fmt.Sprint("m", i)).Unfair().Lock(t.Context())))
+		}
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		fair := ask(t.Context(), a.Mutex("m").Lock)
+		unfair := ask(t.Context(), a.Mutex("m").Unfair().Lock)
+		unlock(t, h)
+		overtaken := unfair.gets(t, "the unfair one")
+		fair.waits(t, "the other")
+		unlock(t, overtaken)
+		unlock(t, fair.gets(t, "the other"))
+	})
+}
+
+// What is kept with a lock is fenced by its token, and is no value of a task.
+func TestValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		if err := h.SetValue(t.Context(), []byte("7")); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, h)
+		wantError(t, "set after unlock", h.SetValue(t.Context(), []byte("8")), mutex.ErrLost)
+		h = must(t)(b.Mutex("m").Lock(t.Context()))
+		if v, err := h.Value(t.Context()); err != nil || string(v) != "7" {
+			t.Errorf("%q, %v", v, err)
+		}
+		unlock(t, h)
+	})
+}
+
+// Close gives back what is held and gives up what waits, before it ends the session.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		slow := db.Client()
+		slow.Fault(func(c memstore.Call) memstore.Verdict {
+			if len(c.Changes) > 0 && c.Changes[0].Doc.Kind == store.KindMutex {
+				return memstore.Verdict{Delay: 300 * time.Millisecond}
+			}
+			return memstore.Verdict{}
+		})
+		a, b := process(t, slow, "a"), process(t, db.Client(), "b")
+		h, other := must(t)(a.Mutex("m").Lock(t.Context())), must(t)(b.Mutex("n").Lock(t.Context()))
+		waits := ask(t.Context(), a.Mutex("n").Lock)
+		next := ask(t.Context(), b.Mutex("m").Lock)
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"m", "n"} {
+			is, err := record.MutexFrom(only(t, db, name))
+			if err != nil || len(is.Holders)+len(is.Queue) > 1 {
+				t.Errorf("%s after the session's end: %+v, %v", name, is, err)
+			}
+		}
+		wantError(t, "what waits", <-waits.err, mutex.ErrClosed)
+		wantError(t, "what is held", context.Cause(h.Context()), mutex.ErrClosed)
+		wantError(t, "unlock", h.Unlock(t.Context()), mutex.ErrClosed)
+		_, err := a.Mutex("m").Lock(t.Context())
+		wantError(t, "lock", err, mutex.ErrClosed)
+		unlock(t, next.gets(t, "another"))
+		unlock(t, other)
+	})
+}
+
+// Who waits keeps the place when the store is away for longer than the lease, and the session is another after that.
+func TestPlaceOutlivesSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		away := db.Client()
+		a, b, c := process(t, db.Client(), "a"), process(t, away, "b"), process(t, db.Client(), "c")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		first := ask(t.Context(), b.Mutex("m").Lock)
+		second := ask(t.Context(), c.Mutex("m").Lock)
+		away.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		time.Sleep(lease / 2)
+		away.Fault(nil)
+		time.Sleep(lease)
+		unlock(t, h)
+		got := first.gets(t, "the first")
+		second.waits(t, "the second")
+		unlock(t, got)
+		unlock(t, second.gets(t, "the second"))
+	})
+}

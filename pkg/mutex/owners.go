@@ -1,0 +1,93 @@
+package mutex
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// owners are the owners of this process that hold a lock, or are about to.
+type owners struct {
+	mu  *sync.Mutex
+	all map[ownership]*owned
+}
+
+type ownership struct{ name, owner string }
+
+// owned is a lock of an owner.
+type owned struct {
+	ready chan struct{} // closed once it is held, or nobody tries any more
+	h     *holding      // set before that; nil: not held
+	count int           // of Held
+}
+
+func newOwners() owners { return owners{mu: &sync.Mutex{}, all: map[ownership]*owned{}} }
+
+// lock has an owner hold a lock once more. Of several calls for the first hold one asks, and the others wait for it.
+func (os owners) lock(ctx context.Context, m Mutex) (*Held, error) {
+	key := ownership{m.name, m.owner}
+	for {
+		os.mu.Lock()
+		o := os.all[key]
+		if o == nil {
+			o = &owned{ready: make(chan struct{})}
+			os.all[key] = o
+			os.mu.Unlock()
+			return os.first(ctx, m, key, o)
+		}
+		os.mu.Unlock()
+		select {
+		case <-o.ready:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock %.80q: %w", m.name, context.Cause(ctx))
+		}
+		if h, err := os.again(key, o, m); h != nil || err != nil {
+			return h, err
+		}
+	}
+}
+
+// first gets the lock for an owner.
+func (os owners) first(ctx context.Context, m Mutex, key ownership, o *owned) (*Held, error) {
+	h, err := m.acquire(ctx)
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	defer close(o.ready)
+	if err != nil {
+		delete(os.all, key)
+		return nil, err
+	}
+	h.leave = func() bool { return os.leave(key, o) }
+	o.h, o.count = h, 1
+	return &Held{h: h}, nil
+}
+
+// again is one more hold of a lock that the owner has; nil without an error when it has it no more.
+func (os owners) again(key ownership, o *owned, m Mutex) (*Held, error) {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	switch {
+	case o.h == nil || o.count == 0 || os.all[key] != o:
+		return nil, nil //nolint:nilnil // as said
+	case o.h.over(): // it is lost: the next one is another
+		delete(os.all, key)
+		return nil, nil //nolint:nilnil // as said
+	case o.h.mutex.ask.Limit != m.ask.Limit:
+		return nil, fmt.Errorf("lock %.80q: %w", m.name, ErrLimit)
+	case o.h.mutex.ask.Shared && !m.ask.Shared:
+		return nil, fmt.Errorf("lock %.80q: %w", m.name, ErrUpgrade)
+	}
+	o.count++
+	return &Held{h: o.h}, nil
+}
+
+// leave takes one Held away, and says whether it was the last.
+func (os owners) leave(key ownership, o *owned) bool {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	o.count--
+	if o.count == 0 && os.all[key] == o {
+		delete(os.all, key)
+	}
+	return o.count == 0
+}

@@ -1,0 +1,204 @@
+package mutex_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/mutex"
+)
+
+// elector is one that is not started, and its locks.
+func elector(t *testing.T, s store.Store) (*elect.Elector, *mutex.Locks) {
+	t.Helper()
+	e, err := elect.New(elect.Config{
+		Store: s, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Clock: elect.GoClock(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, mutex.New(e)
+}
+
+func write(t *testing.T, s store.Store, c store.Change) {
+	t.Helper()
+	if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
+		t.Fatal(outs, err)
+	}
+}
+
+// Unused for a day it is deleted. Its tokens rise all the same, also where the clock has not reached them.
+func TestTokensRiseOverDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a := process(t, db.Client(), "a")
+		unlock(t, must(t)(a.Mutex("m").Lock(t.Context())))
+		d := only(t, db, "m")
+		ifRev, ahead := d.Rev, time.Now().Add(time.Hour).UnixMilli()
+		d.Rev, d.WriterID, d.Expires = ahead, store.WriterID{Session: "hand", Seq: 1}, time.Now().UnixMilli()+1
+		write(t, db, store.Change{IfRev: ifRev, Doc: d})
+		time.Sleep(6 * time.Minute) // until it is cleaned up, and not kept in memory any more
+		if reply, err := db.Read(t.Context(), store.KindMutex, "locks/m"); err != nil || len(reply.Docs) != 0 {
+			t.Fatalf("not deleted: %+v, %v", reply.Docs, err)
+		}
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		if h.Token() <= ahead {
+			t.Errorf("token %d, want above %d", h.Token(), ahead)
+		}
+		unlock(t, h)
+	})
+}
+
+// What is held does not expire. What is kept does a day after that.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a := process(t, db.Client(), "a")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		if at := only(t, db, "m").Expires; at != 0 {
+			t.Errorf("held, and expires at %d", at)
+		}
+		until := time.Now().Add(48 * time.Hour)
+		if err := h.Detach(t.Context(), until); err != nil {
+			t.Fatal(err)
+		}
+		if at := only(t, db, "m").Expires; at != until.Add(24*time.Hour).UnixMilli() {
+			t.Errorf("kept until %d, and expires at %d", until.UnixMilli(), at)
+		}
+	})
+}
+
+// only is the document of a lock.
+func only(t *testing.T, db store.Store, name string) store.Doc {
+	t.Helper()
+	reply, err := db.Read(t.Context(), store.KindMutex, "locks/"+name)
+	if err != nil || len(reply.Docs) != 1 {
+		t.Fatal(reply, err)
+	}
+	return reply.Docs[0]
+}
+
+// In a store that a cluster was moved away from nobody gets a lock.
+func TestMovedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		mark := func(state record.MoveState) {
+			m, now, err := record.ReadMove(t.Context(), db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ifRev := m.Rev
+			m.ID, m.State, m.Other = "move", state, "sqlite:other.db"
+			write(t, db, store.Change{IfRev: ifRev, Doc: m.Doc(store.WriterID{Session: string(state), Seq: 1}, now)})
+		}
+		e, locks := elector(t, db.Client())
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease) // its session is there before the mark
+		mark(record.MoveLeft)
+		_, err := locks.Mutex("m").LockWithin(t.Context(), 2*lease)
+		wantError(t, "moved", err, mutex.ErrLocked)
+		if found, err := db.List(t.Context(), store.KindMutex, store.Query{}); err != nil || len(found.Docs) != 0 {
+			t.Errorf("written: %+v, %v", found.Docs, err)
+		}
+		mark(record.MoveStays)
+		unlock(t, must(t)(locks.Mutex("m").Lock(t.Context())))
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A document that was edited so that its holder is gone ends the hold. Others may have it by then.
+func TestHolderRemovedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		is, err := record.MutexFrom(only(t, db, "m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ifRev := is.Rev
+		is.Holders, is.Rev = nil, is.Rev+1
+		write(t, db, store.Change{
+			IfRev: ifRev, Doc: record.MutexDoc("locks/m", is, store.WriterID{Session: "hand", Seq: 1}, 0),
+		})
+		next := must(t)(b.Mutex("m").Lock(t.Context()))
+		if next.Token() <= h.Token() {
+			t.Errorf("token %d after %d", next.Token(), h.Token())
+		}
+		waiter := ask(t.Context(), a.Mutex("m").Lock) // it looks, and sees
+		wantError(t, "cause", context.Cause(h.Context()), mutex.ErrLost)
+		unlock(t, next)
+		unlock(t, waiter.gets(t, "the waiter"))
+	})
+}
+
+// Of answers that are lost none costs the lock twice, or nobody.
+func TestLostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		unreliable := db.Client()
+		n := 0
+		unreliable.Fault(func(c memstore.Call) memstore.Verdict {
+			if len(c.Changes) == 0 || c.Changes[0].Doc.Kind != store.KindMutex {
+				return memstore.Verdict{}
+			}
+			n++
+			return memstore.Verdict{Fault: []memstore.Fault{
+				memstore.LoseAnswer, memstore.LoseRequest, memstore.None,
+			}[n%3]}
+		})
+		a, b := process(t, unreliable, "a"), process(t, db.Client(), "b")
+		last := int64(0)
+		for range 20 {
+			for _, l := range []*mutex.Locks{a, b} {
+				h := must(t)(l.Mutex("m").Lock(t.Context()))
+				if h.Token() <= last || h.Context().Err() != nil {
+					t.Errorf("token %d after %d, %v", h.Token(), last, h.Context().Err())
+				}
+				last = h.Token()
+				unlock(t, h)
+			}
+		}
+		if is, err := record.MutexFrom(only(t, db, "m")); err != nil || len(is.Holders)+len(is.Queue) != 0 {
+			t.Errorf("left %+v, %v", is, err)
+		}
+	})
+}
+
+// The locks of an elector are held by its session, beside its keys.
+func TestOnElector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		e, locks := elector(t, db.Client())
+		_, err := locks.Mutex("m").Lock(t.Context())
+		wantError(t, "before it is started", err, elect.ErrNotRunning)
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h := must(t)(locks.Mutex("m").Lock(t.Context()))
+		doc, err := record.MutexFrom(only(t, db, "m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions, err := db.List(t.Context(), store.KindSession, store.Query{})
+		if err != nil || len(sessions.Docs) != 1 || sessions.Docs[0].ID != doc.Holders[0].Session {
+			t.Errorf("sessions %+v, %v; held by %+v", sessions.Docs, err, doc.Holders)
+		}
+		if err := locks.Close(t.Context()); err != nil || h.Context().Err() != nil {
+			t.Errorf("close: %v, %v", err, h.Context().Err())
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantError(t, "cause", context.Cause(h.Context()), mutex.ErrClosed)
+	})
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package mutexes
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
+	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
+)
+
+func TestMain(m *testing.M) {
+	if uri := os.Getenv(childEnv); uri != "" {
+		if err := child(uri, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(testmongo.Main(m))
+}
+
+func TestSQLite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes, and waits for leases")
+	}
+	suite(t, func(t *testing.T) string {
+		t.Helper()
+		return "sqlite:" + filepath.Join(t.TempDir(), "locks.db")
+	})
+}
+
+func TestMongoDB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a MongoDB, starts processes, and waits for leases")
+	}
+	suite(t, func(t *testing.T) string {
+		t.Helper()
+		return testmongo.Shared(t)
+	})
+}
+
+func onServer(t *testing.T, kind testservers.Kind) {
+	t.Helper()
+	server := testservers.Start(t, kind)
+	suite(t, func(*testing.T) string { return server.Database() })
+}
+
+func TestPostgreSQL(t *testing.T) { onServer(t, testservers.KindPostgres) }
+func TestMariaDB(t *testing.T)    { onServer(t, testservers.KindMariaDB) }
+func TestEtcd(t *testing.T)       { onServer(t, testservers.KindEtcd) }
+func TestZooKeeper(t *testing.T)  { onServer(t, testservers.KindZooKeeper) }
+func TestRedis(t *testing.T)      { onServer(t, testservers.KindRedis) }
