@@ -163,13 +163,13 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
 	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
-	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore)(/|$$)')
+	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore|quorumstore)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer
 # Seconds for which histories of each store are recorded.
 HISTORIES ?= 40
 # Those that need no such server, which make test has.
-OTHER_HISTORIES = Memory|MongoDB|SQLite|Bad.*|Broken.*|Report
+OTHER_HISTORIES = Memory|Quorum|FallenSums|MongoDB|SQLite|Bad.*|Broken.*|Report
 
 .PHONY: stores
 stores: ## The stores that need a server: their suites, histories with faults, and the scenarios on each

@@ -4,6 +4,7 @@ package main
 import (
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"

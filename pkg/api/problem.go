@@ -31,6 +31,7 @@ const (
 	ProblemStoreReplicaLags   = "StoreReplicaLags"   // a fail-over of MySQL or MariaDB may lose acknowledged writes
 	ProblemStoreSeveralNodes  = "StoreSeveralNodes"  // several nodes of Galera take writes
 	ProblemStorePrivileged    = "StorePrivileged"    // the user may write to a server that is read-only
+	ProblemStoreMinorityAway  = "StoreMinorityAway"  // servers of a quorum do not count, and more would stop it
 	ProblemTaskFailing        = "TaskFailing"        // a task ends again and again
 	ProblemStopStuck          = "StopStuck"          // a task does not stop when asked to
 	ProblemStartStuck         = "StartStuck"         // a command does not start: a file system does not answer
@@ -52,7 +53,7 @@ func ProblemReasons() []string {
 		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
 		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
 		ProblemStoreNearlyFull, ProblemStoreUnchecked, ProblemStoreEviction, ProblemStoreClosed,
-		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStopStuck,
+		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStoreMinorityAway, ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
 		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,

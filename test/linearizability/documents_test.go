@@ -19,6 +19,7 @@ type database struct {
 	freshLists bool // List is linearizable, beyond what the contract asks
 	loses      bool // it may lose acknowledged writes, and then names another course of writes
 	courses    int  // of writes that replies must have named at least
+	countsMore bool // an increment may raise a counter by more than one, and each client sees sums of its own
 	virtual    bool // time is that of a synctest bubble
 }
 
@@ -152,6 +153,9 @@ func (d *document) judge(name string, db database) []finding {
 		return judge(lossyCounterModel, name, lossyCounterSteps(d.history, freshLists), d.lines())
 	case db.loses:
 		return judge(lossyDocument, name, lossySteps(d.history, freshLists), d.lines())
+	}
+	if d.kind == store.KindGroup && db.countsMore {
+		return d.judgeSums(name)
 	}
 	if d.kind == store.KindGroup {
 		return judge(counterModel, name, counterSteps(d.history, freshLists), d.lines())

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
@@ -35,6 +36,22 @@ func (driver) Parse(c store.Config) (_ store.Config, err error) {
 	}
 	_, err = parseTarget(c)
 	return c, err
+}
+
+// Forgets is for [store.Forgets]: a replica that becomes the master may lack what the former one acknowledged.
+func (driver) Forgets(c store.Config) string {
+	t, err := parseTarget(c)
+	switch {
+	case err != nil:
+		return ""
+	case t.master != "":
+		return "Sentinel may make a replica of Redis the master; name one server by " + form(scheme)
+	case t.cluster:
+		return "a Redis cluster may make a replica the master; name one server by " + form(scheme)
+	case t.nodes > 1:
+		return "it has replicas (nodes=" + strconv.Itoa(t.nodes) + "), and one may be made the master; leave nodes out"
+	}
+	return ""
 }
 
 // Redact implements [store.Driver].

@@ -45,6 +45,7 @@ func TestDriversAreCompiledByTheirStoresAlone(t *testing.T) {
 	const pkg = "github.com/shardctl/shardctl/pkg/"
 	for _, tt := range []struct{ packages, drivers string }{
 		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
+		{"elect/quorumstore", "none: those of its servers are imported beside it"},
 		{"elect elect/mongostore", "go.mongodb.org/mongo-driver"},
 		{"elect/etcdstore", "go.etcd.io/etcd/client"},
 		{"elect/redisstore", "github.com/redis/go-redis"},

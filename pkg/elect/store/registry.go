@@ -75,6 +75,21 @@ func Problems(s Store) []Problem {
 	return nil
 }
 
+// Forgets says why a database may forget what it acknowledged, as far as its URI shows that: a server that has less may
+// take its place. Empty: the URI shows no reason. What the settings of the database show is among [Problems].
+//
+// A driver takes part by a method Forgets(Config) string.
+func Forgets(c Config) string {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return ""
+	}
+	if f, ok := d.(interface{ Forgets(c Config) string }); ok {
+		return f.Forgets(c)
+	}
+	return ""
+}
+
 // FieldError says what is wrong with a field of a [Config]. It wraps [ErrInvalid].
 type FieldError struct {
 	Field string // uri, database or cluster

@@ -39,19 +39,14 @@ type Found struct {
 // confirmed. Nothing is written under identities that are not confirmed, so that a set-up may be cut off at any point.
 func Admission(want Identity, found []Found) []Standing {
 	all := make([]Standing, len(found))
-	made, confirmed, missing := want.Incarnation, false, 0
+	missing := 0
 	for _, f := range found {
-		switch {
-		case f.ID == nil:
+		if f.ID == nil {
 			missing++
-		case f.ID.Confirmed && !confirmed:
-			made, confirmed = f.ID.Incarnation, true
 		}
 	}
-	if !confirmed && len(found) > 0 && found[0].ID != nil {
-		made = found[0].ID.Incarnation
-	}
-	want.Incarnation = made
+	var confirmed bool
+	want.Incarnation, confirmed = Incarnation(want.Incarnation, found)
 	for i, f := range found {
 		want.Index = i
 		all[i] = standing(want, f, confirmed, missing)
@@ -60,6 +55,19 @@ func Admission(want Identity, found []Found) []Standing {
 		holdUnset(found, all)
 	}
 	return all
+}
+
+// Incarnation is that of the quorum: what a confirmed identity says, else server 0, else fresh.
+func Incarnation(fresh string, found []Found) (made string, confirmed bool) {
+	for _, f := range found {
+		if f.ID != nil && f.ID.Confirmed {
+			return f.ID.Incarnation, true
+		}
+	}
+	if len(found) > 0 && found[0].ID != nil {
+		return found[0].ID.Incarnation, false
+	}
+	return fresh, false
 }
 
 func standing(want Identity, f Found, confirmed bool, missing int) Standing {

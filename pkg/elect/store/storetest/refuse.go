@@ -128,7 +128,7 @@ func testSetUpAtOnce(b *bench) {
 	if t.Failed() {
 		return
 	}
-	wantStored(t, stores[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: clients, Count: clients})
+	b.wantCounter(t, stores[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: clients, Count: clients})
 }
 
 // A database of another version is left alone, and what was in it stays.

@@ -1,0 +1,103 @@
+package quorumstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// count has each server count for itself. An increment is applied when a majority has counted it, so its counter rises by
+// as many as did. of are the indexes of the increments among changes.
+func (s *Store) count(ctx context.Context, changes []store.Change, of []int, outs []store.Outcome) {
+	own := make([]store.Change, len(of))
+	for j, i := range of {
+		own[j] = store.Change{Op: store.Increment, Doc: changes[i].Doc}
+		own[j].Doc.ID, own[j].Doc.Body = counterID(changes[i].Doc.ID), nil
+	}
+	answers := ask(ctx, s, func(ctx context.Context, at *server) ([]store.Outcome, error) {
+		client, _, err := at.serving()
+		if err != nil {
+			return nil, err
+		}
+		outs, err := client.Apply(ctx, own...)
+		if err == nil { // an empty disk counts as well
+			_, err = at.look(ctx, store.KindGroup, nil)
+		}
+		return outs, err
+	})
+	acknowledged := make([]int, len(of))
+	err := s.gather(ctx, answers, acknowledged)
+	need := quorum.Majority(len(s.servers))
+	for j, i := range of {
+		outs[i] = store.Outcome{Status: store.Applied}
+		if acknowledged[j] < need {
+			outs[i] = store.AllUnknown(1, err)[0]
+		}
+	}
+}
+
+// gather counts acknowledgements until each increment has a majority, or no more answers come. The error says why one
+// has none.
+func (s *Store) gather(ctx context.Context, answers <-chan said[[]store.Outcome], acknowledged []int) error {
+	var errs []error
+	for range s.servers {
+		select {
+		case <-ctx.Done():
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		case got := <-answers:
+			if got.err != nil {
+				errs = append(errs, got.err)
+				continue
+			}
+			all := true
+			for j, out := range got.value {
+				if out.Status == store.Applied {
+					acknowledged[j]++
+				} else {
+					errs = append(errs, fmt.Errorf("server %d: %w", got.server+1, errors.Join(out.Err, errNotCounted)))
+				}
+				all = all && acknowledged[j] >= quorum.Majority(len(s.servers))
+			}
+			if all {
+				return nil
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var errNotCounted = errors.New("not counted")
+
+// sum takes what a server shows of a counter.
+func (s *Store) sum(group string, server int, n quorum.Count) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters[group]
+	if c == nil {
+		c = &quorum.Counter{}
+		s.counters[group] = c
+	}
+	c.Shown(server, n)
+}
+
+// counted adds the counter of a group to its document; nil: there is neither.
+func (s *Store) counted(group string, d *store.Doc) *store.Doc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters[group]
+	if c == nil {
+		return d
+	}
+	n := c.Sum()
+	sum := store.Doc{Kind: store.KindGroup, ID: group}
+	if d != nil {
+		sum = *d
+	}
+	sum.Count += n.Count
+	sum.Rev = max(sum.Rev+n.Count, n.Rev)
+	sum.WriterID = store.WriterID{}
+	return &sum
+}

@@ -1,0 +1,229 @@
+package quorumstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+func mustOpen(t *testing.T, m *memory) *quorumstore.Store {
+	t.Helper()
+	s, err := m.quorum(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+	return s
+}
+
+func put(id string, ifRev, rev int64, writer int64) store.Change {
+	return store.Change{IfRev: ifRev, Doc: store.Doc{
+		Kind: store.KindLock, ID: id, Rev: rev, WriterID: store.WriterID{Session: "w", Seq: writer},
+	}}
+}
+
+func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outs[0]
+}
+
+func wantRev(t *testing.T, s store.Store, id string, rev int64) {
+	t.Helper()
+	reply, err := s.Read(t.Context(), store.KindLock, id)
+	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Rev != rev {
+		t.Fatalf("read %s: %+v, %v; want revision %d", id, reply.Docs, err, rev)
+	}
+}
+
+// Servers that do not answer do not slow the others down: far less time passes than a request may take.
+func TestMinorityAwayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	m := newMemory(5)
+	s := mustOpen(t, m)
+	m.leave(0, 4)
+	begun := time.Now()
+	for i := range int64(50) {
+		if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != store.Applied {
+			t.Fatalf("write %d: %+v", i, out)
+		}
+	}
+	wantRev(t, s, "g/a", 50)
+	if took := time.Since(begun); took > 8*time.Second { // one request may take ten
+		t.Errorf("50 writes took %v", took)
+	}
+}
+
+// Without a majority a write is unknown when its time is over. Nothing is lost when the servers come back.
+func TestMajorityAway(t *testing.T) {
+	t.Parallel()
+	m := newMemory(5)
+	s := mustOpen(t, m)
+	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
+		t.Fatalf("%+v", out)
+	}
+	m.leave(0, 1, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	outs, err := s.Apply(ctx, put("g/a", 1, 2, 2))
+	if err != nil || outs[0].Status != store.Unknown || !errors.Is(outs[0].Err, store.ErrUnavailable) {
+		t.Fatalf("without a majority: %+v, %v", outs, err)
+	}
+	if _, err := s.Read(ctx, store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("read without a majority: %v", err)
+	}
+	m.back(0, 1, 2)
+	if out := apply(t, s, put("g/a", 1, 2, 2)); out.Status != store.Applied { // the same write
+		t.Fatalf("repeated: %+v", out)
+	}
+	wantRev(t, mustOpen(t, m), "g/a", 2)
+}
+
+// A server that lost its disk does not count, although it answers: what only it and another one had accepted is not
+// forgotten. Re-admitted, it makes up for one that is away.
+func TestDiskLost(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	m.leave(2)
+	for i := range int64(3) {
+		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+	}
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	apply(t, s, increment)
+	m.back(2)
+	m.wipe(0)
+	other := mustOpen(t, m) // with servers 1 and 2
+	wantRev(t, other, "g/0", 1)
+	m.leave(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if reply, err := other.Read(ctx, store.KindLock, "g/0"); err == nil {
+		t.Fatalf("the empty server counts: %+v", reply.Docs)
+	}
+	m.back(1)
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Readmit(t.Context(), 1, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a server that lost nothing is re-admitted: %v", err)
+	}
+	fresh := mustOpen(t, m)
+	eventually(t, func() error { return allCount(fresh) })
+	m.leave(1)
+	for i := range int64(3) {
+		id := fmt.Sprint("g/", i)
+		wantRev(t, fresh, id, 1)
+		if out := apply(t, fresh, put(id, 1, 2, 10+i)); out.Status != store.Applied {
+			t.Fatalf("write with the re-admitted server: %+v", out)
+		}
+	}
+	if out := apply(t, fresh, put("g/new", 0, 1, 20)); out.Status != store.Applied {
+		t.Fatalf("creation with the re-admitted server: %+v", out)
+	}
+	reply, err := fresh.Read(t.Context(), store.KindGroup, "g")
+	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Count < 1 {
+		t.Fatalf("the counter: %+v, %v", reply.Docs, err)
+	}
+}
+
+// A server that comes back with documents that no re-admission wrote is refused.
+func TestServerThatIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	apply(t, s, put("g/a", 0, 1, 1))
+	m.wipe(0)
+	if out := apply(t, m.servers[0], put("g/a", 0, 1, 1)); out.Status != store.Applied {
+		t.Fatalf("%+v", out)
+	}
+	other := mustOpen(t, m)
+	if err := other.Readmit(t.Context(), 0, nil); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "must be empty") {
+		t.Fatalf("%v, want one that says it must be empty", err)
+	}
+	if out := apply(t, m.servers[0], store.Change{Op: store.Delete, IfRev: 1, Doc: put("g/a", 0, 1, 2).Doc}); out.Status != store.Applied {
+		t.Fatalf("%+v", out)
+	}
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wipe takes everything from a server, whose clients go on.
+func (m *memory) wipe(i int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.servers[i]
+	for _, kind := range store.Kinds() {
+		reply, err := s.List(context.Background(), kind, store.Query{})
+		if err != nil {
+			panic(err)
+		}
+		for _, d := range reply.Docs {
+			if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// allCount is nil when every server counts.
+func allCount(s store.Store) error {
+	for _, p := range store.Problems(s) {
+		return errors.New(p.Message)
+	}
+	return nil
+}
+
+// empty is nil when no server has a document.
+func (m *memory) empty(t *testing.T, kind store.Kind, id string) error {
+	t.Helper()
+	for i, s := range m.servers {
+		reply, err := s.Read(t.Context(), kind, id)
+		if err != nil || len(reply.Docs) > 0 {
+			return fmt.Errorf("server %d has %v, error %v", i+1, reply.Docs, err) //nolint:errorlint // for people
+		}
+	}
+	return nil
+}
+
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// A set-up needs all servers, once.
+func TestFirstSetUpNeedsAll(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	m.leave(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if s, err := m.quorum(ctx); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("set up without a server: %v, %v", s, err)
+	}
+	m.back(2)
+	mustOpen(t, m)
+	m.leave(1)
+	mustOpen(t, m)
+}

@@ -1,0 +1,169 @@
+package quorumstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// List returns the documents that match, each as a majority has it. The servers filter first, by what each of them
+// holds. What a majority of them lists is read, and filtered again.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("list: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	v := s.view(kind)
+	docs, err := v.list(ctx, q)
+	if err != nil {
+		return store.Reply{}, unavailable("list "+string(kind), err)
+	}
+	reply := v.reply()
+	if q.CountOnly {
+		reply.Total = int64(len(docs))
+		return reply, nil
+	}
+	reply.Docs = docs
+	for i := range reply.Docs {
+		if q.NoBody {
+			reply.Docs[i].Body = nil
+		}
+	}
+	return reply, nil
+}
+
+// list goes through pages of the servers until there is enough.
+func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
+	var docs []store.Doc
+	limit := q.Limit
+	if q.CountOnly {
+		limit = 0
+	}
+	for page := q; ; {
+		ids, whole, err := v.patiently(ctx, page, limit)
+		last := ""
+		if len(ids) > 0 {
+			last = ids[len(ids)-1]
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return invalid(id) != nil })
+		if err == nil {
+			err = v.read(ctx, ids)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range v.documents(ids) {
+			if adapter.Matches(&d, q) {
+				docs = append(docs, d)
+			}
+		}
+		if limit > 0 && len(docs) >= limit {
+			return docs[:limit], nil
+		}
+		if whole {
+			return docs, nil
+		}
+		if q.Reverse {
+			page.To = last
+		} else {
+			page.From = last + "\x00"
+		}
+	}
+}
+
+// patiently asks for candidates until a majority has answered, or ctx ends.
+func (v *view) patiently(ctx context.Context, q store.Query, limit int) ([]string, bool, error) {
+	for try := 0; ; try++ {
+		ids, whole, err := v.candidates(ctx, q, limit, try)
+		if err == nil {
+			return ids, whole, nil
+		}
+		if !pause(ctx, try) {
+			return nil, false, err
+		}
+	}
+}
+
+// candidates are ids that may match, in order, as a majority of the servers lists them.
+func (v *view) candidates(
+	ctx context.Context, q store.Query, limit, try int,
+) (ids []string, whole bool, err error) {
+	own := store.Query{
+		Group: q.Group, Sessions: q.Sessions, Others: q.Others, States: q.States, Unsuspended: q.Unsuspended,
+		Expired: q.Expired, From: q.From, To: q.To, Reverse: q.Reverse, Limit: limit, MinRev: min(q.MinRev, topRev),
+		NoBody: true,
+	}
+	if v.kind == store.KindGroup { // few, and counters are listed under other names
+		own = store.Query{Reverse: q.Reverse, NoBody: true}
+	}
+	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (quorum.Page, error) {
+		return at.list(ctx, v.kind, own, limit)
+	})
+	var pages []quorum.Page
+	var errs []error
+	need := quorum.Majority(len(v.store.servers))
+	wait := newPatience(try)
+	defer wait.stop()
+	for open := true; open && len(errs)+len(pages) < len(v.store.servers); {
+		select {
+		case <-ctx.Done():
+			return nil, false, errors.Join(append(errs, context.Cause(ctx))...)
+		case <-wait.over():
+			errs, open = append(errs, errSlow), false
+		case got := <-answers:
+			if got.err != nil {
+				errs = append(errs, got.err)
+				wait.hurry()
+				continue
+			}
+			if pages = append(pages, got.value); len(pages) >= need {
+				ids, whole = quorum.Merge(pages, q.Reverse)
+				return ids, whole, nil
+			}
+		}
+	}
+	return nil, false, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(pages),
+		len(v.store.servers), need, errors.Join(errs...))
+}
+
+// list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads afterwards:
+// a server that has lost its disk lists nothing.
+func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (quorum.Page, error) {
+	if _, err := s.look(ctx, kind, nil); err != nil {
+		return quorum.Page{}, err
+	}
+	client, _, err := s.serving()
+	if err != nil {
+		return quorum.Page{}, err
+	}
+	reply, err := client.List(ctx, kind, q)
+	if err != nil {
+		return quorum.Page{}, err
+	}
+	if _, err := s.look(ctx, kind, nil); err != nil {
+		return quorum.Page{}, err
+	}
+	page := quorum.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}
+	for _, d := range reply.Docs {
+		if kind == store.KindGroup {
+			d.ID = groupOf(d.ID)
+		}
+		if invalid(d.ID) == nil || page.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
+			page.IDs = append(page.IDs, d.ID)
+		}
+	}
+	if q.Reverse {
+		slices.Reverse(page.IDs)
+		slices.Sort(page.IDs)
+		slices.Reverse(page.IDs)
+	} else {
+		slices.Sort(page.IDs)
+	}
+	return page, nil
+}

@@ -1,0 +1,158 @@
+package quorumstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// maxRecords bounds what is remembered of one server, so that a write needs no read before it.
+const maxRecords = 20_000
+
+var (
+	errAway   = errors.New("the server does not count now")
+	errLost   = errors.New("the server has no identity: it lost its disk, or is another one")
+	errBusy   = errors.New("the server has not answered for a while")
+	errFought = errors.New("others change the record again and again")
+)
+
+// server is one of the stores, with what this process knows of its records. Its methods may be called concurrently.
+type server struct {
+	index int
+	spec  Server
+	pace  pace
+
+	mu      sync.Mutex
+	client  store.Store // nil: not connected
+	id      quorum.Identity
+	counts  bool
+	trouble error         // why it does not count
+	leave   chan struct{} // wakes who tends it, when it is found not to count any more
+	known   map[key]record
+	floors  map[store.Kind]int64
+}
+
+func newServer(index int, spec Server) *server {
+	return &server{
+		index: index, spec: spec, leave: make(chan struct{}, 1),
+		known: map[key]record{}, floors: map[store.Kind]int64{}, trouble: errAway,
+	}
+}
+
+// serving is the client of a server that counts.
+func (s *server) serving() (store.Store, quorum.Identity, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.counts {
+		return nil, quorum.Identity{}, fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
+	}
+	return s.client, s.id, nil
+}
+
+// doubt takes a server out of service until its identity was looked at again.
+func (s *server) doubt(why error) {
+	s.mu.Lock()
+	s.counts, s.trouble = false, why
+	clear(s.known)
+	s.mu.Unlock()
+	select {
+	case s.leave <- struct{}{}:
+	default:
+	}
+}
+
+func (s *server) recall(k key) (record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.known[k]
+	return r, ok
+}
+
+// remember keeps what a server has shown. An older answer does not take the place of a newer one.
+func (s *server) remember(k key, r record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.known[k]; ok && was.rev > r.rev {
+		return
+	}
+	if len(s.known) >= maxRecords {
+		for old := range s.known {
+			delete(s.known, old)
+			break
+		}
+	}
+	s.known[k] = r
+}
+
+func (s *server) forget(k key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, k)
+}
+
+// sight is what a server shows of documents of one kind.
+type sight struct {
+	store.Reply
+
+	meta    meta
+	records map[string]record // those that there are
+}
+
+// look reads records of one kind, and the server's identity with them.
+func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (sight, error) {
+	client, want, err := s.serving()
+	if err != nil {
+		return sight{}, err
+	}
+	asked := make([]string, 0, len(ids)+1)
+	reply, err := client.Read(ctx, kind, append(append(asked, ids...), metaID)...)
+	if err != nil {
+		return sight{}, err
+	}
+	seen := sight{Reply: reply, records: make(map[string]record, len(reply.Docs))}
+	identified := false
+	for _, d := range reply.Docs {
+		if d.ID == metaID {
+			if seen.meta, err = parseMeta(d); err != nil {
+				return sight{}, err
+			}
+			identified = seen.meta.identity() == want
+			s.noteFloor(kind, seen.meta.Floor)
+			continue
+		}
+		if isCounter(d) {
+			continue
+		}
+		r, err := parse(d)
+		if err != nil {
+			return sight{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+		seen.records[d.ID] = r
+		s.remember(key{kind, d.ID}, r)
+	}
+	if !identified {
+		s.doubt(errLost)
+		return sight{}, fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
+	}
+	return seen, nil
+}
+
+func (s *server) noteFloor(kind store.Kind, floor int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floors[kind] = max(s.floors[kind], floor)
+}
+
+// floor is the largest that the server has shown.
+func (s *server) floor(kind store.Kind) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.floors[kind]
+}
+
+// isCounter says whether a document is one by which a server counts.
+func isCounter(d store.Doc) bool { return d.Kind == store.KindGroup && groupOf(d.ID) != d.ID }

@@ -1,0 +1,183 @@
+package quorumstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+
+// redises starts independent servers, each with its writes on the disk before they are acknowledged.
+func redises(t *testing.T, n int) []*testservers.Server {
+	t.Helper()
+	all := make([]*testservers.Server, n)
+	for i := range all {
+		all[i] = testservers.Start(t, testservers.KindRedis)
+	}
+	return all
+}
+
+// quorumOf is a URI with an empty database of each server.
+func quorumOf(servers []*testservers.Server) string {
+	uris := make([]string, len(servers))
+	for i, s := range servers {
+		uris[i] = s.Database()
+	}
+	return "quorum:" + strings.Join(uris, ",")
+}
+
+func openURI(t *testing.T, uri string) *quorumstore.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+	return s.(*quorumstore.Store) //nolint:forcetypeassert // the scheme says so
+}
+
+func suite(t *testing.T, uri string) storetest.Database {
+	t.Helper()
+	return storetest.Database{CountsMore: true, Open: func(ctx context.Context) (store.Store, error) {
+		return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
+	}}
+}
+
+func TestStoreOnThreeRedis(t *testing.T) {
+	servers := redises(t, 3)
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return suite(t, quorumOf(servers))
+	})
+}
+
+// Servers of several kinds make a quorum as well.
+func TestStoreOnMixedServers(t *testing.T) {
+	kinds := []testservers.Kind{testservers.KindRedis, testservers.KindEtcd, testservers.KindPostgres}
+	for _, kind := range kinds {
+		testservers.Shared(t, kind)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		var servers []*testservers.Server
+		for _, kind := range kinds {
+			servers = append(servers, testservers.Shared(t, kind))
+		}
+		return suite(t, quorumOf(servers))
+	})
+}
+
+// Two of five are killed, others are frozen, and nothing that was acknowledged is lost; with three away nothing is
+// acknowledged.
+func TestFiveRedisWithTwoAway(t *testing.T) {
+	servers := redises(t, 5)
+	s := openURI(t, quorumOf(servers))
+	rev := int64(0)
+	write := func() {
+		t.Helper()
+		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status != store.Applied {
+			t.Fatalf("revision %d: %+v", rev+1, out)
+		}
+		rev++
+	}
+	write()
+	servers[0].Kill()
+	servers[1].Kill()
+	write()
+	servers[0].Start()
+	servers[1].Start()
+	servers[2].Freeze()
+	servers[3].Freeze()
+	eventually(t, func() error { // the two that are back may still be reconnected to
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := s.Read(ctx, store.KindLock, "g/a")
+		return err
+	})
+	write()
+	servers[4].Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	outs, err := s.Apply(ctx, put("g/b", 0, 1, 100))
+	if err != nil || outs[0].Status != store.Unknown || !errors.Is(outs[0].Err, store.ErrUnavailable) {
+		t.Fatalf("with three away: %+v, %v", outs, err)
+	}
+	servers[2].Thaw()
+	servers[3].Thaw()
+	servers[4].Start()
+	if out := apply(t, s, put("g/b", 0, 1, 100)); out.Status != store.Applied {
+		t.Fatalf("the same write again: %+v", out)
+	}
+	wantRev(t, s, "g/a", rev)
+	eventually(t, func() error { return allCount(s) })
+}
+
+// A Redis that may forget acknowledged writes is refused, as one of a quorum of otherwise good ones.
+func TestForgetfulRedisIsRefused(t *testing.T) {
+	good := testservers.Shared(t, testservers.KindRedis)
+	for name, config := range map[string][]string{
+		"appendfsync":      {"appendfsync everysec"},
+		"appendonly":       {"appendonly no"},
+		"maxmemory-policy": {"maxmemory-policy allkeys-lru"},
+		"cannot be seen":   {"rename-command CONFIG \"\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := testservers.Start(t, testservers.KindRedis, config...)
+			uri := quorumOf([]*testservers.Server{good, good, bad})
+			s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
+			if err == nil {
+				t.Fatalf("%v is opened", s)
+			}
+			if want := "it may forget what it acknowledged"; !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want one that says %q", err, want)
+			}
+		})
+	}
+}
+
+// A real server comes back with an empty disk: it does not count until it is re-admitted.
+func TestRedisThatLostItsDisk(t *testing.T) {
+	servers := redises(t, 3)
+	uri := quorumOf(servers)
+	s := openURI(t, uri)
+	for i := range int64(20) {
+		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+	}
+	servers[1].Kill()
+	if err := os.RemoveAll(filepath.Join(servers[1].Server().Dir(), "appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	servers[1].Start()
+	other := openURI(t, uri)
+	eventually(t, func() error {
+		for _, p := range other.Problems() {
+			if strings.Contains(p.Message, "re-admit it") {
+				return nil
+			}
+		}
+		return errors.New("no problem names the lost disk")
+	})
+	if err := other.Readmit(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return allCount(other) })
+	servers[0].Kill()
+	for i := range int64(20) {
+		wantRev(t, other, fmt.Sprint("g/", i), 1)
+	}
+}

@@ -1,0 +1,104 @@
+package quorumstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
+)
+
+// memory is servers in memory, of which some may be away.
+type memory struct {
+	mu      sync.Mutex
+	servers []*memstore.Store
+	clients [][]*memstore.Store
+	away    []bool
+}
+
+func newMemory(n int) *memory {
+	m := &memory{clients: make([][]*memstore.Store, n), away: make([]bool, n)}
+	for range n {
+		m.servers = append(m.servers, memstore.New())
+	}
+	return m
+}
+
+// open makes one more client of all of them.
+func (m *memory) open(ctx context.Context) (store.Store, error) {
+	return adapter.Opened(m.quorum(ctx))
+}
+
+func (m *memory) quorum(ctx context.Context) (*quorumstore.Store, error) {
+	o := quorumstore.Options{Timeout: 10 * time.Second}
+	for i := range m.servers {
+		o.Servers = append(o.Servers, quorumstore.Server{
+			Name: fmt.Sprint("memory ", i),
+			Open: func(context.Context) (store.Store, error) { return m.client(i), nil },
+		})
+	}
+	return quorumstore.Open(ctx, o)
+}
+
+func (m *memory) client(i int) *memstore.Store {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.servers[i].Client()
+	m.clients[i] = append(m.clients[i], c)
+	m.set(c, m.away[i])
+	return c
+}
+
+func (m *memory) set(c *memstore.Store, away bool) {
+	if !away {
+		c.Fault(nil)
+		return
+	}
+	c.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+}
+
+// leave has a server answer nobody; back ends that.
+func (m *memory) leave(servers ...int) { m.turn(true, servers) }
+func (m *memory) back(servers ...int)  { m.turn(false, servers) }
+
+func (m *memory) turn(away bool, servers []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, i := range servers {
+		m.away[i] = away
+		for _, c := range m.clients[i] {
+			m.set(c, away)
+		}
+	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) storetest.Database {
+		return storetest.Database{Open: newMemory(3).open, CountsMore: true}
+	})
+}
+
+// With a minority away the whole suite passes, also when they are away from one client only after another.
+func TestStoreWithoutAMinority(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		m := newMemory(5)
+		first, err := m.open(t.Context()) // the set-up needs all of them
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m.leave(1, 3)
+		return storetest.Database{Open: m.open, CountsMore: true}
+	})
+}

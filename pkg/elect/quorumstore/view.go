@@ -1,0 +1,175 @@
+package quorumstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// looks is how often documents are looked at before a round decides about those on which no majority agrees.
+const looks = 3
+
+// grace is how long a look waits for the other servers once a majority has answered and differs.
+const grace = 5 * time.Millisecond
+
+// view is one read: what a majority shows of documents of one kind, with their times and floors.
+type view struct {
+	store *Store
+	kind  store.Kind
+	found map[string]quorum.Value
+	sums  map[string]quorum.Count // of counters
+	times []int64
+	floor int64
+}
+
+func (s *Store) view(kind store.Kind) *view {
+	return &view{store: s, kind: kind, found: map[string]quorum.Value{}, sums: map[string]quorum.Count{}}
+}
+
+// read finds out about these ids. It never asks for promises while servers agree. With no ids it asks for the time.
+func (v *view) read(ctx context.Context, ids []string) error {
+	left := ids
+	for try := 0; ; try++ {
+		var err error
+		left, err = v.look(ctx, left, try)
+		switch {
+		case err == nil && len(left) == 0:
+			v.store.now(v.times)
+			return nil
+		case err == nil && try+1 >= looks:
+			return v.settle(ctx, left)
+		}
+		if !pause(ctx, try) {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// look asks all servers once. left are the ids on which no majority agrees. An error says that no majority answered.
+func (v *view) look(ctx context.Context, ids []string, try int) (left []string, err error) {
+	asked := ids
+	if v.kind == store.KindGroup {
+		for _, id := range ids {
+			asked = append(slices.Clip(asked), counterID(id))
+		}
+	}
+	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (sight, error) {
+		return at.look(ctx, v.kind, asked)
+	})
+	readings := make(map[string]*reading, len(ids))
+	for _, id := range ids {
+		r := quorum.Read[quorum.Value](len(v.store.servers))
+		readings[id] = &r
+	}
+	v.times, left = v.times[:0], ids
+	var late <-chan time.Time
+	var errs []error
+	need := quorum.Majority(len(v.store.servers))
+	wait := newPatience(try)
+	defer wait.stop()
+	for open := true; open && len(errs)+len(v.times) < len(v.store.servers); {
+		select {
+		case <-ctx.Done():
+			return left, errors.Join(append(errs, context.Cause(ctx))...)
+		case <-wait.over():
+			errs, open = append(errs, errSlow), false
+			continue
+		case <-late:
+			return left, nil
+		case got := <-answers:
+			if got.err != nil {
+				errs = append(errs, got.err)
+				wait.hurry()
+				continue
+			}
+			left = v.shown(got.server, got.value, readings, left)
+		}
+		if len(v.times) >= need && len(left) == 0 {
+			return nil, nil
+		}
+		if len(v.times) >= need && late == nil {
+			late = time.After(grace)
+		}
+	}
+	if len(v.times) < need {
+		return left, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(v.times),
+			len(v.store.servers), need, errors.Join(errs...))
+	}
+	return left, nil
+}
+
+// shown takes one server's answer. It returns the ids that are still open.
+func (v *view) shown(from int, seen sight, readings map[string]*reading, left []string) []string {
+	v.times = append(v.times, seen.Now)
+	v.floor = max(v.floor, seen.Floor)
+	for _, d := range seen.Docs {
+		if isCounter(d) {
+			v.store.sum(groupOf(d.ID), from, quorum.Count{Count: d.Count, Rev: d.Rev})
+		}
+	}
+	var open []string
+	for _, id := range left {
+		r, ok := seen.records[id]
+		if !ok {
+			r.Floor = seen.meta.Floor
+		}
+		readings[id].Shown(from, r.acceptor)
+		if agreed, ok := readings[id].Agreed(); ok {
+			v.found[id] = agreed.Value
+		} else {
+			open = append(open, id)
+		}
+	}
+	return open
+}
+
+// settle has rounds decide that nothing changes.
+func (v *view) settle(ctx context.Context, ids []string) error {
+	for part := range slices.Chunk(ids, store.MaxBatch) {
+		items := make([]*item, len(part))
+		for i, id := range part {
+			items[i] = &item{key: key{v.kind, id}, judge: func(found quorum.Value, _ bool) (quorum.Value, bool) {
+				v.found[id] = found
+				return found, false
+			}}
+		}
+		if err := v.store.decide(ctx, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reply is an empty one, with the time of a majority. The floor is above every tombstone that was seen.
+func (v *view) reply() store.Reply {
+	floor := v.floor
+	for _, x := range v.found {
+		if x.Is == quorum.Deleted {
+			floor = max(floor, x.Doc.Rev)
+		}
+	}
+	return store.Reply{Now: v.store.now(v.times), Floor: floor}
+}
+
+// documents are those of these ids that exist. They are the caller's.
+func (v *view) documents(ids []string) []store.Doc {
+	var docs []store.Doc
+	for _, id := range ids {
+		d := v.found[id].Document()
+		if v.kind == store.KindGroup {
+			d = v.store.counted(id, d)
+		}
+		if d == nil {
+			continue
+		}
+		own := *d
+		own.Body = slices.Clone(own.Body)
+		docs = append(docs, own)
+	}
+	return docs
+}

@@ -1,0 +1,157 @@
+package linearizability
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// acceptors are servers in memory that stop answering, answer late, and lose requests and answers.
+type acceptors struct {
+	servers  []*memstore.Store
+	injected *injected
+
+	mu     sync.Mutex
+	random *rand.Rand
+	away   []chan struct{} // closed when the server is away; nil: it is not
+	dull   []bool          // its answers take time and get lost
+}
+
+func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
+	a := &acceptors{
+		random: rand.New(rand.NewPCG(seed, 7000)), injected: faults, away: make([]chan struct{}, n), dull: make([]bool, n),
+	}
+	for range n {
+		a.servers = append(a.servers, memstore.New())
+	}
+	return a
+}
+
+func (a *acceptors) database(name string) database {
+	return database{name: name, freshLists: true, countsMore: true, open: func(ctx context.Context) (store.Store, error) {
+		o := quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
+		for i := range a.servers {
+			o.Servers = append(o.Servers, quorumstore.Server{
+				Name: fmt.Sprint("memory ", i),
+				Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
+			})
+		}
+		return opened(quorumstore.Open(ctx, o))
+	}}
+}
+
+func (a *acceptors) client(i int) store.Store {
+	c := a.servers[i].Client()
+	c.Fault(func(memstore.Call) memstore.Verdict { return a.verdict(i) })
+	return c
+}
+
+// verdict is what happens to one call of a server.
+func (a *acceptors) verdict(i int) memstore.Verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.away[i] != nil:
+		return memstore.Verdict{Fault: memstore.Hang}
+	case !a.dull[i]:
+		return memstore.Verdict{}
+	}
+	v := memstore.Verdict{
+		Delay: upTo(a.random, 5*time.Millisecond), AnswerDelay: upTo(a.random, 5*time.Millisecond),
+		Late: a.random.IntN(2) == 0,
+	}
+	switch a.random.IntN(10) {
+	case 0:
+		v.Fault = memstore.LoseRequest
+	case 1:
+		v.Fault = memstore.LoseAnswer
+	}
+	return v
+}
+
+func (a *acceptors) set(i int, away, dull bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dull[i] = dull
+	a.away[i] = nil
+	if away {
+		a.away[i] = make(chan struct{})
+	}
+}
+
+// run has two of the servers away nearly always, which ones changes; now and then a majority is, or answers badly.
+func (a *acceptors) run(ctx context.Context) {
+	n := len(a.servers)
+	minority := (n - 1) / 2
+	for pauseBetween(ctx, a.random, 50, 1500) {
+		order := a.random.Perm(n)
+		for _, i := range order {
+			a.set(i, false, false)
+		}
+		down := minority
+		switch a.random.IntN(6) {
+		case 0:
+			a.injected.add("all servers answer badly")
+			for i := range n {
+				a.set(i, false, true)
+			}
+			continue
+		case 1:
+			a.injected.add("a majority is away")
+			down++
+		default:
+			a.injected.add("a minority is away")
+		}
+		for j, i := range order {
+			a.set(i, j < down, false)
+		}
+	}
+	for i := range n {
+		a.set(i, false, false)
+	}
+}
+
+// Electors live in time that costs nothing: two of five servers are away nearly always. Documents are changed in real
+// time beside the same faults.
+func TestQuorum(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	all, onTheWay, faults := &tally{}, &injected{}, &injected{}
+	for n := range max(2, *seconds/10) {
+		var found []finding
+		synctest.Test(t, func(t *testing.T) {
+			a := newAcceptors(5, seed+uint64(n), faults)
+			db := a.database("quorum")
+			db.virtual = true
+			db.mustOpen(t) // the set-up needs all servers
+			whileRunning(t, a.run)
+			r := newLockRun(db, seed+uint64(n), rare)
+			r.tally, r.faults = all, onTheWay
+			found = r.judge(r.play(t, n))
+		})
+		complain(t, seed+uint64(n), found)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("locks: %v; faults on the way: %v; of servers: %v", all, onTheWay, faults)
+
+	a := newAcceptors(5, seed, faults)
+	db := a.database("quorum")
+	db.mustOpen(t)
+	whileRunning(t, a.run)
+	d := newDocumentRun(t, db, seed, usual)
+	ctx, cancel := context.WithTimeout(t.Context(), length())
+	defer cancel()
+	complain(t, seed, d.run(ctx))
+	t.Logf("documents: %v; faults on the way: %v; of servers: %v", d.tally, d.faults, faults)
+	enough(t, *seconds, d.tally.histories.Load()+all.histories.Load(), faults, d.faults)
+}
