@@ -58,18 +58,27 @@ func (h *Hold) SetValue(ctx context.Context, value []byte) error { return h.leas
 func (h *Hold) Unlock(ctx context.Context) error { return h.leave(ctx, "unlock", 0) }
 
 // Detach ends the hold and its context as Unlock does, and has the store keep others out for d, also when this process
-// ends. It is advisory: the token is what protects. An error says that nothing is kept. Errors: those of Unlock;
-// [ErrShared] for readers and semaphores; [ErrNoClock].
+// ends. It is advisory: the token is what protects. An error says that nothing is kept. Errors: those of Unlock; those
+// of Detachable, after which the hold goes on.
 func (h *Hold) Detach(ctx context.Context, d time.Duration) error {
+	if err := h.Detachable(d); err != nil {
+		return err
+	}
+	return h.leave(ctx, "detach", d)
+}
+
+// Detachable says why Detach would be refused, and changes nothing: [ErrShared] for readers and semaphores;
+// [ErrNoClock]; d must be above 0.
+func (h *Hold) Detachable(d time.Duration) error {
 	switch {
 	case d <= 0:
 		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
 	case h.Shared():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case h.calls.c.times.offset.Load() == 0:
+	case !h.calls.c.times.has():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
 	}
-	return h.leave(ctx, "detach", d)
+	return nil
 }
 
 func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) error {

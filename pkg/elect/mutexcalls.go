@@ -51,17 +51,20 @@ func (mc *mutexCalls) ask(call *mutexCall) {
 	mc.node.Mutexes.Ask(call.id, call.claim, call.ask, mc.node.Moment())
 }
 
-// giveUp ends a call that is not waited for any more, also when it was granted a moment ago.
-func (mc *mutexCalls) giveUp(call *mutexCall) {
+// giveUp ends a call that is not waited for any more, also when it was granted a moment ago. It says whether the store
+// has shown that others are before it.
+func (mc *mutexCalls) giveUp(call *mutexCall) (behind bool) {
 	if mc.all[call.claim] == nil {
-		return
+		return true // it was answered
 	}
+	behind = call.hold != nil || mc.node.Mutexes.Behind(call.id, call.claim)
 	if call.hold != nil {
 		call.hold.end(ErrReleased)
 	} else {
 		delete(mc.all, call.claim)
 	}
 	mc.node.Mutexes.GiveUp(call.id, call.claim, mc.node.Moment())
+	return behind
 }
 
 // release takes a holder out. What keeps the mutex then is detached; 0: nothing.

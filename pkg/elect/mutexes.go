@@ -39,7 +39,8 @@ type MutexRequest struct {
 // to the store. It goes on through failures of the store, and through the loss of a session, which keeps its place.
 //
 // The values of ctx are those of the hold's context. Errors: [ErrLocked] when ask does not wait, [ErrQueueFull],
-// [ErrLimit], [ErrShared], [ErrClosed], [ErrNotRunning] or the cause of ctx.
+// [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx. The latter is
+// [ErrUnavailable] as well when the store has not shown since the call began that others were before it.
 func (m Mutexes) Lock(ctx context.Context, name string, ask MutexRequest) (*Hold, error) {
 	hold, err := m.lock(ctx, name, ask)
 	if err != nil {
@@ -52,22 +53,77 @@ func (m Mutexes) lock(ctx context.Context, name string, ask MutexRequest) (*Hold
 	if err := CheckMutexName(name); err != nil {
 		return nil, err
 	}
+	if err := m.checkClock(ctx, ask); err != nil {
+		return nil, err
+	}
 	call := &mutexCall{
 		name: name, id: record.MutexID(name), claim: m.e.claims.next(), ask: protocol.MutexAsk(ask),
 		values: context.WithoutCancel(ctx), answer: make(chan mutexAnswer, 1),
 	}
-	if err := m.e.box.ask(ctx, func() { m.e.loop.mutexes.ask(call) }); err != nil {
+	switch err := m.e.box.ask(ctx, func() { m.e.loop.mutexes.ask(call) }); {
+	case err != nil && ctx.Err() != nil:
+		return nil, endedUnanswered(ctx)
+	case err != nil:
 		return nil, err
 	}
 	select {
 	case is := <-call.answer:
 		return is.hold, is.err
 	case <-ctx.Done():
-		m.e.box.post(func() { m.e.loop.mutexes.giveUp(call) })
-		return nil, context.Cause(ctx)
+		return nil, m.gaveUp(ctx, call)
 	case <-m.e.box.over:
 		return nil, ErrClosed
 	}
+}
+
+// gaveUp ends a call whose context has ended. Its error says so where the store has not shown what it waited for.
+func (m Mutexes) gaveUp(ctx context.Context, call *mutexCall) error {
+	behind := make(chan bool, 1)
+	m.e.box.post(func() { behind <- m.e.loop.mutexes.giveUp(call) })
+	select {
+	case yes := <-behind:
+		if yes {
+			return context.Cause(ctx)
+		}
+		return endedUnanswered(ctx)
+	case <-m.e.box.over:
+		return ErrClosed
+	}
+}
+
+func endedUnanswered(ctx context.Context) error {
+	return fmt.Errorf("%w: the store has not answered: %w", context.Cause(ctx), ErrUnavailable)
+}
+
+// checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
+func (m Mutexes) checkClock(ctx context.Context, ask MutexRequest) error {
+	if ask.AtLeast <= 0 || !m.e.box.started.Load() {
+		return nil
+	}
+	for m.e.times.revisions() == 0 {
+		if m.e.readClock(ctx) == nil {
+			break
+		}
+		select {
+		case <-time.After(m.e.p.Retry):
+		case <-ctx.Done():
+			return endedUnanswered(ctx)
+		case <-m.e.box.over:
+			return ErrClosed
+		}
+	}
+	if !m.e.times.has() {
+		return ErrNoClock
+	}
+	return nil
+}
+
+// readClock has a reply of the store set its clock.
+func (e *Elector) readClock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.op)
+	defer cancel()
+	_, err := e.store.Read(ctx, store.KindGroup, record.GroupMutexes)
+	return err
 }
 
 // MaxMutexName is how many bytes the name of a mutex may have.

@@ -27,6 +27,9 @@ func (c *storeClock) now() int64 {
 	return offset + c.local.Now().Boot.Milliseconds()
 }
 
+// has says whether a reply has shown a clock.
+func (c *storeClock) has() bool { return c.offset.Load() != 0 }
+
 // ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
 // way is in it.
 func (c *storeClock) ahead() time.Duration {

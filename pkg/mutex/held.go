@@ -3,7 +3,7 @@ package mutex
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -11,8 +11,10 @@ import (
 
 // Held is a lock that is held. All methods may be called concurrently.
 type Held struct {
-	h        *holding
-	released atomic.Bool
+	h *holding
+
+	mu       sync.Mutex
+	released bool
 }
 
 // holding is what one or, of a re-entrant owner, several Held share.
@@ -21,7 +23,7 @@ type holding struct {
 
 	mutex Mutex
 	ctx   context.Context //nolint:containedctx // the hold's
-	leave func() bool     // says whether no other Held shares it; nil: none can
+	share *share          // of a re-entrant owner; nil: no other Held can share it
 }
 
 func newHolding(m Mutex, hold *elect.Hold) *holding {
@@ -54,10 +56,14 @@ func (h *Held) SetValue(ctx context.Context, value []byte) error { return h.h.Se
 // are clear: [ErrNotHeld] when this Held was unlocked before; [ErrLost], [ErrMaxHold] or [ErrClosed] when it had ended
 // by itself; the cause of ctx. Only a Held can unlock: nobody unlocks what another holds.
 func (h *Held) Unlock(ctx context.Context) error {
-	if !h.released.CompareAndSwap(false, true) {
+	h.mu.Lock()
+	before := h.released
+	h.released = true
+	h.mu.Unlock()
+	if before {
 		return fmt.Errorf("unlock %.80q: unlocked before: %w", h.h.mutex.name, ErrNotHeld)
 	}
-	if h.h.leave != nil && !h.h.leave() {
+	if h.h.share != nil && !h.h.share.leave() {
 		return nil
 	}
 	return h.h.Unlock(ctx)
@@ -65,13 +71,29 @@ func (h *Held) Unlock(ctx context.Context) error {
 
 // Detach ends the hold as Unlock does, and has the store keep others out until a time, also when this process ends. It
 // is advisory, by the store's clock: the token is what protects. After an error nothing is kept. Errors: those of
-// Unlock; [ErrShared] of readers, of semaphores and of an owner that holds it more than once; [ErrNoClock].
+// Unlock. Refused, and still held: [ErrShared] of readers, of semaphores and of an owner that holds it more than once;
+// [ErrNoClock]; a time that has passed.
 func (h *Held) Detach(ctx context.Context, until time.Time) error {
-	if !h.released.CompareAndSwap(false, true) {
+	d := time.Until(until)
+	if err := h.detached(d); err != nil {
+		return err
+	}
+	return h.h.Detach(ctx, d)
+}
+
+// detached notes the release unless it is refused.
+func (h *Held) detached(d time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released {
 		return fmt.Errorf("detach %.80q: unlocked before: %w", h.h.mutex.name, ErrNotHeld)
 	}
-	if h.h.leave != nil && !h.h.leave() {
+	if err := h.h.Detachable(d); err != nil {
+		return err
+	}
+	if h.h.share != nil && !h.h.share.leaveLast() {
 		return fmt.Errorf("detach %.80q: its owner holds it again: %w", h.h.mutex.name, ErrShared)
 	}
-	return h.h.Detach(ctx, time.Until(until))
+	h.released = true
+	return nil
 }

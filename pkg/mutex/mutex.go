@@ -30,11 +30,26 @@ func (m Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.lock(ctx)
 }
 
-// LockWithin waits at most d, and returns [ErrLocked] then. Else it is as Lock.
+// errWithin is the cause of a context whose time LockWithin has limited.
+var errWithin = errors.New("the time to wait is over")
+
+// LockWithin waits at most d, and returns [ErrLocked] then. When the store has not shown in that time that others hold
+// the lock, wait for it or keep it, nobody knows: the error is then [context.DeadlineExceeded] and
+// [elect.ErrUnavailable]. Else it is as Lock.
 func (m Mutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
-	within, cancel := context.WithTimeoutCause(ctx, d, ErrLocked)
+	within, cancel := context.WithTimeoutCause(ctx, d, errWithin)
 	defer cancel()
-	return m.lock(within)
+	held, err := m.lock(within)
+	switch {
+	case !errors.Is(err, errWithin):
+		return held, err
+	case errors.Is(err, elect.ErrUnavailable):
+		return nil, fmt.Errorf(
+			"lock %.80q: not within %v: the store has not answered: %w: %w",
+			m.name, d, elect.ErrUnavailable, context.DeadlineExceeded,
+		)
+	}
+	return nil, fmt.Errorf("lock %.80q: not within %v: %w", m.name, d, ErrLocked)
 }
 
 // Unfair enters over those who wait, where the mutex is free and none of them was told so yet. It is faster under
@@ -62,7 +77,8 @@ func (m Mutex) MaxHold(d time.Duration) Mutex {
 }
 
 // HoldAtLeast keeps others out for d from the beginning of each hold on, also after Unlock, and when this process dies.
-// It is advisory, by the store's clock. Only for a holder that is alone: else Lock returns [ErrShared].
+// It is advisory, by the store's clock: Lock returns [ErrNoClock] where there is none. Only for a holder that is alone:
+// else Lock returns [ErrShared].
 func (m Mutex) HoldAtLeast(d time.Duration) Mutex {
 	m.above(0, "shortest holding time", d)
 	m.ask.AtLeast = d

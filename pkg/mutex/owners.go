@@ -57,7 +57,7 @@ func (os owners) first(ctx context.Context, m Mutex, key ownership, o *owned) (*
 		delete(os.all, key)
 		return nil, err
 	}
-	h.leave = func() bool { return os.leave(key, o) }
+	h.share = &share{os, key, o}
 	o.h, o.count = h, 1
 	return &Held{h: h}, nil
 }
@@ -81,13 +81,32 @@ func (os owners) again(key ownership, o *owned, m Mutex) (*Held, error) {
 	return &Held{h: o.h}, nil
 }
 
+// share is one owner's hold, as those see it that share it.
+type share struct {
+	owners
+
+	key ownership
+	of  *owned
+}
+
 // leave takes one Held away, and says whether it was the last.
-func (os owners) leave(key ownership, o *owned) bool {
-	os.mu.Lock()
-	defer os.mu.Unlock()
-	o.count--
-	if o.count == 0 && os.all[key] == o {
-		delete(os.all, key)
+func (s *share) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.less()
+}
+
+// leaveLast takes the last Held away. Where there are more it says so, and takes none.
+func (s *share) leaveLast() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.count == 1 && s.less()
+}
+
+func (s *share) less() (last bool) {
+	s.of.count--
+	if s.of.count == 0 && s.all[s.key] == s.of {
+		delete(s.all, s.key)
 	}
-	return o.count == 0
+	return s.of.count == 0
 }

@@ -64,3 +64,12 @@ func wantError(t *testing.T, what string, err, want error) {
 		t.Errorf("%s: %v, want %v", what, err, want)
 	}
 }
+
+// wantUnanswered says that a call ran out of time, and that nobody knows whether others hold the lock.
+func wantUnanswered(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, elect.ErrUnavailable) ||
+		errors.Is(err, mutex.ErrLocked) {
+		t.Errorf("%s: %v, want that the store has not answered in time", what, err)
+	}
+}

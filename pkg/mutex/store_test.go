@@ -103,7 +103,7 @@ func TestMovedStore(t *testing.T) {
 		time.Sleep(lease) // its session is there before the mark
 		mark(record.MoveLeft)
 		_, err := locks.Mutex("m").LockWithin(t.Context(), 2*lease)
-		wantError(t, "moved", err, mutex.ErrLocked)
+		wantUnanswered(t, "moved", err)
 		if found, err := db.List(t.Context(), store.KindMutex, store.Query{}); err != nil || len(found.Docs) != 0 {
 			t.Errorf("written: %+v, %v", found.Docs, err)
 		}

@@ -53,6 +53,14 @@ func (c MutexCalls) looked() {
 	}
 }
 
+// Behind says whether the document, as it was seen since a call asked, has others who are before it.
+func (x Mutex) Behind(claim string) bool {
+	c := x.Calls.named(claim)
+	others := func(h MutexHolder) bool { return h.Claim != claim }
+	return c != nil && c.Look == Looked &&
+		(slices.ContainsFunc(x.Doc.Holders, others) || x.Doc.ticket(claim) > 0 || x.Doc.Hold != MutexHold{})
+}
+
 // knows takes the document as it is now.
 func (x Mutex) knows(d MutexDoc, now Instant) Mutex {
 	x.Known, x.Doc = true, d

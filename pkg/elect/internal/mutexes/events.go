@@ -19,6 +19,12 @@ func (t *Table) Ask(id, claim string, ask protocol.MutexAsk, m protocol.Moment) 
 	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask}, m)
 }
 
+// Behind says whether the store has shown, since a call asked, that others are before it.
+func (t *Table) Behind(id, claim string) bool {
+	x := t.all[id]
+	return x != nil && x.m.Behind(claim)
+}
+
 // GiveUp says that a call waits no more. One that was granted meanwhile is released.
 func (t *Table) GiveUp(id, claim string, m protocol.Moment) {
 	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: claim}, m)
