@@ -115,6 +115,7 @@ STATES ?= 40000000
 .PHONY: model
 model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
+	go test -v -count=1 -timeout 1h ./pkg/elect/protocol/model/failover -model.states=1000000
 	go test -v -count=1 -timeout 1h ./pkg/elect/protocol/model/quorum -model.states=300000 -model.walks=1000000
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
@@ -162,7 +163,7 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
-	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
+	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./examples/mutex ./test/mutexes \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore|quorumstore)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer

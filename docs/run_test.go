@@ -139,6 +139,7 @@ func (s *session) adapt(text string) string {
 	}
 	text = strings.ReplaceAll(text, "/tmp/shardctl-demo", s.dir)
 	text = ownStore.ReplaceAllString(text, "$0 -store "+s.dir+"/$1.db")
+	text = strings.ReplaceAll(text, " -store "+s.dir+"/mutex.db", " -store sqlite:"+s.dir+"/mutex.db") // it takes any
 	return replicaRun.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasSuffix(found, "dev") {
 			return found + " --port 0"

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
+)
+
+func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+
+// lines are what both processes print.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+func (l *lines) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// Two processes take turns: never both at once, each at least twice, and with tokens that rise.
+func takeTurns(t *testing.T, uri string) {
+	t.Helper()
+	out := &lines{}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	for _, instance := range []string{"a", "b"} {
+		go func() { ended <- run(ctx, uri, instance, 50*time.Millisecond, out) }()
+	}
+	for limit := time.Now().Add(time.Minute); out.count() < 16 && time.Now().Before(limit); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	turns, before := map[string]int{}, int64(0)
+	for i := 0; i+1 < len(out.all); i += 2 {
+		var instance string
+		var token int64
+		_, err := fmt.Sscanf(out.all[i], "%s works, with token %d", &instance, &token)
+		if done := fmt.Sprintf("%s is done, with token %d", instance, token); err != nil || out.all[i+1] != done {
+			t.Fatalf("%q is followed by %q", out.all[i], out.all[i+1])
+		}
+		if token <= before {
+			t.Errorf("token %d after %d", token, before)
+		}
+		before = token
+		turns[instance]++
+	}
+	if turns["a"] < 2 || turns["b"] < 2 {
+		t.Errorf("turns: %v, want two or more of each; they printed\n%s", turns, strings.Join(out.all, "\n"))
+	}
+}
+
+func TestTurns(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { takeTurns(t, "sqlite:"+filepath.Join(t.TempDir(), "mutex.db")) })
+	t.Run("MongoDB", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("needs a MongoDB")
+		}
+		takeTurns(t, testmongo.Shared(t))
+	})
+	for _, kind := range []testservers.Kind{
+		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
+		testservers.KindRedis,
+	} {
+		t.Run(string(kind), func(t *testing.T) { takeTurns(t, testservers.Start(t, kind).Database()) })
+	}
+}
