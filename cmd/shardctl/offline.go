@@ -25,10 +25,9 @@ func offline(ctx context.Context, paths []string) (found *status.Snapshot, err e
 }
 
 // past shows what the store keeps of events and runs, without a replica.
-func past(ctx context.Context, paths []string, use func(status.EventSource, status.RunSource) error) error {
+func past(ctx context.Context, paths []string, use func(status.StoreSource) error) error {
 	return reading(ctx, paths, func(s *config.Settings, db store.Store) error {
-		p := replica.NewPast(s, db)
-		return use(p, p)
+		return use(replica.NewPast(s, db))
 	})
 }
 

@@ -34,7 +34,7 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 		return err
 	}
 	read := status.New(status.Config{
-		Source: board, Events: w.replica, Runs: w.replica, Logs: w.replica,
+		Source: board, Events: w.replica, Runs: w.replica, Mutexes: w.replica, Logs: w.replica,
 		Registry: status.NewRegistry(board, w.metrics),
 		Logger:   log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
 	})

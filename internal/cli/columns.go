@@ -148,24 +148,6 @@ func saidBy(e *api.Event) string {
 	}
 }
 
-func lockColumns() []column[api.Lock] {
-	type T = api.Lock
-	return []column[T]{
-		{title: "key", cell: func(_ *view, l *T) string { return orDash(l.Key) }},
-		{title: "instance", keep: keepState, cell: func(_ *view, l *T) string { return orDash(l.Instance) }},
-		{title: "token", right: true, cell: func(_ *view, l *T) string { return number(l.FencingToken) }},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, l *T) string { return v.age(l.OwnedSince) }},
-		{title: "reason", keep: keepReason, cell: func(_ *view, l *T) string { return orDash(l.Reason) }},
-		{title: "session", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Session) }},
-		{title: "next", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Next) }},
-		{title: "suspended", wide: true, cell: func(_ *view, l *T) string { return strconv.FormatBool(l.Suspended) }},
-		{
-			title: "message", prose: true, keep: keepReason, wide: true,
-			cell: func(_ *view, l *T) string { return orDash(l.Message) },
-		},
-	}
-}
-
 func problemColumns() []column[api.Problem] {
 	type T = api.Problem
 	return []column[T]{

@@ -96,12 +96,12 @@ func sample() *status.Snapshot {
 		},
 		Locks: []api.Lock{
 			{
-				Key: "locks/backup", Group: "locks", Name: "backup",
+				Key: "locks/backup", Group: "locks", Name: "backup", Kind: api.LockTask,
 				Owner: api.Owner{Instance: "a", Session: "s-a", FencingToken: 5, OwnedSince: ago(10 * time.Second)},
 			},
-			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true},
+			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true, Kind: api.LockTask},
 			{
-				Key: "topics/gone", Group: "topics", Name: "gone", Suspended: true, Reason: "Removed",
+				Key: "topics/gone", Group: "topics", Name: "gone", Suspended: true, Reason: "Removed", Kind: api.LockTask,
 				Owner:   api.Owner{FencingToken: 4},
 				Message: "no longer in the task list (revision 7)",
 			},

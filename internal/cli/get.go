@@ -19,6 +19,7 @@ type getOptions struct {
 	group, selector, output string
 	sortBy                  string // JSONPath
 	state                   string // all but those that are hidden: empty
+	kind                    string // of locks
 	watch, noHeaders        bool
 }
 
@@ -30,6 +31,9 @@ func getCommand(g *Globals) *cobra.Command {
 		Long: `List tasks, instances, groups, events or locks, or the last runs of tasks: all of them, or those ` +
 			`that are named, by
 name or by a pattern in quotes.
+
+Locks are those of tasks, and the mutexes, read-write locks and semaphores of programs that are held, waited for or kept.
+--kind selects among them.
 
 With -w each change is a row with the time of day, until Ctrl-C. A replica that goes away is reported on standard error,
 and asked again until it is back. Columns that do not fit the terminal are left out; -o json has everything.
@@ -43,6 +47,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
   shardctl get tasks topics/topic-001 -o jsonpath=.instance
   shardctl get instances -o json
   shardctl get events -g topics -w
+  shardctl get locks --kind mutex,semaphore -w
   shardctl get runs jobs/nightly-report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			return wantKind("get", args, kinds, "say what: tasks, instances, groups, events, locks or runs")
@@ -58,10 +63,12 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
 	fs.StringVarP(&o.output, "output", "o", string(formatTable), outputUsage(getOutputs))
+	fs.StringVar(&o.kind, "kind", "", "only locks of these kinds: "+strings.Join(lockKinds(), ","))
 	fs.StringVar(&o.sortBy, "sort-by", "", "order by the field at this JSONPath, as .restarts")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "go on with each change")
 	fs.BoolVar(&o.noHeaders, "no-headers", false, "leave out the first line")
 	g.completeGroup(cmd)
+	FixedWords(cmd, "kind", lockKinds()...)
 	FixedWords(cmd, "output", "table", "wide", "json", "yaml", "name", jsonpathPrefix)
 	return cmd
 }
@@ -115,7 +122,7 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 	}
 	r := request{
 		globals: g, client: replica, options: o, output: f, names: names,
-		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state},
+		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind},
 		out:    cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
 	}
 	switch kind {
@@ -143,6 +150,9 @@ func (o *getOptions) check(g *Globals, kind string, f format) error {
 		if _, err := status.ParseSelector(o.selector); err != nil {
 			return usage("-l: %w", err)
 		}
+	}
+	if o.kind != "" && kind != "locks" {
+		return usage("--kind is of locks: `shardctl get locks --kind %s`", o.kind)
 	}
 	if kind == "runs" && o.watch {
 		return usage("-w does not go with runs; watch the events: `shardctl get events -w`")
@@ -174,6 +184,14 @@ type request struct {
 	names     []string
 	filter    client.Filter
 	out, note io.Writer
+}
+
+func lockKinds() []string {
+	var kinds []string
+	for _, kind := range api.LockKinds() {
+		kinds = append(kinds, string(kind))
+	}
+	return kinds
 }
 
 func allInstanceStates() []string {

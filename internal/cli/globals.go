@@ -30,8 +30,8 @@ const DefaultServer = "http://127.0.0.1:8081"
 type Globals struct {
 	// Offline reads the store named in these configuration files and says what it shows. Nil: there is no --config.
 	Offline func(ctx context.Context, configPaths []string) (*status.Snapshot, error)
-	// Past reads what the store named in these configuration files keeps of events and runs. Nil: nothing.
-	Past func(ctx context.Context, configPaths []string, use func(status.EventSource, status.RunSource) error) error
+	// Past reads what the store named in these configuration files keeps of events, runs and mutexes. Nil: nothing.
+	Past func(ctx context.Context, configPaths []string, use func(status.StoreSource) error) error
 	// Change carries a request out on the store named in these configuration files. Nil: changes have no --config.
 	Change func(
 		ctx context.Context, configPaths []string, r operate.Request,

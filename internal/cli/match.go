@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/nearest"
@@ -70,6 +71,21 @@ func wantTasks(args []string, group string) (*wanted, error) {
 			full[i] = "*/" + arg
 		default:
 			return nil, usage("task %q: say GROUP/%s, or its group with -g", arg, arg)
+		}
+	}
+	return wantNames(full)
+}
+
+// wantLocks reads names of locks as they are, which may have a slash or not. With a group they are those of tasks. A
+// pattern without a slash is looked for in names of both kinds.
+func wantLocks(args []string, group string) (*wanted, error) {
+	if group != "" {
+		return wantTasks(args, group)
+	}
+	full := slices.Clone(args)
+	for _, arg := range args {
+		if isPattern(arg) && !strings.Contains(arg, "/") {
+			full = append(full, "*/"+arg)
 		}
 	}
 	return wantNames(full)

@@ -29,7 +29,7 @@ func (g *Globals) offline(ctx context.Context) (*client.Client, error) {
 	board.Publish(snapshot)
 	c := status.Config{Source: &board}
 	if g.Past != nil {
-		c.Events, c.Runs = past{g}, past{g}
+		c.Events, c.Runs, c.Mutexes = past{g}, past{g}, past{g}
 	}
 	handler := status.New(c)
 	return client.New(
@@ -39,13 +39,13 @@ func (g *Globals) offline(ctx context.Context) (*client.Client, error) {
 
 func (g *Globals) isOffline() bool { return len(g.config) > 0 }
 
-// past reads events and runs from the store, each time that it is asked.
+// past reads events, runs and mutexes from the store, each time that it is asked.
 type past struct{ globals *Globals }
 
 // Events implements [status.EventSource].
 func (p past) Events(ctx context.Context, q status.EventQuery) (found []api.Event, err error) {
-	err = p.globals.Past(ctx, p.globals.config, func(events status.EventSource, _ status.RunSource) error {
-		found, err = events.Events(ctx, q)
+	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
+		found, err = s.Events(ctx, q)
 		return err
 	})
 	return found, err
@@ -56,8 +56,17 @@ func (p past) EventsChanged() <-chan struct{} { return nil }
 
 // Runs implements [status.RunSource].
 func (p past) Runs(ctx context.Context, key string) (found []api.Run, err error) {
-	err = p.globals.Past(ctx, p.globals.config, func(_ status.EventSource, runs status.RunSource) error {
-		found, err = runs.Runs(ctx, key)
+	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
+		found, err = s.Runs(ctx, key)
+		return err
+	})
+	return found, err
+}
+
+// Mutexes implements [status.MutexSource].
+func (p past) Mutexes(ctx context.Context) (found []api.Lock, err error) {
+	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
+		found, err = s.Mutexes(ctx)
 		return err
 	})
 	return found, err

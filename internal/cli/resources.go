@@ -62,10 +62,19 @@ func events() resource[api.Event] {
 
 func locks() resource[api.Lock] {
 	return resource[api.Lock]{
-		kind: "locks", columns: lockColumns(), wanted: wantTasks,
+		kind: "locks", columns: lockColumns(), wanted: wantLocks,
 		name: func(l *api.Lock) string { return l.Key },
 		of:   func(c *client.Client) source[api.Lock] { return c.Locks() },
-		gone: func(*api.Lock) {},
+		gone: free,
+	}
+}
+
+// free is a lock of a program once nobody holds it, waits for it or keeps it: it is not listed any more.
+func free(l *api.Lock) {
+	if l.Kind.OfProgram() {
+		l.Owner = api.Owner{FencingToken: l.FencingToken}
+		l.Reason, l.Message, l.Next = "", "", ""
+		l.Holders, l.Waiting, l.Queue, l.KeptUntil = nil, 0, nil, api.Time{}
 	}
 }
 

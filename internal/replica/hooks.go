@@ -42,6 +42,7 @@ func hooks(m *status.Metrics, h *heartbeats, w, l *writtenEvents) elect.Hooks {
 		Failover: ofTasks(m.ObserveFailover),
 		Handover: ofTasks(m.ObserveHandover),
 
+		Mutex:  m.Lock,
 		Events: w.wake, Lists: l.wake,
 	}
 }

@@ -147,7 +147,10 @@ func (k keys) locks() []api.Lock {
 		shown := api.Lock{
 			Key: string(key), Group: key.Group(), Name: key.Name(),
 			Owner:  api.Owner{Instance: l.Instance, Session: l.Session, FencingToken: l.Token},
-			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended,
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended, Kind: api.LockTask,
+		}
+		if key.Chore() {
+			shown.Kind = api.LockChore
 		}
 		if l.Session != "" {
 			shown.OwnedSince = api.Millis(l.Since)

@@ -119,7 +119,7 @@ func ageOf(s record.Session, now int64) time.Duration {
 	return max(0, time.Duration(now-s.Clock)*time.Millisecond)
 }
 
-// Past reads events and runs from a store, without taking part.
+// Past reads events, runs and mutexes from a store, without taking part.
 type Past struct {
 	settings *config.Settings
 	db       store.Store
@@ -147,6 +147,16 @@ func (p *Past) Runs(ctx context.Context, key string) ([]api.Run, error) {
 		return nil, err
 	}
 	return listRuns(ctx, p.db, gather(s, view, nil), elect.Key(key))
+}
+
+// Mutexes implements [status.MutexSource].
+func (p *Past) Mutexes(ctx context.Context) ([]api.Lock, error) {
+	view := &cluster.View{}
+	states := []record.SessionState{record.Live, record.Draining, record.Dead}
+	if err := lookAtSessions(ctx, p.db, view, states); err != nil {
+		return nil, err
+	}
+	return listMutexes(ctx, p.db, view)
 }
 
 // withPublished reads the lists that are published, and adds the tasks of what was discovered to the settings.

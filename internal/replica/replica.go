@@ -250,19 +250,35 @@ func (r *Replica) Ended(keys []elect.Key) (all bool, failed int) {
 }
 
 // Events implements [status.EventSource]: it asks the store.
-func (r *Replica) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
+func (r *Replica) Events(ctx context.Context, q status.EventQuery) (list []api.Event, err error) {
 	n := r.node.Load()
 	if n == nil {
 		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)
 	}
-	begin := time.Now()
-	events, err := listEvents(ctx, n.store, q)
-	result := "ok"
-	if err != nil {
-		result = "error"
+	defer r.timed("events", &err)()
+	return listEvents(ctx, n.store, q)
+}
+
+// Mutexes implements [status.MutexSource]: it asks the store.
+func (r *Replica) Mutexes(ctx context.Context) (list []api.Lock, err error) {
+	n := r.node.Load()
+	if n == nil {
+		return nil, fmt.Errorf("list mutexes: %w", elect.ErrUnavailable)
 	}
-	r.cfg.Metrics.StoreOp("events", result, time.Since(begin))
-	return events, err
+	defer r.timed("mutexes", &err)()
+	return listMutexes(ctx, n.store, n.cluster.View())
+}
+
+// timed begins to time what the API asks of the store, and returns what ends it.
+func (r *Replica) timed(op string, err *error) (end func()) {
+	begin := time.Now()
+	return func() {
+		result := "ok"
+		if *err != nil {
+			result = "error"
+		}
+		r.cfg.Metrics.StoreOp(op, result, time.Since(begin))
+	}
 }
 
 // EventsChanged implements [status.EventSource]. Replicas count in the store that they have written events, so no one

@@ -84,23 +84,6 @@ func instanceCollection() collection[api.Instance] {
 	}
 }
 
-func lockCollection() collection[api.Lock] {
-	return collection[api.Lock]{
-		path:   "/api/v1/locks",
-		params: []string{"group", "instance", "q"},
-		items:  func(s *Snapshot) []api.Lock { return s.Locks },
-		id:     func(l *api.Lock) string { return l.Key },
-		match: func(q *query, l *api.Lock) bool {
-			return q.inGroup(l.Group) && q.onInstance(l.Instance) && q.has(l.Key, l.Instance, l.Reason, l.Message)
-		},
-		same: func(a, b *api.Lock) bool {
-			x, y := *a, *b
-			x.OwnedSince, y.OwnedSince = api.Time{}, api.Time{}
-			return x == y && a.OwnedSince.Equal(b.OwnedSince.Time)
-		},
-	}
-}
-
 // show is the item, without what tasks wrote if that is hidden.
 func (c *collection[T]) show(hidden bool, item *T) *T {
 	if c.shown == nil {

@@ -45,7 +45,7 @@ func sample(n int) *Snapshot {
 		group.Count(t.State)
 		s.Tasks = append(s.Tasks, t)
 		s.Locks = append(s.Locks, api.Lock{
-			Key: t.Key, Group: t.Group, Name: t.Name,
+			Key: t.Key, Group: t.Group, Name: t.Name, Kind: api.LockTask,
 			Owner: api.Owner{Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken},
 		})
 	}

@@ -38,16 +38,31 @@ func list[T any](s *server, d *topic[T]) endpoint {
 		if bad != nil {
 			return bad
 		}
-		snapshot, bad := s.snapshot()
-		switch {
-		case bad != nil:
-			return bad
-		case q.watch:
-			return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, &q) })
-		}
-		writeTagged(w, r, d.page(snapshot, &q, s.now()))
-		return nil
+		return answerList(s, d, w, r, &q)
 	}
+}
+
+// listLocks is list, with mutexes as they are now where they are asked for.
+func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *Error {
+	q, bad := s.query(r, s.locks.path, s.locks.params, nil)
+	if bad != nil {
+		return bad
+	}
+	if q.wantsMutexes() {
+		s.locks.renew(r.Context())
+	}
+	return answerList(s, s.locks, w, r, &q)
+}
+
+func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Request, q *query) *Error {
+	if _, bad := s.snapshot(); bad != nil {
+		return bad
+	}
+	if q.watch {
+		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
+	}
+	writeTagged(w, r, d.page(d.source.Snapshot(), q, s.now()))
+	return nil
 }
 
 func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {

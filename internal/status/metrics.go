@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
 )
 
 // Metrics are those of this replica: what it owns and how long things take. They are a [prometheus.Collector]; those of
@@ -18,6 +21,7 @@ type Metrics struct {
 	store   storeMetrics
 	tasks   runMetrics
 	program programMetrics
+	locks   *mutexmetrics.Metrics // of programs that use this replica's session
 }
 
 // keyMetrics are those of keys that come and go, by group.
@@ -65,6 +69,7 @@ func NewMetrics(perTask bool) *Metrics {
 	}
 	return &Metrics{
 		perTask: perTask,
+		locks:   mutexmetrics.New(),
 		keys: keyMetrics{
 			owned: gauges("owned_tasks", "Tasks that this replica owns.", "group"),
 			limit: gauges(
@@ -111,7 +116,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 		k.owned, k.limit, k.claims, k.releases, k.moves, k.failover, k.handover, k.reconcile,
 		s.heartbeat, s.failures, s.success, s.operations,
 		t.restarts, t.runs, t.duration,
-		p.reloadOK, p.reloadSuccess, p.config, p.build,
+		p.reloadOK, p.reloadSuccess, p.config, p.build, m.locks,
 	}
 }
 
@@ -216,6 +221,9 @@ func (m *Metrics) Heartbeat(d time.Duration, err error) {
 func (m *Metrics) StoreOp(op, result string, d time.Duration) {
 	m.store.operations.WithLabelValues(op, result).Observe(seconds(d))
 }
+
+// Lock counts a step of a call for a lock of a program.
+func (m *Metrics) Lock(c elect.MutexChange) { m.locks.Count(c) }
 
 // Reconcile notes the time that one comparison of plan and reality took.
 func (m *Metrics) Reconcile(d time.Duration) { m.keys.reconcile.Observe(seconds(d)) }

@@ -40,6 +40,10 @@ var promised = map[string]string{
 	"shardctl_config_last_reload_successful":                "",
 	"shardctl_config_last_reload_success_timestamp_seconds": "",
 	"shardctl_config_info":                                  "hash",
+	"shardctl_locks_held":                                   "",
+	"shardctl_locks_waiting":                                "",
+	"shardctl_lock_wait_duration_seconds":                   "result",
+	"shardctl_locks_lost_total":                             "reason",
 	"shardctl_build_info":                                   "goversion,revision,version",
 }
 

@@ -126,6 +126,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Instance": api.Instance{},
 		"Lock":     api.Lock{}, "Event": api.Event{}, "Error": api.Error{}, "FieldError": api.FieldError{},
 		"TaskList": api.List[api.Task]{}, "GroupList": api.List[api.Group]{}, "InstanceList": api.List[api.Instance]{},
+		"LockHolder": api.LockHolder{}, "LockWaiter": api.LockWaiter{},
 		"LockList":  api.List[api.Lock]{},
 		"EventList": api.List[api.Event]{}, "Run": api.Run{}, "RunList": api.List[api.Run]{},
 		"Override": api.Override{}, "Result": api.ChangeResult{}, "Refusal": api.Refusal{},

@@ -18,6 +18,7 @@ const maxQuery = 16 << 10
 // query is what a request asks of a list. Conditions add up; the values of one of them are alternatives.
 type query struct {
 	groups, instances, states []string
+	kinds                     []api.LockKind
 	task                      string // the key of one
 	selector                  Selector
 	q                         string // lower case
@@ -69,6 +70,8 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		q.instances = append(q.instances, value)
 	case "state":
 		q.states, err = appendStates(q.states, value, states)
+	case "kind":
+		q.kinds, err = appendKinds(q.kinds, value)
 	case "task":
 		q.task = value
 	case "selector":
@@ -101,6 +104,16 @@ func appendStates(list []string, value string, states []string) ([]string, error
 			return nil, fmt.Errorf("%q is not one of %s", state, strings.Join(states, ", "))
 		}
 		list = append(list, state)
+	}
+	return list, nil
+}
+
+func appendKinds(list []api.LockKind, value string) ([]api.LockKind, error) {
+	for kind := range strings.SplitSeq(value, ",") {
+		if !slices.Contains(api.LockKinds(), api.LockKind(kind)) {
+			return nil, fmt.Errorf("%q is not one of %s", kind, strings.Join(names(api.LockKinds()), ", "))
+		}
+		list = append(list, api.LockKind(kind))
 	}
 	return list, nil
 }

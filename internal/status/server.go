@@ -20,6 +20,7 @@ type Config struct {
 	Source   Source
 	Events   EventSource         // nil: the list of events is always empty
 	Runs     RunSource           // nil: no runs are kept
+	Mutexes  MutexSource         // nil: locks are those of tasks alone
 	Logs     LogSource           // nil: this replica keeps no output
 	Registry prometheus.Gatherer // of /metrics; nil: the metrics of the cluster alone
 	Logger   logr.Logger
@@ -96,14 +97,14 @@ func (c Config) withDefaults() Config {
 }
 
 func newServer(c Config) *server {
-	o := newOpenings(halfTheProcessors())
+	o, mutexes := newOpenings(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
 		statuses:  &topic[api.Status]{collection: statusCollection(), source: c.Source, openings: o},
 		tasks:     &topic[api.Task]{collection: taskCollection(), source: c.Source, openings: o},
 		groups:    &topic[api.Group]{collection: groupCollection(), source: c.Source, openings: o},
 		instances: &topic[api.Instance]{collection: instanceCollection(), source: c.Source, openings: o},
-		locks:     &topic[api.Lock]{collection: lockCollection(), source: c.Source, openings: o},
+		locks:     &topic[api.Lock]{collection: lockCollection(), source: mutexes, renew: mutexes.renew, openings: o},
 		watch:     &watchers{log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget)},
 		feed:      newEventFeed(c.Events, c.Logger),
 		now:       time.Now,
@@ -130,7 +131,7 @@ func routes(c Config, s *server) map[string]endpoint {
 		"/api/v1/groups":                    list(s, s.groups),
 		"/api/v1/tasks":                     list(s, s.tasks),
 		"/api/v1/instances":                 list(s, s.instances),
-		"/api/v1/locks":                     list(s, s.locks),
+		"/api/v1/locks":                     s.listLocks,
 		"/api/v1/events":                    s.listEvents,
 		"/api/v1/tasks/{group}/{name}":      s.task,
 		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, c.peers(), c.Logger}.get,

@@ -37,6 +37,7 @@ func TestErrorsAreProblems(t *testing.T) {
 		{"GET", "/api/v1/tasks?a=%zz", 400, api.ReasonInvalid, "zz"},
 		{"GET", "/api/v1/events?since=soon", 400, api.ReasonInvalid, "soon"},
 		{"GET", "/api/v1/locks?selector=a", 400, api.ReasonInvalid, "selector"},
+		{"GET", "/api/v1/locks?kind=mutx", 400, api.ReasonInvalid, "kind"},
 		{"GET", "/api/v1/tasks/topics/topic-0001/logs?tail=0", 400, api.ReasonInvalid, "from 1 to 1000"},
 	} {
 		w := httptest.NewRecorder()
@@ -87,6 +88,8 @@ func TestListsSelect(t *testing.T) {
 		"/api/v1/groups?q=top":                           1,
 		"/api/v1/groups?group=none":                      0,
 		"/api/v1/locks?instance=c":                       3,
+		"/api/v1/locks?kind=task&instance=c":             3,
+		"/api/v1/locks?kind=mutex,chore":                 0,
 		"/api/v1/events":                                 0,
 	} {
 		list := decode[api.List[json.RawMessage]](t, get(t, h, path))

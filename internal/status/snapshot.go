@@ -16,13 +16,13 @@ type Snapshot struct {
 	Status    api.Status
 	Tasks     []api.Task
 	Instances []api.Instance
-	Locks     []api.Lock
+	Locks     []api.Lock // those of programs may be missing: see [Config.Mutexes]
 }
 
 // Sort puts every list into the order that the API promises. The maker of a snapshot calls it before publishing.
 func (s *Snapshot) Sort() {
 	slices.SortFunc(s.Tasks, func(a, b api.Task) int { return compare(a.Key, b.Key) })
-	slices.SortFunc(s.Locks, func(a, b api.Lock) int { return compare(a.Key, b.Key) })
+	slices.SortFunc(s.Locks, func(a, b api.Lock) int { return compare(lockID(&a), lockID(&b)) })
 	slices.SortFunc(s.Instances, func(a, b api.Instance) int { return compare(instanceID(&a), instanceID(&b)) })
 	slices.SortFunc(s.Status.Groups, func(a, b api.Group) int { return compare(a.Name, b.Name) })
 	SortProblems(s.Status.Problems)

@@ -31,6 +31,19 @@ type RunSource interface {
 	Runs(ctx context.Context, key string) ([]api.Run, error)
 }
 
+// MutexSource reads the locks of programs: mutexes, read-write locks and semaphores that are held, waited for or kept. The
+// order is any, and the caller may change the list. It asks the store and fails when that is unreachable.
+type MutexSource interface {
+	Mutexes(ctx context.Context) ([]api.Lock, error)
+}
+
+// StoreSource is what is read from a store each time that it is asked for.
+type StoreSource interface {
+	EventSource
+	RunSource
+	MutexSource
+}
+
 // EventQuery selects events. Conditions add up.
 type EventQuery struct {
 	Group       string    // only of this group; empty: any

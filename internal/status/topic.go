@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 )
 
 const (
@@ -26,6 +27,7 @@ type topic[T any] struct {
 	collection[T]
 
 	source   Source
+	renew    func(context.Context) // has the source look for what it does not follow; nil: it follows all
 	openings *openings
 
 	mu       sync.Mutex
@@ -80,16 +82,15 @@ func (t *topic[T]) leave() {
 // follow takes each snapshot, at most one in watchPace, until ctx ends.
 func (t *topic[T]) follow(ctx context.Context, c *course[T], changed <-chan struct{}) {
 	defer close(c.done)
-	for {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-		if !rest(ctx, nil, watchPace) {
-			return
-		}
+	again := time.Duration(0)
+	if t.renew != nil {
+		again = mutexAge
+	}
+	for rest(ctx, changed, again) && rest(ctx, nil, watchPace) {
 		changed = t.source.Changed()
+		if t.renew != nil {
+			t.renew(ctx)
+		}
 		t.advance(c, t.source.Snapshot())
 	}
 }

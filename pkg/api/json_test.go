@@ -33,7 +33,21 @@ func TestJSONIsFlat(t *testing.T) {
 			api.Lock{Key: "g/t", Group: "g", Name: "t", Owner: owner, Reason: "Created", Next: "B", Suspended: true},
 			&api.Lock{},
 			`{"key":"g/t","group":"g","name":"t","instance":"a","session":"A","fencingToken":7,` +
-				`"ownedSince":"1970-01-01T00:00:01.500Z","reason":"Created","message":"","next":"B","suspended":true}`,
+				`"ownedSince":"1970-01-01T00:00:01.500Z","reason":"Created","message":"","next":"B","suspended":true,` +
+				`"kind":"","limit":0,"holders":[],"waiting":0,"queue":[],"keptUntil":null}`,
+		},
+		{
+			api.Lock{
+				Key: "m", Name: "m", Kind: api.LockSemaphore, Limit: 5, Waiting: 2, KeptUntil: api.Millis(3500),
+				Holders: api.LockHolders{{Instance: "a", Session: "A", FencingToken: 7, Slot: 1, HeldSince: api.Millis(1500)}},
+				Queue:   api.LockQueue{{Instance: "b", Session: "B", Shared: true}},
+			},
+			&api.Lock{},
+			`{"key":"m","group":"","name":"m","instance":"","session":"","fencingToken":0,"ownedSince":null,"reason":"",` +
+				`"message":"","next":"","suspended":false,"kind":"semaphore","limit":5,"holders":[{"instance":"a",` +
+				`"session":"A","fencingToken":7,"shared":false,"slot":1,"heldSince":"1970-01-01T00:00:01.500Z"}],` +
+				`"waiting":2,"queue":[{"instance":"b","session":"B","shared":true}],` +
+				`"keptUntil":"1970-01-01T00:00:03.500Z"}`,
 		},
 		{
 			api.Group{

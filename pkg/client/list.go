@@ -15,6 +15,7 @@ import (
 type Filter struct {
 	Group, Instance string
 	State           string    // may be several, by commas
+	Kind            string    // of locks; may be several, by commas
 	Task            string    // GROUP/NAME, of events
 	Selector        string    // of labels, as kubectl takes it: "team=core,tier in (a,b),!retired"
 	Q               string    // text that occurs
@@ -26,7 +27,7 @@ type Filter struct {
 func (f Filter) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "selector": f.Selector, "q": f.Q,
+		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "kind": f.Kind, "selector": f.Selector, "q": f.Q,
 	} {
 		if value != "" {
 			v.Set(name, value)

@@ -6,12 +6,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Locks reads and watches who owns which key. [Client.Locks] makes it.
+// Locks reads and watches who owns which key, and who holds locks of programs and waits for them. [Client.Locks] makes it.
 type Locks struct{ c *Client }
 
 const locksPath = "/api/v1/locks"
 
-// List reads all locks that the filter selects, by key. It may hold Group, Instance and Q.
+// List reads all locks that the filter selects, by key. It may hold Group, Instance, Kind and Q.
 func (l Locks) List(ctx context.Context, f Filter) ([]api.Lock, error) {
 	return all[api.Lock](ctx, l.c, locksPath, f)
 }

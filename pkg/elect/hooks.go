@@ -17,8 +17,15 @@ type Hooks struct {
 	Failover  func(group string, took time.Duration) // from the dead owner's last heartbeat seen to the start here
 	Handover  func(group string, took time.Duration) // from the release, by the store's clock, to the start here
 	Key       func(KeyChange)                        // each step of a key; those of one key come in order
+	Mutex     func(MutexChange)                      // each step of a call for a mutex; those of one come in order
 	Events    func()                                 // there may be new events in the store, of any instance
 	Lists     func()                                 // there may be a new list that replicas read, likewise
+}
+
+func (h Hooks) mutex(c MutexChange) {
+	if h.Mutex != nil {
+		h.Mutex(c)
+	}
 }
 
 func (h Hooks) claimed(group, result string) {

@@ -27,8 +27,10 @@ type mutexCall struct {
 	ask             protocol.MutexAsk
 	values          context.Context // of the hold's
 	answer          chan mutexAnswer
-	hold            *Hold // nil until it is granted
-	lost            error // why the hold ended, when it did not end by its release
+	since           protocol.Instant // of the last step
+	hold            *Hold            // nil until it is granted
+	over            bool             // the hold's end was reported
+	lost            error            // why the hold ended, when it did not end by its release
 	released        []chan<- error
 }
 
@@ -43,36 +45,54 @@ func newMutexCalls(c *calls, runs *runs) *mutexCalls {
 
 // ask begins a call.
 func (mc *mutexCalls) ask(call *mutexCall) {
+	mc.step(call, MutexAsked, nil)
 	if mc.node.Session.Closing() {
-		call.answer <- mutexAnswer{err: ErrClosed}
+		mc.refuse(call, ErrClosed)
 		return
 	}
 	mc.all[call.claim] = call
 	mc.node.Mutexes.Ask(call.id, call.claim, call.ask, mc.node.Moment())
 }
 
-// giveUp ends a call that is not waited for any more, also when it was granted a moment ago. It says whether the store
-// has shown that others are before it.
-func (mc *mutexCalls) giveUp(call *mutexCall) (behind bool) {
-	if mc.all[call.claim] == nil {
-		return true // it was answered
-	}
-	behind = call.hold != nil || mc.node.Mutexes.Behind(call.id, call.claim)
-	if call.hold != nil {
-		call.hold.end(ErrReleased)
-	} else {
-		delete(mc.all, call.claim)
-	}
-	mc.node.Mutexes.GiveUp(call.id, call.claim, mc.node.Moment())
-	return behind
+// refuse answers a call that gets nothing.
+func (mc *mutexCalls) refuse(call *mutexCall, err error) {
+	delete(mc.all, call.claim)
+	mc.step(call, MutexRefused, err)
+	call.answer <- mutexAnswer{err: err}
 }
 
-// release takes a holder out. What keeps the mutex then is detached; 0: nothing.
-func (mc *mutexCalls) release(claim string, detached time.Duration, done chan<- error) {
+// giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call returns:
+// it says where the store has not shown that others are before it.
+func (mc *mutexCalls) giveUp(ctx context.Context, call *mutexCall) error {
+	err := context.Cause(ctx)
+	if mc.all[call.claim] == nil {
+		return err // it was answered
+	}
+	if call.hold == nil && !mc.node.Mutexes.Behind(call.id, call.claim) {
+		err = endedUnanswered(ctx)
+	}
+	if call.hold != nil {
+		call.hold.end(ErrReleased)
+		mc.over(call, MutexReleased, nil)
+	} else {
+		mc.refuse(call, err)
+	}
+	mc.node.Mutexes.GiveUp(call.id, call.claim, mc.node.Moment())
+	return err
+}
+
+// release takes a holder out. What keeps the mutex then is detached; 0: nothing. lost is why it had ended before; nil: it
+// had not.
+func (mc *mutexCalls) release(claim string, detached time.Duration, lost error, done chan<- error) {
 	call := mc.all[claim]
 	if call == nil {
 		done <- nil
 		return
+	}
+	if lost != nil {
+		mc.over(call, MutexLost, lost)
+	} else {
+		mc.over(call, MutexReleased, nil)
 	}
 	call.released = append(call.released, done)
 	if detached > 0 {
@@ -105,18 +125,19 @@ func (mc *mutexCalls) Became(r mutexes.Result) {
 	}
 	switch r.Kind {
 	case protocol.MutexGranted:
+		mc.step(call, MutexObtained, nil)
 		call.hold = mc.granted(call, r)
 		call.answer <- mutexAnswer{hold: call.hold}
 	case protocol.MutexRefused:
 		if call.hold == nil {
-			delete(mc.all, r.Claim)
-			call.answer <- mutexAnswer{err: err}
+			mc.refuse(call, err)
 			return
 		}
 		call.answerReleased(err) // of a detachment
 	case protocol.MutexLost:
 		call.lost = err
 		call.hold.end(err)
+		mc.over(call, MutexLost, err)
 	case protocol.MutexDone:
 		delete(mc.all, r.Claim)
 		call.answerReleased(call.lost)

@@ -76,16 +76,13 @@ func (m Mutexes) lock(ctx context.Context, name string, ask MutexRequest) (*Hold
 	}
 }
 
-// gaveUp ends a call whose context has ended. Its error says so where the store has not shown what it waited for.
+// gaveUp ends a call whose context has ended.
 func (m Mutexes) gaveUp(ctx context.Context, call *mutexCall) error {
-	behind := make(chan bool, 1)
-	m.e.box.post(func() { behind <- m.e.loop.mutexes.giveUp(call) })
+	why := make(chan error, 1)
+	m.e.box.post(func() { why <- m.e.loop.mutexes.giveUp(ctx, call) })
 	select {
-	case yes := <-behind:
-		if yes {
-			return context.Cause(ctx)
-		}
-		return endedUnanswered(ctx)
+	case err := <-why:
+		return err
 	case <-m.e.box.over:
 		return ErrClosed
 	}

@@ -30,8 +30,8 @@ func (m Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.lock(ctx)
 }
 
-// errWithin is the cause of a context whose time LockWithin has limited.
-var errWithin = errors.New("the time to wait is over")
+// errWithin is the cause of a context whose time LockWithin has limited. To who observes the elector it is a deadline.
+var errWithin = fmt.Errorf("the time to wait is over: %w", context.DeadlineExceeded)
 
 // LockWithin waits at most d, and returns [ErrLocked] then. When the store has not shown in that time that others hold
 // the lock, wait for it or keep it, nobody knows: the error is then [context.DeadlineExceeded] and

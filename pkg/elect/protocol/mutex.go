@@ -214,6 +214,21 @@ func (x Mutex) WithClock(clock int64) Mutex {
 	return x
 }
 
+// Dated notes in the holders that the write under way makes since when they hold, by the store's clock in Unix ms. It is
+// for display. As of [Mutex.WithClock], only the first copy of a write may be given it, before it is sent.
+func (x Mutex) Dated(clock int64) Mutex {
+	if !x.Write.Enter || clock <= 0 {
+		return x
+	}
+	x.Write.Doc.Holders = slices.Clone(x.Write.Doc.Holders)
+	for i := range x.Write.Doc.Holders {
+		if h := &x.Write.Doc.Holders[i]; h.Token == x.Write.Doc.Rev {
+			h.Since = clock
+		}
+	}
+	return x
+}
+
 // Idle says whether the machine may be forgotten: no call, nothing under way, and nothing of this session in the
 // document as far as it is known.
 func (x Mutex) Idle() bool {

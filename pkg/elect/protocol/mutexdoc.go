@@ -37,6 +37,7 @@ type MutexHolder struct {
 	Shared         bool  // a reader
 	Slot           int   // of a semaphore, from 0 up to its limit
 	Until          int64 // for display: when its longest holding time ends, by the store's clock, Unix ms; 0: never
+	Since          int64 // for display: when its claim was sent, by the store's clock, Unix ms; 0: not known
 }
 
 // MutexTicket is a place in the queue.

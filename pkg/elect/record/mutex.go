@@ -31,6 +31,7 @@ type mutexHolder struct {
 	Shared  bool   `json:"shared,omitempty"`
 	Slot    int    `json:"slot,omitempty"`
 	Until   int64  `json:"until,omitempty"`
+	Since   int64  `json:"since,omitempty"`
 }
 
 type mutexTicket struct {
@@ -80,6 +81,7 @@ func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
 	for _, h := range b.Holders {
 		m.number("holders.token", &h.Token, store.MaxRev)
 		m.moment("holders.until", &h.Until)
+		m.moment("holders.since", &h.Since)
 		if m.named("holders", h.Session, h.Claim) && h.Slot >= 0 {
 			is.Holders = append(is.Holders, protocol.MutexHolder(h))
 		}

@@ -15,7 +15,7 @@ func mutexOfAll() protocol.MutexDoc {
 	return protocol.MutexDoc{
 		Rev: 9, Limit: 3, Next: "n", Exclusive: 9, Shared: 4,
 		Holders: []protocol.MutexHolder{
-			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5}, {Session: "t", Claim: "c2", Token: 9, Shared: true},
+			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5, Since: 3}, {Session: "t", Claim: "c2", Token: 9, Shared: true},
 		},
 		Queue: []protocol.MutexTicket{{Session: "u", Claim: "c3"}, {Session: "v", Claim: "c4", Shared: true}},
 		Hold:  protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
@@ -48,6 +48,7 @@ func TestMutexFitsItsSize(t *testing.T) {
 	for i := range 100 {
 		d.Holders = append(d.Holders, protocol.MutexHolder{
 			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 900 + i, Until: store.MaxRev,
+			Since: store.MaxRev,
 		})
 		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: true})
 	}

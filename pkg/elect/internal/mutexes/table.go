@@ -65,7 +65,7 @@ func (t *Table) Prepare(ids []string, m protocol.Moment) []store.Change {
 			continue
 		}
 		if w := x.m.Write; w.Seq != x.seq || x.change.Doc.WriterID.Session != t.ids.Session {
-			x.m = x.m.WithClock(m.Rev) // a long queue must not make it look old
+			x.m = x.m.WithClock(m.Rev).Dated(m.Clock) // a long queue must not make it look old
 			x.seq, w = w.Seq, x.m.Write
 			x.change = store.Change{
 				IfRev: w.IfRev, Doc: record.MutexDoc(id, w.Doc, t.ids.Next(), m.Clock),

@@ -1,0 +1,143 @@
+package status
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+const (
+	// mutexAge is how old what is shown of mutexes may be: they are read at most once in it.
+	mutexAge = time.Second
+	// mutexShare is how many times as long as a reading took it is at least until the next one.
+	mutexShare = 20
+	// mutexTimeout limits one reading.
+	mutexTimeout = 30 * time.Second
+	// mutexKept is how long mutexes stay in memory that nobody asks for.
+	mutexKept = time.Minute
+)
+
+// mutexes is a [Source] whose snapshots have the locks of programs among the others.
+//
+// They are not part of every snapshot, as the records of tasks are: no replica needs them for its work. A program may
+// have a hundred thousand of them, which change many times a second. Following them would cost each replica their
+// reading and their memory, for nothing while nobody looks. So they are read when somebody asks, once for all who do, at
+// most for a twentieth of the time, and forgotten again.
+type mutexes struct {
+	Source
+
+	from MutexSource
+	log  logr.Logger
+	turn chan struct{} // held while they are read
+
+	mu     sync.Mutex
+	list   []api.Lock // in order
+	failed bool       // the last reading
+	next   time.Time  // when they are to be read again
+	forget *time.Timer
+
+	base   []api.Lock // without the list
+	joined []api.Lock // base and list
+}
+
+func newMutexes(source Source, from MutexSource, log logr.Logger) *mutexes {
+	return &mutexes{Source: source, from: from, log: log, turn: make(chan struct{}, 1)}
+}
+
+// renew reads the mutexes, unless they were read a moment ago. When it takes longer than ctx or fails, those read last
+// are shown, as stale.
+func (m *mutexes) renew(ctx context.Context) {
+	if m.from == nil {
+		return
+	}
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return
+	}
+	m.keep()
+	if !m.due() {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, mutexTimeout)
+	defer cancel()
+	began := time.Now()
+	list, err := m.from.Mutexes(limited)
+	if ctx.Err() != nil {
+		return // who asked is gone: the next one reads
+	}
+	if err != nil {
+		m.log.V(1).Info("Mutexes cannot be read: showing those read last", "error", err.Error())
+	}
+	m.set(list, err, time.Since(began))
+}
+
+// keep puts off that they are forgotten.
+func (m *mutexes) keep() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.forget != nil {
+		m.forget.Stop()
+	}
+	m.forget = time.AfterFunc(mutexKept, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.list, m.base, m.joined, m.failed, m.next = nil, nil, nil, false, time.Time{}
+	})
+}
+
+func (m *mutexes) due() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !time.Now().Before(m.next)
+}
+
+func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
+	slices.SortFunc(list, func(a, b api.Lock) int { return compare(lockID(&a), lockID(&b)) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next = time.Now().Add(max(mutexAge, mutexShare*took))
+	m.failed = err != nil
+	if err == nil && !slices.EqualFunc(m.list, list, func(a, b api.Lock) bool { return sameLock(&a, &b) }) {
+		m.list, m.base, m.joined = list, nil, nil
+	}
+}
+
+// Snapshot implements [Source].
+func (m *mutexes) Snapshot() *Snapshot {
+	s := m.Source.Snapshot()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s == nil || len(m.list) == 0 && !m.failed {
+		return s
+	}
+	with := *s
+	with.Locks = m.join(s.Locks)
+	with.Status.Stale = s.Status.Stale || m.failed
+	return &with
+}
+
+// join is the locks with the mutexes, in order. While neither has changed it is the same list.
+func (m *mutexes) join(locks []api.Lock) []api.Lock {
+	if m.joined != nil && len(m.base) == len(locks) && (len(locks) == 0 || &m.base[0] == &locks[0]) {
+		return m.joined
+	}
+	all := make([]api.Lock, 0, len(locks)+len(m.list))
+	i := 0
+	for j := range m.list {
+		for i < len(locks) && lockID(&locks[i]) < lockID(&m.list[j]) {
+			all = append(all, locks[i])
+			i++
+		}
+		all = append(all, m.list[j])
+	}
+	all = append(all, locks[i:]...)
+	m.base, m.joined = locks, all
+	return m.joined
+}
