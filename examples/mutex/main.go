@@ -63,6 +63,7 @@ func turn(ctx context.Context, locks *mutex.Locks, instance string, work time.Du
 	if err != nil {
 		return err
 	}
+	//nolint:contextcheck // the lock's context has the values of ctx
 	err = writeReport(held.Context(), instance, held.Token(), work, out)
 	return errors.Join(err, held.Unlock(context.WithoutCancel(ctx)))
 }

@@ -176,6 +176,8 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 		})
 		time.Sleep(10 * lease)
 		db.Fault(nil)
+		mu.Lock()
+		defer mu.Unlock()
 		if beats := writes[store.KindSession]; beats < 90 || beats > 110 || len(writes) != 1 {
 			t.Errorf("writes of ten leases: %v; want a hundred heartbeats", writes)
 		}
