@@ -2,7 +2,8 @@
 // -9 of a replica and of its worker, a freeze, a store that is away, a replica that is cut off, a rolling update, and a
 // chaos of all of these. MongoDB and SQLite have them, and more, in the packages beside this one.
 //
-// Where several servers keep a store, their leader and their majority are lost as well.
+// Where several servers keep a store, their leader and their majority are lost as well. Of five Redis servers in one
+// quorum any two are lost, then three.
 //
 //	go test -v ./test/e2e/stores -stores=postgres,redis      some stores
 //	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each, and a failover
