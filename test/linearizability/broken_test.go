@@ -181,6 +181,9 @@ func TestBrokenLocks(t *testing.T) {
 		"ignores the revision of values": {
 			func(s store.Store) store.Store { return careless{s, store.KindValue} }, true,
 		},
+		"ignores the revision of mutexes": {
+			func(s store.Store) store.Store { return careless{s, store.KindMutex} }, true,
+		},
 		"shows live sessions as dead": {func(s store.Store) store.Store { return &hasty{Store: s} }, true},
 		"says applied for what is unknown": {func(s store.Store) store.Store {
 			return hopeful{newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05}, &injected{})}
@@ -192,10 +195,10 @@ func TestBrokenLocks(t *testing.T) {
 			r.length = 2 * time.Second
 			var found []finding
 			for n := 0; n == 0 || tc.broken && n < 10 && !rejected(found); n++ {
-				found = r.judge(r.play(t, n))
+				found = r.round(t, n)
 			}
 			wantFound(t, r.seed, found, tc.broken)
-			t.Logf("%v", r.tally)
+			t.Logf("%v; mutexes: %v", r.tally, r.turns)
 		})
 	}
 }

@@ -1,11 +1,13 @@
 // Package linearizability records histories of real runs, with faults on, and has porcupine judge them.
 //
-// There are three sorts of histories:
+// There are four sorts of histories:
 //
 //   - of documents: clients, each with a store of its own on one database, read, list, create, compare-and-set, delete
 //     and increment a few documents at once. Each document is a history: a register with versions.
 //   - of locks: electors lock and unlock keys, and are cut off, killed and closed meanwhile. Each key is a history: a
 //     lock with one holder whose tokens rise.
+//   - of mutexes: the same electors lock, try and unlock mutexes, unfair ones, read-write locks and semaphores. Each is a
+//     history: as many holders as it allows, for as long as their contexts go on, and tokens that rise.
 //   - of values: the runs of those keys read and set what is kept with them, also under tokens that are not the newest.
 //     Each value is a history: a register that refuses a token smaller than one that has used it.
 //
@@ -15,7 +17,11 @@
 //
 // More is judged than the order of events. A document is shown only as somebody wrote it, field by field; a refusal
 // shows a document that does not meet the condition. An elector says that a key is held by another only when somebody
-// might hold it. In the end, every key can be locked.
+// might hold it. In the end, every key and mutex can be locked.
+//
+// The order of waiting is judged by what was written: each document of a mutex, from the last one back. Tickets come at
+// the end and keep their order. Nobody enters before one who stays and could have entered, but for unfair mutexes. No
+// ticket of a session that lives is taken out while its call waits.
 //
 // Not judged are notifications of Watch, runs that share a lease (LockOptions.Reentrant), and whether List is up to
 // date on MongoDB. It may be stale by contract: it must show a version that was written, and not before it was.

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// lockRun is electors that lock keys against each other, round after round.
+// lockRun is electors that lock keys and mutexes against each other, round after round.
 type lockRun struct {
 	db     database
 	seed   uint64
@@ -22,6 +22,8 @@ type lockRun struct {
 	random *rand.Rand
 	made   int           // electors so far
 	length time.Duration // of a round
+	turns  *turnTally
+	queues *queues
 }
 
 const (
@@ -37,7 +39,7 @@ const (
 func newLockRun(db database, seed uint64, o odds) *lockRun {
 	return &lockRun{
 		db: db, seed: seed, odds: o, faults: &injected{}, tally: &tally{}, random: rand.New(rand.NewPCG(seed, 2000)),
-		length: 6 * time.Second,
+		length: 6 * time.Second, turns: &turnTally{}, queues: newQueues(),
 	}
 }
 
@@ -46,10 +48,16 @@ func (r *lockRun) run(t *testing.T, until time.Time) []finding {
 	t.Helper()
 	var found []finding
 	for n := 0; time.Now().Before(until) && len(found) == 0 && !t.Failed(); n++ {
-		keys := r.play(t, n)
-		found = r.judge(keys)
+		found = r.round(t, n)
 	}
 	return found
+}
+
+// round is one round, played and judged.
+func (r *lockRun) round(t *testing.T, n int) []finding {
+	t.Helper()
+	keys, mutexes := r.play(t, n)
+	return append(r.judge(keys), r.judgeMutexes(t.Context(), t, mutexes)...)
 }
 
 // start starts one more elector.
@@ -60,7 +68,7 @@ func (r *lockRun) start(ctx context.Context, t *testing.T) *elector {
 		t.Fatal(err)
 	}
 	r.made++
-	u := newUnreliable(store, rand.New(rand.NewPCG(r.seed, uint64(3000+r.made))), r.odds, r.faults)
+	u := newUnreliable(noting{store, r.queues}, rand.New(rand.NewPCG(r.seed, uint64(3000+r.made))), r.odds, r.faults)
 	x, err := newElector(r.made, u, r.db.clock())
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +77,9 @@ func (r *lockRun) start(ctx context.Context, t *testing.T) *elector {
 }
 
 // play is one round: electors that come and go use up some keys, and in the end one that is left locks each of them.
-func (r *lockRun) play(t *testing.T, n int) []*lockKey {
+func (r *lockRun) play(t *testing.T, n int) ([]*lockKey, *mutexes) {
 	t.Helper()
+	m := newMutexes(n, r.queues)
 	keys := make([]*lockKey, keysEach)
 	for i := range keys {
 		keys[i] = &lockKey{key: fmt.Sprintf("round%d/%03d", n, i)}
@@ -90,6 +99,7 @@ func (r *lockRun) play(t *testing.T, n int) []*lockKey {
 			}}
 			working.Go(func() { w.run(ctx) })
 		}
+		r.launchLockers(ctx, x, m, begin, &working)
 		return x
 	}
 	var gone, present []*elector
@@ -112,12 +122,12 @@ func (r *lockRun) play(t *testing.T, n int) []*lockKey {
 			x.stop()
 		}
 	}
-	r.last(life, t, keys)
+	r.last(life, t, keys, m)
 	working.Wait()
 	for _, x := range append(gone, present...) {
 		x.wait(t)
 	}
-	return keys
+	return keys, m
 }
 
 func (r *lockRun) pause(ctx context.Context) bool {
@@ -150,12 +160,14 @@ func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
 	return false
 }
 
-// last locks every key once more: none is left locked without an owner.
-func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
+// last locks every key and mutex once more: none is left locked without an owner, or without one that was told.
+func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey, m *mutexes) {
 	t.Helper()
 	rest := slices.DeleteFunc(slices.Clone(keys), func(k *lockKey) bool { return !k.used() })
+	mutexes := slices.DeleteFunc(slices.Clone(m.all), func(c *contended) bool { return !c.used() })
 	for range lastElectors {
-		if rest = r.lockAll(ctx, t, rest); len(rest) == 0 {
+		rest, mutexes = r.lockAll(ctx, t, rest, mutexes)
+		if len(rest)+len(mutexes) == 0 {
 			return
 		}
 		r.faults.add("the last one had to exit")
@@ -163,14 +175,17 @@ func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey) {
 	t.Errorf("seed %d: %s: %d electors had to exit before they had locked all keys", r.seed, r.db.name, lastElectors)
 }
 
-// lockAll starts an elector that locks keys. It returns those that it had not locked when it had to exit.
-func (r *lockRun) lockAll(ctx context.Context, t *testing.T, keys []*lockKey) (rest []*lockKey) {
+// lockAll starts an elector that locks keys and mutexes. It returns those that it had not locked when it had to exit.
+func (r *lockRun) lockAll(
+	ctx context.Context, t *testing.T, keys []*lockKey, mutexes []*contended,
+) (rest []*lockKey, left []*contended) {
 	t.Helper()
 	x := r.start(ctx, t)
 	x.store.quiet.Store(true)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	next := make(chan *lockKey)
+	all.Go(func() { left = r.lockMutexes(ctx, t, x, mutexes) })
 	for range workers {
 		all.Go(func() {
 			for k := range next {
@@ -191,7 +206,7 @@ func (r *lockRun) lockAll(ctx context.Context, t *testing.T, keys []*lockKey) (r
 	all.Wait()
 	x.stop()
 	x.wait(t) //nolint:contextcheck // closing goes on when the test's context has ended
-	return rest
+	return rest, left
 }
 
 // lockOnce waits for a key for as long as may be, and has it run for a moment.

@@ -77,6 +77,10 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)
 	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
 	t.Logf("locks: %v; faults on the way: %v", l.tally, l.faults)
+	t.Logf("mutexes: %v", l.turns)
+	if l.turns.turns.Load() < int64(*seconds) {
+		t.Errorf("mutexes: %d turns in %d s, want one a second at least", l.turns.turns.Load(), *seconds)
+	}
 	enough(t, *seconds, d.tally.histories.Load()+l.tally.histories.Load(), faults, d.faults)
 }
 

@@ -13,7 +13,7 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
-	all, faults := &tally{}, &injected{}
+	all, turns, faults := &tally{}, &turnTally{}, &injected{}
 	often := usual
 	often.delay, often.longest = 0.3, lease/4
 	for n := range max(2, *seconds/5) {
@@ -22,15 +22,15 @@ func TestMemory(t *testing.T) {
 			db := memoryDatabase(func(s store.Store) store.Store { return s })
 			db.virtual = true
 			r := newLockRun(db, seed+uint64(n), often)
-			r.tally, r.faults = all, faults
-			found = r.judge(r.play(t, n))
+			r.tally, r.turns, r.faults = all, turns, faults
+			found = r.round(t, n)
 		})
 		complain(t, seed+uint64(n), found)
 		if t.Failed() {
 			return
 		}
 	}
-	t.Logf("locks: %v; faults on the way: %v", all, faults)
+	t.Logf("locks: %v; mutexes: %v; faults on the way: %v", all, turns, faults)
 
 	d := newDocumentRun(
 		t, memoryDatabase(func(s store.Store) store.Store { return s }), seed,

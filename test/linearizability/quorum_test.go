@@ -124,7 +124,7 @@ func (a *acceptors) run(ctx context.Context) {
 func TestQuorum(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
-	all, onTheWay, faults := &tally{}, &injected{}, &injected{}
+	all, turns, onTheWay, faults := &tally{}, &turnTally{}, &injected{}, &injected{}
 	for n := range max(2, *seconds/10) {
 		var found []finding
 		synctest.Test(t, func(t *testing.T) {
@@ -134,15 +134,15 @@ func TestQuorum(t *testing.T) {
 			db.mustOpen(t) // the set-up needs all servers
 			whileRunning(t, a.run)
 			r := newLockRun(db, seed+uint64(n), rare)
-			r.tally, r.faults = all, onTheWay
-			found = r.judge(r.play(t, n))
+			r.tally, r.turns, r.faults = all, turns, onTheWay
+			found = r.round(t, n)
 		})
 		complain(t, seed+uint64(n), found)
 		if t.Failed() {
 			return
 		}
 	}
-	t.Logf("locks: %v; faults on the way: %v; of servers: %v", all, onTheWay, faults)
+	t.Logf("locks: %v; mutexes: %v; faults on the way: %v; of servers: %v", all, turns, onTheWay, faults)
 
 	a := newAcceptors(5, seed, faults)
 	db := a.database("quorum")

@@ -1,0 +1,208 @@
+package linearizability
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// written is one write of a mutex's document.
+type written struct {
+	by     store.WriterID
+	ifRev  int64
+	doc    protocol.MutexDoc
+	maybe  bool // it may have happened
+	surely bool // it has
+}
+
+// queues are all writes of mutexes, by the documents' ids, and by who wrote them.
+type queues struct {
+	mu  sync.Mutex
+	all map[string]map[store.WriterID]*written
+}
+
+func newQueues() *queues { return &queues{all: map[string]map[store.WriterID]*written{}} }
+
+func (q *queues) sent(c store.Change, status store.Status) {
+	doc, err := electrecord.MutexFrom(c.Doc)
+	if c.Doc.Kind != store.KindMutex || c.Op != store.Put || err != nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	of := q.all[c.Doc.ID]
+	if of == nil {
+		of = map[store.WriterID]*written{}
+		q.all[c.Doc.ID] = of
+	}
+	w := of[c.Doc.WriterID]
+	if w == nil {
+		w = &written{by: c.Doc.WriterID, ifRev: c.IfRev, doc: doc}
+		of[c.Doc.WriterID] = w
+	}
+	w.maybe, w.surely = w.maybe || status != store.Refused, w.surely || status == store.Applied
+}
+
+// shown notes a document that the store has shown: whoever wrote it, it happened.
+func (q *queues) shown(docs ...store.Doc) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range docs {
+		if w := q.all[d.ID][d.WriterID]; w != nil {
+			w.surely = true
+		}
+	}
+}
+
+// chain is how a document came about: each write that happened, the first one first. It begins later where it cannot be
+// said which of several writes it was.
+func (q *queues) chain(newest store.Doc) []*written {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var chain []*written
+	for w := q.all[newest.ID][newest.WriterID]; w != nil; {
+		chain = append(chain, w)
+		var before []*written
+		for _, b := range q.all[newest.ID] {
+			if b.doc.Rev == w.ifRev && (b.maybe || b.surely) {
+				before = append(before, b)
+			}
+		}
+		if slices.ContainsFunc(before, func(b *written) bool { return b.surely }) {
+			before = slices.DeleteFunc(before, func(b *written) bool { return !b.surely })
+		}
+		if w = nil; len(before) == 1 {
+			w = before[0]
+		}
+	}
+	slices.Reverse(chain)
+	return chain
+}
+
+// noting is a store that notes what happens to mutexes, below all faults on the way.
+type noting struct {
+	store.Store
+	queues *queues
+}
+
+func (s noting) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	outs, err := s.Store.Apply(ctx, changes...)
+	for i, out := range outs {
+		s.queues.sent(changes[i], out.Status)
+		if out.Doc != nil {
+			s.queues.shown(*out.Doc)
+		}
+	}
+	return outs, err
+}
+
+func (s noting) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	reply, err := s.Store.Read(ctx, kind, ids...)
+	if kind == store.KindMutex {
+		s.queues.shown(reply.Docs...)
+	}
+	return reply, err
+}
+
+// fairness is what a chain of documents is judged by.
+type fairness struct {
+	kind   mutexKind
+	gone   map[string]string // claims whose tickets were taken out, and their sessions then
+	queued int               // tickets that were there before they entered
+	bad    []string
+}
+
+// judgeQueue says what is unfair: a ticket that is not at the end, one that enters before another that may enter, one
+// of a live session that lost its place.
+func judgeQueue(kind mutexKind, chain []*written) (queued int, bad []string) {
+	f := fairness{kind: kind, gone: map[string]string{}}
+	for i := 1; i < len(chain); i++ {
+		f.step(chain[i-1].doc, chain[i].doc)
+	}
+	return f.queued, f.bad
+}
+
+func (f *fairness) wrong(before, after protocol.MutexDoc, format string, args ...any) {
+	f.bad = append(f.bad, fmt.Sprintf("%s\n  before %+v\n  after  %+v", fmt.Sprintf(format, args...), before, after))
+}
+
+func (f *fairness) step(before, after protocol.MutexDoc) {
+	var stayed []string // the old tickets that are still there, in the order that they had
+	for _, t := range before.Queue {
+		if ticketAt(after, t.Claim) >= 0 {
+			stayed = append(stayed, t.Claim)
+		} else if !holds(after, t.Claim) {
+			f.gone[t.Claim] = t.Session
+		}
+	}
+	for i, t := range after.Queue {
+		if i < len(stayed) && t.Claim != stayed[i] {
+			f.wrong(before, after, "the ticket %s is not in its place", t.Claim)
+		}
+		f.keptPlace(before, after, t.Claim, t.Session)
+	}
+	for _, h := range after.Holders {
+		f.keptPlace(before, after, h.Claim, h.Session)
+		if !holds(before, h.Claim) {
+			f.enters(before, after, h, stayed)
+		}
+	}
+	f.fits(before, after)
+}
+
+// keptPlace says so when a ticket that was taken out is there again, in the name of the same session: that lives, and
+// its call waits.
+func (f *fairness) keptPlace(before, after protocol.MutexDoc, claim, session string) {
+	if was, gone := f.gone[claim]; gone && was == session {
+		f.wrong(before, after, "the ticket %s had lost its place, and its session lives", claim)
+	}
+	delete(f.gone, claim)
+}
+
+// enters judges a new holder. What stayed before its ticket was passed over.
+func (f *fairness) enters(before, after protocol.MutexDoc, h protocol.MutexHolder, stayed []string) {
+	at := ticketAt(before, h.Claim)
+	if at >= 0 {
+		f.queued++
+	}
+	passed := 0
+	for _, claim := range stayed {
+		of := ticketAt(before, claim)
+		if at >= 0 && of > at {
+			continue
+		}
+		if passed++; f.kind == readersWriter && (!h.Shared || !before.Queue[of].Shared) {
+			f.wrong(before, after, "%s entered over the ticket %s", h.Claim, claim)
+		}
+	}
+	if limit := f.kind.limit(); f.kind != unfair && limit > 0 && len(after.Holders)+passed > limit && passed > 0 {
+		f.wrong(before, after, "%s entered over %d tickets", h.Claim, passed)
+	}
+}
+
+// fits says so when more hold it than may.
+func (f *fairness) fits(before, after protocol.MutexDoc) {
+	writers := 0
+	for _, h := range after.Holders {
+		if !h.Shared {
+			writers++
+		}
+	}
+	n := len(after.Holders)
+	if limit := f.kind.limit(); limit > 0 && n > limit || limit == 0 && writers > 0 && n > 1 {
+		f.wrong(before, after, "%d hold it", n)
+	}
+}
+
+func ticketAt(d protocol.MutexDoc, claim string) int {
+	return slices.IndexFunc(d.Queue, func(t protocol.MutexTicket) bool { return t.Claim == claim })
+}
+
+func holds(d protocol.MutexDoc, claim string) bool {
+	return slices.ContainsFunc(d.Holders, func(h protocol.MutexHolder) bool { return h.Claim == claim })
+}
