@@ -91,7 +91,7 @@ func TestFreedLockIsFree(t *testing.T) {
 	for _, kind := range api.LockKinds() {
 		l := programs[0]
 		l.Kind = kind
-		free(&l)
+		locks().gone(&l)
 		if want := !kind.OfProgram(); (len(l.Holders) > 0) != want || (l.Instance != "") != want || l.FencingToken != 40 {
 			t.Errorf("%s: %+v", kind, l)
 		}
