@@ -3,8 +3,11 @@ module github.com/shardctl/shardctl/bench
 go 1.26.0
 
 require (
+	cirello.io/pglock v1.16.1
 	github.com/bsm/redislock v0.9.4
 	github.com/cloudevents/sdk-go/v2 v2.16.2
+	github.com/go-redsync/redsync/v4 v4.18.1
+	github.com/lib/pq v1.12.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/shardctl/shardctl v0.0.0
 	github.com/twmb/franz-go v1.22.1

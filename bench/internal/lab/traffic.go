@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,14 +28,19 @@ type Traffic struct {
 // PerSecond is a count as a rate.
 func (t Traffic) PerSecond(n int) float64 { return float64(n) / t.Window.Seconds() }
 
-// ProfileBig makes enough space for what the profiler will note.
+// ProfileBig makes enough space for what the profiler will note, once for a database.
 func ProfileBig(ctx context.Context, db *mongo.Database) error {
 	create := bson.D{
 		{Key: "create", Value: "system.profile"},
 		{Key: "capped", Value: true},
 		{Key: "size", Value: 256 << 20},
 	}
-	if err := db.RunCommand(ctx, create).Err(); err != nil {
+	const exists = 48 // NamespaceExists
+	err := db.RunCommand(ctx, create).Err()
+	if server := (mongo.CommandError{}); errors.As(err, &server) && server.Code == exists {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("profiler: %w", err)
 	}
 	return nil

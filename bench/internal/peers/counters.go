@@ -6,13 +6,10 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )
@@ -81,29 +78,4 @@ func (m metrics) sum(name string, labels ...string) (total float64) {
 		}
 	}
 	return total
-}
-
-// redisCalls counts commands, those inside scripts included.
-func redisCalls(ctx context.Context, addr string) (rates, error) {
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = client.Close() }() // only read
-	text, err := client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return rates{}, err
-	}
-	var r rates
-	for line := range strings.Lines(text) {
-		var calls float64
-		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		if _, err := fmt.Sscanf(rest, "calls=%f,", &calls); err != nil {
-			continue
-		}
-		switch name {
-		case "set", "pexpire", "del":
-			r.writes += calls
-		case "get", "pttl":
-			r.reads += calls
-		}
-	}
-	return r, nil
 }

@@ -16,22 +16,23 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// locks are what a holder has of one system.
-type locks interface {
-	// acquire waits until the key is held here, and keeps it held. release gives it back and returns when that is
-	// acknowledged.
-	acquire(ctx context.Context, key string) (release func(context.Context) error, err error)
-}
-
 // target is where a holder's system is, and how the holder is to use it.
 type target struct {
 	uri, token, name string
 	lease            time.Duration
 }
 
-// Holder is the main function of a process that holds locks. It reads lines "acquire KEY" and "release KEY". It answers
-// "acquired KEY BEGIN END", "released KEY BEGIN END" or "failed KEY TEXT", with times of package history. It ends with
-// its input, and releases nothing then.
+// Holder is the main function of a process that holds locks. It reads orders, and answers each in a line, with times of
+// package history:
+//
+//	open KEY      opened KEY BEGIN END     a client for the caller of this key
+//	acquire KEY   acquired KEY BEGIN END
+//	release KEY   released KEY BEGIN END
+//	work KEY      works KEY BEGIN END      it begins to act under the lock
+//	report KEY    reports KEY LAST TOLD    when it acted last, and when it was told that the lock is lost; 0: never
+//
+// or "failed KEY TEXT". A key LOCK#CALLER is a lock and one of several callers, each with a client of its own. It ends
+// with its input, and releases nothing then.
 func Holder(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("holder", flag.ContinueOnError)
 	peer := flags.String("peer", "", "the system")
@@ -43,72 +44,141 @@ func Holder(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	for _, p := range All {
-		if p.id == *peer {
-			l, err := p.open(ctx, t)
-			if err != nil {
-				return err
-			}
-			h := &holder{locks: l, out: out, held: map[string]func(context.Context) error{}}
-			h.answer("opened", "-", history.Now(), nil)
-			return h.serve(ctx, in)
-		}
+	p, found := byID(*peer)
+	if !found {
+		return fmt.Errorf("peer %q is not known", *peer)
 	}
-	return fmt.Errorf("peer %q is not known", *peer)
+	h := &holder{peer: p, target: t, out: out, clients: map[string]locks{}, claims: map[string]*claim{}}
+	begin := history.Now()
+	if err := h.connect(ctx, ""); err != nil {
+		return err
+	}
+	h.answer("opened", "-", begin, nil)
+	return h.serve(ctx, in)
 }
 
 // holder carries orders out, each in a goroutine.
 type holder struct {
-	locks locks
+	peer   Peer
+	target target
 
-	mu   sync.Mutex // of all below
-	out  io.Writer
-	held map[string]func(context.Context) error // releases
+	mu      sync.Mutex // of all below
+	out     io.Writer
+	clients map[string]locks // by caller
+	claims  map[string]*claim
+}
+
+// claim is a lock that is held by a caller, and what that does under it.
+type claim struct {
+	held
+	work
 }
 
 func (h *holder) serve(ctx context.Context, in io.Reader) error {
+	orders := map[string]func(context.Context, string){
+		"open": h.open, "acquire": h.acquire, "release": h.release, "work": h.work, "report": h.report,
+	}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		switch verb, key, _ := strings.Cut(lines.Text(), " "); verb {
-		case "acquire":
-			go h.acquire(ctx, key)
-		case "release":
-			go h.release(ctx, key)
-		default:
+		verb, key, _ := strings.Cut(lines.Text(), " ")
+		order := orders[verb]
+		if order == nil {
 			return fmt.Errorf("%q is no order", lines.Text())
 		}
+		go order(ctx, key)
 	}
 	return nil
 }
 
-func (h *holder) acquire(ctx context.Context, key string) {
-	begin := history.Now()
-	release, err := h.locks.acquire(ctx, key)
+// connect makes the client of a caller; the first is that of keys without one.
+func (h *holder) connect(ctx context.Context, caller string) error {
+	t := h.target
+	t.name += caller
+	l, err := h.peer.open(ctx, t)
+	if err != nil {
+		return err
+	}
 	h.mu.Lock()
-	h.held[key] = release
+	defer h.mu.Unlock()
+	h.clients[caller] = l
+	return nil
+}
+
+func (h *holder) open(ctx context.Context, key string) {
+	begin := history.Now()
+	_, caller, _ := strings.Cut(key, "#")
+	h.answer("opened", key, begin, h.connect(ctx, caller))
+}
+
+func (h *holder) acquire(ctx context.Context, key string) {
+	name, caller, _ := strings.Cut(key, "#")
+	h.mu.Lock()
+	client := h.clients[caller]
 	h.mu.Unlock()
+	begin := history.Now()
+	held, err := client.acquire(ctx, h.peer.id+"-"+name)
+	if err == nil {
+		h.mu.Lock()
+		h.claims[key] = &claim{held: held}
+		h.mu.Unlock()
+	}
 	h.answer("acquired", key, begin, err)
 }
 
-func (h *holder) release(ctx context.Context, key string) {
+// claim is what is held under a key; nil: nothing.
+func (h *holder) claim(key string) *claim {
 	h.mu.Lock()
-	release := h.held[key]
-	delete(h.held, key)
-	h.mu.Unlock()
-	begin := history.Now()
-	if release == nil {
-		h.answer("released", key, begin, errors.New("not held"))
+	defer h.mu.Unlock()
+	return h.claims[key]
+}
+
+var errNotHeld = errors.New("not held")
+
+func (h *holder) release(ctx context.Context, key string) {
+	claim, begin := h.claim(key), history.Now()
+	if claim == nil {
+		h.answer("released", key, begin, errNotHeld)
 		return
 	}
-	h.answer("released", key, begin, release(ctx))
+	h.mu.Lock()
+	delete(h.claims, key)
+	h.mu.Unlock()
+	begin = history.Now()
+	h.answer("released", key, begin, claim.release(ctx))
+}
+
+func (h *holder) work(_ context.Context, key string) {
+	claim, begin := h.claim(key), history.Now()
+	if claim == nil {
+		h.answer("works", key, begin, errNotHeld)
+		return
+	}
+	go claim.begin(claim.lost)
+	h.answer("works", key, begin, nil)
+}
+
+func (h *holder) report(_ context.Context, key string) {
+	claim := h.claim(key)
+	if claim == nil {
+		h.answer("reports", key, 0, errNotHeld)
+		return
+	}
+	last, told := claim.report()
+	h.say("reports", key, last, told)
 }
 
 func (h *holder) answer(what, key string, begin history.Instant, err error) {
 	end := history.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err != nil {
-		fmt.Fprintf(h.out, "failed %s %s\n", key, strings.ReplaceAll(err.Error(), "\n", " "))
+	if err == nil {
+		h.say(what, key, begin, end)
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	fmt.Fprintf(h.out, "failed %s %s\n", key, strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+func (h *holder) say(what, key string, begin, end history.Instant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	fmt.Fprintf(h.out, "%s %s %d %d\n", what, key, int64(begin), int64(end))
 }

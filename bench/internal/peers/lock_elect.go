@@ -24,17 +24,20 @@ func openElect(ctx context.Context, t target) (locks, error) {
 	return &electLocks{elector}, err
 }
 
-func (l *electLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
-	began := make(chan struct{})
+func (l *electLocks) acquire(ctx context.Context, key string) (held, error) {
+	began := make(chan context.Context, 1)
 	ok, err := l.elector.LockWith(ctx, elect.Key("peers/"+key), elect.LockOptions{WaitForever: true},
 		func(ctx context.Context, _ *elect.Lease) error {
-			close(began)
+			began <- ctx
 			<-ctx.Done()
 			return nil
 		})
 	if err != nil || !ok {
-		return nil, err
+		return held{}, err
 	}
-	<-began
-	return func(ctx context.Context) error { return l.elector.Unlock(ctx, elect.Key("peers/"+key)) }, nil
+	run := <-began
+	return held{
+		release: func(ctx context.Context) error { return l.elector.Unlock(ctx, elect.Key("peers/"+key)) },
+		lost:    func() bool { return run.Err() != nil },
+	}, nil
 }

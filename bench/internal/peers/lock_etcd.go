@@ -24,7 +24,7 @@ func openEtcd(ctx context.Context, t target) (locks, error) {
 	return &etcdLocks{session}, err
 }
 
-func (l *etcdLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+func (l *etcdLocks) acquire(ctx context.Context, key string) (held, error) {
 	mutex := concurrency.NewMutex(l.session, "/locks/"+key)
-	return mutex.Unlock, mutex.Lock(ctx)
+	return held{release: mutex.Unlock, lost: ended(l.session.Done())}, mutex.Lock(ctx)
 }

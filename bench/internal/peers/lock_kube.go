@@ -32,8 +32,8 @@ func openKube(_ context.Context, t target) (locks, error) {
 	return &kubeLocks{clients, t}, err
 }
 
-func (l *kubeLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
-	leading := make(chan struct{})
+func (l *kubeLocks) acquire(ctx context.Context, key string) (held, error) {
+	leading, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: key}, Client: l.clients.CoordinationV1(),
@@ -43,22 +43,22 @@ func (l *kubeLocks) acquire(ctx context.Context, key string) (func(context.Conte
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leading) },
-			OnStoppedLeading: func() {},
+			OnStoppedLeading: func() { close(stopped) },
 		},
 	})
 	if err != nil {
-		return nil, err
+		return held{}, err
 	}
 	electing, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		elector.Run(electing)
 	}()
 	release := func(ctx context.Context) error {
 		stop()
 		select {
-		case <-ended:
+		case <-done:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -66,10 +66,10 @@ func (l *kubeLocks) acquire(ctx context.Context, key string) (func(context.Conte
 	}
 	select {
 	case <-leading:
-		return release, nil
+		return held{release: release, lost: ended(stopped)}, nil
 	case <-time.After(answerLimit):
 	case <-ctx.Done():
 	}
 	stop()
-	return nil, context.DeadlineExceeded
+	return held{}, context.DeadlineExceeded
 }

@@ -34,26 +34,26 @@ func openMongo(_ context.Context, t target) (locks, error) {
 	return &mongoLocks{client.Database(lab.DatabaseOf(t.uri)).Collection("locks"), t}, nil
 }
 
-func (l *mongoLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+func (l *mongoLocks) acquire(ctx context.Context, key string) (held, error) {
 	for {
 		ok, err := l.take(ctx, key)
 		if err != nil {
-			return nil, err
+			return held{}, err
 		}
 		if ok {
 			break
 		}
 		if err := lab.Pause(ctx, mongoPoll); err != nil {
-			return nil, err
+			return held{}, err
 		}
 	}
 	own := bson.D{{Key: "_id", Value: key}, {Key: "owner", Value: l.target.name}}
-	stop := renewed(ctx, l.target.lease/3, func(ctx context.Context) error {
+	renewal := renewed(ctx, l.target.lease/3, func(ctx context.Context) error {
 		_, err := l.locks.UpdateOne(ctx, own, l.until("$owner"))
 		return err
 	})
-	return func(ctx context.Context) error {
-		stop()
+	return held{lost: renewal.failed, release: func(ctx context.Context) error {
+		renewal.stop()
 		res, err := l.locks.UpdateOne(ctx, own, bson.D{{Key: "$set", Value: bson.D{{
 			Key:   "until",
 			Value: time.UnixMilli(0),
@@ -62,7 +62,7 @@ func (l *mongoLocks) acquire(ctx context.Context, key string) (func(context.Cont
 			err = fmt.Errorf("%s: not held", key)
 		}
 		return err
-	}, nil
+	}}, nil
 }
 
 // take takes a lock that is free or has run out. Of two that create one at once, one finds the other's.

@@ -24,41 +24,17 @@ func openRedis(_ context.Context, t target) (locks, error) {
 	return &redisLocks{redislock.New(redis.NewClient(&redis.Options{Addr: t.uri})), t.lease}, nil
 }
 
-func (l *redisLocks) acquire(ctx context.Context, key string) (func(context.Context) error, error) {
+func (l *redisLocks) acquire(ctx context.Context, key string) (held, error) {
 	waiting, cancel := context.WithTimeout(ctx, math.MaxInt64) // without a deadline it waits for one time to live only
 	defer cancel()
 	lock, err := l.client.Obtain(waiting, key, l.ttl,
 		&redislock.Options{RetryStrategy: redislock.LinearBackoff(redisRetry)})
 	if err != nil {
-		return nil, err
+		return held{}, err
 	}
-	stop := renewed(ctx, l.ttl/3, func(ctx context.Context) error { return lock.Refresh(ctx, l.ttl, nil) })
-	return func(ctx context.Context) error {
-		stop()
+	renewal := renewed(ctx, l.ttl/3, func(ctx context.Context) error { return lock.Refresh(ctx, l.ttl, nil) })
+	return held{lost: renewal.failed, release: func(ctx context.Context) error {
+		renewal.stop()
 		return lock.Release(ctx)
-	}, nil
-}
-
-// renewed calls renew again and again until stop, which waits for the call that is under way.
-func renewed(ctx context.Context, every time.Duration, renew func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ticks := time.NewTicker(every); ; {
-			select {
-			case <-ticks.C:
-				if renew(ctx) != nil {
-					continue // until it has run out: no caller waits
-				}
-			case <-ctx.Done():
-				ticks.Stop()
-				return
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
+	}}, nil
 }

@@ -32,6 +32,9 @@ type column struct {
 	gaps      []time.Duration // from the release to the next run's begin
 	failovers []time.Duration // from kill -9 to the next run's begin
 	cost      *rates          // of idle holders
+	crowded   crowd
+	frozen    []clash
+	cutOff    []clash
 	problems  []string
 }
 
@@ -43,13 +46,20 @@ func (c *column) problem(what string, err error) {
 
 // member starts a holder of this system.
 func (c *column) member(ctx context.Context, name string, lease time.Duration) (*member, error) {
+	return c.memberAt(ctx, c.uri, name, lease)
+}
+
+// memberAt starts one that reaches the system by another URI.
+func (c *column) memberAt(ctx context.Context, uri, name string, lease time.Duration) (*member, error) {
 	t := c.target
-	t.name, t.lease = name, lease
-	return startMember(ctx, c.id, t)
+	t.uri, t.name, t.lease = uri, name, lease
+	return startMember(ctx, c.Peer, t)
 }
 
 // members starts n holders, and returns what kills them.
-func (c *column) members(ctx context.Context, name string, n int) (all []*member, end func(), err error) {
+func (c *column) members(ctx context.Context, name string, n int, lease time.Duration) (
+	all []*member, end func(), err error,
+) {
 	end = func() {
 		for _, m := range all {
 			m.kill()
@@ -66,9 +76,9 @@ func (c *column) members(ctx context.Context, name string, n int) (all []*member
 }
 
 // uncontended takes and releases one lock again and again; no other wants it.
-func (c *column) uncontended(ctx context.Context, n int) error {
-	const warm = 5
-	all, end, err := c.members(ctx, "alone", 1)
+func (c *column) uncontended(ctx context.Context, lease time.Duration, n int) error {
+	const warm = 50
+	all, end, err := c.members(ctx, "alone", 1, lease)
 	defer end()
 	if err != nil {
 		return err
@@ -92,7 +102,7 @@ func (c *column) uncontended(ctx context.Context, n int) error {
 // handOvers passes one lock between two holders; the second waits before the first releases it, at a moment that no
 // look knows.
 func (c *column) handOvers(ctx context.Context, n int) error {
-	all, end, err := c.members(ctx, "pair", 2)
+	all, end, err := c.members(ctx, "pair", 2, lease)
 	defer end()
 	if err != nil {
 		return err
@@ -163,7 +173,7 @@ func crashKey(k int) string { return fmt.Sprintf("crash-%d", k) }
 
 // holdMany has some holders hold many locks, and counts what that costs while nothing changes.
 func (c *column) holdMany(ctx context.Context, window time.Duration) error {
-	all, end, err := c.members(ctx, "idle", idleHolders)
+	all, end, err := c.members(ctx, "idle", idleHolders, lease)
 	defer end()
 	if err != nil {
 		return err

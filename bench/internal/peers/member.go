@@ -44,15 +44,14 @@ const (
 )
 
 // startMember starts a holder and waits until it is ready.
-func startMember(ctx context.Context, peer string, t target) (*member, error) {
-	self, err := os.Executable()
+func startMember(ctx context.Context, p Peer, t target) (*member, error) {
+	args, err := p.command(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m := &member{errs: &strings.Builder{}, ended: make(chan struct{}), waiting: map[string]chan answer{}}
-	//nolint:gosec // this program
-	m.cmd = exec.CommandContext(ctx, self, HolderCommand, "-peer", peer, "-uri", t.uri, "-token", t.token, "-name",
-		t.name, "-lease", t.lease.String())
+	args = append(args, "-peer", p.id, "-uri", t.uri, "-token", t.token, "-name", t.name, "-lease", t.lease.String())
+	m.cmd = exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // this program, or one that the bench has made
 	m.cmd.Stderr = m.errs
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -66,13 +65,22 @@ func startMember(ctx context.Context, peer string, t target) (*member, error) {
 		return nil, err
 	}
 	go m.read(out)
-	ctx, cancel := context.WithTimeoutCause(ctx, openLimit, fmt.Errorf("%s: not open within %v", peer, openLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, openLimit, fmt.Errorf("%s: not open within %v", p.id, openLimit))
 	defer cancel()
 	if a := m.await(ctx, opened); a.err != nil {
 		m.kill()
 		return nil, fmt.Errorf("%w: %s", a.err, m.errs)
 	}
 	return m, nil
+}
+
+// command is that of a Holder, without its flags.
+func (p Peer) command(ctx context.Context) ([]string, error) {
+	if p.program != nil {
+		return p.program(ctx)
+	}
+	self, err := os.Executable()
+	return []string{self, HolderCommand}, err
 }
 
 func (m *member) read(out io.Reader) {
@@ -135,6 +143,12 @@ func (m *member) await(ctx context.Context, c <-chan answer) answer {
 	case <-ctx.Done():
 		return answer{err: context.Cause(ctx)}
 	}
+}
+
+// signal freezes it or lets it go on.
+func (m *member) signal(s syscall.Signal) history.Instant {
+	_ = m.cmd.Process.Signal(s) // it may have ended, which await says
+	return history.Now()
 }
 
 // kill ends it with SIGKILL and returns when that was sent.

@@ -5,13 +5,12 @@ package peers
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/bench/internal/servers"
 )
 
 // HolderCommand is the argument by which this program is a Holder.
@@ -24,8 +23,10 @@ type Peer struct {
 	title  string // %s: the version
 	poll   string // how its waiters learn of a release
 	open   func(context.Context, target) (locks, error)
-	start  func(context.Context, *lab.Lab, string) (site, error) // in a directory of its own
-	bound  func(lease time.Duration) string                      // of a fail-over
+	// program is the command of a Holder that is no part of this program, without its flags.
+	program func(context.Context) ([]string, error)
+	start   func(context.Context, *lab.Lab, string) (site, error) // in a directory of its own
+	bound   func(lease time.Duration) string                      // of a fail-over
 }
 
 // All are the systems in the order of the table.
@@ -65,6 +66,16 @@ var All = []Peer{
 	},
 }
 
+// byID finds a system among all.
+func byID(id string) (Peer, bool) {
+	for _, p := range slices.Concat(All, rivals) {
+		if p.id == id {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}
+
 // name is the title with the version of the library.
 func (p Peer) name() string {
 	if p.module == "" {
@@ -79,107 +90,4 @@ func (p Peer) name() string {
 		}
 	}
 	return fmt.Sprintf(p.title, version)
-}
-
-// site is a running system.
-type site struct {
-	target
-
-	server string // what runs, and its version
-	idle   func(ctx context.Context, window time.Duration) (rates, error)
-	close  func()
-}
-
-// rates are what a system is asked in a second.
-type rates struct {
-	writes, reads float64
-}
-
-// startMongo makes a database on the replica set that the lab has.
-func startMongo(ctx context.Context, l *lab.Lab, _ string) (site, error) {
-	name, uri, drop := l.DB.Fresh(ctx)
-	idle := func(ctx context.Context, window time.Duration) (rates, error) {
-		db := l.DB.Client.Database(name)
-		if err := lab.ProfileBig(ctx, db); err != nil {
-			return rates{}, err
-		}
-		t, err := lab.WatchTraffic(ctx, db, window)
-		writes := t.Heartbeats + t.Other
-		return rates{writes: t.PerSecond(writes), reads: t.PerSecond(t.Commands - writes)}, err
-	}
-	return site{
-		target: target{uri: uri}, server: "MongoDB " + l.DB.Version(ctx) + ", three nodes, majority writes",
-		idle: idle, close: drop,
-	}, nil
-}
-
-func startEtcd(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Etcd(ctx, dir)
-	if err != nil {
-		return site{}, err
-	}
-	idle := between(func(ctx context.Context) (rates, error) {
-		m, err := scrape(ctx, "http://"+s.Addr+"/metrics", "")
-		return rates{
-			writes: m.sum("etcd_server_proposals_committed_total"), reads: m.sum("etcd_mvcc_range_total"),
-		}, err
-	})
-	return site{
-		target: target{uri: s.Addr}, server: "etcd " + s.Version + ", one node", idle: idle,
-		close: s.Close,
-	}, nil
-}
-
-func startRedis(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Redis(ctx, dir)
-	if err != nil {
-		return site{}, err
-	}
-	idle := between(func(ctx context.Context) (rates, error) { return redisCalls(ctx, s.Addr) })
-	return site{
-		target: target{uri: s.Addr}, server: "Redis " + s.Version + ", one node, appendfsync everysec",
-		idle: idle, close: s.Close,
-	}, nil
-}
-
-func startKube(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Kube(ctx, dir)
-	if err != nil {
-		return site{}, err
-	}
-	idle := between(func(ctx context.Context) (rates, error) {
-		m, err := scrape(ctx, "https://"+s.Addr+"/metrics", s.Token)
-		of := func(verbs ...string) (n float64) {
-			for _, verb := range verbs {
-				n += m.sum("apiserver_request_total", `resource="leases"`, `verb="`+verb+`"`)
-			}
-			return n
-		}
-		return rates{writes: of("POST", "PUT", "PATCH", "DELETE"), reads: of("GET", "LIST")}, err
-	})
-	return site{
-		target: target{uri: s.Addr, token: s.Token},
-		server: "kube-apiserver " + s.Version + " on etcd, one node each", idle: idle, close: s.Close,
-	}, nil
-}
-
-// startAll starts every system in a directory of the lab. One that cannot be had is printed, and left out.
-func startAll(ctx context.Context, l *lab.Lab) ([]column, error) {
-	var columns []column
-	for _, p := range All {
-		dir, err := os.MkdirTemp(l.Work, p.id+"-")
-		if err != nil {
-			return columns, err
-		}
-		s, err := p.start(ctx, l, dir)
-		if ctx.Err() != nil {
-			return columns, context.Cause(ctx)
-		}
-		if err != nil {
-			l.Broke(p.name(), "not measured: %v", err)
-			continue
-		}
-		columns = append(columns, column{Peer: p, site: s})
-	}
-	return columns, nil
 }

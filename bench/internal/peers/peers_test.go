@@ -8,13 +8,15 @@ import (
 	"testing"
 )
 
+const beginMark, endMark = "<!-- some: begin -->\n", "<!-- some: end -->"
+
 func TestWriteReplacesWhatIsBetweenTheMarks(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("before\n"+beginMark+"old\n"+endMark+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time as the first
-		if err := Write(page, "| new |\n"); err != nil {
+		if err := Write(page, "some", "| new |\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,7 +34,7 @@ func TestWriteRefusesAPageWithoutMarks(t *testing.T) {
 	if err := os.WriteFile(page, []byte("text\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(page, "| new |\n"); err == nil {
+	if err := Write(page, "some", "| new |\n"); err == nil {
 		t.Error("no error")
 	}
 }

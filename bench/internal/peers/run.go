@@ -4,6 +4,7 @@ package peers
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -24,7 +25,7 @@ func Run(ctx context.Context, l *lab.Lab) (string, error) {
 	for i := range columns { // one after the other: these are times
 		c := &columns[i]
 		l.Note("  "+c.name(), "%s", c.server)
-		c.problem("acquire and release", c.uncontended(ctx, l.Times(200, 20)))
+		c.problem("acquire and release", c.uncontended(ctx, lease, l.Times(200, 20)))
 		c.problem("hand-over", c.handOvers(ctx, l.Times(40, 4)))
 	}
 	// Fail-overs are mostly waiting for a lease to run out: all systems at once, so that all have the same machine.
@@ -77,4 +78,25 @@ func product(ctx context.Context, l *lab.Lab, window time.Duration) *column {
 		c.cost = &rates{writes: t.PerSecond(writes), reads: t.PerSecond(t.Commands - writes)}
 	}
 	return c
+}
+
+// startAll starts every system in a directory of the lab. One that cannot be had is printed, and left out.
+func startAll(ctx context.Context, l *lab.Lab) ([]column, error) {
+	var columns []column
+	for _, p := range All {
+		dir, err := os.MkdirTemp(l.Work, p.id+"-")
+		if err != nil {
+			return columns, err
+		}
+		s, err := p.start(ctx, l, dir)
+		if ctx.Err() != nil {
+			return columns, context.Cause(ctx)
+		}
+		if err != nil {
+			l.Broke(p.name(), "not measured: %v", err)
+			continue
+		}
+		columns = append(columns, column{Peer: p, site: s})
+	}
+	return columns, nil
 }

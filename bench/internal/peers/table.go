@@ -4,7 +4,6 @@ package peers
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -101,25 +100,4 @@ func ratio(all, base []time.Duration) string {
 		return none
 	}
 	return lab.Multiple(float64(history.Percentile(all, 50)), float64(history.Percentile(base, 50)))
-}
-
-// Marks are the lines between which a page has the table.
-const (
-	beginMark = "<!-- bench-peers: begin -->\n"
-	endMark   = "<!-- bench-peers: end -->"
-)
-
-// Write puts the table between the marks of a page.
-func Write(page, table string) error {
-	data, err := os.ReadFile(page) //nolint:gosec // named by who runs it
-	if err != nil {
-		return err
-	}
-	before, rest, begins := strings.Cut(string(data), beginMark)
-	_, after, ends := strings.Cut(rest, endMark)
-	if !begins || !ends {
-		return fmt.Errorf("%s: no lines %q and %q", page, strings.TrimSpace(beginMark), endMark)
-	}
-	data = []byte(before + beginMark + table + endMark + after)
-	return os.WriteFile(page, data, 0o644) //nolint:gosec // a page of the documentation
 }

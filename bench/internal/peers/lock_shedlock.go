@@ -1,0 +1,86 @@
+//go:build linux
+
+package peers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// shedLocks are documents as those of ShedLock's MongoLockProvider: {_id, lockUntil, lockedAt, lockedBy}, by the
+// application's clock. They are unlocked by _id alone, and prolonged at half their time as its KeepAliveLockProvider
+// does. Its tasks are not told when that fails. ShedLock never waits; here a waiter looks every 250 ms.
+type shedLocks struct {
+	locks  *mongo.Collection
+	target target
+}
+
+func openShedlock(_ context.Context, t target) (locks, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		return nil, err
+	}
+	return &shedLocks{client.Database(lab.DatabaseOf(t.uri)).Collection("shedLock"), t}, nil
+}
+
+func (l *shedLocks) acquire(ctx context.Context, key string) (held, error) {
+	for {
+		taken, err := l.take(ctx, key)
+		if err != nil {
+			return held{}, err
+		}
+		if taken {
+			break
+		}
+		if err := lab.Pause(ctx, mongoPoll); err != nil {
+			return held{}, err
+		}
+	}
+	own := bson.D{
+		{Key: "_id", Value: key},
+		{Key: "lockUntil", Value: bson.D{{Key: "$gt", Value: time.Now()}}},
+		{Key: "lockedBy", Value: l.target.name},
+	}
+	renewal := renewed(ctx, l.target.lease/2, func(ctx context.Context) error {
+		own[1].Value = bson.D{{Key: "$gt", Value: time.Now()}}
+		res, err := l.locks.UpdateOne(ctx, own, set("lockUntil", time.Now().Add(l.target.lease)))
+		if err == nil && res.MatchedCount == 0 {
+			err = errors.New("not extended")
+		}
+		return err
+	})
+	return held{release: func(ctx context.Context) error {
+		renewal.stop()
+		_, err := l.locks.UpdateByID(ctx, key, set("lockUntil", time.Now()))
+		return err
+	}}, nil
+}
+
+// take takes a lock whose time has passed. Of two that create one at once, one finds the other's.
+func (l *shedLocks) take(ctx context.Context, key string) (bool, error) {
+	now := time.Now()
+	free := bson.D{{Key: "_id", Value: key}, {Key: "lockUntil", Value: bson.D{{Key: "$lte", Value: now}}}}
+	err := l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: bson.D{
+		{Key: "lockUntil", Value: now.Add(l.target.lease)},
+		{Key: "lockedAt", Value: now}, {Key: "lockedBy", Value: l.target.name},
+	}}}, options.FindOneAndUpdate().SetUpsert(true)).Err()
+	if mongo.IsDuplicateKeyError(err) {
+		return false, nil
+	}
+	if errors.Is(err, mongo.ErrNoDocuments) { // there was none before
+		err = nil
+	}
+	return err == nil, err
+}
+
+func set(field string, value any) bson.D {
+	return bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: value}}}}
+}

@@ -1,0 +1,110 @@
+//go:build linux
+
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
+)
+
+// Locks measures pkg/mutex beside other locks, each on the same server as its rivals, and returns a table for each
+// server: those that l.Stores names, or all. A server that cannot be had is noted, and left out.
+func Locks(ctx context.Context, l *lab.Lab) (string, error) {
+	tables := make([]lockTable, 0, len(groups))
+	defer func() {
+		for _, t := range tables {
+			t.site.close()
+		}
+	}()
+	for _, g := range groups {
+		if len(l.Stores) > 0 && !slices.Contains(l.Stores, g.name) {
+			continue
+		}
+		t, err := g.open(ctx, l)
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		if err != nil {
+			l.Note("  "+g.name, "not measured: %v", err)
+			continue
+		}
+		tables = append(tables, t)
+		for _, c := range t.columns {
+			l.Note("  "+c.name(), "%s, load %s", c.server, lab.Load())
+			c.problem("lock and unlock", c.uncontended(ctx, crashLease, l.Times(200, 50)))
+			c.problem("waiters", c.crowds(ctx, l.Full(3, 1)))
+			c.problem("idle", c.holdMany(ctx, time.Duration(l.Full(10, 5))*time.Second))
+		}
+	}
+	if len(tables) == 0 {
+		return "", fmt.Errorf("no server of %v", l.Stores)
+	}
+	losses(ctx, l, tables)
+	var b strings.Builder
+	for _, t := range tables {
+		for _, c := range t.columns {
+			for _, problem := range c.problems {
+				l.Broke(c.name(), "%s", problem)
+			}
+		}
+	}
+	b.WriteString(head())
+	for _, t := range tables {
+		b.WriteString(t.String())
+	}
+	return b.String(), ctx.Err()
+}
+
+// open starts the server of a group, and finds out which of its systems can be had.
+func (g group) open(ctx context.Context, l *lab.Lab) (lockTable, error) {
+	dir, err := os.MkdirTemp(l.Work, g.name+"-")
+	if err != nil {
+		return lockTable{}, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // PostgreSQL runs as another user
+		return lockTable{}, err
+	}
+	s, err := g.start(ctx, l, dir)
+	if err != nil {
+		return lockTable{}, err
+	}
+	t := lockTable{site: s}
+	for _, c := range g.columns(s) {
+		_, err := c.command(ctx)
+		if errors.Is(err, testprocess.ErrMissing) {
+			l.Note("  "+c.name(), "not measured: %v", err)
+			continue
+		}
+		c.problem("holder", err)
+		t.columns = append(t.columns, c)
+	}
+	return t, nil
+}
+
+// losses are mostly waiting for a lease to run out: all systems at once, so that all have the same machine.
+func losses(ctx context.Context, l *lab.Lab, tables []lockTable) {
+	together := func(what string, measure func(*column) error) {
+		var all sync.WaitGroup
+		for _, t := range tables {
+			for _, c := range t.columns {
+				all.Go(func() { c.problem(what, measure(c)) })
+			}
+		}
+		all.Wait()
+	}
+	together("fail-over", func(c *column) error { return c.crashes(ctx, l.Times(5, 1)) })
+	for round := range l.Full(3, 1) {
+		together("freeze", func(c *column) error { return c.freeze(ctx, round) })
+		together("partition", func(c *column) error { return c.partition(ctx, round) })
+	}
+}
