@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/compare"
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
+	"github.com/shardctl/shardctl/bench/internal/stores"
 	"github.com/shardctl/shardctl/bench/internal/topics"
 )
 
@@ -79,6 +80,15 @@ func holderCommand(ctx context.Context, args []string, out, errs io.Writer) int 
 func memberCommand(ctx context.Context, args []string, _, errs io.Writer) int {
 	if err := topics.Member(ctx, args); err != nil {
 		fmt.Fprintln(errs, "group member:", err)
+		return 1
+	}
+	return 0
+}
+
+// lockerCommand is one process that locks a mutex, for stores.Mutexes.
+func lockerCommand(ctx context.Context, args []string, out, errs io.Writer) int {
+	if err := stores.Locker(ctx, args, os.Stdin, out); err != nil {
+		fmt.Fprintln(errs, "locker:", err)
 		return 1
 	}
 	return 0

@@ -52,6 +52,10 @@ var measurements = []measurement{
 		topics.Groups,
 	},
 	{"stores", "the same few figures on every store, as multiples of its own durable write", stores.All},
+	{
+		"mutexes", "hand-over of a lock to another process, turns fair and unfair, writes of 1,000 held locks",
+		stores.Mutexes,
+	},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 
@@ -70,6 +74,7 @@ var commands = map[string]command{
 	"peers":              peersCommand,
 	peers.HolderCommand:  holderCommand,
 	topics.MemberCommand: memberCommand,
+	stores.LockerCommand: lockerCommand,
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {

@@ -92,6 +92,7 @@ type Texts struct {
 	Arrays   bool   // a list is one parameter, as in = ANY(?) and <> ALL(?)
 	Ranges   bool   // what is not in a list is searched for as ranges between its sorted members
 	Partial  bool   // an index may have a WHERE
+	Inline   bool   // indexes are made with their table: what makes them is in no transaction
 	TextBody bool   // a column for bytes takes texts as well, and shows them to people as such
 	Quote    string // stands around names
 	MaxName  int    // how many bytes names of tables and indexes may have; 0: no limit

@@ -103,18 +103,23 @@ func newStatements(cluster string, d Dialect) statements {
 	return st
 }
 
-// tables are the statements that make a kind's table and its indexes.
+// tables are the statements that make a kind's table and its indexes. Whoever dies between two of them, where there is
+// no transaction, would leave a table that looks complete.
 func (w writing) tables(info store.KindInfo) []string {
 	table := w.name(info.Plural)
-	all := []string{w.fill(table, `CREATE TABLE IF NOT EXISTS $table (id $text NOT NULL PRIMARY KEY, `+
-		`rev $integer NOT NULL, writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, `+
-		`session $text NOT NULL, next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, `+
-		`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL) $options`)}
+	inline, later := "", []string(nil)
 	for i, fields := range info.Indexes {
 		index := w.name(fmt.Sprintf("%s_%d", info.Plural, i+1))
-		all = append(all, w.fill(table, `CREATE INDEX `+index+` ON $table (`+w.on(fields)))
+		if w.texts.Inline {
+			inline += `, INDEX ` + index + ` (` + w.on(fields)
+		} else {
+			later = append(later, w.fill(table, `CREATE INDEX `+index+` ON $table (`+w.on(fields)))
+		}
 	}
-	return all
+	return append([]string{w.fill(table, `CREATE TABLE IF NOT EXISTS $table (id $text NOT NULL PRIMARY KEY, `+
+		`rev $integer NOT NULL, writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, `+
+		`session $text NOT NULL, next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, `+
+		`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL`+inline+`) $options`)}, later...)
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.

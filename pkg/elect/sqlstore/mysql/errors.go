@@ -16,7 +16,6 @@ const (
 	erDBAccessDenied       = 1044
 	erAccessDenied         = 1045
 	erBadDB                = 1049
-	erDupKeyName           = 1061
 	erTooLongKey           = 1071
 	erHostNotPrivileged    = 1130
 	erTableAccessDenied    = 1142

@@ -15,7 +15,7 @@ const setUpWait = 1
 
 // SetUp implements [sqlstore.Server]. Each statement is done at once: MySQL commits what makes tables by itself.
 // Clients of one server exclude each other by GET_LOCK, which ends with its connection. Between Galera's nodes it does
-// nothing; statements that find their table or index there change nothing, so that a set-up may meet another.
+// nothing; statements that find their table there change nothing, so that a set-up may meet another.
 func (c *calls) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
 	lock := lockName(c.database, name)
 	return c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
@@ -28,7 +28,7 @@ func (c *calls) SetUp(ctx context.Context, name string, f func(run sqlstore.Run)
 		}
 		err := f(func(ctx context.Context, statements ...sqlstore.Statement) error {
 			for _, st := range statements {
-				if err := run(ctx, conn, []sqlstore.Statement{st}); err != nil && number(err) != erDupKeyName {
+				if err := run(ctx, conn, []sqlstore.Statement{st}); err != nil {
 					return err
 				}
 			}

@@ -23,6 +23,7 @@ func (d dialect) String() string { return string(d) }
 func (dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
 		Ranges:   true,
+		Inline:   true,
 		Quote:    "`",
 		MaxName:  64,
 		Tables:   `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = ?`,
