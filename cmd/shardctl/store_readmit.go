@@ -62,6 +62,8 @@ func (o *storeReadmitOptions) run(cmd *cobra.Command, uri, place string) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
 	side, err := openSide(ctx, c)
 	if err != nil {
 		return storeFailed(err)
@@ -71,8 +73,6 @@ func (o *storeReadmitOptions) run(cmd *cobra.Command, uri, place string) error {
 	if !ok {
 		return usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	var copied strings.Builder
 	w := tabwriter.NewWriter(&copied, 0, 0, 3, ' ', 0)
 	err = q.Readmit(ctx, index-1, func(kind store.Kind, documents int) {

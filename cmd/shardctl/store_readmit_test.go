@@ -42,6 +42,8 @@ func TestStoreReadmit(t *testing.T) {
 	wantReadmit(cli.CodeUsage, `INDEX is "second", must be the server's place`, uri, "second")
 	wantReadmit(cli.CodeUsage, "names no quorum, must be quorum:URI,URI,URI", "sqlite:"+file("b"), "2")
 	wantReadmit(cli.CodeUsage, "names 2 servers, must be 3 or 5", "quorum:sqlite:/x,sqlite:/y", "2")
+	away := "quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"
+	wantReadmit(cli.CodeNo, "0 of 3 servers count, want 2: server 1: ", away, "1", "--timeout", "1s")
 	wantReadmit(0, "server 2 counts again", uri, "2")
 	wantCheck("ok: nothing is missing")
 	if got := runProgram(t, "store", "check", uri); strings.Contains(got.stdout, "StoreMinorityAway") {

@@ -46,7 +46,7 @@ func (s *Store) gather(ctx context.Context, answers <-chan said[[]store.Outcome]
 	for range s.servers {
 		select {
 		case <-ctx.Done():
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return join(append(errs, context.Cause(ctx))...)
 		case got := <-answers:
 			if got.err != nil {
 				errs = append(errs, got.err)
@@ -57,7 +57,7 @@ func (s *Store) gather(ctx context.Context, answers <-chan said[[]store.Outcome]
 				if out.Status == store.Applied {
 					acknowledged[j]++
 				} else {
-					errs = append(errs, fmt.Errorf("server %d: %w", got.server+1, errors.Join(out.Err, errNotCounted)))
+					errs = append(errs, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
 				}
 				all = all && acknowledged[j] >= quorum.Majority(len(s.servers))
 			}
@@ -66,7 +66,7 @@ func (s *Store) gather(ctx context.Context, answers <-chan said[[]store.Outcome]
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 var errNotCounted = errors.New("not counted")

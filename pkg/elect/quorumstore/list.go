@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -113,7 +112,7 @@ func (v *view) candidates(
 	for open := true; open && len(errs)+len(pages) < len(v.store.servers); {
 		select {
 		case <-ctx.Done():
-			return nil, false, errors.Join(append(errs, context.Cause(ctx))...)
+			return nil, false, join(append(errs, context.Cause(ctx))...)
 		case <-wait.over():
 			errs, open = append(errs, errSlow), false
 		case got := <-answers:
@@ -129,7 +128,7 @@ func (v *view) candidates(
 		}
 	}
 	return nil, false, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(pages),
-		len(v.store.servers), need, errors.Join(errs...))
+		len(v.store.servers), need, join(errs...))
 }
 
 // list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads afterwards:

@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -222,7 +221,7 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 func written(outs []store.Outcome, err error) error {
 	for _, out := range outs {
 		if out.Status != store.Applied {
-			err = errors.Join(err, out.Err, errNotCopied)
+			err = join(err, out.Err, errNotCopied)
 		}
 	}
 	return err

@@ -94,7 +94,7 @@ func parse(d store.Doc) (record, error) {
 	seq, err := strconv.ParseInt(head[6], 36, 64)
 	errs[5] = err
 	errs[6] = marksOf(head[7], v.Before[:])
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := join(errs[:]...); err != nil {
 		return record{}, fmt.Errorf("%s %.80q is no record of a quorum: %w", d.Kind, d.ID, err)
 	}
 	v.Is = quorum.Is(is)
@@ -123,11 +123,11 @@ func ballotOf(text string) (b quorum.Ballot, err error) {
 	}
 	counter, name, found := strings.Cut(text, ".")
 	if b.Counter, err = strconv.ParseInt(counter, 36, 64); err != nil || !found {
-		return b, fmt.Errorf("ballot %q: %w", text, errors.Join(err, errBallot))
+		return b, fmt.Errorf("ballot %q: %w", text, join(err, errBallot))
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(name)
 	if err != nil || len(raw) != len(b.Proposer) {
-		return b, fmt.Errorf("ballot %q: %w", text, errors.Join(err, errBallot))
+		return b, fmt.Errorf("ballot %q: %w", text, join(err, errBallot))
 	}
 	copy(b.Proposer[:], raw)
 	return b, nil
@@ -151,7 +151,7 @@ func marksOf(text string, marks []quorum.Mark) error {
 	for i, one := range strings.Split(text, ",") {
 		m, err := strconv.ParseUint(one, 36, 64)
 		if err != nil || i >= len(marks) {
-			return fmt.Errorf("marks %q: %w", text, errors.Join(err, errMarks))
+			return fmt.Errorf("marks %q: %w", text, join(err, errMarks))
 		}
 		marks[i] = quorum.Mark(m)
 	}

@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -93,7 +92,7 @@ func (s *Store) removeTombstones(ctx context.Context, kind store.Kind) (removed 
 	for i, at := range s.servers {
 		errs = append(errs, at.drop(ctx, kind, removable, seen[i], s.nonce))
 	}
-	return len(removable), errors.Join(errs...)
+	return len(removable), join(errs...)
 }
 
 // removable are the tombstones that all servers show alike, and the floor that has to be raised before.

@@ -79,7 +79,7 @@ func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
 			it.round.Propose(v)
 		}
 	}
-	err = errors.Join(err, s.phase(ctx, left, quorum.Accepting, try))
+	err = join(err, s.phase(ctx, left, quorum.Accepting, try))
 	all := true
 	for _, it := range left {
 		it.desk.memory.End(it.round)
@@ -122,9 +122,9 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 	for range s.servers {
 		select {
 		case <-ctx.Done():
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return join(append(errs, context.Cause(ctx))...)
 		case <-wait.over():
-			return errors.Join(append(errs, errSlow)...)
+			return join(append(errs, errSlow)...)
 		case got := <-answers:
 			if got.err != nil {
 				errs = append(errs, got.err)
@@ -135,7 +135,7 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 // take hands a server's answers to the rounds. True: none is in this phase any more.

@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	within, release := s.life.Bound(ctx)
 	defer release()
 	if err := s.found.await(within, s.servers); err != nil {
-		return nil, errors.Join(fmt.Errorf("open quorum: %w", err), s.Close(ctx))
+		return nil, join(fmt.Errorf("open quorum: %w", err), s.Close(ctx))
 	}
 	return s, nil
 }
@@ -221,7 +221,7 @@ func (s *Store) Close(ctx context.Context) error {
 			errs = append(errs, at.client.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 // unavailable says what was tried. What is not about the set-up may succeed when repeated.

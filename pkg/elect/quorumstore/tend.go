@@ -67,7 +67,7 @@ func (f *foundTable) looked(ctx context.Context, i int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, join(err, context.Cause(ctx)))
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (f *foundTable) await(ctx context.Context, servers []*server) error {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", store.ErrUnavailable, serve, len(servers), need,
-				errors.Join(append(why, context.Cause(ctx))...))
+				join(append(why, context.Cause(ctx))...))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
 	}
 	n := len(f.all)
 	if n-fatal < need || fatal > 0 && !isSetUp && fatal+reached == n {
-		why = errors.Join(errs...)
+		why = join(errs...)
 	}
 	return f.changed, why
 }
@@ -241,7 +241,7 @@ func (t *tender) connect(ctx context.Context) (store.Store, error) {
 		return nil, err
 	}
 	if err := fit(client); err != nil {
-		return nil, errors.Join(err, client.Close(context.WithoutCancel(ctx)))
+		return nil, join(err, client.Close(context.WithoutCancel(ctx)))
 	}
 	t.server.mu.Lock()
 	t.server.client = client

@@ -2,7 +2,6 @@ package quorumstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,7 +44,7 @@ func (v *view) read(ctx context.Context, ids []string) error {
 			return v.settle(ctx, left)
 		}
 		if !pause(ctx, try) {
-			return errors.Join(context.Cause(ctx), err)
+			return join(context.Cause(ctx), err)
 		}
 	}
 }
@@ -75,7 +74,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 	for open := true; open && len(errs)+len(v.times) < len(v.store.servers); {
 		select {
 		case <-ctx.Done():
-			return left, errors.Join(append(errs, context.Cause(ctx))...)
+			return left, join(append(errs, context.Cause(ctx))...)
 		case <-wait.over():
 			errs, open = append(errs, errSlow), false
 			continue
@@ -98,7 +97,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 	}
 	if len(v.times) < need {
 		return left, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(v.times),
-			len(v.store.servers), need, errors.Join(errs...))
+			len(v.store.servers), need, join(errs...))
 	}
 	return left, nil
 }
