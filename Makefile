@@ -166,7 +166,7 @@ STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/st
 	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./examples/mutex ./test/mutexes \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore|quorumstore)(/|$$)')
 # Tests of the program on each of them.
-PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer
+PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer|LockOnAServer
 # Seconds for which histories of each store are recorded.
 HISTORIES ?= 40
 # Those that need no such server, which make test has.

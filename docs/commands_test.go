@@ -16,7 +16,7 @@ type program map[string]map[string]bool
 
 var (
 	commandHeading = regexp.MustCompile(`^## shardctl (\w+)`)
-	commandFlag    = regexp.MustCompile("`(--?[a-z-]+)`")
+	commandFlag    = regexp.MustCompile("`(--?[A-Za-z-]+)`")
 )
 
 func readProgram(t *testing.T) program {

@@ -62,7 +62,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	globals := &cli.Globals{Offline: offline, Past: past, Change: changeStore}
-	root.AddCommand(runCommand(), devCommand(), validateCommand(), planCommand(), storeCommand(), versionCommand())
+	root.AddCommand(runCommand(), devCommand(), lockCommand(), validateCommand(), planCommand(), storeCommand(), versionCommand())
 	root.AddCommand(cli.Commands(globals)...)
 	checkShells(root)
 	arrange(root)
@@ -83,7 +83,7 @@ func checkShells(root *cobra.Command) {
 // arrange puts the commands of the help under titles.
 func arrange(root *cobra.Command) {
 	for _, part := range []struct{ title, commands string }{
-		{"Run", "run dev"},
+		{"Run", "run dev lock"},
 		{"Check a configuration", "validate plan"},
 		{"Look after the store", "store"},
 		{"Look", "status get describe logs wait"},

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,8 +14,6 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
-	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -96,47 +92,15 @@ func runGuard(ctx context.Context, o runOptions) error {
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
 	frugal.Rest()
-	var mu sync.Mutex
-	var db store.Store
-	open := func(ctx context.Context) (store.Store, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if db != nil {
-			return db, nil
-		}
-		// The worker has set the store up. There are as many guards as workers, and each writes once at most.
-		c := replica.StoreConfig(s, log)
-		c.Existing = true
-		var err error
-		db, err = store.Open(ctx, c)
-		return db, err
-	}
+	db := &guardStore{config: replica.StoreConfig(s, log)}
 	code, err := guard.Run(ctx, guard.Config{
 		Log:       log,
-		Prepare:   func(ctx context.Context) error { _, err := open(ctx); return err },
+		Prepare:   func(ctx context.Context) error { _, err := db.open(ctx); return err },
 		Obstructs: func(pid int) bool { return replica.Obstructs(s, pid) },
-		MarkDead: func(ctx context.Context, sessions []guard.Session) error {
-			db, err := open(ctx)
-			if err != nil {
-				return err
-			}
-			return markDead(ctx, db, sessions)
-		},
+		MarkDead:  db.markDead,
 	})
 	if code != 0 {
 		return cli.Exit{Code: code, Err: err} // without an error the worker has said why
 	}
 	return err
-}
-
-func markDead(ctx context.Context, db store.Store, sessions []guard.Session) error {
-	var errs []error
-	for _, s := range sessions {
-		granted := make(map[elect.Key]int64, len(s.Remote))
-		for key, left := range s.Remote {
-			granted[key] = left.Milliseconds()
-		}
-		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, granted))
-	}
-	return errors.Join(errs...)
 }

@@ -14,25 +14,31 @@ type children struct {
 	*machines
 	list      func() ([]int, error) // the guard's own
 	childless bool                  // the last wait found no child at all
+	stops     bool                  // it looks for children that were stopped, too
+	stopped   bool                  // a command was, since this was last looked at
 	surveys   chan surveyed
 }
 
-func newChildren(m *machines, list func() ([]int, error)) *children {
-	return &children{machines: m, list: list, surveys: make(chan surveyed, 1)}
+func newChildren(m *machines, cfg Config) *children {
+	return &children{machines: m, list: cfg.listChildren, stops: cfg.terminal, surveys: make(chan surveyed, 1)}
 }
 
 // reap collects every child that has ended, its own and those that came to it as orphans. Then it looks at those it
 // still has. Between the two nothing is reaped, so that the list is exact.
 func (c *children) reap() {
 	for {
-		pid, status, err := process.ReapAny()
+		pid, status, err := process.ReapAny(c.stops)
 		c.childless = errors.Is(err, process.ErrChildless)
 		if err != nil || pid == 0 {
 			break
 		}
-		if pid == c.worker {
+		switch {
+		case status.Stopped():
+			c.stopped = c.stopped || c.table.leads(pid)
+		case pid == c.worker:
+			c.shutdown.byItself = status.Exited()
 			c.do(c.shutdown.workerExited(statusCode(status), Now()))
-		} else {
+		default:
 			c.do(c.table.reaped(pid, status, Now()))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -40,6 +42,7 @@ type Client struct {
 	pace   *pace
 	starts chan struct{}
 	orders chan Order
+	passed chan syscall.Signal
 	alarms chan Alarm
 	lost   chan struct{}
 	group  sync.WaitGroup
@@ -74,7 +77,7 @@ func Connect() (*Client, error) {
 func newClient(conn *conn, pid int) *Client {
 	c := &Client{
 		conn: conn, pid: pid, procs: newProcSet(), known: map[string]bool{}, pace: newPace(),
-		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16), alarms: make(chan Alarm, 64),
+		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16), passed: make(chan syscall.Signal, 16), alarms: make(chan Alarm, 64),
 		lost: make(chan struct{}),
 	}
 	c.group.Go(func() {
@@ -137,6 +140,20 @@ func (c *Client) RunInsideOver(key elect.Key, session string) error {
 
 // Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
 func (c *Client) Orders() <-chan Order { return c.orders }
+
+// Signals delivers those that were sent to a guard in the foreground: SIGTERM, SIGINT, SIGHUP and SIGQUIT. Those that
+// were not taken yet are at most sixteen.
+func (c *Client) Signals() <-chan syscall.Signal { return c.passed }
+
+// SharesGroup says that this process is in the guard's process group, as a guard in the foreground has it on a terminal.
+// A signal to the group then reaches guard, worker and command, each by itself.
+func (c *Client) SharesGroup() bool {
+	group, err := unix.Getpgid(c.pid)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// Abandon gives the guard up, as if it were gone: for one that does not end in time what it has to end.
+func (c *Client) Abandon() { c.conn.shut(errors.New("abandoned")) }
 
 // Alarms delivers what would not die. When it is not read, the newest are dropped.
 func (c *Client) Alarms() <-chan Alarm { return c.alarms }
@@ -207,6 +224,13 @@ func (c *Client) handle(m message) {
 		case c.orders <- b.Order:
 		default: // sixteen of them wait already
 		}
+	case *signalled:
+		select {
+		case c.passed <- syscall.Signal(b.Signal):
+		default:
+		}
+	case *suspended:
+		c.pace.suspend(true)
 	case *Alarm:
 		select {
 		case c.alarms <- *b:

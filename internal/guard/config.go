@@ -33,9 +33,14 @@ type Config struct {
 	// must bear sessions that were never inserted and those that are dead already. It must not start processes. It may
 	// be nil.
 	MarkDead func(ctx context.Context, sessions []Session) error
+	// Foreground is for one command that somebody runs and waits for. Signals then reach the worker as they are (see
+	// [Client.Signals]). On a terminal worker and command are in the guard's process group, and when the command is
+	// stopped, so is the guard.
+	Foreground bool
 	// Log takes what the guard does. Lines are dropped when it does not keep up.
 	Log logr.Logger
 
+	terminal     bool                  // Foreground, with a terminal to be stopped and continued from
 	listChildren func() ([]int, error) // process.Children, but for tests
 }
 
@@ -63,6 +68,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
+	cfg.terminal = cfg.Foreground && hasTerminal()
 	if cfg.listChildren == nil {
 		cfg.listChildren = process.Children
 	}

@@ -212,11 +212,11 @@ func TestEveryBodyTravels(t *testing.T) {
 			},
 			&stop{1, 15, time.Second}, &renewed{"s", DeadlinesFrom(until, time.Second, 1)}, &opening{"s"},
 			&closed{"s"}, &remote{"s", "g/a", &until}, &remote{Session: "s", Key: "g/a"},
-			&inside{Session: "s", Key: "g/a"}, &inside{"s", "g/a", true}, &place{}, &bye{},
+			&inside{Session: "s", Key: "g/a"}, &inside{"s", "g/a", true}, &place{}, &pass{1, 15}, &bye{},
 		}},
 		{fromGuard, []body{
 			&started{1, 2, "no", 3}, &exited{1, -1, 9}, &gone{1}, &ordered{Reload},
-			&Alarm{Session: "s", Key: "g/a", Token: 1, PIDs: []int{1}, PastX: true}, &ping{},
+			&Alarm{Session: "s", Key: "g/a", Token: 1, PIDs: []int{1}, PastX: true}, &signalled{15}, &suspended{}, &ping{},
 		}},
 	} {
 		sent := map[kind]bool{}

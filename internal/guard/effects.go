@@ -12,7 +12,8 @@ type effect any
 type (
 	// say sends a message to the worker.
 	say struct{ body body }
-	// signalGroup signals a command's group, and with SIGKILL the command itself, which may have left it.
+	// signalGroup signals a command's group, and with SIGKILL the command itself, which may have left it. A command in
+	// the guard's own group is signalled alone.
 	signalGroup struct {
 		pid    int
 		signal unix.Signal

@@ -27,6 +27,8 @@ func (i *inbox) handle(m message) {
 		i.start(b, m)
 	case *stop:
 		i.do(i.table.stop(b.ID, unix.Signal(b.Signal), b.Grace, Now()))
+	case *pass:
+		i.do(i.table.pass(b.ID, unix.Signal(b.Signal)))
 	case *renewed:
 		i.leases.renew(b.Session, b.Deadlines)
 	case *opening:
@@ -68,6 +70,7 @@ func (i *inbox) fork(b *start, m message) (int, error) {
 		return 0, err
 	}
 	spec := process.Spec{Path: string(b.Path), Args: stringsOf(b.Args), Env: stringsOf(b.Env), Dir: string(b.Dir)}
+	spec.SameGroup = i.shared
 	files := m.files
 	if b.Files&passedStdin != 0 {
 		spec.Stdin, files = files[0], files[1:]

@@ -42,11 +42,13 @@ func (t *table) wantsSight() (groups []int, wanted bool) {
 	return groups, len(groups) > 0 || t.purge
 }
 
+// leads says whether a process is a command's own.
+func (t *table) leads(pid int) bool { return t.leaders[pid] != 0 }
+
 // strangers are those children whose origin has to be looked at.
 func (t *table) strangers(pids []int, worker int) []int {
 	return slices.DeleteFunc(pids, func(pid int) bool {
-		_, leads := t.leaders[pid]
-		return leads || pid == worker
+		return t.leads(pid) || pid == worker
 	})
 }
 

@@ -23,6 +23,7 @@ type loop struct {
 	children    *children
 	marking     *marking
 	obstruction obstruction
+	foreground  *foreground
 
 	incoming chan message
 	nextPing protocol.Instant
@@ -31,8 +32,8 @@ type loop struct {
 func newLoop(cfg Config) *loop {
 	m := newMachines(cfg)
 	l := &loop{
-		machines: m, cfg: cfg, children: newChildren(m, cfg.listChildren), marking: newMarking(m, cfg),
-		incoming: make(chan message),
+		machines: m, cfg: cfg, children: newChildren(m, cfg), marking: newMarking(m, cfg),
+		foreground: &foreground{machines: m, cfg: cfg}, incoming: make(chan message),
 	}
 	l.inbox = &inbox{machines: m, spawner: process.NewSpawner(), greeted: l.greeted, opening: l.marking.opening}
 	return l
@@ -47,6 +48,7 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	defer l.foreground.begin(signals)()
 	// Caught and left unread, not ignored: what is ignored stays so in everything that is started. A log that is not
 	// read any more must not end the guard either.
 	unread := make(chan os.Signal, 1)
@@ -115,7 +117,7 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 			}
 			l.do(l.shutdown.socketEnded(Now()))
 		case s := <-signals:
-			if s, ok := s.(syscall.Signal); ok {
+			if s, ok := s.(syscall.Signal); ok && !l.foreground.took(s) {
 				l.do(l.shutdown.signalled(s, Now()))
 			}
 		case <-done:
@@ -127,12 +129,27 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 		case <-timer.C:
 		}
 		l.children.reap()
+		if l.foreground.follow(l.children) {
+			l.catchUp()
+		}
 		now := Now()
 		l.advance(now)
 		if l.shutdown.over(now, l.children.nothingLeft()) {
 			return
 		}
 		timer.Reset(l.pause(now))
+	}
+}
+
+// catchUp takes what the worker said while this process was stopped: its deadlines have moved since.
+func (l *loop) catchUp() {
+	for {
+		select {
+		case m := <-l.incoming:
+			l.inbox.handle(m)
+		case <-time.After(suspendLimit):
+			return
+		}
 	}
 }
 

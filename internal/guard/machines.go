@@ -15,7 +15,8 @@ type machines struct {
 	leases   *leases
 	shutdown *shutdown
 
-	worker  int // the worker's process
+	worker  int  // the worker's process
+	shared  bool // commands are in this process's own group
 	conn    *conn
 	journal *journal
 }
@@ -23,6 +24,7 @@ type machines struct {
 func newMachines(cfg Config) *machines {
 	return &machines{
 		table: newTable(), leases: newLeases(), shutdown: newShutdown(), journal: newJournal(cfg.Log),
+		shared: cfg.terminal,
 	}
 }
 
@@ -33,8 +35,10 @@ func (m *machines) do(effects []effect) {
 		case say:
 			m.send(e.body)
 		case signalGroup:
-			process.SignalGroup(e.pid, e.signal)
-			if e.signal == unix.SIGKILL {
+			if !m.shared {
+				process.SignalGroup(e.pid, e.signal)
+			}
+			if m.shared || e.signal == unix.SIGKILL {
 				_ = unix.Kill(e.pid, e.signal)
 			}
 		case signalProcs:

@@ -25,11 +25,12 @@ var (
 		func() body { return new(hello) }, func() body { return new(start) }, func() body { return new(stop) },
 		func() body { return new(renewed) }, func() body { return new(opening) }, func() body { return new(closed) },
 		func() body { return new(remote) }, func() body { return new(inside) }, func() body { return new(place) },
-		func() body { return new(bye) },
+		func() body { return new(pass) }, func() body { return new(bye) },
 	)
 	fromGuard = bodies(
 		func() body { return new(started) }, func() body { return new(exited) }, func() body { return new(gone) },
-		func() body { return new(ordered) }, func() body { return new(Alarm) }, func() body { return new(ping) },
+		func() body { return new(ordered) }, func() body { return new(signalled) },
+		func() body { return new(suspended) }, func() body { return new(Alarm) }, func() body { return new(ping) },
 	)
 )
 
@@ -74,6 +75,11 @@ type (
 		ID     uint64        `json:"id"`
 		Signal int           `json:"signal"`
 		Grace  time.Duration `json:"grace"`
+	}
+	// pass has a command given a signal that means nothing to the guard.
+	pass struct {
+		ID     uint64 `json:"id"`
+		Signal int    `json:"signal"`
 	}
 	// renewed moves a session's deadlines.
 	renewed struct {
@@ -128,26 +134,35 @@ type (
 	ordered struct {
 		Order Order `json:"order"`
 	}
+	// signalled says that the guard, in the foreground, was sent a signal.
+	signalled struct {
+		Signal int `json:"signal"`
+	}
+	// suspended says that the guard stops with its command, and is silent until it goes on.
+	suspended struct{}
 	// ping says that the guard lives.
 	ping struct{}
 )
 
-func (*hello) kind() kind   { return "hello" }
-func (*start) kind() kind   { return "start" }
-func (*stop) kind() kind    { return "stop" }
-func (*renewed) kind() kind { return "renewed" }
-func (*opening) kind() kind { return "opening" }
-func (*closed) kind() kind  { return "closed" }
-func (*remote) kind() kind  { return "remote" }
-func (*inside) kind() kind  { return "inside" }
-func (*place) kind() kind   { return "place" }
-func (*bye) kind() kind     { return "bye" }
-func (*started) kind() kind { return "started" }
-func (*exited) kind() kind  { return "exited" }
-func (*gone) kind() kind    { return "gone" }
-func (*ordered) kind() kind { return "order" }
-func (*Alarm) kind() kind   { return "alarm" }
-func (*ping) kind() kind    { return "ping" }
+func (*hello) kind() kind     { return "hello" }
+func (*start) kind() kind     { return "start" }
+func (*stop) kind() kind      { return "stop" }
+func (*pass) kind() kind      { return "pass" }
+func (*renewed) kind() kind   { return "renewed" }
+func (*opening) kind() kind   { return "opening" }
+func (*closed) kind() kind    { return "closed" }
+func (*remote) kind() kind    { return "remote" }
+func (*inside) kind() kind    { return "inside" }
+func (*place) kind() kind     { return "place" }
+func (*bye) kind() kind       { return "bye" }
+func (*started) kind() kind   { return "started" }
+func (*exited) kind() kind    { return "exited" }
+func (*gone) kind() kind      { return "gone" }
+func (*ordered) kind() kind   { return "order" }
+func (*signalled) kind() kind { return "signalled" }
+func (*suspended) kind() kind { return "suspended" }
+func (*Alarm) kind() kind     { return "alarm" }
+func (*ping) kind() kind      { return "ping" }
 
 func (h *hello) check() error {
 	if h.Lease <= 0 || h.Limit < 0 {
@@ -172,6 +187,16 @@ const lastSignal = 64
 func (s *stop) check() error {
 	if s.Signal < 1 || s.Signal > lastSignal || s.Grace < 0 {
 		return fmt.Errorf("signal %d with grace %v: from 1 to %d, and not negative", s.Signal, s.Grace, lastSignal)
+	}
+	return nil
+}
+
+func (p *pass) check() error      { return checkSignal(p.Signal) }
+func (s *signalled) check() error { return checkSignal(s.Signal) }
+
+func checkSignal(number int) error {
+	if number < 1 || number > lastSignal {
+		return fmt.Errorf("signal %d: from 1 to %d", number, lastSignal)
 	}
 	return nil
 }
@@ -204,13 +229,14 @@ func (o *ordered) check() error {
 	return nil
 }
 
-func (*place) check() error   { return nil }
-func (*bye) check() error     { return nil }
-func (*started) check() error { return nil }
-func (*exited) check() error  { return nil }
-func (*gone) check() error    { return nil }
-func (*Alarm) check() error   { return nil }
-func (*ping) check() error    { return nil }
+func (*place) check() error     { return nil }
+func (*bye) check() error       { return nil }
+func (*started) check() error   { return nil }
+func (*exited) check() error    { return nil }
+func (*gone) check() error      { return nil }
+func (*suspended) check() error { return nil }
+func (*Alarm) check() error     { return nil }
+func (*ping) check() error      { return nil }
 
 // refused answers a start with an error.
 func refused(id uint64, err error) *started {

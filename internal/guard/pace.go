@@ -11,8 +11,9 @@ const silentTicks = 5
 
 // pace watches whether the guard still speaks.
 type pace struct {
-	mu    sync.Mutex
-	lease time.Duration
+	mu        sync.Mutex
+	lease     time.Duration
+	suspended bool // it said that it would be silent
 
 	sign    chan struct{} // of life, from the guard
 	changed chan struct{} // the lease has
@@ -22,7 +23,23 @@ func newPace() *pace {
 	return &pace{lease: defaultLease, sign: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
 
-func (p *pace) heard() { nudge(p.sign) }
+func (p *pace) heard() {
+	p.suspend(false)
+	nudge(p.sign)
+}
+
+// suspend has silence count for nothing until the guard is heard again.
+func (p *pace) suspend(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suspended = yes
+}
+
+func (p *pace) mayBeSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.suspended
+}
 
 func (p *pace) set(lease time.Duration) {
 	p.mu.Lock()
@@ -52,7 +69,10 @@ func (p *pace) listen(conn *conn) {
 			silent = 0
 			tick.Reset(p.tick())
 		case <-tick.C:
-			if silent++; silent >= silentTicks {
+			if silent++; p.mayBeSilent() {
+				silent = 0
+			}
+			if silent >= silentTicks {
 				conn.shut(fmt.Errorf("the guard was silent for %d ticks", silent))
 				return
 			}

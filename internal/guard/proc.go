@@ -121,6 +121,9 @@ func (p *proc) Stop(signal os.Signal, grace time.Duration) {
 	_ = p.conn.send(&stop{ID: p.id, Signal: int(number), Grace: max(grace, 0)})
 }
 
+// Pass implements [Process].
+func (p *proc) Pass(signal syscall.Signal) { _ = p.conn.send(&pass{ID: p.id, Signal: int(signal)}) }
+
 // Exited is closed when the command itself has ended.
 func (p *proc) Exited() <-chan struct{} { return p.exited }
 

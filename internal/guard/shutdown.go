@@ -27,13 +27,14 @@ type shutdown struct {
 	hard     syscall.Signal // the signal of a hard stop; zero: none
 	hardBy   protocol.Instant
 
-	bye    bool // the worker said that it is about to exit
-	eof    bool // everything the worker ever said has been read
-	reaped bool
-	code   int // the worker's exit status, valid once reaped
-	killed bool
-	lapsed bool              // killed because it kept others from the store after its lease
-	died   *protocol.Instant // when the guard saw the first sign of the worker's end; nil: it lives
+	bye      bool // the worker said that it is about to exit
+	eof      bool // everything the worker ever said has been read
+	reaped   bool
+	code     int // the worker's exit status, valid once reaped
+	killed   bool
+	lapsed   bool              // killed because it kept others from the store after its lease
+	byItself bool              // it exited: no signal ended it
+	died     *protocol.Instant // when the guard saw the first sign of the worker's end; nil: it lives
 }
 
 var errEnding = errors.New("the guard is ending")

@@ -14,6 +14,22 @@ import (
 // Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left. So
 // when ctx ends first, it still waits until what was started is gone.
 func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
+	p, err := c.StartPassing(ctx, cmd)
+	if err != nil {
+		return nil, err // without a type: a nil of one is none
+	}
+	return p, nil
+}
+
+// Process is a command that can be passed signals.
+type Process interface {
+	tasks.Process
+	// Pass gives the command's group a signal, which may mean anything to it. It returns at once.
+	Pass(signal syscall.Signal)
+}
+
+// StartPassing is Start for a command that is to be passed signals.
+func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, error) {
 	files, passed := filesOf(cmd)
 	path, err := resolve(ctx, cmd)
 	if err != nil {

@@ -54,6 +54,15 @@ func (t *table) started(id uint64, key elect.Key, session string, token int64, p
 	t.commands[id], t.runs[c.marks()], t.leaders[pid] = c, id, id
 }
 
+// pass gives a command a signal, which may mean anything to it.
+func (t *table) pass(id uint64, sig unix.Signal) []effect {
+	c := t.commands[id]
+	if c == nil {
+		return nil
+	}
+	return c.signalGroup(sig)
+}
+
 // stop asks a command to end and sets the time of its end by force. Another call can only bring that nearer.
 func (t *table) stop(id uint64, sig unix.Signal, grace time.Duration, now protocol.Instant) []effect {
 	c := t.commands[id]

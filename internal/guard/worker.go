@@ -29,6 +29,7 @@ func startWorker(cfg Config) (int, *conn, error) {
 	pid, err := process.StartLasting(process.Spec{
 		Path: cfg.Path, Args: slices.Concat(os.Args[:1], cfg.Args), Env: workerEnv(cfg.Env),
 		Stdin: cfg.Stdin, Stdout: cfg.Stdout, Stderr: cfg.Stderr, Extra: []*os.File{theirs},
+		SameGroup: cfg.terminal,
 	})
 	if err != nil {
 		_ = ours.Close()

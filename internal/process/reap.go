@@ -10,11 +10,16 @@ import (
 // ErrChildless says that this process has no child, neither living nor dead.
 var ErrChildless = errors.New("no child is left")
 
-// ReapAny collects one child that has ended, without waiting. pid is 0 when none has, and the error wraps
-// [ErrChildless] when there is no child at all. A process that calls it must wait for its children in no other way.
-func ReapAny() (pid int, status unix.WaitStatus, err error) {
+// ReapAny collects one child that has ended, without waiting; with stops also one that was stopped, which stays. pid is
+// 0 when there is none, and the error wraps [ErrChildless] when there is no child at all. A process that calls it must
+// wait for its children in no other way.
+func ReapAny(stops bool) (pid int, status unix.WaitStatus, err error) {
+	options := unix.WNOHANG
+	if stops {
+		options |= unix.WUNTRACED
+	}
 	for {
-		pid, err = unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		pid, err = unix.Wait4(-1, &status, options, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

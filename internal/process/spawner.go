@@ -16,6 +16,8 @@ type Spec struct {
 	// Stdin, Stdout and Stderr are the child's; nil is the null device. The caller keeps its own copies.
 	Stdin, Stdout, Stderr *os.File
 	Extra                 []*os.File // further files, from descriptor 3 on
+	// SameGroup leaves the child in this process's group: a terminal's signals then reach both.
+	SameGroup bool
 }
 
 // Spawner starts processes from one [Thread], so that they get their death signal when this process dies or Close is
@@ -31,18 +33,20 @@ func NewSpawner() *Spawner { return &Spawner{NewThread()} }
 // Close ends the thread. Nothing starts any more, and on Linux the processes that still run are killed.
 func (s *Spawner) Close() { s.thread.Close() }
 
-// Start starts a process as a group of its own and returns its number once it runs. The caller has to reap it. The
+// Start starts a process, as a group of its own unless the spec says otherwise, and returns its number once it runs. The caller has to reap it. The
 // error of a failed chdir or execve wraps a [syscall.Errno].
 func (s *Spawner) Start(spec Spec) (pid int, err error) {
-	if closed := s.thread.do(func() { pid, err = fork(spec, OwnGroup()) }); closed != nil {
+	attr := OwnGroup()
+	attr.Setpgid = !spec.SameGroup
+	if closed := s.thread.do(func() { pid, err = fork(spec, attr) }); closed != nil {
 		return 0, closed
 	}
 	return pid, err
 }
 
-// StartLasting starts a process as a group of its own that may outlive this one: without a death signal.
+// StartLasting starts a process that may outlive this one: as Start does, without a death signal.
 func StartLasting(spec Spec) (pid int, err error) {
-	return fork(spec, &syscall.SysProcAttr{Setpgid: true})
+	return fork(spec, &syscall.SysProcAttr{Setpgid: !spec.SameGroup})
 }
 
 func fork(spec Spec, attr *syscall.SysProcAttr) (int, error) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -15,28 +13,23 @@ import (
 // only logged. Remote leases are the exception. A guard that merely stood still would later mark the sessions dead and
 // free keys whose remote leases it does not know.
 type guardAdapter struct {
-	client *guard.Client
-	place  *guard.Place // nil without one
-	log    logr.Logger
+	guard.Sessions
+
+	place *guard.Place // nil without one
 }
 
-// guardTimeout is how long writing to the guard may take. A slower guard counts as gone.
-const guardTimeout = 5 * time.Second
-
 func (g guardAdapter) SessionOpening(session string) {
-	ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
-	defer cancel()
 	if g.place != nil {
 		_ = g.placed(g.place.Opening(session)) // a session that is not noted waits for its lease
 	}
-	g.note(g.client.SessionOpening(ctx, session))
+	g.Sessions.SessionOpening(session)
 }
 
 func (g guardAdapter) SessionOver(session string) {
 	if g.place != nil {
 		_ = g.placed(g.place.Closed(session)) // it is marked: marking it again does no harm
 	}
-	g.note(g.client.SessionClosed(session))
+	g.Sessions.SessionOver(session)
 }
 
 // placed logs what could not be noted in the place. A record that is gone is no error: nothing waits for it.
@@ -44,36 +37,26 @@ func (g guardAdapter) placed(err error) error {
 	if err == nil {
 		return nil
 	}
-	g.log.Error(err, "The container's record cannot be written")
+	g.Log.Error(err, "The container's record cannot be written")
 	if errors.Is(err, guard.ErrForgotten) {
 		return nil
 	}
 	return err
 }
 
-func (g guardAdapter) Renewed(session string, acked elect.Instant, lease, renew time.Duration) {
-	g.note(g.client.Deadline(session, guard.DeadlinesFrom(acked, lease, renew)))
-}
-
-func (g guardAdapter) note(err error) {
-	if err != nil {
-		g.log.V(1).Info("The guard did not get a message", "error", err.Error())
-	}
-}
-
 // ran informs the guard of a run that works in this process, before it begins, and when it is over.
 func (g guardAdapter) ran(key elect.Key, session string, over bool) error {
 	if over {
-		err := g.client.RunInsideOver(key, session)
-		g.note(err)
+		err := g.Client.RunInsideOver(key, session)
+		g.Note(err)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), guard.WriteLimit)
 	defer cancel()
-	err := g.client.RunInside(ctx, key, session)
-	g.note(err)
+	err := g.Client.RunInside(ctx, key, session)
+	g.Note(err)
 	if err != nil {
-		g.note(g.client.RunInsideOver(key, session)) // it may be written after all
+		g.Note(g.Client.RunInsideOver(key, session)) // it may be written after all
 	}
 	return err
 }
@@ -83,8 +66,8 @@ func (g guardAdapter) ran(key elect.Key, session string, over bool) error {
 func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session string, until time.Time) error {
 	return func(key elect.Key, session string, until time.Time) error {
 		if until.IsZero() {
-			err := g.client.RemoteLeaseOver(key, session)
-			g.note(err)
+			err := g.Client.RemoteLeaseOver(key, session)
+			g.Note(err)
 			return err
 		}
 		if g.place != nil {
@@ -92,10 +75,10 @@ func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session s
 				return err
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), guardTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), guard.WriteLimit)
 		defer cancel()
-		err := g.client.RemoteLease(ctx, key, session, guard.Now().Add(time.Until(until)))
-		g.note(err)
+		err := g.Client.RemoteLease(ctx, key, session, guard.Now().Add(time.Until(until)))
+		g.Note(err)
 		return err
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -41,7 +42,7 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
 	}
 	if r.cfg.Guard != nil {
-		cfg.Guard = guardAdapter{r.cfg.Guard, r.cfg.Place, r.log}
+		cfg.Guard = guardAdapter{guard.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
 	}
 	for _, left := range r.cfg.Left {
 		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Remote: left.Remote})
@@ -91,7 +92,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
-		adapter := guardAdapter{g, r.cfg.Place, r.log}
+		adapter := guardAdapter{guard.Sessions{Client: g, Log: r.log}, r.cfg.Place}
 		cfg.RemoteLease, cfg.RunInside = adapter.granted(s.Lease.Duration), adapter.ran
 	}
 	return cfg

@@ -11,9 +11,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// withheld says whether a variable of the replica is kept from its tasks. These are what opens the store or the admin
+// Withheld says whether a variable of the replica is kept from its tasks. These are what opens the store or the admin
 // API, and the socket by which the replica shows its own supervisor that it is ready.
-func withheld(name string) bool {
+func Withheld(name string) bool {
 	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
 }
 
@@ -43,7 +43,7 @@ func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
 	if len(args) == 0 || args[0] == "" {
 		return tasks.Command{}, errors.New("exec.command: it is empty")
 	}
-	maps.DeleteFunc(base, func(name, _ string) bool { return withheld(name) })
+	maps.DeleteFunc(base, func(name, _ string) bool { return Withheld(name) })
 	if env.Trace.Parent != "" {
 		delete(base, "TRACESTATE") // it goes with the trace that the replica itself may have been started in
 	}

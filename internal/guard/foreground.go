@@ -1,0 +1,97 @@
+package guard
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// foreground is what a guard does for a command that somebody runs and waits for: it passes signals on. Where there is a
+// terminal it stops with the command, so that the shell sees a job that was stopped.
+type foreground struct {
+	*machines
+
+	cfg       Config
+	continued chan os.Signal
+	stopped   bool // and continued since this was last asked
+}
+
+// suspendLimit is how long the worker may take to hear that the guard is about to stop. One that is frozen does not.
+const suspendLimit = 100 * time.Millisecond
+
+// hasTerminal says whether this process has a controlling terminal.
+func hasTerminal() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+// begin has further signals delivered. The returned function ends that.
+func (f *foreground) begin(signals chan<- os.Signal) (end func()) {
+	if f.cfg.Foreground {
+		signal.Notify(signals, syscall.SIGQUIT)
+	}
+	f.continued = make(chan os.Signal, 1)
+	if f.cfg.terminal {
+		signal.Notify(signals, syscall.SIGTSTP)
+		signal.Notify(f.continued, syscall.SIGCONT)
+	}
+	return func() { signal.Stop(f.continued) }
+}
+
+// took says whether a signal was for the foreground, and does what it asks for.
+func (f *foreground) took(s syscall.Signal) bool {
+	switch {
+	case !f.cfg.Foreground:
+		return false
+	case s != syscall.SIGTSTP:
+		f.send(&signalled{int(s)})
+	case len(f.table.commands) == 0:
+		f.suspend()
+	default: // the command has it as well, and may take its time, or not stop at all
+	}
+	return true
+}
+
+// follow stops this process when its command was stopped, and says whether it was.
+func (f *foreground) follow(c *children) bool {
+	if c.stopped {
+		c.stopped = false
+		f.suspend()
+	}
+	return f.resumed()
+}
+
+// resumed says whether this process was stopped since the last call.
+func (f *foreground) resumed() bool {
+	was := f.stopped
+	f.stopped = false
+	return was
+}
+
+// suspend stops this process until somebody has it go on, and its command with it.
+func (f *foreground) suspend() {
+	select {
+	case <-f.conn.sendWait(&suspended{}):
+	case <-time.After(suspendLimit):
+	}
+	select {
+	case <-f.continued: // an old one
+	default:
+	}
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // this process may always stop itself
+	select {
+	case <-f.continued:
+	case <-time.After(suspendLimit): // somebody has had it go on even before this
+	}
+	f.stopped = true
+	f.send(&ping{})
+	for pid := range f.table.leaders { // children that are not reaped: perhaps this process alone was continued
+		_ = unix.Kill(pid, unix.SIGCONT)
+	}
+}

@@ -1,0 +1,174 @@
+package lockcommand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Run is one command under a lock. Its fields are set before Do.
+type Run struct {
+	Request
+
+	Command  []string // program and arguments
+	Conflict int      // exit code when the lock was not obtained
+	Guard    *guard.Client
+	Own      <-chan os.Signal // those sent to this process: SIGTERM, SIGINT, SIGHUP and SIGQUIT
+	Open     func(ctx context.Context) (store.Store, error)
+	Elector  elect.Config // without its store
+	// Report tells people what happens. It may be nil.
+	Report func(format string, args ...any)
+}
+
+// Do takes the lock, runs the command, and gives the lock back once nothing of the command is left. It may be called
+// once.
+func (r *Run) Do(ctx context.Context) Outcome {
+	if _, err := process.Resolve(ctx, r.Command[0], os.Environ(), ""); err != nil {
+		return cannotStart(err) // to wait for the lock would be in vain
+	}
+	asked := time.Now()
+	s, err := r.obtain(ctx)
+	if s != nil && err == nil {
+		r.report("obtained %s/%s after %v, token %d", Group, r.Key, time.Since(asked), s.held.Token())
+		return r.under(ctx, s)
+	}
+	out := r.notObtained(err, r.Conflict)
+	if errors.Is(err, mutex.ErrLocked) {
+		r.report("%s/%s is locked by others", Group, r.Key)
+	}
+	if s == nil || out.abandoned {
+		return out
+	}
+	if err := s.leave(ctx, r.Elector.LeaseDuration); err != nil && out.Err == nil {
+		out.Err = err
+	}
+	return out
+}
+
+func (r *Run) report(format string, args ...any) {
+	if r.Report != nil {
+		r.Report(format, args...)
+	}
+}
+
+// obtain waits for the lock. A signal ends that. A session that it returns with an error has to be left.
+func (r *Run) obtain(ctx context.Context) (*session, error) {
+	ctx, stop := r.bounded(ctx)
+	defer stop()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	type answer struct {
+		s   *session
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		s, err := r.open(ctx)
+		if err == nil {
+			s.held, err = r.take(ctx, mutex.New(s.elector))
+		}
+		answers <- answer{s, err}
+	}()
+	var ended error
+	for {
+		select {
+		case a := <-answers:
+			if ended != nil {
+				a.err = ended
+			}
+			return a.s, a.err
+		case s := <-r.Guard.Signals():
+			ended = signalled(s)
+		case <-r.Guard.Lost():
+			return nil, guard.ErrLost
+		}
+		giveUp(ended)
+	}
+}
+
+// under runs the command while the lock is held, and then gives that back.
+func (r *Run) under(ctx context.Context, s *session) Outcome {
+	out := r.command(s)
+	if out.abandoned {
+		return out
+	}
+	if err := s.leave(ctx, r.Elector.LeaseDuration); err != nil && out.Err == nil {
+		out.Err = err
+	}
+	return out
+}
+
+// command starts the command, and returns once nothing of it is left.
+func (r *Run) command(s *session) Outcome {
+	hold := s.held.Context()
+	id, _ := s.elector.Session() // of the hold, or of one after it: then the hold has ended
+	if hold.Err() != nil {
+		return r.ended(context.Cause(hold))
+	}
+	key := elect.Key(Group + "/" + r.Key)
+	// Should this process stand still at the lease's end, the guard ends it.
+	if err := r.Guard.RunInside(hold, key, id); err != nil {
+		return guardLost()
+	}
+	defer func() { _ = r.Guard.RunInsideOver(key, id) }()
+	files, err := standardFiles()
+	if err != nil {
+		return cannotStart(err)
+	}
+	p, err := r.Guard.StartPassing(hold, tasks.Command{
+		Key: key, Session: id, Token: s.held.Token(), Args: r.Command,
+		Environ: environ(os.Environ(), r.variables(id, s.held.Token())),
+		Stdin:   files[0], Stdout: files[1], Stderr: files[2],
+	})
+	switch {
+	case err == nil:
+	case hold.Err() != nil:
+		return r.ended(context.Cause(hold))
+	case errors.Is(err, guard.ErrLost):
+		return guardLost()
+	default:
+		return cannotStart(err)
+	}
+	w := watch{Run: r, process: p, hold: hold, relay: relay{shared: r.Guard.SharesGroup()}}
+	return w.run()
+}
+
+// cannotStart is the outcome of a command that cannot be started.
+func cannotStart(err error) Outcome {
+	hint := "check COMMAND"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "check its name and PATH"
+	case errors.Is(err, fs.ErrPermission):
+		hint = "check that it may be executed"
+	case errors.Is(err, syscall.ENOEXEC):
+		hint = "a script begins with a line such as #!/bin/sh"
+	}
+	return Outcome{Code: CodeCannotStart, Err: fmt.Errorf("COMMAND cannot start: %w; %s", err, hint)}
+}
+
+// standardFiles are copies of this process's standard files, to be passed on.
+func standardFiles() ([3]*os.File, error) {
+	var files [3]*os.File
+	for fd := range files {
+		duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return files, fmt.Errorf("pass on descriptor %d: %w", fd, err)
+		}
+		files[fd] = os.NewFile(uintptr(duplicate), "standard")
+	}
+	return files, nil
+}
