@@ -24,6 +24,7 @@ func openElect(ctx context.Context, t target) (locks, error) {
 	return &electLocks{elector}, err
 }
 
+//nolint:contextcheck // the run has a context of its own
 func (l *electLocks) acquire(ctx context.Context, key string) (held, error) {
 	began := make(chan context.Context, 1)
 	ok, err := l.elector.LockWith(ctx, elect.Key("peers/"+key), elect.LockOptions{WaitForever: true},

@@ -39,6 +39,8 @@ func createPglock(client *pglock.Client) (err error) {
 }
 
 // acquire uses Do: its context is how a holder is told.
+//
+//nolint:contextcheck // the context of Do is its own
 func (l *pgLocks) acquire(ctx context.Context, key string) (held, error) {
 	began, release, done := make(chan context.Context, 1), make(chan struct{}), make(chan error, 1)
 	go func() {

@@ -70,7 +70,8 @@ func (l *shedLocks) take(ctx context.Context, key string) (bool, error) {
 	free := bson.D{{Key: "_id", Value: key}, {Key: "lockUntil", Value: bson.D{{Key: "$lte", Value: now}}}}
 	err := l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: bson.D{
 		{Key: "lockUntil", Value: now.Add(l.target.lease)},
-		{Key: "lockedAt", Value: now}, {Key: "lockedBy", Value: l.target.name},
+		{Key: "lockedAt", Value: now},
+		{Key: "lockedBy", Value: l.target.name},
 	}}}, options.FindOneAndUpdate().SetUpsert(true)).Err()
 	if mongo.IsDuplicateKeyError(err) {
 		return false, nil

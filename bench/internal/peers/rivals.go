@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 
