@@ -43,8 +43,8 @@ lease was lost or --max-hold was over, and COMMAND was ended.`,
   shardctl lock -n nightly-report --config shardctl.yaml -- ./report --day yesterday
   shardctl lock deploy/web -w 5m -E 9 --max-hold 30m -- make deploy
   shardctl lock --shared catalogue -- sh -c './read --token "$SHARDCTL_FENCING_TOKEN"'`,
-		Args: func(cmd *cobra.Command, args []string) error { return o.arguments(cmd, args) },
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		Args: o.arguments,
+		RunE: o.run,
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return lockUsage(cli.FlagError(cmd, err)) })
 	o.addTo(cmd)

@@ -77,8 +77,8 @@ func Connect() (*Client, error) {
 func newClient(conn *conn, pid int) *Client {
 	c := &Client{
 		conn: conn, pid: pid, procs: newProcSet(), known: map[string]bool{}, pace: newPace(),
-		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16), passed: make(chan syscall.Signal, 16), alarms: make(chan Alarm, 64),
-		lost: make(chan struct{}),
+		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16),
+		passed: make(chan syscall.Signal, 16), alarms: make(chan Alarm, 64), lost: make(chan struct{}),
 	}
 	c.group.Go(func() {
 		_ = conn.read(fromGuard, c.handle)

@@ -33,8 +33,8 @@ func NewSpawner() *Spawner { return &Spawner{NewThread()} }
 // Close ends the thread. Nothing starts any more, and on Linux the processes that still run are killed.
 func (s *Spawner) Close() { s.thread.Close() }
 
-// Start starts a process, as a group of its own unless the spec says otherwise, and returns its number once it runs. The caller has to reap it. The
-// error of a failed chdir or execve wraps a [syscall.Errno].
+// Start starts a process, as a group of its own unless the spec says otherwise, and returns its number once it runs. The
+// caller has to reap it. The error of a failed chdir or execve wraps a [syscall.Errno].
 func (s *Spawner) Start(spec Spec) (pid int, err error) {
 	attr := OwnGroup()
 	attr.Setpgid = !spec.SameGroup
