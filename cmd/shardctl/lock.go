@@ -88,6 +88,10 @@ func exit(out lockcommand.Outcome) error {
 	return cli.Exit{Code: out.Code, Err: out.Err}
 }
 
+// lockStoreLimit is how long a store that is away is tried: setting one up can take longer than a request may under a
+// short lease.
+const lockStoreLimit = 10 * time.Second
+
 // work takes the lock and has the guard run the command.
 func (o *lockOptions) work(
 	ctx context.Context, stderr io.Writer, s *config.Settings, args []string,
@@ -103,7 +107,11 @@ func (o *lockOptions) work(
 	r := lockcommand.Run{
 		Request: o.request, Command: args[1:], Conflict: o.conflict, Guard: client, Own: own,
 		Open: func(ctx context.Context) (store.Store, error) {
-			db, err := openToRun(ctx, replica.StoreConfig(s, logr.Discard()))
+			db, err := replica.WaitForStore(
+				ctx, lockStoreLimit, func(ctx context.Context) (store.Store, error) {
+					return openToRun(ctx, replica.StoreConfig(s, logr.Discard()))
+				}, func(error, time.Duration) {},
+			)
 			if err != nil {
 				return nil, err
 			}

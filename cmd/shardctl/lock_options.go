@@ -54,7 +54,9 @@ func (o *lockOptions) addTo(cmd *cobra.Command) {
 		&o.conflict, "conflict-exit-code", "E", lockcommand.CodeNotObtained,
 		"exit code when the lock is not obtained, 0 to 255",
 	)
-	flags.BoolVarP(&o.request.Shared, "shared", "s", false, "share it with others that share it; readers do not overtake writers")
+	flags.BoolVarP(
+		&o.request.Shared, "shared", "s", false, "share it with others that share it; readers do not overtake writers",
+	)
 	flags.BoolVar(&o.request.Unfair, "unfair", false, "enter before those who wait, where the lock is free")
 	cli.DurationFlag(
 		flags, &o.request.MaxHold, "max-hold", 0, "end COMMAND when it has held the lock so long; 0: no limit",
@@ -138,7 +140,9 @@ func (o *lockOptions) settings() (*config.Settings, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &config.Settings{Cluster: s.Cluster, Self: config.Self{Instance: s.Instance}, Store: s.Store, Lease: s.Lease}, nil
+		return &config.Settings{
+			Cluster: s.Cluster, Self: config.Self{Instance: s.Instance}, Store: s.Store, Lease: s.Lease,
+		}, nil
 	}
 	c, err := storeConfig(cmp.Or(o.store, os.Getenv(envStoreURI)), o.database, o.cluster)
 	if err != nil {

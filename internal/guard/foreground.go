@@ -77,7 +77,7 @@ func (f *foreground) resumed() bool {
 // suspend stops this process until somebody has it go on, and its command with it.
 func (f *foreground) suspend() {
 	select {
-	case <-f.conn.sendWait(&suspended{}): //nolint:errcheck // a worker that is gone needs no word
+	case <-f.conn.sendWait(&suspended{}): //nolint:errcheck // without a worker there is nobody to hear it
 	case <-time.After(suspendLimit):
 	}
 	select {

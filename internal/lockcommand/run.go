@@ -101,7 +101,7 @@ func (r *Run) obtain(ctx context.Context) (*session, error) {
 
 // under runs the command while the lock is held, and then gives that back.
 func (r *Run) under(ctx context.Context, s *session) Outcome {
-	out := r.command(s) //nolint:contextcheck // it runs under the lock's own context
+	out := r.command(s) //nolint:contextcheck // it works under the hold's context
 	if out.abandoned {
 		return out
 	}
