@@ -41,24 +41,30 @@ type cleaner struct {
 	times *storeClock
 }
 
-// removeSessions removes the sessions that have been dead for long and that no lock names any more.
+// removeSessions removes the sessions that have been dead for long and that no lock and no mutex names any more.
 func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
 	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
 	}
-	var removed []string
+	var old []store.Doc
 	for _, d := range reply.Docs {
 		s, err := record.SessionFrom(d)
 		switch {
 		case err != nil || s.Died == 0 || s.Died > now:
 			if err := c.noteDeath(ctx, s, now, id); err != nil {
-				return removed, err
+				return nil, err
 			}
-			continue
-		case d.Expires == 0 || d.Expires > now:
-			continue
+		case d.Expires > 0 && d.Expires <= now:
+			old = append(old, d)
 		}
+	}
+	buried, err := c.bury(ctx, old, id)
+	if err != nil || !buried {
+		return nil, err
+	}
+	var removed []string
+	for _, d := range old {
 		gone, err := c.removeSession(ctx, d)
 		if err != nil {
 			return removed, err

@@ -22,6 +22,12 @@ const lease = 4 * time.Second
 // process is the locks of one process of a test whose clock is faked.
 func process(t *testing.T, s store.Store, name string) *mutex.Locks {
 	t.Helper()
+	return leased(t, s, name, lease)
+}
+
+// leased is a process with another lease.
+func leased(t *testing.T, s store.Store, name string, lease time.Duration) *mutex.Locks {
+	t.Helper()
 	l, err := mutex.OnStore(s, func(c *elect.Config) {
 		c.Member.Instance, c.LeaseDuration, c.Clock, c.Logger = name, lease, elect.GoClock(), logr.Discard()
 	})

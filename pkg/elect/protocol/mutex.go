@@ -105,7 +105,6 @@ const (
 	MutexLook                           // the document may have changed: read it
 	MutexAnswered                       // of a WriteMutex
 	MutexDied                           // Session is known to be dead
-	MutexSwept                          // take the dead out although no one here waits
 	MutexExpired                        // D has come, or the session is lost: every hold is
 	MutexRenamed                        // the session before is over, and nothing of it runs; Session is the new one
 	MutexDoubted                        // the store follows another course of writes

@@ -179,6 +179,22 @@ func (d MutexDoc) withoutDead(dead []string) MutexDoc {
 	return d.without(func(session, _ string) bool { return slices.Contains(dead, session) })
 }
 
+// Buried is d without dead sessions, as anybody may write it where nobody waits who would. clock is the store's time for
+// revisions, in ms. false: d names none of them.
+func (d MutexDoc) Buried(dead []string, clock int64) (MutexDoc, bool) {
+	left := d.withoutDead(dead)
+	if left.entries() == d.entries() {
+		return d, false
+	}
+	left.Rev = d.nextRev(clock)
+	return left.passedOn(), true
+}
+
+// nextRev is the revision of the next write: above the tokens that were given as well.
+func (d MutexDoc) nextRev(clock int64) int64 {
+	return NextRev(max(d.Rev, d.Exclusive, d.Shared), clock)
+}
+
 // without is d without the holders and tickets of which gone says so. Where there are none, it is d itself.
 func (d MutexDoc) without(gone func(session, claim string) bool) MutexDoc {
 	if of := func(h MutexHolder) bool { return gone(h.Session, h.Claim) }; slices.ContainsFunc(d.Holders, of) {

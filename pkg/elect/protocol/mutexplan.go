@@ -16,11 +16,11 @@ type mutexPlan struct {
 }
 
 // planMutex makes one change of all that the process wants.
-func planMutex(x Mutex, m Moment, sweep bool) mutexPlan {
+func planMutex(x Mutex, m Moment) mutexPlan {
 	p := mutexPlan{x: x, m: m, doc: x.Doc}
-	p.doc.Rev = NextRev(max(x.Doc.Rev, x.Doc.Exclusive, x.Doc.Shared), max(m.Rev, x.Floor))
+	p.doc.Rev = x.Doc.nextRev(max(m.Rev, x.Floor))
 	p.rename()
-	p.bury(sweep)
+	p.bury()
 	p.tidy()
 	p.leave()
 	if m.Valid {
@@ -61,9 +61,9 @@ func (p *mutexPlan) rename() {
 	}
 }
 
-// bury takes out the dead. That alone is a reason to write in a sweep, and for the ticket that follows a dead one: who
-// makes room may not know of the death, and would tell nobody else.
-func (p *mutexPlan) bury(sweep bool) {
+// bury takes out the dead. That alone is a reason to write for the ticket that follows a dead one: who makes room may
+// not know of the death, and would tell nobody else.
+func (p *mutexPlan) bury() {
 	dead := func(session string) bool { return slices.Contains(p.x.Dead, session) }
 	follows := slices.ContainsFunc(p.doc.Holders, func(h MutexHolder) bool { return dead(h.Session) })
 	for _, t := range p.doc.Queue {
@@ -71,9 +71,7 @@ func (p *mutexPlan) bury(sweep bool) {
 		p.wants(follows && mine)
 		follows = dead(t.Session)
 	}
-	before := p.doc.entries()
 	p.doc = p.doc.withoutDead(p.x.Dead)
-	p.wants(sweep && p.doc.entries() < before)
 }
 
 // tidy takes out what names this session without a call of it: a ticket nobody waits on, a claim that was given up.

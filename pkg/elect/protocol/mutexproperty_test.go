@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -393,12 +394,23 @@ func (w *mutexWorld) steps() map[string]func(*rapid.T) {
 				w.step(p, protocol.MutexEvent{Kind: protocol.MutexTicked})
 			}
 		},
+		"a bystander buries": func(t *rapid.T) {
+			w.seldom(t)
+			w.bury()
+		},
 		"deleted": func(t *rapid.T) {
 			if w.store.Expires(1) == 0 || slices.ContainsFunc(w.late, creates) || w.creating() {
 				t.Skip()
 			}
 			w.store = protocol.MutexDoc{}
 		},
+	}
+}
+
+// bury takes the dead out, as a process does that uses no mutex.
+func (w *mutexWorld) bury() {
+	if left, named := w.store.Buried(slices.Sorted(maps.Keys(w.dead)), w.clock); named {
+		w.store = left
 	}
 }
 
@@ -445,19 +457,8 @@ func (w *mutexWorld) finish() {
 			w.Fatalf("never done: %v %v in %+v, document %+v", p.asks, p.given, p.Mutex, w.store)
 		}
 	}
-	// What is left are tickets and holders of the dead, which no one waits for. A sweep takes them.
-	p := w.procs[0]
-	w.step(p, protocol.MutexEvent{Kind: protocol.MutexLook})
-	for p.reading {
-		w.read(p)
-	}
-	for session := range w.dead {
-		w.step(p, protocol.MutexEvent{Kind: protocol.MutexDied, Session: session})
-	}
-	w.step(p, protocol.MutexEvent{Kind: protocol.MutexSwept})
-	for p.write != nil || p.reading {
-		w.serve(p)
-	}
+	// What is left are tickets and holders of the dead, which no one waits for. A bystander takes them out.
+	w.bury()
 	if w.store.Rev > 0 && w.store.Expires(1) == 0 {
 		w.Fatalf("a ghost: %+v", w.store)
 	}

@@ -587,14 +587,23 @@ func TestMutexWaitsWhereTheStoreRefusesWhatIsThere(t *testing.T) {
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
-func TestMutexIsSwept(t *testing.T) {
+// Where nobody waits who would, anybody takes the dead out. The tokens that they had are not given again.
+func TestMutexIsRidOfTheDead(t *testing.T) {
 	r := newRig(t, "A")
-	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500}).Queued(ticket("C", "c1"))
+	d := held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500}).Queued(ticket("C", "c1"))
+	d.Exclusive = 900
+	r.store = d
 	r.on(protocol.MutexLook)
 	none(t, r.serve(), protocol.WantSession)
 	r.died("B")
 	none(t, r.acts, protocol.WriteMutex) // nobody waits here
-	r.on(protocol.MutexSwept)
-	r.serve()
+	var named bool
+	r.store, named = d.Buried([]string{"B"}, 600)
 	r.shows("", "c1", "C")
+	if !named || r.store.Rev != 901 {
+		t.Errorf("%v, revision %d; want 901, above every token", named, r.store.Rev)
+	}
+	if same, named := r.store.Buried([]string{"B", "D"}, 2000); named || same.Rev != 901 {
+		t.Errorf("%v, revision %d, of a document that names none of them", named, same.Rev)
+	}
 }

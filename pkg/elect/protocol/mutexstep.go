@@ -41,7 +41,7 @@ func (s *mutexStep) take(ev MutexEvent) {
 		s.Doubt, s.Known, s.Doc, s.Write, s.Dead, s.Wanted = true, false, MutexDoc{}, MutexWrite{}, nil, nil
 	case MutexTicked:
 		s.Pause = false
-	case MutexLook, MutexSwept:
+	case MutexLook:
 	}
 }
 
@@ -204,7 +204,7 @@ func (s *mutexStep) send(ev MutexEvent) {
 	case s.Reading || s.Write.Sent:
 		return
 	case s.Doubt, !s.Known && !s.Write.Under:
-		needed := s.Doubt || len(s.Calls) > 0 || ev.Kind == MutexLook || ev.Kind == MutexSwept || s.Unread
+		needed := s.Doubt || len(s.Calls) > 0 || ev.Kind == MutexLook || s.Unread
 		if needed && (!s.Unread || s.tick) {
 			s.read()
 		}
@@ -218,15 +218,15 @@ func (s *mutexStep) send(ev MutexEvent) {
 		s.read()
 		return
 	}
-	s.change(ev.Kind == MutexSwept)
+	s.change()
 }
 
 // change writes what the calls and the document ask for, if anything.
-func (s *mutexStep) change(sweep bool) {
+func (s *mutexStep) change() {
 	if s.Session == "" || s.Pause {
 		return
 	}
-	p := planMutex(s.Mutex, s.m, sweep)
+	p := planMutex(s.Mutex, s.m)
 	for _, r := range p.refused {
 		s.act(r)
 		s.Calls = s.Calls.without(r.Claim)

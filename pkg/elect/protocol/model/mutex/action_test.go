@@ -34,6 +34,7 @@ const (
 	reopen
 	second
 	remove
+	bury
 )
 
 // action is what may happen: to process p, call c or stray n; learn: about session n of process c.
@@ -64,6 +65,9 @@ func (w *world) each(do func(action)) {
 	}
 	if unused := w.store.Expires(1) > 0 && w.store.Rev > 0; w.budget[deletes] > 0 && unused && !w.creating() {
 		do(action{kind: remove})
+	}
+	if _, named := w.buried(); named && w.budget[buries] > 0 {
+		do(action{kind: bury})
 	}
 }
 
@@ -214,6 +218,12 @@ func (w *world) do(a action) {
 	case remove:
 		w.budget[deletes]--
 		w.old, w.store = w.store, protocol.MutexDoc{}
+	case bury:
+		w.budget[buries]--
+		before := w.store
+		w.store, _ = w.buried()
+		w.old = before
+		w.watch(before, w.store, "")
 	case strayLands:
 		m := w.strays[a.n]
 		w.strays[a.n] = message{}

@@ -35,6 +35,7 @@ func scenarios() []scenario {
 		{name: "writes doubled", setting: pair, left: budget{doubles: 1, slows: 1}, large: true},
 		{name: "lists stale", setting: pair, left: budget{stales: 2, slows: 1}, large: true},
 		{name: "a process dies", setting: pair, left: budget{dies: 1, loses: 1}, large: true},
+		{name: "a process dies and is buried", setting: pair, left: budget{dies: 1, buries: 1, slows: 1}, large: true},
 		{name: "a process freezes", setting: pair, left: budget{freezes: 1, slows: 1}, large: true},
 		{name: "a session is replaced", setting: pair, left: budget{expires: 1, loses: 1}, large: true},
 		{name: "calls give up", setting: pair, left: budget{gives: 2, loses: 1}, large: true},

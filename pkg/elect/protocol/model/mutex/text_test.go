@@ -39,6 +39,8 @@ func (w *world) describe(a action) {
 		w.say("session %s is marked dead", w.session(int(a.p)))
 	case second:
 		w.say("a second passes")
+	case bury:
+		w.say("somebody who does not use it takes dead sessions out of the document")
 	case remove:
 		w.say("the document is deleted, since nobody uses it")
 	default:

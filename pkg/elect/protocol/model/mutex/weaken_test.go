@@ -35,6 +35,7 @@ const (
 	nobodyTold
 	holdDies
 	holdByClockOnly
+	buriesSilent
 )
 
 // alias stands before the name of a session that a weakened process does not know for its own.
@@ -73,6 +74,17 @@ func (w *world) believedDead(session string) bool {
 	default:
 		return w.gone(session)
 	}
+}
+
+// buried is the document as a bystander leaves it, who takes out the dead. false: it names none.
+func (w *world) buried() (protocol.MutexDoc, bool) {
+	var dead []string
+	w.store.Sessions(func(s string) {
+		if w.gone(s) || w.without == buriesSilent {
+			dead = append(dead, s)
+		}
+	})
+	return w.store.Buried(dead, 0)
 }
 
 // buriesOnly says whether a process writes only to take out the dead: each of its calls is as it was.
@@ -356,6 +368,12 @@ func weaknesses() []weak {
 			two(call{p: 0, ask: aMutex, detach: true}, call{p: 1, ask: aMutex}),
 			budget{loses: 1},
 			unkept,
+		},
+		{
+			"bury-silent", "a bystander takes out who is marked dead, not who is silent", buriesSilent,
+			one,
+			budget{buries: 1},
+			shown,
 		},
 	}
 }

@@ -93,6 +93,7 @@ const (
 	dies    // a process
 	gives   // a call gives up
 	deletes // the document, when nobody uses it
+	buries  // a bystander, who takes out the dead
 	passes  // a second
 	faultKinds
 )
