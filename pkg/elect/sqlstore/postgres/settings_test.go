@@ -45,19 +45,21 @@ func TestReloadedSettings(t *testing.T) {
 			`ALTER SYSTEM SET synchronous_commit = `+setting, `SELECT pg_reload_conf()`); err != nil {
 			t.Fatal(err)
 		}
-		text := `SELECT count(*) FROM seen WHERE default_value = '` + setting + `'`
-		var all int64
-		for deadline := time.Now().Add(patience); all == 0 && time.Now().Before(deadline); {
+		seen := `SELECT count(*) FROM seen WHERE default_value = '` + setting + `' AND setting `
+		found := int64(0)
+		for deadline := time.Now().Add(patience); found == 0 && time.Now().Before(deadline); {
 			seq++
 			writer := store.WriterID{Session: "s", Seq: seq}
 			until(t, s, store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "g/" + setting, Rev: 1, WriterID: writer}})
 			until(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{
 				Kind: store.KindLock, ID: "g/" + setting, WriterID: writer,
 			}})
-			all = value(t, uri, text)
+			found = value(t, uri, seen+`= '`+want+`'`)
 		}
-		if n := value(t, uri, text+` AND setting = '`+want+`'`); all == 0 || n != all {
-			t.Errorf("after a reload of %s, %d of %d transactions were under %s", setting, n, all, want)
+		// A transaction that the reload comes into keeps what it has begun with, which is enough as well.
+		weak := value(t, uri, seen+`NOT IN ('on', 'remote_apply')`)
+		if found == 0 || weak > 0 {
+			t.Errorf("after a reload of %s, %d transactions were under %s, and %d under too little", setting, found, want, weak)
 		}
 	}
 	if n := value(t, uri, `SELECT count(*) FROM seen WHERE idle <> '4'`); n > 0 {
