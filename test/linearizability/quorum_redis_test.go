@@ -108,7 +108,7 @@ func TestQuorumOfRedis(t *testing.T) {
 	q := startQuorum(t, 5, seed)
 	d := newDocumentRun(t, q.database(t), seed, usual)
 	whileRunning(t, q.run)
-	ctx, cancel := context.WithTimeout(t.Context(), length())
+	ctx, cancel := context.WithTimeout(t.Context(), max(length(), 25*time.Second)) // what it waits is most of that
 	defer cancel()
 	complain(t, seed, d.run(ctx))
 	t.Logf("documents: %v; faults on the way: %v; of servers: %v", d.tally, d.faults, q.injected)
