@@ -107,9 +107,9 @@ func (o *storeCheckOptions) config(args []string) (store.Config, error) {
 	case len(args) > 0:
 		return storeConfig(args[0], o.database, o.cluster)
 	}
-	uri := os.Getenv("SHARDCTL_STORE_URI")
+	uri := os.Getenv(envStoreURI)
 	if uri == "" {
-		return store.Config{}, usage("name a store: %s; or give --config, or set SHARDCTL_STORE_URI", store.Forms())
+		return store.Config{}, usage("name a store: %s; or give --config, or set %s", store.Forms(), envStoreURI)
 	}
 	return storeConfig(uri, o.database, o.cluster)
 }

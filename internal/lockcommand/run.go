@@ -41,11 +41,13 @@ func (r *Run) Do(ctx context.Context) Outcome {
 	}
 	asked := time.Now()
 	s, err := r.obtain(ctx)
+	var out Outcome
 	if s != nil && err == nil {
 		r.report("obtained %s/%s after %v, token %d", Group, r.Key, time.Since(asked), s.held.Token())
-		return r.under(ctx, s)
+		out = r.command(s) //nolint:contextcheck // it works under the hold's context
+	} else {
+		out = r.notObtained(err, r.Conflict)
 	}
-	out := r.notObtained(err, r.Conflict)
 	if errors.Is(err, mutex.ErrLocked) {
 		r.report("%s/%s is locked by others", Group, r.Key)
 	}
@@ -97,18 +99,6 @@ func (r *Run) obtain(ctx context.Context) (*session, error) {
 		}
 		giveUp(ended)
 	}
-}
-
-// under runs the command while the lock is held, and then gives that back.
-func (r *Run) under(ctx context.Context, s *session) Outcome {
-	out := r.command(s) //nolint:contextcheck // it works under the hold's context
-	if out.abandoned {
-		return out
-	}
-	if err := s.leave(ctx, r.Elector.LeaseDuration); err != nil && out.Err == nil {
-		out.Err = err
-	}
-	return out
 }
 
 // command starts the command, and returns once nothing of it is left.

@@ -25,9 +25,6 @@ func listMutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api
 			return nil, fmt.Errorf("list mutexes: %w", err)
 		}
 		for _, d := range res.Docs {
-			if d.ID == from {
-				continue // the last one of the page before
-			}
 			m, _ := record.MutexFrom(d) // what makes no sense is left out
 			if l := known.lock(record.MutexName(d.ID), m, res.Now); len(l.Holders)+l.Waiting > 0 || !l.KeptUntil.IsZero() {
 				list = append(list, l)
@@ -36,7 +33,7 @@ func listMutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api
 		if len(res.Docs) < mutexPage {
 			return list, nil
 		}
-		from = res.Docs[len(res.Docs)-1].ID
+		from = res.Docs[len(res.Docs)-1].ID + "\x00" // what comes right after it
 	}
 }
 
@@ -99,7 +96,8 @@ func kindOf(limit int) api.LockKind {
 	return api.LockSemaphore
 }
 
-// dead says of a lock whose holders are dead that it can be had. Who asks next takes them out: nobody does so before.
+// dead says of a lock whose holders are dead that it can be had. Who asks next takes them out, or a replica that cleans up
+// an hour after their death.
 func (hs holders) dead(all []protocol.MutexHolder) (reason, message string) {
 	for _, h := range all {
 		s := hs[h.Session]

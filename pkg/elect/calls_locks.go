@@ -93,14 +93,21 @@ func (c *calls) Refresh(p cache.Plan, then func(cache.Reading, error)) {
 
 // WriteLocks implements [node.Store].
 func (c *calls) WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock)) {
+	write(c, op, changes, c.found, then)
+}
+
+// write applies changes, each alone where they fail together, and decodes outside the loop what the store shows instead.
+func write[T any](
+	c *calls, op string, changes []store.Change, decode func(*store.Doc) *T, then func([]store.Outcome, []*T),
+) {
 	c.do(op, func(ctx context.Context) (func(), error) {
 		outs, err := c.store.Apply(ctx, changes...)
 		if err != nil {
 			outs, err = c.applyEach(ctx, changes)
 		}
-		found := make([]*record.Lock, len(outs))
+		found := make([]*T, len(outs))
 		for i, out := range outs {
-			found[i] = c.found(out.Doc)
+			found[i] = decode(out.Doc)
 		}
 		return func() { then(outs, found) }, firstError(outs, err)
 	})

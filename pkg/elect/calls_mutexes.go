@@ -38,17 +38,7 @@ func (c *calls) ReadMutexes(ids []string, then func(mutexes.Found)) {
 
 // WriteMutexes implements [node.Store].
 func (c *calls) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
-	c.do("apply", func(ctx context.Context) (func(), error) {
-		outs, err := c.store.Apply(ctx, changes...)
-		if err != nil {
-			outs, err = c.applyEach(ctx, changes)
-		}
-		found := make([]*protocol.MutexDoc, len(outs))
-		for i, out := range outs {
-			found[i] = c.foundMutex(out.Doc)
-		}
-		return func() { then(outs, found) }, firstError(outs, err)
-	})
+	write(c, "apply", changes, c.foundMutex, then)
 }
 
 // foundMutex is a mutex as an outcome or a read shows it; nil when it is absent.

@@ -19,13 +19,12 @@ func (c *cleaner) bury(ctx context.Context, sessions []store.Doc, id func() stor
 		dead[i] = d.ID
 	}
 	done = true
-	for from := ""; ; {
-		reply, err := c.list(ctx, store.KindMutex, store.Query{From: from, Limit: pageLen, NoBody: true})
+	for page, err := range c.pages(ctx, store.KindMutex, store.Query{NoBody: true}) {
 		if err != nil {
 			return false, err
 		}
 		var used []string
-		for _, d := range reply.Docs {
+		for _, d := range page {
 			if d.Expires == 0 {
 				used = append(used, d.ID)
 			}
@@ -37,11 +36,8 @@ func (c *cleaner) bury(ctx context.Context, sessions []store.Doc, id func() stor
 			}
 			done = done && free
 		}
-		if len(reply.Docs) < pageLen {
-			return done, nil
-		}
-		from = reply.Docs[len(reply.Docs)-1].ID + "\x00"
 	}
+	return done, nil
 }
 
 // buryIn takes them out of some mutexes. done: none of these names them now.

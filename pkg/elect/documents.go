@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,23 +28,32 @@ func (d *documents) list(ctx context.Context, kind store.Kind, q store.Query) (s
 	return d.store.List(ctx, kind, q)
 }
 
-// pageLen is how many locks are listed at once.
+// pageLen is how many documents are listed at once.
 const pageLen = 5_000
 
 // listLocks lists locks page by page.
 func (d *documents) listLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
-	q.Limit = pageLen
 	var all []store.Doc
-	for {
-		reply, err := d.list(ctx, store.KindLock, q)
+	for page, err := range d.pages(ctx, store.KindLock, q) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, reply.Docs...)
-		if len(reply.Docs) < pageLen {
-			return all, nil
+		all = append(all, page...)
+	}
+	return all, nil
+}
+
+// pages lists documents by the page, in the order of their ids, until the last one or the first error.
+func (d *documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
+	q.Limit = pageLen
+	return func(yield func([]store.Doc, error) bool) {
+		for {
+			reply, err := d.list(ctx, kind, q)
+			if !yield(reply.Docs, err) || err != nil || len(reply.Docs) < pageLen {
+				return
+			}
+			q.From = reply.Docs[len(reply.Docs)-1].ID + "\x00"
 		}
-		q.From = reply.Docs[len(reply.Docs)-1].ID + "\x00"
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // watcher hands the store's notifications to the loop.
@@ -89,13 +90,4 @@ func (w *watcher) decode(x store.Notification) node.Notification {
 }
 
 // pause waits for d. It reports false when everything is over.
-func (w *watcher) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-w.calls.ctx.Done():
-		return false
-	}
-}
+func (w *watcher) pause(d time.Duration) bool { return sleep.For(w.calls.ctx, d) == nil }

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // Times of a watch.
@@ -53,11 +54,7 @@ func (s *stream) open(ctx context.Context, times int) error {
 			return err
 		}
 		s.link.endpoints.leave(s.at)
-		pause := time.NewTimer(reopenPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if sleep.For(ctx, reopenPause) != nil {
 			return err
 		}
 	}

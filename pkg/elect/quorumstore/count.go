@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -29,44 +30,28 @@ func (s *Store) count(ctx context.Context, changes []store.Change, of []int, out
 		return outs, err
 	})
 	acknowledged := make([]int, len(of))
-	err := s.gather(ctx, answers, acknowledged)
+	var refused []error
 	need := quorum.Majority(len(s.servers))
+	err := gather(ctx, answers, nil, func(got said[[]store.Outcome]) bool {
+		if got.err != nil {
+			return false
+		}
+		for j, out := range got.value {
+			if out.Status == store.Applied {
+				acknowledged[j]++
+			} else {
+				refused = append(refused, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
+			}
+		}
+		return slices.Min(acknowledged) >= need
+	})
+	err = join(append(refused, err)...)
 	for j, i := range of {
 		outs[i] = store.Outcome{Status: store.Applied}
 		if acknowledged[j] < need {
 			outs[i] = store.AllUnknown(1, err)[0]
 		}
 	}
-}
-
-// gather counts acknowledgements until each increment has a majority, or no more answers come. The error says why one
-// has none.
-func (s *Store) gather(ctx context.Context, answers <-chan said[[]store.Outcome], acknowledged []int) error {
-	var errs []error
-	for range s.servers {
-		select {
-		case <-ctx.Done():
-			return join(append(errs, context.Cause(ctx))...)
-		case got := <-answers:
-			if got.err != nil {
-				errs = append(errs, got.err)
-				continue
-			}
-			all := true
-			for j, out := range got.value {
-				if out.Status == store.Applied {
-					acknowledged[j]++
-				} else {
-					errs = append(errs, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
-				}
-				all = all && acknowledged[j] >= quorum.Majority(len(s.servers))
-			}
-			if all {
-				return nil
-			}
-		}
-	}
-	return join(errs...)
 }
 
 var errNotCounted = errors.New("not counted")

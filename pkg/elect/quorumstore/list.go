@@ -105,30 +105,20 @@ func (v *view) candidates(
 		return at.list(ctx, v.kind, own, limit)
 	})
 	var pages []quorum.Page
-	var errs []error
 	need := quorum.Majority(len(v.store.servers))
 	wait := newPatience(try)
 	defer wait.stop()
-	for open := true; open && len(errs)+len(pages) < len(v.store.servers); {
-		select {
-		case <-ctx.Done():
-			return nil, false, join(append(errs, context.Cause(ctx))...)
-		case <-wait.over():
-			errs, open = append(errs, errSlow), false
-		case got := <-answers:
-			if got.err != nil {
-				errs = append(errs, got.err)
-				wait.hurry()
-				continue
-			}
-			if pages = append(pages, got.value); len(pages) >= need {
-				ids, whole = quorum.Merge(pages, q.Reverse)
-				return ids, whole, nil
-			}
+	err = gather(ctx, answers, wait, func(got said[quorum.Page]) bool {
+		if got.err == nil {
+			pages = append(pages, got.value)
 		}
+		return len(pages) >= need
+	})
+	if len(pages) < need {
+		return nil, false, v.store.tooFew(len(pages), err)
 	}
-	return nil, false, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(pages),
-		len(v.store.servers), need, join(errs...))
+	ids, whole = quorum.Merge(pages, q.Reverse)
+	return ids, whole, nil
 }
 
 // list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads afterwards:

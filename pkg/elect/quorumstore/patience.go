@@ -14,11 +14,15 @@ const (
 	patienceAfterward = 10 * time.Millisecond
 )
 
-// patience is a timer for one message.
+// grace is how long a message waits for the other servers once a majority has answered, and differs.
+const grace = 5 * time.Millisecond
+
+// patience is a timer for one message. Nil waits for ever.
 type patience struct {
 	timer   *time.Timer
 	try     int
 	hurried bool
+	short   bool
 }
 
 func newPatience(try int) *patience {
@@ -26,13 +30,26 @@ func newPatience(try int) *patience {
 	return &patience{timer: time.NewTimer(patienceAtFirst << try), try: try}
 }
 
-func (p *patience) over() <-chan time.Time { return p.timer.C }
+func (p *patience) over() <-chan time.Time {
+	if p == nil {
+		return nil
+	}
+	return p.timer.C
+}
 
 // hurry says that a server has failed.
 func (p *patience) hurry() {
-	if !p.hurried {
+	if p != nil && !p.hurried {
 		p.hurried = true
 		p.timer.Reset(patienceAfterward << p.try)
+	}
+}
+
+// shorten says that a majority has answered, and that they differ: the others may still help, for a moment.
+func (p *patience) shorten() {
+	if !p.short {
+		p.short, p.hurried = true, true
+		p.timer.Reset(grace)
 	}
 }
 

@@ -3,7 +3,7 @@ package quorumstore
 import (
 	"context"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
@@ -23,7 +23,7 @@ func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.K
 	if err := s.found.looked(ctx, index); err != nil {
 		return fmt.Errorf("re-admit: server %d: %w", index+1, err)
 	}
-	if err := quorum.Readmission(s.found.standings(s.want), index); err != nil {
+	if err := quorum.Readmission(s.found.standings(), index); err != nil {
 		return fmt.Errorf("re-admit: %w: %w", store.ErrInvalid, err)
 	}
 	back := s.servers[index]
@@ -47,7 +47,7 @@ func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.K
 		}
 	}
 	id := s.want
-	id.Index, id.Incarnation, id.Confirmed = index, s.found.incarnation(s.want), true
+	id.Index, id.Incarnation, id.Confirmed = index, s.found.incarnation(), true
 	if err := restoreIdentity(ctx, client, id, r.highest+quorum.Jump, s.nonce); err != nil {
 		return unavailable("re-admit: write the identity", err)
 	}
@@ -84,14 +84,32 @@ func (r *readmission) empty(ctx context.Context) error {
 	return nil
 }
 
+// others are the other servers that count, with their clients.
+func (r *readmission) others() iter.Seq2[*server, store.Store] {
+	return func(yield func(*server, store.Store) bool) {
+		for i, at := range r.store.servers {
+			client, _, err := at.serving()
+			if i != r.index && err == nil && !yield(at, client) {
+				return
+			}
+		}
+	}
+}
+
+// has is what an earlier try has left on the server, with the revisions by ID.
+func (r *readmission) has(ctx context.Context, kind store.Kind, ids []string) (store.Reply, map[string]int64, error) {
+	reply, err := r.client.Read(ctx, kind, ids...)
+	revs := make(map[string]int64, len(reply.Docs))
+	for _, d := range reply.Docs {
+		revs[d.ID] = d.Rev
+	}
+	return reply, revs, err
+}
+
 // survey finds all documents that any other server knows, and the highest counter that any has seen.
 func (r *readmission) survey(ctx context.Context) error {
 	reached := 0
-	for i, at := range r.store.servers {
-		client, _, err := at.serving()
-		if i == r.index || err != nil {
-			continue
-		}
+	for at, client := range r.others() {
 		reached++
 		for _, kind := range store.Kinds() {
 			seen, err := at.look(ctx, kind, nil)
@@ -154,13 +172,9 @@ func (r *readmission) decide(ctx context.Context, kind store.Kind, ids []string)
 	if err := r.store.decide(own, items); err != nil {
 		return err
 	}
-	has, err := r.client.Read(own, kind, ids...)
+	has, revs, err := r.has(own, kind, ids)
 	if err != nil {
 		return err
-	}
-	revs := map[string]int64{}
-	for _, d := range has.Docs {
-		revs[d.ID] = d.Rev
 	}
 	changes := make([]store.Change, len(items))
 	for i, it := range items {
@@ -183,11 +197,7 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 		return nil
 	}
 	most := map[string]store.Doc{}
-	for i, at := range r.store.servers {
-		client, _, err := at.serving()
-		if i == r.index || err != nil {
-			continue
-		}
+	for _, client := range r.others() {
 		reply, err := client.Read(ctx, store.KindGroup, ids...)
 		if err != nil {
 			return err
@@ -198,17 +208,12 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 			most[d.ID] = m
 		}
 	}
-	has, err := r.client.Read(ctx, store.KindGroup, ids...)
+	_, revs, err := r.has(ctx, store.KindGroup, ids)
 	if err != nil {
 		return err
 	}
-	revs := map[string]int64{}
-	for _, d := range has.Docs {
-		revs[d.ID] = d.Rev
-	}
 	var changes []store.Change
-	for id := range maps.Keys(most) {
-		d := most[id]
+	for id, d := range most {
 		d.Count = 2*d.Count + counterJump
 		d.Rev = max(d.Rev, revs[id]+1)
 		d.WriterID = store.WriterID{Session: "quorum", Seq: r.store.nonce()}

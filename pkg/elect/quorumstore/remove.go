@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // tombstoneKept is how long a tombstone stands at least. A write that was not answered for so long is not repeated.
@@ -20,24 +21,9 @@ const removeEvery = 10 * time.Minute
 // maxRemoved is how many tombstones of a kind are removed at once.
 const maxRemoved = 100
 
-// removeUntilClosed removes tombstones until the store is closed.
-func (s *Store) removeUntilClosed(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer s.life.OnEnd(cancel)()
-	s.removeRegularly(ctx)
-}
-
 // removeRegularly removes tombstones until ctx ends. What fails is tried the next time.
 func (s *Store) removeRegularly(ctx context.Context) {
-	for {
-		timer := time.NewTimer(removeEvery + rand.N(removeEvery)) //nolint:gosec // no secret
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	for sleep.For(ctx, removeEvery+rand.N(removeEvery)) == nil { //nolint:gosec // no secret
 		for _, kind := range store.Kinds() {
 			if _, err := s.removeTombstones(ctx, kind); err != nil {
 				s.log.V(1).Info("Tombstones stay", "document", string(kind), "error", err.Error())
@@ -114,30 +100,16 @@ func removable(ids []string, seen []sight, now int64) (all []string, floor int64
 // raiseFloor makes a server refuse ballots up to floor for documents of which it keeps nothing.
 func (s *server) raiseFloor(ctx context.Context, kind store.Kind, floor int64, nonce func() int64) error {
 	for range maxTries {
-		client, want, err := s.serving()
+		client, _, err := s.serving()
 		if err != nil {
 			return err
 		}
-		reply, err := client.Read(ctx, kind, metaID)
-		if err != nil {
+		seen, err := s.look(ctx, kind, nil)
+		if err != nil || seen.meta.Floor >= floor {
 			return err
 		}
-		if len(reply.Docs) == 0 {
-			s.doubt(errLost)
-			return errLost
-		}
-		m, err := parseMeta(reply.Docs[0])
-		switch {
-		case err != nil:
-			return err
-		case m.identity() != want:
-			s.doubt(errLost)
-			return errLost
-		case m.Floor >= floor:
-			return nil
-		}
+		m, rev := seen.meta, seen.Docs[0].Rev // nothing else was asked for
 		m.Floor = floor
-		rev := reply.Docs[0].Rev
 		outs, err := client.Apply(ctx, store.Change{IfRev: rev, Doc: m.document(kind, rev+1, nonce())})
 		switch {
 		case err != nil:

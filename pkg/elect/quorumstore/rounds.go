@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // Pauses before a round is tried again: they double, and any part of one may pass.
@@ -116,26 +116,9 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 	answers := ask(ctx, s, func(ctx context.Context, at *server) ([]answer, error) {
 		return at.execute(ctx, requests, s.nonce)
 	})
-	var errs []error
 	wait := newPatience(try)
 	defer wait.stop()
-	for range s.servers {
-		select {
-		case <-ctx.Done():
-			return join(append(errs, context.Cause(ctx))...)
-		case <-wait.over():
-			return join(append(errs, errSlow)...)
-		case got := <-answers:
-			if got.err != nil {
-				errs = append(errs, got.err)
-				wait.hurry()
-			}
-			if take(asked, got.server, got.value, in) {
-				return nil
-			}
-		}
-	}
-	return join(errs...)
+	return gather(ctx, answers, wait, func(got said[[]answer]) bool { return take(asked, got.server, got.value, in) })
 }
 
 // take hands a server's answers to the rounds. True: none is in this phase any more.
@@ -158,48 +141,5 @@ func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
 // pause waits before the next try. False: ctx ends first.
 func pause(ctx context.Context, try int) bool {
 	longest := min(shortestPause<<min(try, 10), longestPause)
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(longest)) + 1)) //nolint:gosec // no secret
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// said is what one server answered.
-type said[T any] struct {
-	server int
-	value  T
-	err    error
-}
-
-// ask asks all servers at once; each answers once. It goes on when the caller does not wait any longer: the servers that
-// are slower are to have the same. The calls are bounded by the time-out of requests and by the store's end.
-func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) (T, error)) <-chan said[T] {
-	answers := make(chan said[T], len(s.servers))
-	for i, at := range s.servers {
-		one := func() {
-			var got said[T]
-			got.server = i
-			if !at.pace.begin(time.Now()) {
-				got.err = fmt.Errorf("server %d: %w: %w", i+1, store.ErrUnavailable, errBusy)
-				answers <- got
-				return
-			}
-			own, release := s.life.Bound(context.WithoutCancel(ctx))
-			defer release()
-			got.value, got.err = f(own, at)
-			at.pace.end(own.Err() == nil, time.Now())
-			if got.err != nil {
-				got.err = fmt.Errorf("server %d: %w", i+1, got.err)
-			}
-			answers <- got
-		}
-		if !s.life.Go(one) {
-			answers <- said[T]{server: i, err: errClosed}
-		}
-	}
-	return answers
+	return sleep.For(ctx, rand.N(longest)+1) == nil //nolint:gosec // no secret
 }

@@ -57,13 +57,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	for i, spec := range o.Servers {
 		s.servers = append(s.servers, newServer(i, spec))
 	}
-	s.found.begin(len(s.servers))
+	s.found.begin(s.want, len(s.servers))
 	for _, at := range s.servers {
 		t := &tender{store: s, server: at, existing: o.Existing}
-		s.life.Go(func() { t.run(ctx) })
+		s.life.Go(func() { t.run(s.life.Context()) }) //nolint:contextcheck // it lives as long as the store
 	}
 	if !o.Existing {
-		s.life.Go(func() { s.removeUntilClosed(ctx) })
+		s.life.Go(func() { s.removeRegularly(s.life.Context()) }) //nolint:contextcheck // as above
 	}
 	within, release := s.life.Bound(ctx)
 	defer release()

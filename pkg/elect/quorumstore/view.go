@@ -2,9 +2,7 @@ package quorumstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -12,9 +10,6 @@ import (
 
 // looks is how often documents are looked at before a round decides about those on which no majority agrees.
 const looks = 3
-
-// grace is how long a look waits for the other servers once a majority has answered and differs.
-const grace = 5 * time.Millisecond
 
 // view is one read: what a majority shows of documents of one kind, with their times and floors.
 type view struct {
@@ -66,38 +61,24 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 		readings[id] = &r
 	}
 	v.times, left = v.times[:0], ids
-	var late <-chan time.Time
-	var errs []error
 	need := quorum.Majority(len(v.store.servers))
 	wait := newPatience(try)
 	defer wait.stop()
-	for open := true; open && len(errs)+len(v.times) < len(v.store.servers); {
-		select {
-		case <-ctx.Done():
-			return left, join(append(errs, context.Cause(ctx))...)
-		case <-wait.over():
-			errs, open = append(errs, errSlow), false
-			continue
-		case <-late:
-			return left, nil
-		case got := <-answers:
-			if got.err != nil {
-				errs = append(errs, got.err)
-				wait.hurry()
-				continue
-			}
-			left = v.shown(got.server, got.value, readings, left)
+	err = gather(ctx, answers, wait, func(got said[sight]) bool {
+		if got.err != nil {
+			return false
 		}
-		if len(v.times) >= need && len(left) == 0 {
-			return nil, nil
+		if left = v.shown(got.server, got.value, readings, left); len(v.times) < need {
+			return false
 		}
-		if len(v.times) >= need && late == nil {
-			late = time.After(grace)
-		}
-	}
-	if len(v.times) < need {
-		return left, fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, len(v.times),
-			len(v.store.servers), need, join(errs...))
+		wait.shorten()
+		return len(left) == 0
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return left, err
+	case len(v.times) < need:
+		return left, v.store.tooFew(len(v.times), err)
 	}
 	return left, nil
 }

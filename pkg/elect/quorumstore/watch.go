@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // againAfter is how long a watch of one server waits before it begins again.
@@ -114,12 +115,7 @@ func (w *watch) follow(ctx context.Context, at *server) {
 			case <-ctx.Done():
 			}
 		}
-		timer := time.NewTimer(againAfter)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = sleep.For(ctx, againAfter) // the loop looks at ctx
 	}
 }
 

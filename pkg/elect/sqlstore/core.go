@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // core is a database as everything here knows it: how it wants to be spoken to, and the texts of one cluster.
@@ -47,11 +48,8 @@ func (c *core) retry(ctx context.Context, f func() error) error {
 			return err
 		}
 		// At random, so that waiting processes do not meet again.
-		pause := time.NewTimer(time.Duration(1+rand.IntN(4)) * time.Millisecond) //nolint:gosec // no secret hangs on it
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		pause := time.Duration(1+rand.IntN(4)) * time.Millisecond //nolint:gosec // no secret hangs on it
+		if sleep.For(ctx, pause) != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}

@@ -28,6 +28,9 @@ func NewLife(ctx context.Context, timeout time.Duration) *Life {
 	return &Life{timeout: timeout, ctx: ctx, cancel: cancel}
 }
 
+// Context ends with the life, and with nothing else: for what Go has begun.
+func (l *Life) Context() context.Context { return l.ctx }
+
 // End ends all calls, and waits for all that Go has begun. False: it was called before.
 func (l *Life) End() bool {
 	l.mu.Lock()

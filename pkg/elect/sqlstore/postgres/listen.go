@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 const (
@@ -146,11 +147,7 @@ func (l *listener) leave() {
 // reconnect tries until it listens, or until the end: nil.
 func (l *listener) reconnect(ctx context.Context) *connection {
 	for {
-		pause := time.NewTimer(again)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if sleep.For(ctx, again) != nil {
 			return nil
 		}
 		attempt, cancel := l.attempt(ctx)

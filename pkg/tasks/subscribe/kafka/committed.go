@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 )
 
@@ -145,13 +146,7 @@ func (b *inBroker) insist(ctx context.Context, req *kmsg.OffsetCommitRequest) (*
 		if err == nil || !mayPass(err) || time.Since(began) > retryFor {
 			return resp, err
 		}
-		timer := time.NewTimer(pause(tries))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		if sleep.For(ctx, pause(tries)) != nil {
 			return nil, err
 		}
 	}
