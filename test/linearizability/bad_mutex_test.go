@@ -132,6 +132,39 @@ func TestBadQueues(t *testing.T) {
 	}
 }
 
+// keptDoc is a document with a holder, unless that is "", and how long it is kept.
+func keptDoc(claim string, until, length int64) protocol.MutexDoc {
+	d := shape(claim)
+	d.Hold = protocol.MutexHold{UntilMs: until, ForMs: length}
+	return d
+}
+
+func TestBadKeptMutexes(t *testing.T) {
+	t.Parallel()
+	at := func(ms int64, doc protocol.MutexDoc) *written { return &written{at: ms * 1e6, doc: doc} }
+	for name, tc := range map[string]struct{ good, bad *written }{
+		"by the store's clock":    {at(3, keptDoc("B", 90, 30)), at(3, keptDoc("B", 89, 30))},
+		"by the time that passed": {at(31, keptDoc("B", 50, 30)), at(30, keptDoc("B", 50, 30))},
+		"kept no longer":          {at(3, keptDoc("", 61, 1)), at(3, keptDoc("", 0, 0))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judged := func(last *written) []string {
+				_, bad := judgeQueue(lasting, []*written{
+					{}, at(1, keptDoc("A", 60, 30)), at(2, keptDoc("", 60, 30)), last,
+				})
+				return bad
+			}
+			if bad := judged(tc.good); len(bad) > 0 {
+				t.Error(bad[0])
+			}
+			if len(judged(tc.bad)) == 0 {
+				t.Error("it was accepted")
+			}
+		})
+	}
+}
+
 // How a document came about is told by the writes that happened, whatever became of their answers. Where two may have
 // been before another, it is not guessed.
 func TestBadChainIsNotGuessed(t *testing.T) {

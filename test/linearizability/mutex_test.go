@@ -17,17 +17,21 @@ const (
 	unfair
 	readersWriter
 	semaphore // of two
+	lasting   // a mutex that is kept for some time from each claim on
 	mutexKinds
 )
 
 func (k mutexKind) String() string {
 	return map[mutexKind]string{
 		fair: "mutex", unfair: "unfair mutex", readersWriter: "read-write lock", semaphore: "semaphore",
+		lasting: "lasting mutex",
 	}[k]
 }
 
 // limit is that of its document.
-func (k mutexKind) limit() int { return map[mutexKind]int{fair: 1, unfair: 1, semaphore: 2}[k] }
+func (k mutexKind) limit() int {
+	return map[mutexKind]int{fair: 1, unfair: 1, semaphore: 2, lasting: 1}[k]
+}
 
 // turn is one call of Lock, and what came of it.
 type turn struct {

@@ -18,6 +18,9 @@ const (
 	lockers     = 4 // goroutines of each elector that use mutexes, beside those that lock keys
 	mutexesEach = 60
 	mutexesHot  = 5 // in use at a time, so that there are queues
+
+	keptAtLeast = 30 * time.Millisecond  // from each claim on, of a mutex that is kept
+	keptAfter   = 200 * time.Millisecond // at most, by a holder that detaches it
 )
 
 // mutexes are those of a round, and what is known of their documents.
@@ -94,11 +97,22 @@ func (l *locker) turn(ctx context.Context, c *contended) {
 	l.works(held, t)
 	limited, end := context.WithTimeout(ctx, 3*lease)
 	defer end()
-	if err := held.Unlock(limited); err == nil {
+	if err := l.leave(limited, c, held); err == nil {
 		if at, lives := l.x.alive(now()); lives {
 			t.freed = at
 		}
 	}
+}
+
+// leave gives it back. Every other one that may be kept is, for some time.
+func (l *locker) leave(ctx context.Context, c *contended, held *mutex.Held) error {
+	if c.kind == lasting && l.random.IntN(2) == 0 {
+		until := time.Now().Add(time.Millisecond + upTo(l.random, keptAfter))
+		if err := held.Detach(ctx, until); err == nil || time.Now().Before(until) {
+			return err
+		} // else that time may have passed before: it is still held
+	}
+	return held.Unlock(ctx)
 }
 
 // ask makes the call. What its process was not informed of, since it was killed, nobody has.
@@ -135,6 +149,8 @@ func calls(l *mutex.Locks, c *contended, shared bool) (lock, try func(context.Co
 		return l.Semaphore(c.name, c.kind.limit()).Lock, l.Semaphore(c.name, c.kind.limit()).TryLock
 	case unfair:
 		return l.Mutex(c.name).Unfair().Lock, l.Mutex(c.name).Unfair().TryLock
+	case lasting:
+		return l.Mutex(c.name).HoldAtLeast(keptAtLeast).Lock, l.Mutex(c.name).HoldAtLeast(keptAtLeast).TryLock
 	case fair, mutexKinds:
 	}
 	return l.Mutex(c.name).Lock, l.Mutex(c.name).TryLock

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
@@ -14,6 +15,7 @@ import (
 // written is one write of a mutex's document.
 type written struct {
 	by     store.WriterID
+	at     int64 // when it was sent first
 	ifRev  int64
 	doc    protocol.MutexDoc
 	maybe  bool // it may have happened
@@ -28,7 +30,8 @@ type queues struct {
 
 func newQueues() *queues { return &queues{all: map[string]map[store.WriterID]*written{}} }
 
-func (q *queues) sent(c store.Change, status store.Status) {
+// sent notes a write that was sent at a moment, and what came of it.
+func (q *queues) sent(at int64, c store.Change, status store.Status) {
 	doc, err := electrecord.MutexFrom(c.Doc)
 	if c.Doc.Kind != store.KindMutex || c.Op != store.Put || err != nil {
 		return
@@ -42,9 +45,10 @@ func (q *queues) sent(c store.Change, status store.Status) {
 	}
 	w := of[c.Doc.WriterID]
 	if w == nil {
-		w = &written{by: c.Doc.WriterID, ifRev: c.IfRev, doc: doc}
+		w = &written{by: c.Doc.WriterID, at: at, ifRev: c.IfRev, doc: doc}
 		of[c.Doc.WriterID] = w
 	}
+	w.at = min(w.at, at)
 	w.maybe, w.surely = w.maybe || status != store.Refused, w.surely || status == store.Applied
 }
 
@@ -91,9 +95,10 @@ type noting struct {
 }
 
 func (s noting) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	at := now()
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
-		s.queues.sent(changes[i], out.Status)
+		s.queues.sent(at, changes[i], out.Status)
 		if out.Doc != nil {
 			s.queues.shown(*out.Doc)
 		}
@@ -114,6 +119,7 @@ type fairness struct {
 	kind   mutexKind
 	gone   map[string]string // claims whose tickets were taken out, and their sessions then
 	queued int               // tickets that were there before they entered
+	keeper *written          // the write that keeps it now; nil: it is not known
 	bad    []string
 }
 
@@ -123,6 +129,7 @@ func judgeQueue(kind mutexKind, chain []*written) (queued int, bad []string) {
 	f := fairness{kind: kind, gone: map[string]string{}}
 	for i := 1; i < len(chain); i++ {
 		f.step(chain[i-1].doc, chain[i].doc)
+		f.keeps(chain[i-1].doc, chain[i])
 	}
 	return f.queued, f.bad
 }
@@ -183,6 +190,26 @@ func (f *fairness) enters(before, after protocol.MutexDoc, h protocol.MutexHolde
 	if limit := f.kind.limit(); f.kind != unfair && limit > 0 && len(after.Holders)+passed > limit && passed > 0 {
 		f.wrong(before, after, "%s entered over %d tickets", h.Claim, passed)
 	}
+}
+
+// keeps says so when somebody enters a mutex that is kept, or when it is not kept any more although nobody has entered.
+// It is over by the store's clock, of which the claim that follows says what it was, or when as much time has passed.
+func (f *fairness) keeps(before protocol.MutexDoc, w *written) {
+	hold, after := before.Hold, w.doc
+	if hold == after.Hold {
+		return
+	}
+	claimed := after.Hold.UntilMs - after.Hold.ForMs
+	passed := f.keeper == nil || time.Duration(w.at-f.keeper.at) >= time.Duration(hold.ForMs)*time.Millisecond
+	over := hold == protocol.MutexHold{} || claimed >= hold.UntilMs || passed
+	entered := slices.ContainsFunc(after.Holders, func(h protocol.MutexHolder) bool { return !holds(before, h.Claim) })
+	switch {
+	case entered && !over:
+		f.wrong(before, after, "entered %v after it was kept", time.Duration(w.at-f.keeper.at))
+	case !entered && !over && len(after.Holders) == 0 && after.Hold.UntilMs < hold.UntilMs:
+		f.wrong(before, after, "it is not kept any more")
+	}
+	f.keeper = w
 }
 
 // fits says so when more hold it than may.
