@@ -20,6 +20,8 @@ type judge struct {
 	tokens []int64         // by key: the highest so far
 	old    map[int32][]run // runs of frozen replicas, whose key runs elsewhere
 	late   int             // writes of locks after everything had come to rest
+
+	mutexes tenures
 }
 
 // Kinds of entries in the history.
@@ -30,9 +32,15 @@ const (
 	noteOver
 	noteLock
 	noteFault
+	noteMutex
+	noteEnters
+	noteLeaves
 )
 
-func (j *judge) begin(w *world) { j.w, j.old = w, map[int32][]run{} }
+func (j *judge) begin(w *world) {
+	j.w, j.old = w, map[int32][]run{}
+	j.mutexes.begin(w)
+}
 
 // start is a run that begins.
 func (j *judge) start(r *replica, key int32, token int64) {
@@ -73,6 +81,7 @@ func (j *judge) end(r *replica, key int32, token int64) {
 
 // buried forgets what ran of a process that has died.
 func (j *judge) buried(r *replica) {
+	j.mutexes.buried(r)
 	for key, runs := range j.old {
 		left := slices.DeleteFunc(runs, func(o run) bool { return o.on == r })
 		if j.old[key] = left; len(left) == 0 {
@@ -84,6 +93,7 @@ func (j *judge) buried(r *replica) {
 // nothingOld is asked some moments after a frozen replica woke: of its old runs, none may live whose key runs
 // elsewhere.
 func (j *judge) nothingOld(r *replica, life int) {
+	j.mutexes.nothingOld(r, life)
 	for key, runs := range j.old {
 		for _, o := range runs {
 			if o.on == r && o.life == life && !r.frozen {
@@ -144,6 +154,7 @@ func (j *judge) atTheEnd() {
 			w.wrong("group %d: some have %d keys, some %d", g, least, most)
 		}
 	}
+	j.mutexes.atTheEnd(w.cfg.Quiet / 2)
 	if j.late > 0 {
 		w.wrong("%d writes of locks long after the last fault", j.late)
 	}

@@ -27,8 +27,9 @@ type replica struct {
 	thawed  time.Duration
 	backlog []event // what happened to a frozen process, in order
 
-	caps caps
-	list *list
+	caps    caps
+	list    *list
+	mutexes []*mutex
 
 	process
 }
@@ -49,6 +50,7 @@ type process struct {
 	cache   *shared
 	watch   *watch
 	runs    *runs
+	callers *callers
 	decider *decider
 	wake    time.Duration
 }
@@ -63,13 +65,15 @@ func (r *replica) boot() {
 	r.list = r.w.lists[len(r.w.lists)-1]
 	r.process = process{
 		cache: newShared(r.w, r.Now()), watch: &watch{r: r}, runs: newRuns(r), decider: newDecider(r),
+		callers: newCallers(r),
 	}
 	r.node = node.New(node.Config{
 		Params: r.w.p, Member: r.member(), NewID: r.newSession, Log: logr.Discard(),
-		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observer: observer{r},
+		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observer: observer{r}, Calls: r.callers,
 	})
 	r.node.Settle()
 	r.watch.begin()
+	r.callers.begin()
 	r.tick()
 }
 

@@ -158,11 +158,47 @@ func (q requests) Apply(op string, changes []store.Change, then func([]store.Out
 	})
 }
 
-// ReadMutexes implements [node.Store]: nobody uses one.
-func (requests) ReadMutexes([]string, func(mutexes.Found)) {}
+// ReadMutexes implements [node.Store]. None is ever deleted.
+func (q requests) ReadMutexes(ids []string, then func(mutexes.Found)) {
+	found := make([]mutexes.Found, len(ids))
+	q.send(func(d *documents) {
+		for i, id := range ids {
+			found[i] = mutexes.Found{ID: id, OK: true}
+			if is := d.mutex(id); is != nil {
+				found[i].Doc = *is
+			}
+		}
+	}, func(ok bool) {
+		for i, id := range ids {
+			if !ok {
+				found[i] = mutexes.Found{ID: id}
+			}
+			then(found[i])
+		}
+	})
+}
 
 // WriteMutexes implements [node.Store].
-func (requests) WriteMutexes([]store.Change, func([]store.Outcome, []*protocol.MutexDoc)) {}
+func (q requests) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
+	outs, found := make([]store.Outcome, len(changes)), make([]*protocol.MutexDoc, len(changes))
+	q.send(func(d *documents) {
+		for i := range changes {
+			out, wrote := d.putMutex(&changes[i])
+			outs[i] = out
+			if wrote {
+				q.r.w.mutexLanded(changes[i].Doc.ID)
+			}
+			if out.Status == store.Refused {
+				found[i] = d.mutex(changes[i].Doc.ID)
+			}
+		}
+	}, func(ok bool) {
+		if !ok {
+			outs, found = lost(len(changes)), make([]*protocol.MutexDoc, len(changes))
+		}
+		then(outs, found)
+	})
+}
 
 // CountLocks implements [node.Store].
 func (q requests) CountLocks(name string, then func(int64, bool)) {

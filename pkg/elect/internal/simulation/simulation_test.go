@@ -64,6 +64,9 @@ func TestLarge(t *testing.T) {
 	if f.Starts < c.Keys {
 		t.Errorf("%d starts of %d keys", f.Starts, c.Keys)
 	}
+	if f.Turns < 10*c.Replicas {
+		t.Errorf("%d turns of mutexes, want 10 of each replica", f.Turns)
+	}
 }
 
 // String is the figures as people read them.
@@ -80,10 +83,10 @@ faults %d: %s
 events %d, heap %d MiB
 sessions %d, marked dead by others %d
 old runs of frozen replicas met %d
-starts %d, claims %d, at rest %v after the last fault began
+starts %d, claims %d, turns of mutexes %d, at rest %v after the last fault began
 plans asked for %d, computed %d
 history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Join(kinds, ", "), f.Events, f.Heap>>20,
-		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Rest.Round(time.Second), f.Asked, f.Plans, f.History)
+		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Turns, f.Rest.Round(time.Second), f.Asked, f.Plans, f.History)
 }
 
 // TestSmall plays many small clusters.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // TestJudge breaks one assumption each, outside the code under test: the judge must see it.
@@ -13,7 +15,15 @@ func TestJudge(t *testing.T) {
 		spoil func(*world)
 		says  string
 	}{
-		"a store that ignores revisions": {func(w *world) { w.store.blind = true }, "starts key"},
+		"a store that ignores revisions":            {func(w *world) { w.store.blind = true }, "starts key"},
+		"a store that ignores revisions of mutexes": {func(w *world) { w.store.blindMutexes = true }, "enters"},
+		"mutexes that are kept for ever": {func(w *world) {
+			for id := range w.mutexes {
+				w.store.mutexes[id] = record.MutexDoc(id, protocol.MutexDoc{
+					Rev: 1, Hold: protocol.MutexHold{UntilMs: w.clock() * 2, ForMs: w.clock()},
+				}, store.WriterID{Session: "spoiled", Seq: 1}, w.clock())
+			}
+		}, "waits for"},
 		"clocks at rates far apart": {func(w *world) {
 			for i, r := range w.replicas {
 				r.rate = []float64{0.4, 1.6}[i%2]

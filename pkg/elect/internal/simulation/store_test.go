@@ -37,17 +37,20 @@ type documents struct {
 	high     map[string]int64 // the groups' high-water marks
 	alive    []int32          // live and draining sessions in the order of their names
 
+	mutexes map[string]store.Doc // by id
+
 	sweeps  int     // so far
 	changed []int32 // locks changed since the last snapshot, with repeats
 	states  []int32 // sessions whose state or member has changed, ever, in order
 	down    bool
-	blind   bool // writes whatever the revision of a lock is: for the test that a store as bad is found out
+	// They write whatever the revision of a lock, or of a mutex is: for the tests that a store as bad is found out.
+	blind, blindMutexes bool
 }
 
 func newDocuments(keys int) documents {
 	return documents{
 		number: map[string]int32{}, locks: make([]*record.Lock, keys), place: make([]int32, keys),
-		high: map[string]int64{},
+		high: map[string]int64{}, mutexes: map[string]store.Doc{},
 	}
 }
 
@@ -95,7 +98,7 @@ func (d *documents) put(c *store.Change) store.Outcome {
 	case store.KindGroup:
 		d.high[c.Doc.ID] = max(d.high[c.Doc.ID], c.Doc.Rev)
 	case store.KindLock, store.KindValue, store.KindOverride, store.KindEvent, store.KindMutex, store.KindRequest:
-		// A lock is changed by putLock; the others are of no interest.
+		// A lock is changed by putLock, a mutex by putMutex; the others are of no interest.
 	}
 	return store.Outcome{Status: store.Applied}
 }

@@ -31,6 +31,7 @@ type Figures struct {
 	Virtual  time.Duration
 	Real     time.Duration
 	Starts   int
+	Turns    int // of mutexes
 	Claims   int // of keys, acknowledged or not
 	Plans    int // computed
 	Asked    int // plans asked for: all but those computed were shared
@@ -55,6 +56,7 @@ type world struct {
 	snap     snapshot
 	lists    []*list
 	replicas []*replica
+	mutexes  map[string]*mutex // by id
 	judge    judge
 	buffers  [][]record.Session // for lists of sessions under way
 	figures  Figures
@@ -102,6 +104,7 @@ func newWorld(cfg Config, p protocol.Params) *world {
 		w.replicas = append(w.replicas, r)
 		w.after(time.Duration(w.rng.Int64N(int64(5*time.Second))), r.boot)
 	}
+	w.mutexes = newMutexes(w.replicas)
 	return w
 }
 
