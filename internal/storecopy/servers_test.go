@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/storecheck"
@@ -15,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
+	_ "github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
@@ -122,6 +124,16 @@ func TestMongoToServersAndBack(t *testing.T) {
 			thereAndBack(t, string(kind), uri, 450)
 		})
 	}
+}
+
+// A quorum, of servers whose floors are counters of their own: all of them are raised.
+func TestMongoToQuorumAndBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs servers")
+	}
+	server := testservers.Start(t, testservers.KindEtcd)
+	uris := []string{server.Database(), server.Database(), server.Database()}
+	thereAndBack(t, "quorum", "quorum:"+strings.Join(uris, ","), 450)
 }
 
 // A server that may forget what it acknowledged does not hold what is promised.

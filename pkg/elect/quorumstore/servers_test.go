@@ -181,3 +181,40 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 		wantRev(t, other, fmt.Sprint("g/", i), 1)
 	}
 }
+
+// The floors of etcd are counters of their own. All of them have to be raised: any majority may answer later.
+func TestFloorOfAllServersIsRaised(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindEtcd)
+	link := server.Link()
+	uri := "quorum:" + strings.Join(
+		[]string{server.Database(), server.Database(), server.Via(link, server.Database())}, ",",
+	)
+	s, other := openURI(t, uri), openURI(t, uri)
+	floor := func(s store.Store) int64 {
+		t.Helper()
+		reply, err := s.List(t.Context(), store.KindLock, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.Floor
+	}
+	raised := floor(s) + 1_000_000
+	if err := store.RaiseFloor(t.Context(), s, raised); err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []store.Store{s, other, openURI(t, uri)} {
+		if got := floor(each); got < raised {
+			t.Errorf("floor %d, want %d at least", got, raised)
+		}
+	}
+	link.Block()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := store.RaiseFloor(ctx, s, 2*raised); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("with a server away: %v", err)
+	}
+	link.Unblock()
+	if err := store.RaiseFloor(t.Context(), s, store.MaxMark+1); !errors.Is(err, store.ErrMalformed) {
+		t.Errorf("above the largest mark: %v", err)
+	}
+}
