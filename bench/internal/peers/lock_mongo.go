@@ -4,6 +4,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,25 +28,45 @@ type mongoLocks struct {
 }
 
 func openMongo(_ context.Context, t target) (locks, error) {
+	locks, err := collection(t, "locks")
+	return &mongoLocks{locks, t}, err
+}
+
+// collection is one whose writes are acknowledged by a majority.
+func collection(t target, name string) (*mongo.Collection, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
 	if err != nil {
 		return nil, err
 	}
-	return &mongoLocks{client.Database(lab.DatabaseOf(t.uri)).Collection("locks"), t}, nil
+	return client.Database(lab.DatabaseOf(t.uri)).Collection(name), nil
+}
+
+// poll calls take every mongoPoll until it has taken.
+func poll(ctx context.Context, take func() (bool, error)) error {
+	for {
+		if taken, err := take(); taken || err != nil {
+			return err
+		}
+		if err := lab.Pause(ctx, mongoPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// upserted says whether a find-and-modify with upsert has written. Of two that insert at once, one finds the other's.
+func upserted(err error) (bool, error) {
+	if mongo.IsDuplicateKeyError(err) {
+		return false, nil
+	}
+	if errors.Is(err, mongo.ErrNoDocuments) { // there was none before
+		err = nil
+	}
+	return err == nil, err
 }
 
 func (l *mongoLocks) acquire(ctx context.Context, key string) (held, error) {
-	for {
-		ok, err := l.take(ctx, key)
-		if err != nil {
-			return held{}, err
-		}
-		if ok {
-			break
-		}
-		if err := lab.Pause(ctx, mongoPoll); err != nil {
-			return held{}, err
-		}
+	if err := poll(ctx, func() (bool, error) { return l.take(ctx, key) }); err != nil {
+		return held{}, err
 	}
 	own := bson.D{{Key: "_id", Value: key}, {Key: "owner", Value: l.target.name}}
 	renewal := renewed(ctx, l.target.lease/3, func(ctx context.Context) error {
@@ -65,18 +86,11 @@ func (l *mongoLocks) acquire(ctx context.Context, key string) (held, error) {
 	}}, nil
 }
 
-// take takes a lock that is free or has run out. Of two that create one at once, one finds the other's.
+// take takes a lock that is free or has run out.
 func (l *mongoLocks) take(ctx context.Context, key string) (bool, error) {
 	free := bson.D{{Key: "_id", Value: key}, {Key: "until", Value: bson.D{{Key: "$lt", Value: time.Now()}}}}
-	err := l.locks.FindOneAndUpdate(ctx, free, l.until(bson.D{{Key: "$literal", Value: l.target.name}}),
-		options.FindOneAndUpdate().SetUpsert(true)).Err()
-	switch {
-	case mongo.IsDuplicateKeyError(err):
-		return false, nil
-	case err == mongo.ErrNoDocuments: //nolint:errorlint // as the driver returns it: there was none before
-		return true, nil
-	}
-	return err == nil, err
+	return upserted(l.locks.FindOneAndUpdate(ctx, free, l.until(bson.D{{Key: "$literal", Value: l.target.name}}),
+		options.FindOneAndUpdate().SetUpsert(true)).Err())
 }
 
 // until is an update to T from now by the server's clock.

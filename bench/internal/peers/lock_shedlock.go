@@ -10,9 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // shedLocks are documents as those of ShedLock's MongoLockProvider: {_id, lockUntil, lockedAt, lockedBy}, by the
@@ -24,25 +21,13 @@ type shedLocks struct {
 }
 
 func openShedlock(_ context.Context, t target) (locks, error) {
-	client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
-	if err != nil {
-		return nil, err
-	}
-	return &shedLocks{client.Database(lab.DatabaseOf(t.uri)).Collection("shedLock"), t}, nil
+	locks, err := collection(t, "shedLock")
+	return &shedLocks{locks, t}, err
 }
 
 func (l *shedLocks) acquire(ctx context.Context, key string) (held, error) {
-	for {
-		taken, err := l.take(ctx, key)
-		if err != nil {
-			return held{}, err
-		}
-		if taken {
-			break
-		}
-		if err := lab.Pause(ctx, mongoPoll); err != nil {
-			return held{}, err
-		}
+	if err := poll(ctx, func() (bool, error) { return l.take(ctx, key) }); err != nil {
+		return held{}, err
 	}
 	own := bson.D{
 		{Key: "_id", Value: key},
@@ -64,22 +49,15 @@ func (l *shedLocks) acquire(ctx context.Context, key string) (held, error) {
 	}}, nil
 }
 
-// take takes a lock whose time has passed. Of two that create one at once, one finds the other's.
+// take takes a lock whose time has passed.
 func (l *shedLocks) take(ctx context.Context, key string) (bool, error) {
 	now := time.Now()
 	free := bson.D{{Key: "_id", Value: key}, {Key: "lockUntil", Value: bson.D{{Key: "$lte", Value: now}}}}
-	err := l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: bson.D{
+	return upserted(l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: bson.D{
 		{Key: "lockUntil", Value: now.Add(l.target.lease)},
 		{Key: "lockedAt", Value: now},
 		{Key: "lockedBy", Value: l.target.name},
-	}}}, options.FindOneAndUpdate().SetUpsert(true)).Err()
-	if mongo.IsDuplicateKeyError(err) {
-		return false, nil
-	}
-	if errors.Is(err, mongo.ErrNoDocuments) { // there was none before
-		err = nil
-	}
-	return err == nil, err
+	}}}, options.FindOneAndUpdate().SetUpsert(true)).Err())
 }
 
 func set(field string, value any) bson.D {
