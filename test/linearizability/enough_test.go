@@ -8,8 +8,8 @@ type counted struct {
 	failed int
 }
 
-func (c *counted) Errorf(string, ...any) { c.failed++ }
-func (c *counted) Helper()               {}
+func (c *counted) Error(...any) { c.failed++ }
+func (c *counted) Helper()      {}
 
 // A recording that shows too little is wrong, and one that shows enough is not.
 func TestBadRecordingShowsTooLittle(t *testing.T) {

@@ -43,11 +43,11 @@ func newLockRun(db database, seed uint64, o odds) *lockRun {
 	}
 }
 
-// run makes rounds until it is time or a history is wrong.
-func (r *lockRun) run(t *testing.T, until time.Time) []finding {
+// run makes rounds until it is over or a history is wrong.
+func (r *lockRun) run(t *testing.T, over func() bool) []finding {
 	t.Helper()
 	var found []finding
-	for n := 0; time.Now().Before(until) && len(found) == 0 && !t.Failed(); n++ {
+	for n := 0; !over() && len(found) == 0 && !t.Failed(); n++ {
 		found = r.round(t, n)
 	}
 	return found
