@@ -85,9 +85,8 @@ func (f *foundTable) served() {
 	f.wake()
 }
 
-// await waits until a majority counts, or never will.
-func (f *foundTable) await(ctx context.Context, servers []*server) error {
-	need := quorum.Majority(len(servers))
+// await waits until so many servers count, or never will.
+func (f *foundTable) await(ctx context.Context, servers []*server, need int) error {
 	for {
 		changed, hopeless := f.hopeless(need)
 		serve := 0

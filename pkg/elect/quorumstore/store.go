@@ -67,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	within, release := s.life.Bound(ctx)
 	defer release()
-	if err := s.found.await(within, s.servers); err != nil {
+	if err := s.found.await(within, s.servers, quorum.Majority(len(s.servers))); err != nil {
 		return nil, join(fmt.Errorf("open quorum: %w", err), s.Close(ctx))
 	}
 	return s, nil
@@ -187,10 +187,13 @@ func (s *Store) change(c store.Change, out *store.Outcome) *item {
 	}}
 }
 
-// RaiseFloor is for [store.RaiseFloor]. It needs all servers.
+// RaiseFloor is for [store.RaiseFloor]. It waits until all servers count.
 func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
 	ctx, release := s.life.Bound(ctx)
 	defer release()
+	if err := s.found.await(ctx, s.servers, len(s.servers)); err != nil {
+		return fmt.Errorf("raise the floor: %w", err)
+	}
 	for _, at := range s.servers {
 		client, _, err := at.serving()
 		if err == nil {
