@@ -36,3 +36,8 @@ var Split = split
 
 // Place is what tells servers apart.
 var Place = place
+
+// EmptyRecord creates what a replica leaves on a server before it notices that the disk is lost.
+func EmptyRecord(kind store.Kind, id string) store.Change {
+	return store.Change{Doc: record{fresh: true}.document(key{kind, id}, 0, 1)}
+}

@@ -160,6 +160,68 @@ func TestServerThatIsNotEmpty(t *testing.T) {
 	}
 }
 
+// Replicas that have not noticed yet leave records on the empty server. They do not stand in the way.
+func TestReadmissionAmongEmptyRecords(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	apply(t, s, put("g/a", 0, 1, 1))
+	m.wipe(0)
+	for _, id := range []string{"g/a", "g/unknown"} {
+		if out := apply(t, m.servers[0], quorumstore.EmptyRecord(store.KindLock, id)); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+	}
+	other := mustOpen(t, m)
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return allCount(other) })
+	m.leave(1)
+	wantRev(t, other, "g/a", 1)
+	if out := apply(t, other, put("g/unknown", 0, 1, 2)); out.Status != store.Applied {
+		t.Fatalf("creation over the empty record: %+v", out)
+	}
+}
+
+// What a replica remembers of the lost disk fits no record of the re-admitted server: it would overwrite what it has
+// never seen.
+func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	m.leave(2) // so that the first server takes part
+	apply(t, s, put("g/a", 0, 1, 1))
+	m.back(2)
+	record := func() store.Doc {
+		t.Helper()
+		reply, err := m.servers[0].Read(t.Context(), store.KindLock, "g/a")
+		if err != nil || len(reply.Docs) != 1 {
+			t.Fatalf("%+v, %v", reply.Docs, err)
+		}
+		return reply.Docs[0]
+	}
+	var was int64
+	for range 5 { // by promises alone: revisions of the document stay
+		d := record()
+		was = d.Rev + 1
+		changed := store.Change{IfRev: d.Rev, Doc: d}
+		changed.Doc.Rev = was
+		changed.Doc.WriterID.Seq = was
+		if out := apply(t, m.servers[0], changed); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+	}
+	m.wipe(0)
+	other := mustOpen(t, m)
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if is := record().Rev; is <= was {
+		t.Errorf("revision %d, want above %d", is, was)
+	}
+}
+
 // wipe takes everything from a server, whose clients go on.
 func (m *memory) wipe(i int) {
 	m.mu.Lock()

@@ -14,8 +14,9 @@ import (
 // again by a majority without it, under ballots far above all that were seen, and copied to it. Last it gets its identity.
 // It may be repeated. Replicas may run. report, if not nil, is told what was copied.
 //
-// The server must be empty, or hold nothing but what an earlier try has left. Within ctx it waits until the server
-// answers. An error wraps [store.ErrInvalid] where the server did not lose its identity, or is not empty.
+// The server must be empty, but for what an earlier try has left, and for records that promise nothing yet: replicas
+// make some before they notice that the disk is lost. Within ctx it waits until the server answers. An error wraps
+// [store.ErrInvalid] where the server did not lose its identity, or is not empty.
 func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.Kind, documents int)) error {
 	if index < 0 || index >= len(s.servers) {
 		return fmt.Errorf("re-admit: %w: server %d, want 1 to %d", store.ErrInvalid, index+1, len(s.servers))
@@ -64,7 +65,8 @@ type readmission struct {
 	highest int64 // counter of the ballots from which documents are decided again
 }
 
-// empty refuses a server that holds what no re-admission has written: an old backup, or something else's documents.
+// empty refuses a server that holds what no re-admission has written: an old backup, or something else's documents. A
+// record without a ballot says nothing. Only such are created where the disk was lost: see [execution.try].
 func (r *readmission) empty(ctx context.Context) error {
 	for _, kind := range store.Kinds() {
 		reply, err := r.client.List(ctx, kind, store.Query{NoBody: true})
@@ -75,7 +77,7 @@ func (r *readmission) empty(ctx context.Context) error {
 			if invalid(d.ID) != nil { // a counter, or an identity that is not whole
 				continue
 			}
-			if one, err := parse(d); err != nil || one.Accepted.Ballot.Counter < quorum.Jump {
+			if one, err := parse(d); err != nil || !one.unused() && one.Accepted.Ballot.Counter < quorum.Jump {
 				return fmt.Errorf("%w: server %d, %s, must be empty, and holds %d documents of the kind %s, such as %.80q",
 					store.ErrInvalid, r.index+1, r.store.servers[r.index].spec.Name, len(reply.Docs), kind, d.ID)
 			}
@@ -160,6 +162,8 @@ func (r *readmission) kind(ctx context.Context, kind store.Kind) (int, error) {
 	return len(ids), r.count(ctx, counters)
 }
 
+// decide has documents decided again, and copies them. The revisions of their records are above all that the lost disk
+// can have had: a replica that still remembers one would overwrite a record that it has never seen.
 func (r *readmission) decide(ctx context.Context, kind store.Kind, ids []string) error {
 	items := make([]*item, len(ids))
 	for i, id := range ids {
@@ -182,12 +186,13 @@ func (r *readmission) decide(ctx context.Context, kind store.Kind, ids []string)
 			Promised: it.round.Ballot,
 			Accepted: quorum.Accepted[quorum.Value]{Ballot: it.round.Ballot, Value: it.round.Value},
 		}}
-		changes[i] = store.Change{IfRev: one.rev, Doc: one.document(it.key, has.Floor, r.store.nonce())}
+		above := max(has.Floor, one.Accepted.Value.Doc.Rev) + counterJump
+		changes[i] = store.Change{IfRev: one.rev, Doc: one.document(it.key, above, r.store.nonce())}
 	}
 	return written(r.client.Apply(own, changes...))
 }
 
-// counterJump covers increments that were never acknowledged.
+// counterJump covers increments that were never acknowledged, and changes of records by promises alone.
 const counterJump = 1 << 20
 
 // count gives the server counters above all that it may have counted: readers remember them. Each increment that was

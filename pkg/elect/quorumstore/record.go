@@ -34,6 +34,9 @@ type record struct {
 	fresh bool  // made by somebody who has not set its floor yet
 }
 
+// unused says that a record is of no consequence: nothing was promised or accepted in it.
+func (r record) unused() bool { return r.Promised.Zero() && r.Accepted.Ballot.Zero() }
+
 // maxWriter bounds the session of a writer ID, in bytes: it shares a text of [store.MaxText] with the ballots.
 const maxWriter = 640
 
@@ -58,10 +61,7 @@ func (r record) document(k key, floor, nonce int64) store.Doc {
 		d.State, d.Next, d.Expires = deleted, deleted, v.Doc.Expires
 	case quorum.Absent:
 	}
-	d.Rev = max(r.rev+1, min(v.Doc.Rev, topRev))
-	if r.rev == 0 {
-		d.Rev = max(d.Rev, min(floor, topRev))
-	}
+	d.Rev = max(r.rev+1, min(max(v.Doc.Rev, floor), topRev))
 	state := "0"
 	if r.fresh {
 		state = "1"
