@@ -89,7 +89,7 @@ func (cs *callers) Became(is mutexes.Result) {
 	switch is.Kind {
 	case protocol.MutexGranted:
 		c.holds = true
-		cs.r.w.judge.mutexes.enters(cs.r, c, is.Token)
+		cs.r.w.judge.mutexes.enters(cs.r, c, is.Token, is.Slot)
 		cs.later(cs.holdFor(), func() { cs.release(c) })
 	case protocol.MutexLost:
 		cs.ends(c) // its context has ended; it is released when its caller has seen that

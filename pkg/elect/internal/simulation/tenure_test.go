@@ -3,6 +3,8 @@ package simulation
 import (
 	"slices"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // tenures know who truly holds which mutex, and what must not be.
@@ -15,6 +17,7 @@ type tenures struct {
 type tenure struct {
 	holds             []mutexHold
 	newest, exclusive int64 // the largest tokens: of all, and of those who were alone
+	slots             []int64 // and of each slot of a semaphore
 }
 
 // mutexHold is a hold whose context goes on. That of a frozen process is old once others hold the mutex.
@@ -27,8 +30,8 @@ type mutexHold struct {
 
 func (t *tenures) begin(w *world) { t.w, t.all = w, map[*mutex]*tenure{} }
 
-// enters is a call that was granted.
-func (t *tenures) enters(r *replica, c *call, token int64) {
+// enters is a call that was granted a slot: 0, but for semaphores.
+func (t *tenures) enters(r *replica, c *call, token int64, slot int) {
 	w, m := t.w, c.on
 	w.figures.Turns++
 	w.note(noteEnters, int32(r.at), m.at, token)
@@ -50,15 +53,28 @@ func (t *tenures) enters(r *replica, c *call, token int64) {
 	if !r.node.Session.Valid(r.Now()) {
 		w.wrong("%s enters %s without a valid lease", r.name, m.id)
 	}
-	together := c.ask.Limit > 1 || c.ask.Shared // who enter in one write have one token
-	if token < is.newest || token == is.newest && !together || c.ask.Shared && token <= is.exclusive {
-		w.wrong("%s enters %s under token %d after %d", r.name, m.id, token, is.newest)
-	}
-	is.newest = max(is.newest, token)
-	if !together {
-		is.exclusive = max(is.exclusive, token)
+	if newest := is.passes(c.ask, token, slot); token <= newest {
+		w.wrong("%s enters %s under token %d after %d", r.name, m.id, token, newest)
 	}
 	is.holds = append(is.holds, mutexHold{on: r, life: r.life, call: c})
+}
+
+// passes is the largest token before, of those that a fence would compare this one with. One of several who may hold it
+// together may learn of its claim after others learned of later ones.
+func (is *tenure) passes(ask protocol.MutexAsk, token int64, slot int) (newest int64) {
+	mark := &is.exclusive
+	newest = is.newest
+	switch {
+	case ask.Limit > 1:
+		is.slots = append(is.slots, make([]int64, max(0, slot+1-len(is.slots)))...)
+		mark = &is.slots[slot]
+		newest = *mark
+	case ask.Shared:
+		newest, mark = is.exclusive, &is.newest
+	}
+	*mark = max(*mark, token)
+	is.newest = max(is.newest, token)
+	return newest
 }
 
 // outlived is a hold that goes on when r enters: that of a frozen process, or of one that was so a moment ago.
