@@ -12,6 +12,7 @@ GOLANGCI_VERSION := 2.15.0
 
 # The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
 RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
+# They are not tested without it besides.
 RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/elect/memstore ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/status
 
 TEST_FLAGS ?=
@@ -21,15 +22,22 @@ E2E_LABELS ?=
 FUZZTIME   ?= 5000x
 DEV_FLAGS  ?=
 
-# Packages of scenarios with real processes. They mostly wait, so two run beside each other; more would keep a small
-# machine from ending tasks in time. So would those of a fleet, which come last, by themselves.
-SCENARIOS = $$(go list ./... | grep -E '/test/e2e(/faults/[a-z]+)?$$')
-FLEETS  = $$(grep -rl --include='*_test.go' 'Label(Fleet)' test/e2e | xargs -n1 dirname | sort -u | sed 's,^,./,')
+# Packages of scenarios with real processes. They mostly wait, so several run beside each other, each in a process of
+# Ginkgo's with servers of its own. Those with Label(Fleet) run alone, after the others.
+SCENARIOS = ./test/e2e ./test/e2e/faults/process ./test/e2e/faults/mongo ./test/e2e/faults/documents ./test/e2e/faults/sqlite \
+	./test/e2e/faults/scale
+# How many at once leave the deadlines of a machine with two processors alone: docs/adr/0015-tests-in-three-tiers.md.
+PROCS ?= 4
+# How often a scenario, or a unit test whose processes must keep time, may be tried: see test/e2e/suite/again.go. Nightly
+# has no second attempt.
+TRIES ?= 2
+GINKGO = go tool ginkgo --procs=$(PROCS) --flake-attempts=$(TRIES) --keep-going --timeout=25m --silence-skips --no-color \
+	--output-interceptor-mode=none
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
-	grep -vxF "$$(go list $(LONGEST))")
+	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
 	$(wildcard internal/*/*/go.mod)))
@@ -74,33 +82,55 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 	PATH="$$(helm/tools/build.sh):$$PATH" helm package helm/shardctl --destination dist/chart --version '$(CHART_VERSION)' --app-version '$(VERSION)'
 	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
 
-.PHONY: test
-test: unit e2e chaos-short ## Everything: unit tests, model, simulations, histories, the scenarios with their faults, a short chaos test
+# Jobs of ci or nightly to run; empty: all of them.
+JOBS ?=
+# For example -record FILE, which has several runs in one table.
+JOBS_FLAGS ?=
 
-.PHONY: test-all
-test-all: test stores-install stores brokers-install brokers api page model simulation chaos kube ## All of it, whole: the tests, the stores, the brokers, the API, the page, the whole search, a long chaos test, a cluster
+.PHONY: test
+test: ## What to run after a change: unit tests, proofs, histories, each promise on MongoDB and SQLite, a chaos test
+	@go run ./test/jobs $(JOBS_FLAGS) test $(JOBS)
+
+.PHONY: ci
+ci: ## What .ci/run has besides `make test`: checks, the chart, all scenarios, stores and brokers, the page (JOBS="check chart")
+	@go run ./test/jobs $(JOBS_FLAGS) ci $(JOBS)
+
+.PHONY: nightly
+nightly: ## Everything, whole, in jobs of at most 25 minutes (JOBS="stores brokers")
+	@go run ./test/jobs $(JOBS_FLAGS) -tries 1 nightly $(JOBS)
+
+.PHONY: compile
+compile: ## All that the tests are made of
+	go list -export -test -deps -f '{{.Export}}' ./... >/dev/null
+	$(if $(RACE),go list -export -race -test -deps -f '{{.Export}}' $(RACE_PACKAGES) >/dev/null)
+
+# No server is looked for, also where one is installed. Those tests are in brokers-short and stores-short.
+BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
 
 .PHONY: unit
-unit: ## All tests but the end-to-end scenarios
+unit: ## All tests but scenarios: race detector, model, simulations, histories of ten seconds
+	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@# Some mostly wait for servers, so three packages go at a time.
-	@# Those that need message brokers are in brokers-short, those that need servers of stores in stores-short.
-	SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none test/again.sh -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
-	@# Pages are run as they stand, with leases of two seconds: by itself, since compilers beside it would end them.
-	test/again.sh -timeout 30m $(TEST_FLAGS) ./docs
+	$(BARE) TRIES=$(TRIES) test/again.sh -p 3 -timeout 20m $(TEST_FLAGS) $(UNIT)
+	$(BARE) TRIES=$(TRIES) test/again.sh $(RACE) -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES)
+
+.PHONY: modules
+modules: ## Tests of the modules of this repository that no one imports
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
-# A machine that stands still makes replicas give up their leases: see test/e2e/suite/again.go.
-ATTEMPTS ?= -ginkgo.flake-attempts=2
+.PHONY: docs
+docs: ## Pages and their commands, run as they stand
+	TRIES=$(TRIES) test/again.sh -timeout 20m $(TEST_FLAGS) ./docs
+
+.PHONY: promises
+promises: ## The scenarios of each promise, on MongoDB and on SQLite
+	@$(build_programs); $(BARE) $(GINKGO) --label-filter='/^P[0-9]+$$/' $(SCENARIOS)
 
 .PHONY: e2e
-e2e: ## Scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
-	@$(build_programs); \
-	go test -v -count=1 -timeout 30m -p 2 $(SCENARIOS) $(ATTEMPTS) \
-		-ginkgo.label-filter='!fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'; \
-	go test -v -count=1 -timeout 30m -p 1 $(FLEETS) $(ATTEMPTS) \
-		-ginkgo.label-filter='fleet$(if $(E2E_LABELS), && ($(E2E_LABELS)))'
+e2e: ## All scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
+	@$(build_programs); $(GINKGO) $(if $(E2E_LABELS),--label-filter='$(E2E_LABELS)') $(SCENARIOS)
 
 # How long, and which requests: the same seed makes the same.
 API_FLAGS ?=
@@ -132,20 +162,27 @@ chaos: ## Random faults on real processes (SECS=600 SEED=7)
 	go test -v -count=1 -timeout 24h ./test/e2e/chaos -run Chaos -chaos.secs=$(SECS) $(if $(SEED),-chaos.seed=$(SEED))
 
 .PHONY: chaos-short
-chaos-short: ## What CI has of it: 40 seconds under a fixed seed, 40 under a random one
-	@$(build_programs); go test -v -count=1 -timeout 15m ./test/e2e/chaos
+chaos-short: ## 40 seconds of it under a random seed, which is printed
+	@$(build_programs); go test -v -count=1 -timeout 10m ./test/e2e/chaos
 
 # With a cluster of KUBECONFIG, or one made here. Status 3: nothing to make one with.
 .PHONY: kube
 kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
 	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
 
+.PHONY: kube-if-any
+kube-if-any: ## The same, where a cluster can be had without compiling one
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
+	CLUSTER_RIG_BUILD=$${CLUSTER_RIG_BUILD:-no} test/e2e/kube/cluster.sh $(KUBE_FLAGS) 2>&1 | tee "$$log" || status=$$?; \
+	[ "$$status" -ne 3 ] || { printf 'not run: '; tail -n 2 "$$log" | tr '\n' ' '; echo; exit 0; }; \
+	exit "$$status"
+
 # For example BROKERS_FLAGS='-brokers.rate=1000 -ginkgo.focus=hundred'. A test that lacks its broker fails.
 BROKERS_FLAGS ?=
 
 .PHONY: brokers
 brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
-	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers $(ATTEMPTS) $(BROKERS_FLAGS)
+	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers -ginkgo.flake-attempts=$(TRIES) $(BROKERS_FLAGS)
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
@@ -155,7 +192,7 @@ brokers-suites: ## The suite that every source passes, on real brokers
 .PHONY: brokers-short
 brokers-short: brokers-suites ## What is short of it: the suites, and one short scenario of faults for each kind of broker
 	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
-	go test -v -count=1 -timeout 15m ./test/e2e/brokers $(ATTEMPTS) -ginkgo.label-filter=short $(BROKERS_FLAGS)
+	go test -v -count=1 -timeout 15m ./test/e2e/brokers -ginkgo.flake-attempts=$(TRIES) -ginkgo.label-filter=short $(BROKERS_FLAGS)
 
 .PHONY: brokers-install
 brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server
@@ -195,7 +232,7 @@ STORES ?=
 .PHONY: e2e-stores
 e2e-stores: ## Scenarios with real processes and signals on the stores that need a server (STORES="postgres etcd")
 	@$(build_programs); SHARDCTL_TEST_SERVERS=required \
-	go test -v -count=1 -timeout 60m ./test/e2e/stores $(ATTEMPTS) -stores='$(STORES)' \
+	go test -v -count=1 -timeout 60m ./test/e2e/stores -ginkgo.flake-attempts=$(TRIES) -stores='$(STORES)' \
 		$(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
 
 .PHONY: stores-install
@@ -226,8 +263,8 @@ BASELINE ?= HEAD^
 bench-compare: ## Another revision and this tree in turn, medians side by side (BASELINE=v0.1.0)
 	go -C bench run . compare -baseline '$(BASELINE)' $(BENCH_FLAGS)
 
-.PHONY: fuzz-short
-fuzz-short: ## Each fuzz target for so many calls (FUZZTIME=100000x)
+.PHONY: fuzz
+fuzz: ## Each fuzz target for so many calls (FUZZTIME=100000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal pkg 2>/dev/null | xargs -r -n1 dirname | sort -u | while read -r dir; do \
 		for target in $$(go test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
 			echo "== $$dir $$target"; \
@@ -238,7 +275,7 @@ fuzz-short: ## Each fuzz target for so many calls (FUZZTIME=100000x)
 ##@ What the build machine runs
 
 .PHONY: check
-check: verify vet lint build race ## What CI runs before the tests: modules, format, vet, lint, build, race detector
+check: verify vet lint build ## Modules, format, vet, lint, build
 
 .PHONY: verify
 verify: ## Modules are what go.sum says
@@ -251,10 +288,9 @@ vet: ## gofmt and go vet, tests included
 	go vet ./...
 	$(foreach module,$(NESTED),go -C $(module) vet ./... &&) true
 
-.PHONY: race
-race: ## Tests under the race detector, where it matters
-	$(if $(RACE),,@echo "no C compiler: running without the race detector")
-	go test $(RACE) -short $(TEST_FLAGS) $$(go list -e -f '{{if or .GoFiles .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(RACE_PACKAGES))
+.PHONY: tools
+tools: ## What the checks of the chart and the page need: Debian's packages, as root
+	test/tools.sh
 
 .PHONY: lint
 lint: ## golangci-lint, with the rules of the layout

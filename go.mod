@@ -119,3 +119,5 @@ require (
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/atomic v1.11.0 // indirect
 )
+
+tool github.com/onsi/ginkgo/v2/ginkgo

@@ -19,7 +19,7 @@ import (
 var (
 	secsFlag = flag.Int("chaos.secs", 40, "seconds of faults per seed")
 	seedFlag = flag.String(
-		"chaos.seed", "1,random", "seeds, one after the other; random or nothing: one that was not tried yet",
+		"chaos.seed", "random", "seeds, one after the other; random or nothing: one that was not tried yet",
 	)
 	keepFlag  = flag.Bool("chaos.keep", false, "keep configurations, logs and records also of a chaos test that passed")
 	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both at the same time")

@@ -1,0 +1,149 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/toolcache"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:gocritic // stop has nothing to do any more
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("jobs", flag.ContinueOnError)
+	list := flags.Bool("list", false, "print the names of the jobs, and run none")
+	tries := flags.String("tries", "", "how often a test that failed may be tried; empty: as the Makefile says")
+	record := flags.String("record", "", "file with the results of earlier runs, which are in the table; this one's are added")
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(flags.Output(), "jobs [FLAGS] test|ci|nightly [JOB…]")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return errors.New("a plan is needed: test, ci or nightly")
+	}
+	plan, only := flags.Arg(0), flags.Args()[1:]
+	stages, err := choose(plan, only)
+	if err != nil {
+		return err
+	}
+	if *list {
+		for _, name := range names(stages) {
+			_, _ = fmt.Fprintln(out, name)
+		}
+		return nil
+	}
+	before, err := load(*record)
+	if err != nil {
+		return err
+	}
+	skip := func(job) string { return "" }
+	if plan == "ci" && len(only) == 0 {
+		skip = notReached(ctx, out)
+	}
+	return play(ctx, stages, before, skip, *tries, *record, out)
+}
+
+// play installs what the jobs need, runs them, and prints the table.
+func play(
+	ctx context.Context, stages []stage, before []result, skip func(job) string, tries, record string, out io.Writer,
+) (err error) {
+	dir, unlock, err := temporary(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r := &runner{
+		dir: filepath.Join(dir, "t"), logs: filepath.Join(dir, "logs"), mark: filepath.Base(dir), tries: tries, out: out,
+	}
+	if err := errors.Join(os.Mkdir(r.dir, 0o755), os.Mkdir(r.logs, 0o755)); err != nil {
+		return fmt.Errorf("directory of the run: %w", err)
+	}
+	began := time.Now()
+	well := true
+	if targets := installs(stages); len(targets) > 0 {
+		r.one(ctx, job{name: "install", make: targets, limit: longest}, "")
+		well = r.allPassed()
+	}
+	well = well && r.stages(ctx, stages, skip)
+	table(out, append(before, r.results...), time.Since(began))
+	left := leftovers(r.mark, r.dir)
+	for _, line := range left {
+		_, _ = fmt.Fprintln(out, "left behind:", line)
+	}
+	if err := save(record, r.results); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		_ = os.RemoveAll(dir) // what was interrupted is of no use
+		return errors.New("interrupted")
+	case !well:
+		return fmt.Errorf("FAILED; what failed tests have kept, and the output of all jobs, is in %s", dir)
+	case len(left) > 0:
+		return errors.Join(fmt.Errorf("FAILED: tests have left %d files or processes behind", len(left)), os.RemoveAll(dir))
+	}
+	return os.RemoveAll(dir)
+}
+
+// dirPrefix begins the names of the runs' directories.
+const dirPrefix = "shardctl-run-"
+
+// temporary makes the directory of a run, which is locked until unlock is called or this process ends. Directories of
+// earlier runs go: only the newest failure is kept, until the next run.
+func temporary(ctx context.Context) (dir string, unlock func(), err error) {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	for _, dir := range old {
+		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+		unlock, err := toolcache.Lock(ctx, filepath.Join(dir, "lock"))
+		cancel()
+		if err != nil {
+			continue // it runs, or is not ours
+		}
+		_ = os.RemoveAll(dir)
+		unlock()
+	}
+	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+		return "", nil, fmt.Errorf("directory of the run: %w", err)
+	}
+	unlock, err = toolcache.Lock(ctx, filepath.Join(dir, "lock"))
+	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) //nolint:gosec // servers of another user pass through it
+}
+
+// notReached says of a job why the change does not ask for it. Where that cannot be said, all jobs run.
+func notReached(ctx context.Context, out io.Writer) func(job) string {
+	c, err := changed(ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(out, "all jobs run, since what has changed is not known:", err)
+		return func(job) string { return "" }
+	}
+	return func(j job) string {
+		if len(j.reached) == 0 {
+			return ""
+		}
+		reached, err := c.reaches(ctx, j.reached)
+		if reached || err != nil {
+			return ""
+		}
+		return "no file that it depends on has changed since " + c.base
+	}
+}

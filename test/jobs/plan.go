@@ -1,0 +1,153 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// job is a target of the Makefile, or several.
+type job struct {
+	name  string
+	make  []string // its targets and variables, NAME=value; none: the target that is called as the job is
+	limit time.Duration
+	nice  bool // it needs a processor and no punctuality: jobs beside it have leases to renew
+	// needs are targets that install what the job runs with, once before all jobs of a run.
+	needs []string
+	// reached are packages that a change has to reach for the job to run in ci. None: it always runs.
+	reached []string
+}
+
+// stage is lanes that run beside each other. Stages follow one another, until one has failed.
+type stage []lane
+
+type lane []string
+
+const (
+	short   = 15 * time.Minute
+	longest = 25 * time.Minute
+)
+
+var jobs = []job{
+	{name: "compile", limit: short},
+	{name: "unit", limit: longest, nice: true},
+	{name: "modules", limit: short, nice: true},
+	{name: "promises", limit: short},
+	{name: "chaos-short", limit: short},
+	{name: "docs", limit: short},
+
+	{name: "check", limit: longest, nice: true},
+	{name: "chart", limit: longest, nice: true, needs: []string{"tools"}},
+	{name: "page", limit: longest, needs: []string{"tools"}},
+	{name: "e2e", limit: longest},
+	{
+		name: "stores-short", limit: longest, needs: []string{"stores-install"},
+		reached: []string{"./pkg/elect/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy", "./internal/testservers"},
+	},
+	{
+		name: "brokers-short", limit: longest, needs: []string{"brokers-install"},
+		reached: []string{"./pkg/tasks/subscribe/...", "./test/e2e/brokers", "./internal/testbroker"},
+	},
+	{name: "kube", limit: longest, make: []string{"kube-if-any"}},
+
+	{name: "test", limit: longest},
+	{name: "scenarios", limit: longest, make: []string{"e2e"}},
+	{name: "chaos", limit: longest, make: []string{"chaos", "SECS=900"}},
+	{name: "stores", limit: longest, make: []string{"stores-suites", "HISTORIES=120"}, needs: []string{"stores-install"}},
+	{name: "stores-sql", limit: longest, make: []string{"e2e-stores", "STORES=postgres mariadb"}, needs: []string{"stores-install"}},
+	{name: "stores-keys", limit: longest, make: []string{"e2e-stores", "STORES=etcd zookeeper"}, needs: []string{"stores-install"}},
+	{name: "stores-redis", limit: longest, make: []string{"e2e-stores", "STORES=redis quorum"}, needs: []string{"stores-install"}},
+	{name: "brokers", limit: longest, needs: []string{"brokers-install"}},
+	{name: "api", limit: longest},
+	{name: "model", limit: longest},
+	{name: "simulation", limit: longest},
+	{name: "fuzz", limit: longest},
+	{name: "broken", limit: longest},
+}
+
+var plans = map[string][]stage{
+	"test": {
+		{{"compile"}},
+		{{"unit", "modules"}, {"promises", "chaos-short", "docs"}},
+	},
+	"ci": {
+		{{"check", "chart"}, {"e2e", "stores-short", "brokers-short"}},
+		{{"page"}},
+		{{"kube"}},
+	},
+	"nightly": {
+		{
+			{
+				"test", "check", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys", "stores-redis",
+				"brokers", "api", "page", "model", "simulation", "fuzz", "broken", "kube",
+			},
+		},
+	},
+}
+
+// choose is a plan, of which only the jobs run that are named; all where none is.
+func choose(plan string, only []string) ([]stage, error) {
+	all, found := plans[plan]
+	if !found {
+		return nil, fmt.Errorf("plan %q: want test, ci or nightly", plan)
+	}
+	known := names(all)
+	for _, name := range only {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("job %q: %s has %s", name, plan, strings.Join(known, ", "))
+		}
+	}
+	if len(only) == 0 {
+		return all, nil
+	}
+	var chosen []stage
+	for _, s := range all {
+		var lanes stage
+		for _, l := range s {
+			l = slices.DeleteFunc(slices.Clone(l), func(name string) bool { return !slices.Contains(only, name) })
+			if len(l) > 0 {
+				lanes = append(lanes, l)
+			}
+		}
+		if len(lanes) > 0 {
+			chosen = append(chosen, lanes)
+		}
+	}
+	return chosen, nil
+}
+
+// names are the jobs of stages, in their order.
+func names(stages []stage) []string {
+	var all []string
+	for _, s := range stages {
+		for _, l := range s {
+			all = append(all, l...)
+		}
+	}
+	return all
+}
+
+func find(name string) (job, bool) {
+	at := slices.IndexFunc(jobs, func(j job) bool { return j.name == name })
+	if at < 0 {
+		return job{}, false
+	}
+	return jobs[at], true
+}
+
+// installs are the targets that jobs need, each once.
+func installs(stages []stage) []string {
+	var targets []string
+	for _, name := range names(stages) {
+		j, _ := find(name)
+		for _, target := range j.needs {
+			if !slices.Contains(targets, target) {
+				targets = append(targets, target)
+			}
+		}
+	}
+	return targets
+}

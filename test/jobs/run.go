@@ -1,0 +1,185 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/process"
+)
+
+// markEnv is in the environment of all that a run starts.
+const markEnv = "SHARDCTL_TEST_RUN"
+
+// endPatience is how long a job that was asked to end may take, until it is killed.
+const endPatience = 20 * time.Second
+
+// Lines of a job's output that the table tells.
+var (
+	triedAgain = regexp.MustCompile(`(?m)^\s*tried again: (.*)$`)
+	cutShort   = regexp.MustCompile(`(?m)^\s*cut short: (.*)$`)
+	notRun     = regexp.MustCompile(`(?m)^\s*not run: (.*)$`)
+)
+
+// result is what became of a job.
+type result struct {
+	Job        string        `json:"job"`
+	Status     status        `json:"status"`
+	Took       time.Duration `json:"took"` // in ns
+	TriedAgain []string      `json:"triedAgain,omitempty"`
+	CutShort   []string      `json:"cutShort,omitempty"`
+	Why        string        `json:"why,omitempty"` // it failed or was not run
+}
+
+type status string
+
+const (
+	passed  status = "passed"
+	failed  status = "FAILED"
+	skipped status = "not run"
+)
+
+// runner runs jobs. Its methods may be called concurrently.
+type runner struct {
+	dir   string // for temporary files of jobs
+	logs  string
+	mark  string
+	tries string // how often a test that failed may be tried; empty: as the Makefile says
+
+	mu  sync.Mutex // of the output and the results
+	out io.Writer
+
+	results []result
+}
+
+func (r *runner) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintf(r.out, "==== "+format+"\n", args...)
+}
+
+// stages runs them until one has failed or ctx has ended, and says whether all jobs have passed.
+func (r *runner) stages(ctx context.Context, stages []stage, skip func(job) string) bool {
+	for _, s := range stages {
+		var lanes sync.WaitGroup
+		for _, l := range s {
+			lanes.Go(func() {
+				for _, name := range l {
+					j, _ := find(name)
+					r.one(ctx, j, skip(j))
+				}
+			})
+		}
+		lanes.Wait()
+		if !r.allPassed() || ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *runner) allPassed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.results {
+		if one.Status == failed {
+			return false
+		}
+	}
+	return true
+}
+
+// one runs a job and keeps its result. Its output is printed whole once it has ended.
+func (r *runner) one(ctx context.Context, j job, why string) {
+	if why != "" || ctx.Err() != nil {
+		r.keep(result{Job: j.name, Status: skipped, Why: why}, nil)
+		return
+	}
+	r.say("%s begins", j.name)
+	began := time.Now()
+	output, err := r.make(ctx, j)
+	is := verdict(j.name, output, err)
+	is.Took = time.Since(began)
+	r.keep(is, output)
+}
+
+func (r *runner) keep(is result, output []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results = append(r.results, is)
+	_, _ = fmt.Fprintf(r.out, "\n==== %s\n%s==== %s: %s after %s\n", is.Job, output, is.Job, is.Status, seconds(is.Took))
+}
+
+// verdict reads a job's output.
+func verdict(name string, output []byte, err error) result {
+	is := result{Job: name, Status: passed, TriedAgain: lines(triedAgain, output), CutShort: lines(cutShort, output)}
+	if why := lines(notRun, output); len(why) > 0 {
+		is.Status, is.Why = skipped, why[0]
+	}
+	if err != nil {
+		is.Status, is.Why = failed, err.Error()
+	}
+	return is
+}
+
+func lines(of *regexp.Regexp, output []byte) []string {
+	var found []string
+	for _, match := range of.FindAllSubmatch(output, -1) {
+		found = append(found, string(match[1]))
+	}
+	return found
+}
+
+// make runs a job's targets within its limit. All its processes are a group, which ends when it fails. What a job that
+// passed leaves is told by [leftovers].
+func (r *runner) make(ctx context.Context, j job) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, j.limit)
+	defer cancel()
+	targets := j.make
+	if len(targets) == 0 {
+		targets = []string{j.name}
+	}
+	args := append([]string{"make", "--no-print-directory"}, targets...)
+	if r.tries != "" {
+		args = append(args, "TRIES="+r.tries)
+	}
+	if j.nice {
+		args = append([]string{"nice", "-n", "10"}, args...)
+	}
+	log, err := os.Create(filepath.Join(r.logs, j.name+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("output of %s: %w", j.name, err)
+	}
+	defer func() { _ = log.Close() }() // it is read again below
+	cmd := exec.CommandContext(limited, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+r.dir, markEnv+"="+r.mark)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = endPatience
+	err = cmd.Run()
+	if err != nil && cmd.Process != nil {
+		process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL)
+	}
+	output, readErr := os.ReadFile(log.Name())
+	switch {
+	case ctx.Err() != nil:
+		err = errors.New("interrupted")
+	case limited.Err() != nil:
+		err = fmt.Errorf("its limit of %s was reached", j.limit)
+	}
+	if len(output) > 0 && !bytes.HasSuffix(output, []byte("\n")) {
+		output = append(output, '\n')
+	}
+	return output, errors.Join(err, readErr)
+}
