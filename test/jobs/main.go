@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	skip := func(job) string { return "" }
-	if plan == "ci" && len(only) == 0 {
+	if plan == "ci" && (len(only) == 0 || os.Getenv(baseEnv) != "") {
 		skip = notReached(ctx, out)
 	}
 	return play(ctx, stages, before, skip, *tries, *record, out)
