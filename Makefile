@@ -84,9 +84,9 @@ test-all: test stores-install stores brokers-install brokers api page model simu
 unit: ## All tests but the end-to-end scenarios
 	@# Some mostly wait for servers, so three packages go at a time.
 	@# Those that need message brokers are in brokers-short, those that need servers of stores in stores-short.
-	SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none test/again.sh -p 3 -timeout 30m $(TEST_FLAGS) $(UNIT)
+	SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none go run ./test/again -p 3 -timeout 30m $(TEST_FLAGS) -- $(UNIT)
 	@# Pages are run as they stand, with leases of two seconds: by itself, since compilers beside it would end them.
-	test/again.sh -timeout 30m $(TEST_FLAGS) ./docs
+	go run ./test/again -timeout 30m $(TEST_FLAGS) -- ./docs
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
@@ -149,7 +149,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... \
+	SHARDCTL_TEST_BROKERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
 	./pkg/tasks/subscribe/... ./pkg/tasks/discover/amqplist
 
 .PHONY: brokers-short
@@ -179,9 +179,9 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	SHARDCTL_TEST_SERVERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) $(STORE_PACKAGES)
+	SHARDCTL_TEST_SERVERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
-	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
+	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
 
 .PHONY: stores-short
