@@ -163,7 +163,7 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
-	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./examples/mutex ./test/mutexes \
+	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
 	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore|quorumstore)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer|LockOnAServer
