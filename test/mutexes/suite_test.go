@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -142,12 +143,16 @@ func freeze(t *testing.T, uri string) {
 	token := p.turn().token
 	p.line("acts")
 	p.signal(syscall.SIGSTOP)
-	began := time.Now()
+	stood, began := testprocess.WatchStalls(t), time.Now()
 	next, err := here(t, uri).Mutex(name).LockWithin(t.Context(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("taken from a frozen holder after %v of a lease of %v", time.Since(began).Round(time.Millisecond), lease)
+	took := time.Since(began).Round(time.Millisecond)
+	t.Logf("taken from a frozen holder after %v of a lease of %v", took, lease)
+	if took > lease+time.Second+stood() {
+		t.Errorf("taken after %v, want T + 1 s at most, and %v of stalls", took, stood())
+	}
 	if next.Token() <= token {
 		t.Errorf("token %d after %d", next.Token(), token)
 	}
