@@ -104,6 +104,7 @@ compile: ## All that the tests are made of
 	go list -export -test -deps -f '{{.Export}}' ./... >/dev/null
 	$(if $(RACE),go list -export -race -test -deps -f '{{.Export}}' $(RACE_PACKAGES) >/dev/null)
 
+AGAIN = TRIES=$(TRIES) go run ./test/again
 # No server is looked for, also where one is installed. Those tests are in brokers-short and stores-short.
 BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
 
@@ -111,8 +112,8 @@ BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
 unit: ## All tests but scenarios: race detector, model, simulations, histories of ten seconds
 	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	@# Some mostly wait for servers, so three packages go at a time.
-	$(BARE) TRIES=$(TRIES) test/again.sh -p 3 -timeout 20m $(TEST_FLAGS) $(UNIT)
-	$(BARE) TRIES=$(TRIES) test/again.sh $(RACE) -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES)
+	$(BARE) $(AGAIN) -p 3 -timeout 20m $(TEST_FLAGS) -- $(UNIT)
+	$(BARE) $(AGAIN) $(RACE) -timeout 20m $(TEST_FLAGS) -- $(RACE_PACKAGES)
 
 .PHONY: modules
 modules: ## Tests of the modules of this repository that no one imports
@@ -122,7 +123,7 @@ modules: ## Tests of the modules of this repository that no one imports
 
 .PHONY: docs
 docs: ## Pages and their commands, run as they stand
-	TRIES=$(TRIES) test/again.sh -timeout 20m $(TEST_FLAGS) ./docs
+	$(AGAIN) -timeout 20m $(TEST_FLAGS) -- ./docs
 
 .PHONY: promises
 promises: ## The scenarios of each promise, on MongoDB and on SQLite
@@ -186,7 +187,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) ./internal/testbroker/... \
+	SHARDCTL_TEST_BROKERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
 	./pkg/tasks/subscribe/... ./pkg/tasks/discover/amqplist
 
 .PHONY: brokers-short
@@ -216,9 +217,9 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	SHARDCTL_TEST_SERVERS=required test/again.sh -p 2 -timeout 30m $(TEST_FLAGS) $(STORE_PACKAGES)
+	SHARDCTL_TEST_SERVERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
-	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
+	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
 
 .PHONY: stores-short

@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
-// held is a command that holds the lock with a lease of 3 s, and leaves a process that is no child of its own.
+const deathLease = 3 * time.Second
+
+// held is a command that holds the lock with that lease, and leaves a process that is no child of its own.
 func (r lockRig) held() (l *lockRun, child string) {
 	r.t.Helper()
-	l = r.sh(`(setsid sleep 1000 & echo $! > child); echo $$ > leader; sleep 1000`, "--lease", "3s")
+	l = r.sh(`(setsid sleep 1000 & echo $! > child); echo $$ > leader; sleep 1000`, "--lease", deathLease.String())
 	r.wrote("leader")
 	return l, r.wrote("child")
 }
@@ -42,7 +45,8 @@ func (l *lockRun) worker(leader string) int {
 const alive = `cat /proc/%s/status /proc/%s/status 2> /dev/null | grep '^State:' | grep -v Z || exit 3`
 
 // Whichever of its two processes is killed or stands still: the command ends with all that it started, before others
-// have the lock, and they have it a lease later.
+// have the lock. They have it within a lease and a second; within a second where the guard lives to say so. Of a guard
+// that stands still the worker learns after a quarter of the lease, and renews until then.
 func TestLockHolderDies(t *testing.T) {
 	onLockStores(t, func(r lockRig) {
 		for _, tt := range []struct {
@@ -50,11 +54,12 @@ func TestLockHolderDies(t *testing.T) {
 			signal syscall.Signal
 			worker bool
 			code   int
+			within time.Duration
 		}{
-			{"guard killed", syscall.SIGKILL, false, -9},
-			{"worker killed", syscall.SIGKILL, true, 75},
-			{"guard frozen", syscall.SIGSTOP, false, 0},
-			{"worker frozen", syscall.SIGSTOP, true, 75},
+			{"guard killed", syscall.SIGKILL, false, -9, deathLease + time.Second},
+			{"worker killed", syscall.SIGKILL, true, 75, time.Second},
+			{"guard frozen", syscall.SIGSTOP, false, 0, deathLease/4 + deathLease + time.Second},
+			{"worker frozen", syscall.SIGSTOP, true, 75, deathLease + time.Second},
 		} {
 			r.t.Run(tt.what, func(t *testing.T) {
 				r := lockRig{t, r.uri, t.TempDir()}
@@ -64,13 +69,17 @@ func TestLockHolderDies(t *testing.T) {
 				if tt.worker {
 					pid = l.worker(leader)
 				}
-				began := time.Now()
+				stood, began := testprocess.WatchStalls(t), time.Now()
 				if err := syscall.Kill(pid, tt.signal); err != nil {
 					t.Fatal(err)
 				}
-				next := r.sh(fmt.Sprintf(alive, leader, child), "--lease", "3s")
+				next := r.sh(fmt.Sprintf(alive, leader, child), "--lease", deathLease.String())
 				next.code()
-				t.Logf("the next had it %v after the death, with a lease of 3 s", time.Since(began).Round(time.Millisecond))
+				took := time.Since(began).Round(time.Millisecond)
+				t.Logf("the next had it %v after the death, with a lease of %v", took, deathLease)
+				if took > tt.within+stood() {
+					t.Errorf("the next had it %v after the death, want %v at most, and %v of stalls", took, tt.within, stood())
+				}
 				if code := next.code(); code != 3 {
 					t.Errorf("code %d: something of the command lived when the next had the lock", code)
 				}

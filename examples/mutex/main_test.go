@@ -3,18 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testservers"
 )
-
-func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
 
 // lines are what both processes print.
 type lines struct {
@@ -35,9 +29,10 @@ func (l *lines) count() int {
 	return len(l.all)
 }
 
-// Two processes take turns: never both at once, each at least twice, and with tokens that rise.
-func takeTurns(t *testing.T, uri string) {
-	t.Helper()
+// Two processes take turns: never both at once, each at least twice, and with tokens that rise. The other stores are in
+// test/mutexes.
+func TestTurns(t *testing.T) {
+	uri := "sqlite:" + filepath.Join(t.TempDir(), "mutex.db")
 	out := &lines{}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
@@ -69,21 +64,5 @@ func takeTurns(t *testing.T, uri string) {
 	}
 	if turns["a"] < 2 || turns["b"] < 2 {
 		t.Errorf("turns: %v, want two or more of each; they printed\n%s", turns, strings.Join(out.all, "\n"))
-	}
-}
-
-func TestTurns(t *testing.T) {
-	t.Run("SQLite", func(t *testing.T) { takeTurns(t, "sqlite:"+filepath.Join(t.TempDir(), "mutex.db")) })
-	t.Run("MongoDB", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("needs a MongoDB")
-		}
-		takeTurns(t, testmongo.Shared(t))
-	})
-	for _, kind := range []testservers.Kind{
-		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
-		testservers.KindRedis,
-	} {
-		t.Run(string(kind), func(t *testing.T) { takeTurns(t, testservers.Start(t, kind).Database()) })
 	}
 }

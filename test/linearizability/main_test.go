@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seconds  = flag.Int("linearizability.seconds", 40, "how long histories are recorded, per store")
+	seconds  = flag.Int("linearizability.seconds", 10, "how long histories are recorded, per store")
 	seedFlag = flag.Uint64("linearizability.seed", 0, "the seed of what clients do and of the faults; 0: any. Real "+
 		"time is not part of it: a run never comes back quite the same")
 )
@@ -33,14 +33,14 @@ func TestMain(m *testing.M) {
 	os.Exit(testmongo.Main(m))
 }
 
-// mostlyWaits has all stores recorded at once, however few processors there are, unless the command line says
-// otherwise.
+// mostlyWaits has all that needs no servers of stores done at once, however few processors there are, unless the
+// command line says otherwise.
 func mostlyWaits() {
 	const name = "test.parallel"
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	if f := flag.Lookup(name); !given && f != nil {
-		_ = f.Value.Set(fmt.Sprint(max(runtime.GOMAXPROCS(0), 4)))
+		_ = f.Value.Set(fmt.Sprint(max(runtime.GOMAXPROCS(0), 12)))
 	}
 }
 
@@ -98,7 +98,7 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 }
 
 const (
-	long = 40  // seconds from which on a recording has to show a lot, each kind of fault on the way among it,
+	long = 10  // seconds from which on a recording has to show a lot, each kind of fault on the way among it,
 	full = 120 // and a thousand histories, also where four stores are recorded at once on two processors
 )
 

@@ -120,11 +120,21 @@ func (a *acceptors) run(ctx context.Context) {
 }
 
 // Electors live in time that costs nothing: two of five servers are away nearly always. Documents are changed in real
-// time beside the same faults.
+// time meanwhile, beside the same faults.
 func TestQuorum(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
 	all, turns, onTheWay, faults := &tally{}, &turnTally{}, &injected{}, &injected{}
+	a := newAcceptors(5, seed, faults)
+	db := a.database("quorum")
+	db.mustOpen(t)
+	whileRunning(t, a.run)
+	d := newDocumentRun(t, db, seed, usual)
+	ctx, cancel := context.WithTimeout(t.Context(), length())
+	defer cancel()
+	var group sync.WaitGroup
+	var wrongDocuments []finding
+	group.Go(func() { wrongDocuments = d.run(ctx) })
 	for n := range max(2, *seconds/10) {
 		var found []finding
 		synctest.Test(t, func(t *testing.T) {
@@ -139,19 +149,12 @@ func TestQuorum(t *testing.T) {
 		})
 		complain(t, seed+uint64(n), found)
 		if t.Failed() {
-			return
+			break
 		}
 	}
+	group.Wait()
+	complain(t, seed, wrongDocuments)
 	t.Logf("locks: %v; mutexes: %v; faults on the way: %v; of servers: %v", all, turns, onTheWay, faults)
-
-	a := newAcceptors(5, seed, faults)
-	db := a.database("quorum")
-	db.mustOpen(t)
-	whileRunning(t, a.run)
-	d := newDocumentRun(t, db, seed, usual)
-	ctx, cancel := context.WithTimeout(t.Context(), length())
-	defer cancel()
-	complain(t, seed, d.run(ctx))
-	t.Logf("documents: %v; faults on the way: %v; of servers: %v", d.tally, d.faults, faults)
+	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
 	enough(t, *seconds, d.tally.histories.Load()+all.histories.Load(), faults, d.faults)
 }

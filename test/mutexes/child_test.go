@@ -17,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
 )
 
@@ -31,14 +32,19 @@ func lasts(c *elect.Config) { c.LeaseDuration = lease }
 
 // child does what it is told, a line each, until its input ends. It says what became of each call:
 //
-//	pass N       waits, notes its token, and gives it back:  got N TOKEN, after that: gave N
-//	hold N       waits, and then acts until its context ends: got N TOKEN, acts N TOKEN, …, after that: lost N CAUSE
+//	pass N       waits, and gives it back: got N and its turn, after that: gave N
+//	hold N       waits, and then acts until its context ends: got N and its turn, acts N, …, after that: lost N CAUSE
 func child(uri string, in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	locks, err := mutex.Open(ctx, uri, lasts)
 	if err != nil {
 		return err
 	}
+	db, err := store.Open(ctx, store.Config{URI: uri})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close(ctx) }()
 	var mu sync.Mutex
 	say := func(format string, args ...any) {
 		mu.Lock()
@@ -55,11 +61,16 @@ func child(uri string, in io.Reader, out io.Writer) error {
 				say("failed %s %v", n, err)
 				return
 			}
-			say("got %s %d", n, held.Token())
+			is, err := document(ctx, db)
+			if err != nil {
+				say("failed %s %v", n, err)
+				return
+			}
+			say("got %s %v", n, turnOf(held.Token(), is))
 			if what == "hold" {
 				mine := held.Context()
 				for mine.Err() == nil {
-					say("acts %s %d", n, held.Token())
+					say("acts %s", n)
 					time.Sleep(50 * time.Millisecond)
 				}
 				say("lost %s %v", n, context.Cause(mine)) //nolint:contextcheck // the hold's

@@ -3,15 +3,15 @@
 package mutexes
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -23,7 +23,6 @@ func suite(t *testing.T, fresh func(t *testing.T) string) {
 	t.Helper()
 	t.Run("order", func(t *testing.T) { order(t, fresh(t)) })
 	t.Run("freeze", func(t *testing.T) { freeze(t, fresh(t)) })
-	t.Run("together", func(t *testing.T) { together(t, fresh(t)) })
 }
 
 // here are locks of this process.
@@ -44,20 +43,12 @@ func here(t *testing.T, uri string) *mutex.Locks {
 }
 
 // document is the mutex as it is in the store.
-func document(t *testing.T, db store.Store) protocol.MutexDoc {
-	t.Helper()
-	reply, err := db.Read(t.Context(), store.KindMutex, record.MutexID(name))
-	if err != nil {
-		t.Fatal(err)
+func document(ctx context.Context, db store.Store) (protocol.MutexDoc, error) {
+	reply, err := db.Read(ctx, store.KindMutex, record.MutexID(name))
+	if err != nil || len(reply.Docs) == 0 {
+		return protocol.MutexDoc{}, err
 	}
-	if len(reply.Docs) == 0 {
-		return protocol.MutexDoc{}
-	}
-	is, err := record.MutexFrom(reply.Docs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return is
+	return record.MutexFrom(reply.Docs[0])
 }
 
 func await(t *testing.T, what string, ready func() bool) {
@@ -69,11 +60,18 @@ func await(t *testing.T, what string, ready func() bool) {
 	}
 }
 
-// A hundred calls of ten processes get it in the order in which they were written. Of three processes that are killed
-// the calls are passed over, and no others.
+const (
+	processes, calls = 10, 100
+	newcomers        = 10 // calls of each process that lives, while turns are taken
+)
+
+// killed says which of the processes are.
+func killed(i int) bool { return i == 1 || i == 4 || i == 7 }
+
+// A hundred calls of ten processes, all at once, get it in the order in which they were written, and before all that are
+// made meanwhile. Of three processes that are killed the calls are passed over, and no others.
 func order(t *testing.T, uri string) {
 	t.Helper()
-	const processes, calls, killed = 10, 100, 3
 	db, err := store.Open(t.Context(), store.Config{URI: uri})
 	if err != nil {
 		t.Fatal(err)
@@ -89,50 +87,51 @@ func order(t *testing.T, uri string) {
 	}
 	for i := range calls {
 		peers[i%processes].tell("pass %d", i)
-		await(t, fmt.Sprintf("call %d is in the queue", i), func() bool { return len(document(t, db).Queue) == i+1 })
 	}
-	for i := range killed {
-		peers[3*i+1].signal(syscall.SIGKILL)
-		if err := <-peers[3*i+1].ended; err == nil {
-			t.Error("a process that was killed has ended in order")
+	var before protocol.MutexDoc
+	await(t, "all calls are in the queue", func() bool {
+		before, err = document(t.Context(), db)
+		return err == nil && len(before.Queue) == calls
+	})
+	for i, p := range peers {
+		if killed(i) {
+			p.signal(syscall.SIGKILL)
+			if err := <-p.ended; err == nil {
+				t.Error("a process that was killed has ended in order")
+			}
 		}
 	}
 	began := time.Now()
 	if err := first.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	type turn struct {
-		call  int
-		token int64
-	}
-	var got []turn
+	got := make([][]turn, processes)
+	var reading sync.WaitGroup
 	for i, p := range peers {
-		if i%3 == 1 && i/3 < killed {
-			continue
-		}
-		for range calls / processes {
-			var at turn
-			if _, err := fmt.Sscanf(p.line("got"), "got %d %d", &at.call, &at.token); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, at)
+		if !killed(i) {
+			reading.Go(func() { got[i] = p.turns(calls/processes, newcomers) })
 		}
 	}
-	slices.SortFunc(got, func(a, b turn) int { return cmp.Compare(a.token, b.token) })
-	if !slices.IsSortedFunc(got, func(a, b turn) int { return cmp.Compare(a.call, b.call) }) ||
-		got[0].token <= first.Token() {
-		t.Errorf("order of turns: %v", got)
+	reading.Wait()
+	all := slices.Concat([]turn{turnOf(first.Token(), before)}, slices.Concat(got...))
+	for _, wrong := range disorder(all) {
+		t.Error(wrong)
 	}
-	t.Logf("%d turns after three of ten were killed: %v", len(got), time.Since(began).Round(time.Millisecond))
+	living := len(slices.DeleteFunc(got, func(of []turn) bool { return len(of) == 0 }))
+	if want := 1 + living*(calls/processes+newcomers); len(all) != want {
+		t.Errorf("%d turns, want %d", len(all), want)
+	}
+	t.Logf("%d turns after three of ten were killed: %v", len(all)-1, time.Since(began).Round(time.Millisecond))
 	for i, p := range peers {
-		if _ = p.in.Close(); i%3 != 1 || i/3 >= killed {
+		if _ = p.in.Close(); !killed(i) {
 			if err := <-p.ended; err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if left := document(t, db); len(left.Queue)+len(left.Holders) > 0 {
-		t.Errorf("left: %+v", left)
+	left, err := document(t.Context(), db)
+	if err != nil || len(left.Queue)+len(left.Holders) > 0 {
+		t.Errorf("left: %+v, %v", left, err)
 	}
 }
 
@@ -141,19 +140,19 @@ func freeze(t *testing.T, uri string) {
 	t.Helper()
 	p := start(t, uri)
 	p.tell("hold 0")
-	var n int
-	var token int64
-	if _, err := fmt.Sscanf(p.line("got"), "got %d %d", &n, &token); err != nil {
-		t.Fatal(err)
-	}
+	token := p.turn().token
 	p.line("acts")
 	p.signal(syscall.SIGSTOP)
-	began := time.Now()
+	stood, began := testprocess.WatchStalls(t), time.Now()
 	next, err := here(t, uri).Mutex(name).LockWithin(t.Context(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("taken from a frozen holder after %v of a lease of %v", time.Since(began).Round(time.Millisecond), lease)
+	took := time.Since(began).Round(time.Millisecond)
+	t.Logf("taken from a frozen holder after %v of a lease of %v", took, lease)
+	if took > lease+time.Second+stood() {
+		t.Errorf("taken after %v, want T + 1 s at most, and %v of stalls", took, stood())
+	}
 	if next.Token() <= token {
 		t.Errorf("token %d after %d", next.Token(), token)
 	}
@@ -182,52 +181,4 @@ func freeze(t *testing.T, uri string) {
 	if err := <-p.ended; err != nil {
 		t.Error(err)
 	}
-}
-
-// Readers, a writer and a semaphore of two processes' sessions on the real store.
-func together(t *testing.T, uri string) {
-	t.Helper()
-	a, b := here(t, uri), here(t, uri)
-	lock := func(h *mutex.Held, err error) *mutex.Held {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	unlock := func(h *mutex.Held) {
-		t.Helper()
-		if err := h.Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	one, two := lock(a.RWMutex("rw").RLock(t.Context())), lock(b.RWMutex("rw").RLock(t.Context()))
-	written := make(chan *mutex.Held)
-	go func() {
-		h, err := a.RWMutex("rw").Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		written <- h
-	}()
-	unlock(one)
-	select {
-	case <-written:
-		t.Error("a writer beside a reader")
-	case <-time.After(100 * time.Millisecond):
-	}
-	unlock(two)
-	w := <-written
-	if _, err := b.RWMutex("rw").TryRLock(t.Context()); err == nil {
-		t.Error("a reader beside a writer")
-	}
-	unlock(w)
-	three := []*mutex.Held{
-		lock(a.Semaphore("s", 2).Lock(t.Context())), lock(b.Semaphore("s", 2).TryLock(t.Context())),
-	}
-	if _, err := a.Semaphore("s", 2).TryLock(t.Context()); err == nil || three[0].Slot() == three[1].Slot() {
-		t.Errorf("a third of two: %v; slots %d, %d", err, three[0].Slot(), three[1].Slot())
-	}
-	unlock(three[0])
-	unlock(three[1])
 }
