@@ -71,7 +71,6 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 				status, err := c.Live()[0].Client.Status(ctx)
 				return status.ProblemsOf("NoCapacity"), err
 			}).Should(BeEmpty())
-			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 	})
 })

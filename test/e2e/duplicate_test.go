@@ -35,7 +35,6 @@ var _ = Describe("Two replicas with one instance name", func() {
 				}).Should(ContainElement(HaveField("Instance", "twin")))
 			}
 			Expect(c.Live()).To(HaveLen(2))
-			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 	})
 })

@@ -176,10 +176,11 @@ func expectRising(tokens []string, n int) {
 	if n >= 0 {
 		Expect(tokens).To(HaveLen(n))
 	}
+	var fell []string
 	for i := range tokens {
-		if i > 0 {
-			Expect(len(tokens[i-1]) < len(tokens[i]) || len(tokens[i-1]) == len(tokens[i]) && tokens[i-1] < tokens[i]).
-				To(BeTrue(), TokensFell+": %v", tokens)
+		if i > 0 && (len(tokens[i-1]) > len(tokens[i]) || len(tokens[i-1]) == len(tokens[i]) && tokens[i-1] >= tokens[i]) {
+			fell = append(fell, tokens[i-1]+" before "+tokens[i])
 		}
 	}
+	ExpectSafe(fell, TokensFell)
 }

@@ -214,7 +214,6 @@ var _ = Describe("A container that is killed whole while an HTTP endpoint works 
 			)
 			Expect(again.Token()).To(BeNumerically(">", call.Token()))
 		}
-		ExpectOneRunEach(c)
 		Figure("sqlite", "in place, T %v: commands were without a run for %s; an HTTP endpoint's next start came %v "+
 			"after the end of its time",
 			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))),

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -64,13 +65,14 @@ groups:
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("stays below maxTasks, over all groups", func(ctx SpecContext) {
-		o := newOwn("maxtasks", `
+		o := newOwn("maxtasks", fmt.Sprintf(`
 groups:
   - name: one
-    tasks: [{name: "t{1..4}", exec: {command: [sleep, "1000"]}}]
+    tasks: [{name: "t{1..4}", exec: {command: [%[1]q]}}]
   - name: two
-    tasks: [{name: "t{1..4}", exec: {command: [sleep, "1000"]}}]
-`)
+    tasks: [{name: "t{1..4}", exec: {command: [%[1]q]}}]
+`, Bins.Recorder))
+		AtMost(o.Cluster, 3, "a", "b")
 		small := map[string]any{"maxTasks": 3}
 		a := o.start(ctx, "a", small)
 		o.start(ctx, "b", small)

@@ -57,7 +57,7 @@ type trial struct {
 // findings are what a trial did and saw, beside its time line.
 type findings struct {
 	done        map[Kind]int
-	stalls      stalls
+	stalls      history.Watch
 	starved     int // replicas that ended because the machine stood still
 	freezes     []*freeze
 	unexplained []string // ends of replicas that no fault had hit
@@ -106,7 +106,7 @@ func (s *trial) run(faults []Fault) error {
 	defer func() { s.ended = history.Now() }()
 	var watching sync.WaitGroup
 	watch, stop := context.WithCancel(s.ctx)
-	watching.Go(func() { s.stalls.watch(watch) })
+	watching.Go(func() { s.stalls.Run(watch) })
 	defer watching.Wait()
 	defer stop()
 	if err := s.await("everything to run at the start", s.settled); err != nil {

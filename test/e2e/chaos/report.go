@@ -41,7 +41,7 @@ func (s *trial) summary(v Verdict) string {
 	}
 	whole := s.ended.Sub(s.line.began) * AlwaysTasks
 	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
-	if worst := s.stalls.most(); worst > 0 {
+	if worst := s.stalls.Longest(0, history.Now()); worst >= stall {
 		fmt.Fprintf(
 			&b, "\nthe machine stood still for up to %v; %d replicas ended besides", worst.Round(time.Millisecond),
 			s.starved,

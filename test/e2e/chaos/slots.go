@@ -69,7 +69,7 @@ func (s *trial) noteEnd(p *slot) {
 	}
 	switch {
 	case len(p.hits) > 0:
-	case s.stalls.recent():
+	case s.stalled():
 		s.starved++
 		s.line.Note("        %s ended by itself during a stall of the machine:\n%s", p.name, p.replica.LogTail(3))
 	default:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -145,6 +146,9 @@ func (c *Cluster) Live() []*Replica {
 	return slices.DeleteFunc(slices.Clone(c.replicas), func(r *Replica) bool { return !r.Running() })
 }
 
+// All are all replicas that were ever started, in order.
+func (c *Cluster) All() []*Replica { return slices.Clone(c.replicas) }
+
 // Keys are the keys of all its tasks, in order.
 func (c *Cluster) Keys() []string {
 	keys := make([]string, 0, c.Tasks)
@@ -156,6 +160,11 @@ func (c *Cluster) Keys() []string {
 
 // History reads what ran so far.
 func (c *Cluster) History() (*history.History, error) { return history.Load(c.records()) }
+
+// Stall is how long any task waited beyond its period for its next timestamp, at a time that touches [from, to].
+func (c *Cluster) Stall(from, to history.Instant) (time.Duration, error) {
+	return history.LongestStall(c.records(), from, to)
+}
 
 // Scale starts replicas, or stops the newest in order, until n live.
 func (c *Cluster) Scale(ctx context.Context, n int) error {

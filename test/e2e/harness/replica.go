@@ -26,6 +26,10 @@ type Replica struct {
 	cmd    *exec.Cmd
 	guard  Proc
 	exited chan struct{} // closed when the guard has been reaped
+
+	began   history.Instant
+	ended   history.Instant // once exited is closed
+	touched history.Instant // when the first signal was sent that ends or stops a part; 0: never
 }
 
 // Part is what a signal goes to.
@@ -62,10 +66,11 @@ func startProgram(program, logFile string, env []string, args ...string) (*Repli
 	if err := spawn(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
-	r := &Replica{LogFile: logFile, cmd: cmd, exited: make(chan struct{})}
+	r := &Replica{LogFile: logFile, cmd: cmd, exited: make(chan struct{}), began: history.Now()}
 	r.guard, err = procOf(cmd.Process.Pid) // not reaped yet, so it is there
 	go func() {
 		_ = cmd.Wait() // how it ended is in ProcessState
+		r.ended = history.Now()
 		close(r.exited)
 	}()
 	return r, err
@@ -111,6 +116,9 @@ func (r *Replica) Kill(part Part, sig syscall.Signal) (history.Instant, error) {
 		targets = append(targets, worker)
 	}
 	at := history.Now()
+	if r.touched == 0 && sig != syscall.SIGCONT && sig != syscall.SIGHUP {
+		r.touched = at
+	}
 	for _, target := range targets {
 		err := target.Signal(sig)
 		if part == Both && errors.Is(err, os.ErrProcessDone) {
@@ -141,6 +149,18 @@ func (r *Replica) Running() bool {
 	default:
 		return true
 	}
+}
+
+// Sound is the time in which it lived and nobody had asked it to end, or stopped a part of it, up to now.
+func (r *Replica) Sound() (from, to history.Instant) {
+	to = history.Now()
+	if !r.Running() {
+		to = r.ended
+	}
+	if r.touched != 0 {
+		to = min(to, r.touched)
+	}
+	return r.began, to
 }
 
 // Log is everything it wrote so far.

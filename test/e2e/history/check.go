@@ -15,21 +15,18 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("%v and %v ran at once for %v", o.Earlier, o.Later, o.For)
 }
 
-// Overlaps are all pairs of a run and the longest-lived one before it that were alive at once. Children count: a child
-// that records after the next run has started is one.
+// Overlaps are all pairs of runs of a key that were alive at once. Children count: a child that records after the next
+// run has started is one.
 func (h *History) Overlaps() []Overlap {
 	var found []Overlap
 	for _, key := range h.Keys() {
 		runs := h.runs[key]
-		longest := runs[0]
-		for _, run := range runs[1:] {
-			if run.Start <= longest.End {
-				found = append(
-					found, Overlap{Earlier: longest, Later: run, For: min(longest.End, run.End).Sub(run.Start)},
-				)
-			}
-			if run.End > longest.End {
-				longest = run
+		for i, run := range runs {
+			for _, earlier := range runs[:i] {
+				if run.Start <= earlier.End {
+					both := min(earlier.End, run.End).Sub(run.Start)
+					found = append(found, Overlap{Earlier: earlier, Later: run, For: both})
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // A file is a magic line, a line of JSON, and timestamps of a fixed size. Magic, header and the first timestamp are one
@@ -29,6 +30,8 @@ type Header struct {
 	PID      int    `json:"pid"`
 	// Parent is the PID of the recorder that started this one, 0 for the process that the replica started.
 	Parent int `json:"parent,omitempty"`
+	// Period is the time between two timestamps; 0: 20 ms.
+	Period time.Duration `json:"period,omitempty"`
 }
 
 // Timestamp is one sign of life.
@@ -115,6 +118,27 @@ func readProcess(path string) (Process, error) {
 	}
 	p.Last, err = readTimestamp(file, size+(count-1)*timestampSize)
 	return p, err
+}
+
+// readTimes reads the header and the times of all timestamps of a file.
+func readTimes(path string) (Header, []Instant, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	if len(data) == 0 {
+		return Header{}, nil, errNotBegun
+	}
+	header, size, err := parseHeader(data)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	data = data[size:]
+	times := make([]Instant, 0, len(data)/timestampSize)
+	for ; len(data) >= timestampSize; data = data[timestampSize:] {
+		times = append(times, Instant(binary.LittleEndian.Uint64(data)))
+	}
+	return header, times, nil
 }
 
 func parseHeader(begin []byte) (h Header, size int64, err error) {

@@ -56,6 +56,12 @@ func TestOverlaps(t *testing.T) {
 			},
 			[]time.Duration{10 * time.Millisecond, 10 * time.Millisecond},
 		},
+		"two beside a longer one": {
+			[]history.Process{
+				run("g/a", "x", 1, 10, 0, 300), run("g/a", "y", 2, 20, 100, 210), run("g/a", "z", 3, 30, 200, 220),
+			},
+			[]time.Duration{110 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond},
+		},
 		"two commands under one token": {
 			[]history.Process{first, run("g/a", "x", 1, 12, 50, 60)}, []time.Duration{10 * time.Millisecond},
 		},

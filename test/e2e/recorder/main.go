@@ -58,6 +58,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	header.Period = *period
 	w, err := history.Create(os.Getenv("RECORD_DIR"), header, now())
 	if err != nil {
 		return err

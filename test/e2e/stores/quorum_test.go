@@ -126,6 +126,7 @@ func (q *quorum) minority(ctx SpecContext, by loss) {
 	Figure(q.name(), "two of five %s for 2 T: no task restarted; a replica last said %s after that it does not reach the "+
 		"store; %d keys of one killed with kill -9 run elsewhere %s after (T is %v)", by.name, ms(reached), len(keys),
 		ms(last.Sub(dies)), failoverLease)
+	ExpectWithin(q.cluster, failoverLease+AfterLease, dies, last, "the last key elsewhere")
 }
 
 // majority has three servers be lost for three leases: one killed, one frozen, one partitioned.

@@ -53,6 +53,7 @@ func newRig(ctx SpecContext, kind testservers.Kind) *rig {
 	r.uri, err = testservers.Database(ctx, r.server)
 	Expect(err).NotTo(HaveOccurred())
 	r.cluster = NewCluster(string(kind), harness.Options{StoreURI: r.uri, Tasks: tasks})
+	NothingLost(r.cluster)
 	return r
 }
 

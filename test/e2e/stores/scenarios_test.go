@@ -77,6 +77,7 @@ func (r *rig) leave(ctx SpecContext) {
 	r.taken(ctx, keys, at)
 	r.spread(ctx)
 	Figure(r.name(), "SIGTERM: %d keys handed over, gaps %s", len(keys), r.gaps(at))
+	ExpectHandedOver(r.cluster, leaving.Name, at)
 }
 
 // dies kills a part of a replica with kill -9. A guard that is left marks the session, so that no one waits.
@@ -91,9 +92,10 @@ func (r *rig) dies(ctx SpecContext, part harness.Part) {
 	what := "replica"
 	if part == harness.Worker {
 		what = "worker"
-		Expect(last.Sub(at)).To(BeNumerically("<", HardDeadline), "sooner than by waiting for the lease")
+		ExpectWithin(r.cluster, WorkerDied, at, last, "the last key elsewhere")
 	} else {
 		Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session")
+		ExpectWithin(r.cluster, Lease+AfterLease, at, last, "the last key elsewhere")
 	}
 	Figure(r.name(), "kill -9 of a %s: %d keys elsewhere from %s to %s after (T is %v)", what, len(keys),
 		ms(first.Sub(at)), ms(last.Sub(at)), Lease)
@@ -107,6 +109,7 @@ func (r *rig) freeze(ctx SpecContext) {
 	keys := r.keysOf(frozen)
 	at := hit(frozen, harness.Worker, syscall.SIGSTOP)
 	first, last := r.taken(ctx, keys, at)
+	ExpectWithin(r.cluster, Lease+AfterLease, at, last, "the last key elsewhere")
 	WaitUntil(ctx, at.Add(Lease*5/2))
 	Expect(Load(r.cluster).AliveAfter(frozen.Name, first)).To(BeEmpty())
 	Figure(r.name(), "a worker frozen: its keys elsewhere from %s to %s after", ms(first.Sub(at)), ms(last.Sub(at)))
@@ -169,6 +172,7 @@ func (r *rig) cut(ctx SpecContext) {
 	Expect(h.Started(at, history.Now())).To(HaveLen(len(keys)), "only its keys moved")
 	Figure(r.name(), "a replica cut off: %d keys elsewhere from %s to %s after (T is %v)", len(keys),
 		ms(first.Sub(at)), ms(last.Sub(at)), Lease)
+	ExpectWithin(r.cluster, Lease+AfterLease, at, last, "the last key elsewhere")
 	healed := history.Now()
 	r.link.Unblock()
 	r.spread(ctx)

@@ -5,45 +5,62 @@ package suite
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
 
-// Words of failures that no second attempt makes up for.
+// Words for what must not be on any machine.
 const (
 	TwoRuns    = "two runs of one key were alive at once"
 	TokensFell = "tokens must strictly increase"
 	Lost       = "messages were lost or out of order"
 )
 
+// unsafe is the name of report entries that say such a thing. Those of all attempts stay in the report of a scenario.
+const unsafe = "unsafe"
+
+// ExpectSafe wants nothing to have been found that must not be on any machine. If something was, the suite fails,
+// whatever comes of a second attempt.
+func ExpectSafe(found []string, what string) {
+	GinkgoHelper()
+	for _, line := range found {
+		AddReportEntry(unsafe, fmt.Sprintf("%s: %.400s", what, line))
+	}
+	Expect(found).To(BeEmpty(), what)
+}
+
 // With -ginkgo.flake-attempts=2 a scenario that failed is tried once more: on a machine that stands still for seconds,
 // replicas rightly lose their leases, and what a scenario promises does not hold. What failed first is printed. Only
 // what must hold on any machine has no second attempt.
 var _ = ReportAfterSuite("attempts", func(report Report) {
-	failed, unsafe := firstAttempts(report)
-	for _, line := range failed {
+	for _, line := range firstAttempts(report) {
 		fmt.Fprintln(os.Stdout, "tried again:", line)
 	}
-	Expect(unsafe).To(BeEmpty(), "what must hold on any machine has no second attempt")
+	Expect(foundUnsafe(report)).To(BeEmpty(), "what must hold on any machine has no second attempt")
 })
 
-// firstAttempts are the failures of scenarios that were tried again, and those of them that nothing excuses.
-func firstAttempts(report Report) (failed, unsafe []string) {
+// firstAttempts are the failures of scenarios that were tried again.
+func firstAttempts(report Report) (failed []string) {
 	for _, spec := range report.SpecReports {
 		if spec.NumAttempts < 2 {
 			continue
 		}
 		for _, failure := range spec.AdditionalFailures {
-			line := fmt.Sprintf("%s: %.400s", spec.FullText(), failure.Failure.Message)
-			failed = append(failed, line)
-			for _, words := range []string{TwoRuns, TokensFell, Lost} {
-				if strings.Contains(failure.Failure.Message, words) {
-					unsafe = append(unsafe, line)
-				}
+			failed = append(failed, fmt.Sprintf("%s: %.400s", spec.FullText(), failure.Failure.Message))
+		}
+	}
+	return failed
+}
+
+// foundUnsafe is what was found in any attempt and nothing excuses.
+func foundUnsafe(report Report) (found []string) {
+	for _, spec := range report.SpecReports {
+		for _, entry := range spec.ReportEntries {
+			if entry.Name == unsafe {
+				found = append(found, spec.FullText()+": "+entry.StringRepresentation())
 			}
 		}
 	}
-	return failed, unsafe
+	return found
 }

@@ -3,39 +3,176 @@
 package suite
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-func TestWhatIsUnsafeHasNoSecondAttempt(t *testing.T) {
+// playEnv has this test's program play one scenario, whose first attempt fails. It says what else that attempt does.
+const playEnv = "SHARDCTL_E2E_SUITE_PLAY"
+
+var _ = func() bool {
+	play := os.Getenv(playEnv)
+	return play != "" && It("scenario", func() {
+		NewCluster("played", harness.Options{Cap: 1})
+		attempt := CurrentSpecReport().NumAttempts
+		Figure("store", "attempt %d", attempt)
+		if attempt > 1 {
+			return
+		}
+		records, err := filepath.Glob(filepath.Join(Work, "played-*", "records"))
+		Expect(err).NotTo(HaveOccurred())
+		record := func(h history.Header) {
+			w, err := history.Create(records[0], h, history.Timestamp{At: 100})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.Append(history.Timestamp{At: 200})).To(Succeed())
+			Expect(w.Close()).To(Succeed())
+		}
+		switch play {
+		case "late":
+			record(history.Header{Key: "g/a", Token: 1, Instance: "x", PID: 10})
+		case "twice":
+			record(history.Header{Key: "g/a", Token: 1, Instance: "x", PID: 10})
+			record(history.Header{Key: "g/a", Token: 2, Instance: "y", PID: 20})
+		case "over its cap":
+			record(history.Header{Key: "g/a", Token: 1, Instance: "x", PID: 10})
+			record(history.Header{Key: "g/b", Token: 1, Instance: "x", PID: 11})
+		}
+		Fail("too slow")
+	})
+}()
+
+func TestPlay(t *testing.T) {
+	if os.Getenv(playEnv) == "" {
+		t.Skip("is for TestUnsafeAttemptsFailTheSuite")
+	}
+	Run(t, "played")
+}
+
+// What a first attempt left in the records counts, although the attempt had failed before anybody looked.
+func TestUnsafeAttemptsFailTheSuite(t *testing.T) {
+	for play, want := range map[string]string{
+		"late": "", "twice": TwoRuns, "over its cap": "x ran 2 keys at once, of at most 1",
+	} {
+		t.Run(play, func(t *testing.T) {
+			//nolint:gosec // this test's own program
+			cmd := exec.CommandContext(
+				t.Context(), os.Args[0], "-test.run=^TestPlay$", "-test.v", "-ginkgo.flake-attempts=2",
+			)
+			cmd.Env = append(
+				os.Environ(), playEnv+"="+play, "TMPDIR="+t.TempDir(), harness.EnvBinary+"=none",
+				harness.EnvRecorder+"=none",
+			)
+			text, err := cmd.CombinedOutput()
+			out := string(text)
+			if (err != nil) != (want != "") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if !strings.Contains(out, "tried again: scenario: ") || !strings.Contains(out, "too slow") {
+				t.Errorf("it does not say what was tried again:\n%s", out)
+			}
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not say %q:\n%s", want, out)
+			}
+			if strings.Contains(out, "figure: store: attempt 1") || !strings.Contains(out, "figure: store: attempt 2") {
+				t.Errorf("figures are not those of the last attempt:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestFirstAttempts(t *testing.T) {
 	spec := func(name string, attempts int, failures ...string) types.SpecReport {
 		r := types.SpecReport{LeafNodeText: name, NumAttempts: attempts, State: types.SpecStatePassed}
 		for _, message := range failures {
 			r.AdditionalFailures = append(r.AdditionalFailures, types.AdditionalFailure{
-				State: types.SpecStateFailed, Failure: types.Failure{Message: "Failure recorded during attempt 1:\n" + message},
+				State: types.SpecStateFailed, Failure: types.Failure{Message: message},
 			})
 		}
 		return r
 	}
-	failed, unsafe := firstAttempts(Report{SpecReports: types.SpecReports{
-		spec("calm", 1), spec("late", 2, "keys moved more often"), spec("twice", 2, TwoRuns+", since 12:00"),
-		spec("back", 2, TokensFell+": [3 2]"), spec("gone", 2, Lost), spec("other node", 1, TwoRuns),
+	got := firstAttempts(Report{SpecReports: types.SpecReports{
+		spec("calm", 1), spec("late", 2, "keys moved"), spec("other node", 1, "in a clean-up"),
+		spec("worse", 2, "one", "two"),
 	}})
-	names := func(lines []string) string {
-		var all []string
-		for _, line := range lines {
-			name, _, _ := strings.Cut(line, ":")
-			all = append(all, name)
+	if want := []string{"late: keys moved", "worse: one", "worse: two"}; !slices.Equal(got, want) {
+		t.Errorf("tried again: %q, want %q", got, want)
+	}
+}
+
+func TestTerms(t *testing.T) {
+	second := func(s float64) history.Instant { return history.Instant(s * float64(time.Second)) }
+	ran := func(key, instance string, token int64, from, to float64) history.Process {
+		return history.Process{
+			Header: history.Header{Key: key, Token: token, Instance: instance, PID: int(from*1000) + 1},
+			First:  history.Timestamp{At: second(from)}, Last: history.Timestamp{At: second(to)},
 		}
-		return strings.Join(all, ", ")
 	}
-	if got := names(failed); got != "late, twice, back, gone" {
-		t.Errorf("tried again: %s", got)
-	}
-	if got := names(unsafe); got != "twice, back, gone" {
-		t.Errorf("unsafe: %s", got)
+	afterX := func(o history.Overlap) bool { return o.Earlier.Instance == "x" }
+	live := func(from, to float64) []span { return []span{{second(from), second(to)}} }
+	for name, test := range map[string]struct {
+		terms terms
+		ran   []history.Process
+		lives []span
+		stall time.Duration
+		want  int
+	}{
+		"one after the other": {ran: []history.Process{ran("k", "x", 1, 1, 5), ran("k", "y", 2, 6, 9)}},
+		"two at once":         {ran: []history.Process{ran("k", "x", 1, 1, 5), ran("k", "y", 2, 4, 9)}, want: 1},
+		"two at once, by intent": {
+			terms: terms{allowed: []func(history.Overlap) bool{afterX}},
+			ran:   []history.Process{ran("k", "x", 1, 1, 5), ran("k", "y", 2, 4, 9)},
+		},
+		"two more beside those": {
+			terms: terms{allowed: []func(history.Overlap) bool{afterX}},
+			ran:   []history.Process{ran("k", "x", 1, 1, 9), ran("k", "y", 2, 4, 7), ran("k", "z", 3, 6, 8)}, want: 1,
+		},
+		"tokens that fall beside those": {
+			terms: terms{allowed: []func(history.Overlap) bool{afterX}},
+			ran:   []history.Process{ran("k", "x", 2, 1, 5), ran("k", "y", 1, 4, 9)}, want: 1,
+		},
+		"as many as the cap": {
+			terms: terms{everywhere: 2}, ran: []history.Process{ran("k", "x", 1, 1, 5), ran("l", "x", 1, 1, 5)},
+		},
+		"one more than the cap": {
+			terms: terms{everywhere: 1}, ran: []history.Process{ran("k", "x", 1, 1, 5), ran("l", "x", 1, 5, 6)}, want: 1,
+		},
+		"more than one instance may": {
+			terms: terms{limits: []limit{{"x", 1}}}, want: 1,
+			ran: []history.Process{
+				ran("k", "x", 1, 1, 5), ran("l", "x", 1, 1, 5), ran("m", "y", 1, 1, 5), ran("n", "y", 1, 1, 5),
+			},
+		},
+		"lost": {
+			terms: terms{always: []string{"k"}}, ran: []history.Process{ran("k", "x", 1, 1, 5)}, lives: live(1, 51),
+			want: 1,
+		},
+		"lost while the machine stood still": {
+			terms: terms{always: []string{"k"}}, ran: []history.Process{ran("k", "x", 1, 1, 5)}, lives: live(1, 51),
+			stall: 10 * time.Second,
+		},
+		"lost while nobody could run it": {
+			terms: terms{always: []string{"k"}}, ran: []history.Process{ran("k", "x", 1, 1, 5)}, lives: live(1, 20),
+		},
+		"never run": {terms: terms{always: []string{"k"}}, lives: live(1, 51), want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stall := func(_, _ history.Instant) time.Duration { return test.stall }
+			got := test.terms.judge(history.New(test.ran), second(60), test.lives, stall)
+			if len(got) != test.want {
+				t.Errorf("found %q, want %d", got, test.want)
+			}
+		})
 	}
 }

@@ -4,7 +4,7 @@ package suite
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
@@ -67,52 +66,32 @@ func RunWithin(t *testing.T, name string, limit time.Duration) {
 	RunSpecs(t, name, suite, reporter)
 }
 
-var _ = BeforeSuite(func(ctx SpecContext) {
-	var err error
-	Work, err = os.MkdirTemp("", "shardctl-e2e-")
+// Parallel processes share the directory and the programs that the first of them has made.
+var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
+	work, err := os.MkdirTemp("", "shardctl-e2e-")
 	Expect(err).NotTo(HaveOccurred())
-	Bins, err = harness.Build(ctx, Work)
+	bins, err := harness.Build(ctx, work)
 	Expect(err).NotTo(HaveOccurred())
+	made, err := json.Marshal(shared{work, bins})
+	Expect(err).NotTo(HaveOccurred())
+	return made
+}, func(ctx SpecContext, made []byte) {
+	var s shared
+	Expect(json.Unmarshal(made, &s)).To(Succeed())
+	Work, Bins = s.Work, s.Bins
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	DeferCleanup(stop)
+	go stalls.Run(watching)
 }, NodeTimeout(5*time.Minute))
 
-var _ = ReportAfterSuite("figures", func(report Report) {
-	figures.Lock()
-	defer figures.Unlock()
-	fmt.Fprintln(os.Stdout) // ends the line of those left out
-	for _, line := range figures.lines {
-		fmt.Fprintln(os.Stdout, "figure:", line)
-	}
-	// where anyone who looks at the end of a log finds it
-	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
-		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
-	}
-	if !report.SuiteSucceeded {
-		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)
-		return
-	}
-	if err := os.RemoveAll(Work); err != nil {
-		fmt.Fprintln(os.Stdout, err)
-	}
-})
-
-// figures are what the scenarios measured, printed at the end. Scenarios assert order and completeness; how fast is for
-// people and benchmarks, since a test machine may be busy.
-var figures struct {
-	sync.Mutex
-	lines []string
+// shared is what all processes of a suite work with.
+type shared struct {
+	Work string
+	Bins harness.Binaries
 }
 
-// Figure notes what a scenario measured; store (or another subject) comes first in its line.
-func Figure(store, format string, args ...any) {
-	line := store + ": " + fmt.Sprintf(format, args...)
-	AddReportEntry("figure", line)
-	figures.Lock()
-	defer figures.Unlock()
-	figures.lines = append(figures.lines, line)
-}
-
-// NewCluster makes a cluster without replicas. Its processes die at the end of the container or scenario that called
-// it.
+// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, in every attempt,
+// all that ran is judged, as ExpectOneRunEach does, and its processes die.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if o.Lease == 0 {
@@ -125,7 +104,10 @@ func NewCluster(name string, o harness.Options) *harness.Cluster {
 	Expect(err).NotTo(HaveOccurred())
 	c, err := harness.NewCluster(Bins, dir, o)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(c.Close)
+	DeferCleanup(func() {
+		defer c.Close()
+		ExpectOneRunEach(c)
+	})
 	return c
 }
 
@@ -155,15 +137,6 @@ func LogsOnFailure(c *harness.Cluster) {
 	if c != nil && CurrentSpecReport().Failed() {
 		AddReportEntry("logs", c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
 	}
-}
-
-// ExpectOneRunEach holds the whole history to what must be so at any time. There are never two runs of a key at once,
-// and tokens strictly increase.
-func ExpectOneRunEach(c *harness.Cluster) {
-	GinkgoHelper()
-	h := Load(c)
-	Expect(h.Overlaps()).To(BeEmpty(), TwoRuns)
-	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
 }
 
 // Load reads what ran so far in a cluster.

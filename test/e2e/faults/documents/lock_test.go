@@ -35,13 +35,13 @@ func lockRounds(on *scenes) {
 			s.edit(ctx, "lock", harness.Key(i+1), fields)
 		}
 		s.raise(ctx, "lock", harness.Key(1), 1000)
-		s.healed(ctx, false)
+		s.healed(ctx)
 		Expect(s.restarted()).To(BeEmpty())
 
 		// A new start writes the lock, and fixes it.
 		s.kill(s.c.Keys()...)
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys(), s.began) }).Should(Succeed())
-		s.healed(ctx, false)
+		s.healed(ctx)
 		for _, key := range s.c.Keys() {
 			Expect(s.read(ctx, "lock", key)["body"]).To(HavePrefix(`{"token":`), key)
 		}
@@ -51,18 +51,20 @@ func lockRounds(on *scenes) {
 	on.round("locks whose revision is none are created again, with a larger token", func(
 		ctx context.Context, s *scene,
 	) {
+		s.takesLocks()
 		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
 			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
 		}
 		s.kill(s.c.Keys()...) // an owner that writes nothing notices nothing, and needs not
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys(), s.began) }).Should(Succeed())
-		s.healed(ctx, true)
+		s.healed(ctx)
 		for _, key := range s.c.Keys() {
 			Expect(s.read(ctx, "lock", key)).To(HaveKeyWithValue("rev", Satisfy(whole)), key)
 		}
 	})
 
 	on.round("locks that are deleted, or given to no one, are owned again", func(ctx context.Context, s *scene) {
+		s.takesLocks()
 		for i := range 4 {
 			s.remove(ctx, "lock", harness.Key(i+1))
 		}
@@ -75,7 +77,7 @@ func lockRounds(on *scenes) {
 			lost = append(lost, harness.Key(7))
 		}
 		Eventually(func() error { return s.c.CheckTaken(lost, s.began) }).Should(Succeed())
-		s.healed(ctx, true)
+		s.healed(ctx)
 	})
 
 	on.round("locks that name another live session, or one that never was, are owned again", func(
@@ -103,7 +105,7 @@ func lockRounds(on *scenes) {
 		}
 		s.mustEdit(ctx, "lock", harness.Key(9), object{"session": strings.Repeat("long", 1000)})
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys()[:8], s.began) }).Should(Succeed())
-		s.healed(ctx, false)
+		s.healed(ctx)
 		s.logs("did not claim it")
 	})
 }

@@ -48,7 +48,7 @@ func memberRounds(on *scenes) {
 						HaveKeyWithValue("body", ContainSubstring(`"instance":"%s"`, s.c.Live()[i].Name)),
 					))
 			}
-			s.healed(ctx, false)
+			s.healed(ctx)
 			s.logs("deleted or edited")
 		})
 	}

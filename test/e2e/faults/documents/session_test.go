@@ -34,7 +34,7 @@ func sessionRounds(on *scenes) {
 				s.edit(ctx, "session", id, fields)
 			}
 		}
-		s.healed(ctx, false)
+		s.healed(ctx)
 		Expect(s.restarted()).To(BeEmpty())
 		Expect(s.sessions(ctx)).To(Equal(ids))
 	})
@@ -50,7 +50,7 @@ func sessionRounds(on *scenes) {
 		if !s.edit(ctx, "session", ids[2], object{"rev": math.NaN()}) {
 			s.mustEdit(ctx, "session", ids[2], object{"rev": int64(math.MaxInt64)})
 		}
-		s.healed(ctx, false)
+		s.healed(ctx)
 		for _, id := range ids {
 			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
 			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"))
@@ -58,11 +58,12 @@ func sessionRounds(on *scenes) {
 	})
 
 	on.round("live sessions that are written dead end", func(ctx context.Context, s *scene) {
+		s.takesLocks()
 		ids := s.sessions(ctx)
 		s.mustEdit(ctx, "session", ids[0], object{"state": "dead"})
 		s.mustEdit(ctx, "session", ids[1], object{"state": "dead"})
 		s.raise(ctx, "session", ids[1], 1)
-		s.healed(ctx, true)
+		s.healed(ctx)
 		Expect(s.sessions(ctx)).NotTo(ContainElement(ids[1]))
 	})
 
@@ -77,7 +78,7 @@ func sessionRounds(on *scenes) {
 		s.insert(ctx, "session", before[1])
 		WaitUntil(ctx, s.began.Add(2*Lease))
 		s.insert(ctx, "session", before[2])
-		s.healed(ctx, false)
+		s.healed(ctx)
 		for i, id := range ids {
 			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
 			Eventually(func() object { return s.read(ctx, "session", id) }).Should(
@@ -93,7 +94,7 @@ func sessionRounds(on *scenes) {
 			s.remove(ctx, "session", id)
 			s.insert(ctx, "session", doc)
 		}
-		s.healed(ctx, false) // some may have met the gap
+		s.healed(ctx) // some may have met the gap
 	})
 
 	on.round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context, s *scene) {
@@ -122,6 +123,6 @@ func sessionRounds(on *scenes) {
 				HaveKeyWithValue("state", "dead"), id,
 			)
 		}
-		s.healed(ctx, false)
+		s.healed(ctx)
 	})
 }

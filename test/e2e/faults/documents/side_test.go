@@ -39,7 +39,7 @@ func sideRounds(on *scenes) {
 		)
 		// as if they had been written by a program
 		s.insert(ctx, "group", object{"_id": "~overrides", "rev": int64(1), "count": int64(77)})
-		s.healed(ctx, false)
+		s.healed(ctx)
 		s.logs("is malformed", "pin/"+harness.Key(1))
 		for _, kind := range []string{"override", "value", "event"} {
 			for _, id := range s.ids(ctx, kind) {
@@ -61,7 +61,7 @@ func sideRounds(on *scenes) {
 			}).Should(HaveEach(Satisfy(whole)), "it was %v", number)
 		}
 		s.remove(ctx, "member", s.sessions(ctx)[0]) // its new one raises the other counter
-		s.healed(ctx, false)
+		s.healed(ctx)
 		Eventually(func() any { return s.read(ctx, "group", "~members")["count"] }).Should(Satisfy(whole))
 	})
 
@@ -74,7 +74,7 @@ func sideRounds(on *scenes) {
 				s.mustEdit(ctx, "group", id, object{"count": int64(0)})
 			}
 		}
-		s.healed(ctx, false)
+		s.healed(ctx)
 		Expect(s.restarted()).To(BeEmpty())
 	})
 }

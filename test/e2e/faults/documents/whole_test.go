@@ -12,16 +12,20 @@ import (
 func wholeRounds(on *scenes) {
 	for _, kind := range kinds {
 		on.round("all of kind "+kind+" are gone", func(ctx context.Context, s *scene) {
+			if kind == "lock" {
+				s.takesLocks()
+			}
 			s.clear(ctx, kind)
-			s.healed(ctx, kind == "lock")
+			s.healed(ctx)
 			s.indexed(ctx)
 		})
 	}
 	on.round("everything is gone", func(ctx context.Context, s *scene) {
+		s.takesLocks()
 		for _, kind := range kinds {
 			s.clear(ctx, kind)
 		}
-		s.healed(ctx, true)
+		s.healed(ctx)
 		s.indexed(ctx)
 	})
 }

@@ -139,7 +139,6 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 			Expect(result.Code).To(Equal(0), result.Stderr)
 			Expect(result.Stdout).To(ContainSubstring("topics"))
 		}
-		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("may take rights and the password away while replicas run, and give them back", func(ctx SpecContext) {
@@ -192,7 +191,6 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 			)
 			Expect(c.Live()).To(HaveLen(3), "no replica has to be restarted")
 		}
-		ExpectOneRunEach(c)
 		for _, r := range c.Live() {
 			Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 		}

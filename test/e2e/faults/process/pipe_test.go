@@ -22,6 +22,7 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 		c = NewCluster(
 			"socket", harness.Options{StoreURI: SQLiteURI(), Tasks: tasks, Recorder: []string{"--fork", "--escape"}},
 		)
+		NothingLost(c)
 	})
 	AfterEach(func() { LogsOnFailure(c) })
 

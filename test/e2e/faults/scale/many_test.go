@@ -39,13 +39,12 @@ var _ = Describe("Many replicas", func() {
 			for name, n := range counts {
 				Expect(n).To(Equal(tasks/replicas), name)
 			}
-			ExpectOneRunEach(c)
 			starts := len(h.Started(began, history.Now()))
 			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was "+
 				"started, evenly after %v, %d starts in all",
 				replicas, lease, tasks, ms(allRun.Sub(began)), ms(lastStart(h, began).Sub(began)), starts)
 		}, SpecTimeout(ScenarioTimeout))
-	}, Label(Fleet))
+	}, Label(Fleet), Serial)
 })
 
 var _ = Describe("Many of twenty replicas", func() {
@@ -55,6 +54,7 @@ var _ = Describe("Many of twenty replicas", func() {
 
 		BeforeAll(func() {
 			c = NewCluster("dying-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Lease: lease, Recorder: slow})
+			NothingLost(c)
 		})
 		AfterEach(func() { LogsOnFailure(c) })
 
@@ -73,9 +73,11 @@ var _ = Describe("Many of twenty replicas", func() {
 				)
 			}
 			ExpectOneRunEach(c)
+			last := lastStartOf(h, keys, at)
 			Figure(store, "kill -9 of %d of %d replicas at once, guards and workers: their %d tasks elsewhere "+
 				"within %v (T + 1 s is %v), gaps %s",
-				n, of, len(keys), ms(lastStartOf(h, keys, at).Sub(at)), lease+time.Second, gapsSince(h, at))
+				n, of, len(keys), ms(last.Sub(at)), lease+AfterLease, gapsSince(h, at))
+			ExpectWithin(c, lease+AfterLease, at, last, "the last key elsewhere")
 		}
 
 		for _, scenario := range []struct{ of, dying int }{{replicas, 10}, {10, 9}} {
@@ -85,5 +87,5 @@ var _ = Describe("Many of twenty replicas", func() {
 				dies(ctx, scenario.of, scenario.dying)
 			}, SpecTimeout(ScenarioTimeout))
 		}
-	}, Ordered, ContinueOnFailure, Label(Fleet))
+	}, Ordered, ContinueOnFailure, Label(Fleet), Serial)
 })

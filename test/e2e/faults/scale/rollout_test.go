@@ -27,6 +27,7 @@ var _ = Describe("A hundred keys on five replicas", func() {
 
 		BeforeAll(func() {
 			c = NewCluster("rollout-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Recorder: slow})
+			NothingLost(c)
 			for name, v := range map[string]*harness.Variant{"one": &oldProg, "two": &newProg, "three": &newerProg} {
 				program, err := harness.AnotherRevision(Bins.Shardctl, Work, store+name)
 				Expect(err).NotTo(HaveOccurred())

@@ -45,6 +45,7 @@ var _ = Describe("Versions side by side", func() {
 			at := uri()
 			db = openDatabase(store, at)
 			c = NewCluster("versions-"+store, harness.Options{StoreURI: at, Tasks: tasks})
+			NothingLost(c)
 			later = harness.Variant{Program: laterProgram(ctx), Env: []string{"SHARDCTL_TEST_UNKNOWN_FIELDS=1"}}
 		}, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
@@ -80,6 +81,7 @@ var _ = Describe("Versions side by side", func() {
 				}
 				at, keys := killAll(c, []*harness.Replica{r})
 				Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+				ExpectWithin(c, Lease+AfterLease, at, lastStartOf(Load(c), keys, at), "the last key elsewhere")
 			}
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)

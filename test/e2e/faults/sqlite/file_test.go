@@ -130,7 +130,7 @@ func (f file) becomesReadOnly(ctx context.Context) {
 	for _, name := range f.parts() {
 		Expect(os.Chmod(name, 0o600)).To(Succeed())
 	}
-	f.expectHealed(ctx, workers, began)
+	f.expectHealed(ctx, workers)
 }
 
 // suffer tests one misdeed: for less than the renewal deadline, which costs nothing, and for twice the lease.
@@ -165,7 +165,7 @@ func (f file) suffer(ctx context.Context, m misdeed) {
 	undo()
 	done = true
 	back := history.Now()
-	f.expectHealed(ctx, workers, began)
+	f.expectHealed(ctx, workers)
 	runs := Load(f.c).Started(back, history.Now())
 	var last time.Duration
 	for _, run := range runs {
@@ -189,7 +189,7 @@ func (f file) workers() map[string]harness.Proc {
 }
 
 // expectHealed waits until all run as before, each once, in the same processes.
-func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc, since history.Instant) {
+func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc) {
 	GinkgoHelper()
 	Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 	Expect(f.c.Live()).To(HaveLen(replicas), "no replica crashed")
@@ -199,7 +199,5 @@ func (f file) expectHealed(ctx context.Context, workers map[string]harness.Proc,
 			Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
 		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
 	}
-	h := Load(f.c)
-	Expect(h.Overlaps()).To(BeEmpty(), TwoRuns+", since %v", since)
-	Expect(h.TokenFaults()).To(BeEmpty(), TokensFell)
+	ExpectOneRunEach(f.c)
 }
