@@ -187,7 +187,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
+	SHARDCTL_TEST_BROKERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
 	./pkg/tasks/subscribe/... ./pkg/tasks/discover/amqplist
 
 .PHONY: brokers-short
@@ -217,7 +217,7 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	SHARDCTL_TEST_SERVERS=required go run ./test/again -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
+	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)

@@ -24,7 +24,7 @@ import (
 // secret is a password that nothing may ever show.
 const secret = "opensesame"
 
-var _ = Describe("Bad input", Label("sqlite"), func() {
+var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 	const good = "version: 1\nstore: {uri: \"sqlite:$(DIR)/locks.db\"}\n"
 
 	DescribeTable("in a configuration is reported with its place, by run and by validate, and ends with code 2",

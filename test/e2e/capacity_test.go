@@ -20,7 +20,7 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("run as far as capacity allows, and the rest is reported everywhere as NoCapacity", func(ctx SpecContext) {
+		It("run as far as capacity allows, and the rest is reported everywhere as NoCapacity", Label("P6"), func(ctx SpecContext) {
 			c = NewCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 20, Tasks: tasks})
 			Expect(c.Add(ctx, 4)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(running).Should(Succeed())

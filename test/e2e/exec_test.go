@@ -44,7 +44,7 @@ func init() { //nolint:gochecknoinits // before any test: this process is not on
 }
 
 var _ = Describe("Commands", Label("sqlite"), func() {
-	It("are started again after a growing pause, as often as maxRestarts says, and then have failed", func(ctx SpecContext) {
+	It("are started again after a growing pause, as often as maxRestarts says, and then have failed", Label("P9"), func(ctx SpecContext) {
 		o := newOwn("restart", `
 groups:
   - name: g

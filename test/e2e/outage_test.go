@@ -35,7 +35,7 @@ var _ = Describe("A store that is unreachable", func() {
 		)
 	}
 
-	It("is waited for at the start, and everything runs once it is there", BothStores, func(ctx SpecContext) {
+	It("is waited for at the start, and everything runs once it is there", BothStores, Label("P10"), func(ctx SpecContext) {
 		onEach(func(store string, s outage) {
 			back := s.absent(ctx)
 			c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
@@ -60,7 +60,7 @@ var _ = Describe("A store that is unreachable", func() {
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
-		"unreachable for longer", BothStores, func(ctx SpecContext) {
+		"unreachable for longer", BothStores, Label("P3"), func(ctx SpecContext) {
 		onEach(func(store string, s outage) {
 			c := NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
 			defer LogsOnPanic(store, c)

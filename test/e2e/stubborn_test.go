@@ -21,7 +21,7 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("are ended whole before they run elsewhere", func(ctx SpecContext) {
+		It("are ended whole before they run elsewhere", Label("P1", "P9"), func(ctx SpecContext) {
 			c = NewCluster("stubborn-"+store, harness.Options{
 				StoreURI: uri(), Tasks: tasks, StopTimeout: time.Second, Recorder: []string{"--ignore-term", "--fork"},
 			})

@@ -34,7 +34,7 @@ var _ = Describe("Answers that are lost", Ordered, ContinueOnFailure, func() {
 			"any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control),
 			SpecTimeout(ScenarioTimeout),
 		),
-		Entry("half of all writes, after they were made", fault{lost: true}, SpecTimeout(ScenarioTimeout)),
+		Entry("half of all writes, after they were made", Label("P8"), fault{lost: true}, SpecTimeout(ScenarioTimeout)),
 		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(ScenarioTimeout)),
 		Entry(
 			"half of all writes, after they were made, and what is tried again at random", lostForGood(),

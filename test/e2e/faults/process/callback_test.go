@@ -133,7 +133,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+
-			" is started again ever more rarely, its process lives, and the next owner goes on", func(ctx SpecContext) {
+			" is started again ever more rarely, its process lives, and the next owner goes on", Label("P9"), func(ctx SpecContext) {
 			const watch, calm = 8 * time.Second, 3 * time.Second
 			service(ctx, bad)
 			runsSteady := func() int {

@@ -208,7 +208,7 @@ func (s stopped) spread(ctx context.Context) {
 }
 
 var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", BothStores, func() {
-	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", func(ctx SpecContext) {
+	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"), func(ctx SpecContext) {
 		onStopped(ctx, "worker", func(s stopped) {
 			s.survives(ctx, harness.Worker, false)
 			for _, d := range s.long {
