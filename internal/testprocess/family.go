@@ -15,13 +15,24 @@ import (
 	"time"
 )
 
+// What a family's variable may say.
+const (
+	none     = "none"
+	required = "required"
+)
+
+// noneError is the name of a family's variable that says "none".
+type noneError string
+
+func (e noneError) Error() string { return string(e) + ` is "` + none + `"` }
+
 // provideTimeout bounds the start of a server, a fetch of its programs included.
 const provideTimeout = 10 * time.Minute
 
 // Family is kinds of servers that tests have or lack together. Make one of it with a pointer, for the whole process.
 type Family struct {
-	// Variable is in the environment of tests. As "none" it has tests skipped that need a server of the family. As
-	// "required" it has those fail that lack theirs, instead of being skipped.
+	// Variable is in the environment of tests. As "none" no server of the family is found, also where it is installed,
+	// and tests that need one are skipped. As "required" it has those fail that lack theirs, instead of being skipped.
 	Variable string
 	// Target is where those tests run that "none" leaves out: make stores-short.
 	Target string
@@ -46,15 +57,44 @@ func (f *Family) Skip(tb testing.TB, name string) {
 	if testing.Short() {
 		tb.Skipf("needs a real %s, which go test -short leaves out", name)
 	}
-	if os.Getenv(f.Variable) == "none" {
+	if f.none() {
 		tb.Skipf("needs a real %s, which %s has", name, f.Target)
+	}
+}
+
+func (f *Family) none() bool { return os.Getenv(f.Variable) == none }
+
+// Provide finds the programs of one kind or fetches them: see [Software].
+func (f *Family) Provide(ctx context.Context, kind string, s Software) error {
+	if f.none() {
+		return Missing(kind, "%w", noneError(f.Variable))
+	}
+	return s.Provide(ctx)
+}
+
+// Open is [Open] for a server of the family.
+func (f *Family) Open(ctx context.Context, name string, s Software, dir string, o Options) (*Server, error) {
+	if err := f.Provide(ctx, name, s); err != nil {
+		return nil, err
+	}
+	return open(ctx, name, s, dir, o)
+}
+
+// Need skips or fails a test that needs what cannot be had: the error is that of provide.
+func (f *Family) Need(tb testing.TB, name string, provide func(context.Context) error) {
+	tb.Helper()
+	f.Skip(tb, name)
+	ctx, cancel := context.WithTimeout(tb.Context(), provideTimeout)
+	defer cancel()
+	if err := provide(ctx); err != nil {
+		f.Fail(tb, err)
 	}
 }
 
 // Fail ends a test whose server cannot be had.
 func (f *Family) Fail(tb testing.TB, err error) {
 	tb.Helper()
-	if errors.Is(err, ErrMissing) && os.Getenv(f.Variable) != "required" {
+	if errors.Is(err, ErrMissing) && os.Getenv(f.Variable) != required {
 		tb.Skip(err)
 	}
 	tb.Fatal(err)

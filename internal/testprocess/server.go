@@ -53,6 +53,11 @@ func Open(ctx context.Context, name string, software Software, dir string, o Opt
 	if err := software.Provide(ctx); err != nil {
 		return nil, err
 	}
+	return open(ctx, name, software, dir, o)
+}
+
+// open is Open once the programs are found.
+func open(ctx context.Context, name string, software Software, dir string, o Options) (*Server, error) {
 	account, err := accountFor(software)
 	if err != nil {
 		return nil, err

@@ -206,3 +206,17 @@ func TestServersListenOnThePortsThatTheyAreGiven(t *testing.T) {
 		t.Errorf("it listens on %s, want %s", s.Addr(), want)
 	}
 }
+
+// Where there are to be no servers, none is installed either, and provide is not called again.
+func TestInstallRefusesWhereThereAreToBeNone(t *testing.T) {
+	t.Setenv("TESTPROCESS_SERVERS", "none")
+	family := &testprocess.Family{Variable: "TESTPROCESS_SERVERS"}
+	calls := 0
+	err := testprocess.Install(t.Context(), []string{"no-such-package"}, func(ctx context.Context) error {
+		calls++
+		return family.Provide(ctx, "greeter", &greeter{})
+	})
+	if calls != 1 || err == nil || err.Error() != `nothing is installed: TESTPROCESS_SERVERS is "none"` {
+		t.Errorf("after %d calls: %v", calls, err)
+	}
+}
