@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		serve(os.Getenv("ADDR"))
 	case "session":
 		time.Sleep(time.Hour) // until killed
+	case "parent":
+		parent()
 	default:
 		os.Exit(m.Run())
 	}
@@ -55,6 +57,20 @@ func serve(addr string) {
 			_, _ = conn.Write([]byte("hello\n"))
 			_ = conn.Close()
 		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// parent opens a server, says its process and that below it, and waits to be killed.
+func parent() {
+	s, err := testprocess.Open(context.Background(), "greeter", &greeter{}, "greeter", testprocess.Options{})
+	for err == nil {
+		if text, _ := os.ReadFile(filepath.Join(s.Dir(), "below")); len(text) > 0 {
+			_, _ = fmt.Fprintf(os.Stdout, "%d %s\n", s.PID(), text)
+			select {}
+		}
+		time.Sleep(time.Millisecond)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
