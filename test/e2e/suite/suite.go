@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
@@ -44,6 +45,7 @@ var (
 	Bins harness.Binaries
 	// Work holds the files of all clusters. It is left behind when a scenario failed.
 	Work string
+	work *testprocess.Work
 )
 
 // Run runs all scenarios of the calling package. Call it from its only test.
@@ -69,9 +71,10 @@ func RunWithin(t *testing.T, name string, limit time.Duration) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	Work, err = os.MkdirTemp("", "shardctl-e2e-")
+	work, err = testprocess.WorkDir("e2e")
 	Expect(err).NotTo(HaveOccurred())
-	Bins, err = harness.Build(ctx, Work)
+	Work = work.Dir
+	Bins, err = harness.Build(ctx, work.Data())
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(5*time.Minute))
 
@@ -86,11 +89,13 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
 		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
 	}
-	if !report.SuiteSucceeded {
-		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)
+	if work == nil {
 		return
 	}
-	if err := os.RemoveAll(Work); err != nil {
+	if !report.SuiteSucceeded {
+		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)
+	}
+	if err := work.Close(!report.SuiteSucceeded); err != nil {
 		fmt.Fprintln(os.Stdout, err)
 	}
 })
