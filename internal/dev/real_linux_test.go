@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // patience is for what a loaded machine takes; nothing here waits for it to pass.
@@ -32,12 +34,12 @@ type devProcess struct {
 }
 
 // programDir holds the program once a test has asked for it; TestMain removes it.
-var programDir string
+var programDir *testprocess.Work
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if programDir != "" {
-		_ = os.RemoveAll(programDir)
+	if programDir != nil {
+		_ = programDir.Close(false)
 	}
 	os.Exit(code)
 }
@@ -48,14 +50,14 @@ func build(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
-	if programDir != "" {
-		return filepath.Join(programDir, "shardctl")
+	if programDir != nil {
+		return filepath.Join(programDir.Data(), "shardctl")
 	}
-	dir, err := os.MkdirTemp("", "shardctl-dev-") //nolint:usetesting // it is for several tests
+	dir, err := testprocess.WorkDir("dev")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "shardctl")
+	program := filepath.Join(dir.Data(), "shardctl")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/shardctl").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 )
 
 // EnvRequired is a variable that, set to "required", has tests fail that lack their broker, instead of being skipped.
+// Set to "none", no broker is found, and all of them are skipped.
 const EnvRequired = "SHARDCTL_TEST_BROKERS"
 
 // family are the brokers of this test process.
@@ -95,6 +96,12 @@ func Shared(tb testing.TB, kind Kind) *Broker {
 func broker(tb testing.TB, server *Server) *Broker {
 	tb.Helper()
 	return &Broker{Fixture: testprocess.NewFixture(tb, server.Server), server: server, tb: tb}
+}
+
+// Need skips or fails a test that is to open a broker of a kind by itself, where that cannot be had.
+func Need(tb testing.TB, k Kind) {
+	tb.Helper()
+	family.Need(tb, string(k), func(ctx context.Context) error { return Provide(ctx, k) })
 }
 
 // Main runs a package's tests and then ends the shared brokers. It returns the exit status.

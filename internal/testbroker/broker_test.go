@@ -106,9 +106,7 @@ func TestConfigFollowsOurs(t *testing.T) {
 }
 
 func TestOpenSaysWhyABrokerDoesNotStart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real broker")
-	}
+	testbroker.Need(t, testbroker.KindRedis)
 	_, err := testbroker.Open(t.Context(), testbroker.KindRedis, t.TempDir(), testbroker.Options{
 		Config: []string{"no-such-setting 1"},
 	})

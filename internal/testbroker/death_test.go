@@ -22,10 +22,7 @@ func TestKilledTestLeavesNoBroker(t *testing.T) {
 		_, _ = fmt.Println("port " + testbroker.RabbitMQ(t).Addr) //nolint:forbidigo // for its parent
 		select {}                                                 // until killed
 	}
-	testbroker.Shared(t, testbroker.KindRedis) // skips where tests have no brokers
-	if err := testbroker.Provide(t.Context(), testbroker.KindRabbitMQ); err != nil {
-		t.Skip(err)
-	}
+	testbroker.Need(t, testbroker.KindRabbitMQ)
 	dir := t.TempDir() // what the child leaves goes with this test
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledTestLeavesNoBroker$")
 	cmd.Env = append(os.Environ(), "TESTBROKER_CHILD=1", "TMPDIR="+dir)

@@ -53,5 +53,5 @@ func Provide(ctx context.Context, k Kind) error {
 	if err != nil {
 		return err
 	}
-	return s.Provide(ctx)
+	return family.Provide(ctx, string(k), s)
 }

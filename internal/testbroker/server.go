@@ -31,7 +31,7 @@ func Open(ctx context.Context, kind Kind, dir string, opts Options) (*Server, er
 	if err != nil {
 		return nil, err
 	}
-	server, err := testprocess.Open(ctx, string(kind), s, dir, testprocess.Options{Config: opts.Config})
+	server, err := family.Open(ctx, string(kind), s, dir, testprocess.Options{Config: opts.Config})
 	if err != nil {
 		return nil, err
 	}

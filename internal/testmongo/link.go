@@ -3,17 +3,17 @@
 package testmongo
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // maxMessage is the largest message of MongoDB's protocol, and a margin.
@@ -37,19 +37,9 @@ const (
 // arrives once it is healed, even when the sender has long closed the connection. So it is with TCP, which sends again
 // what got lost. Its methods may be called concurrently.
 type Link struct {
-	uri   string
-	lanes [2]*lane
-	gates []*gate
-	life  context.Context // of the proxies; ended by Close
-	end   context.CancelFunc
-	wait  sync.WaitGroup
-}
-
-// A gate is the proxy of one node.
-type gate struct {
-	listener net.Listener
-	node     string // the node's address
-	own      string // the proxy's
+	uri     string
+	lanes   [2]lane
+	proxies []*testprocess.Proxy
 }
 
 // Link makes a link to the set, open and fast. Its URI has no database and no name of an application.
@@ -57,37 +47,27 @@ func (rs *ReplicaSet) Link(ctx context.Context) (*Link, error) {
 	if rs.external != "" {
 		return nil, ErrExternal
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Link{uri: rs.URI(), lanes: [2]*lane{newLane(), newLane()}, life: life, end: end}
-	for _, n := range rs.nodes {
-		listener, err := listenLike(ctx, n.Addr())
+	ports, err := testprocess.FreePorts(ctx, len(rs.nodes)) // of five digits, as those of the nodes
+	if err != nil {
+		return nil, err
+	}
+	var pairs []string // a node's address, its proxy's
+	for i, n := range rs.nodes {
+		pairs = append(pairs, n.Addr(), net.JoinHostPort(testprocess.Loopback, strconv.Itoa(ports[i])))
+	}
+	names := strings.NewReplacer(pairs...)
+	l := &Link{uri: names.Replace(rs.URI())}
+	l.lanes[Sent].change = func(message []byte) []byte { return message }
+	l.lanes[Answered].change = func(message []byte) []byte { return []byte(names.Replace(string(message))) }
+	for i := 0; i < len(pairs); i += 2 {
+		proxy, err := testprocess.NewRelay(ctx, pairs[i+1], pairs[i], l.lanes[Sent].relay, l.lanes[Answered].relay)
 		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("proxy for %s: %w", n.Addr(), err)
-		}
-		g := &gate{listener: listener, node: n.Addr(), own: listener.Addr().String()}
-		l.gates = append(l.gates, g)
-		l.uri = strings.ReplaceAll(l.uri, g.node, g.own)
-	}
-	for _, g := range l.gates {
-		l.wait.Go(func() { l.serve(g) })
-	}
-	return l, nil
-}
-
-// listenLike listens on a free port with as many digits as that of addr.
-func listenLike(ctx context.Context, addr string) (net.Listener, error) {
-	for range 100 {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
 			return nil, err
 		}
-		if len(listener.Addr().String()) == len(addr) {
-			return listener, nil
-		}
-		_ = listener.Close() // try the next
+		l.proxies = append(l.proxies, proxy)
 	}
-	return nil, errors.New("no free port with as many digits")
+	return l, nil
 }
 
 // URI is the connection string of the client whose network this is.
@@ -99,85 +79,67 @@ func (l *Link) Cut(directions ...Direction) {
 		directions = []Direction{Sent, Answered}
 	}
 	for _, d := range directions {
-		l.lanes[d].cut()
+		l.lanes[d].gate.Shut()
 	}
 }
 
 // Heal lets everything through again, first of all what waits.
 func (l *Link) Heal() {
-	for _, lane := range l.lanes {
-		lane.heal()
+	for d := range l.lanes {
+		l.lanes[d].gate.Open()
 	}
 }
 
 // Slow delays each message in a direction by what delay says of it, which may be nothing; nil ends that. The messages
 // of one connection stay in order.
-func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) { l.lanes[d].slow(delay) }
+func (l *Link) Slow(d Direction, delay func(message []byte) time.Duration) {
+	l.lanes[d].delay.Store(&delay)
+}
 
 // Close ends the proxies and all connections through them.
 func (l *Link) Close() {
-	l.end()
-	for _, g := range l.gates {
-		_ = g.listener.Close() // an answer is not waited for
-	}
-	l.wait.Wait()
-}
-
-func (l *Link) serve(g *gate) {
-	for {
-		client, err := g.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		l.wait.Go(func() { l.connect(g, client) })
+	for _, p := range l.proxies {
+		p.Close()
 	}
 }
 
-// connect joins a client's connection to one of its own to the node, until both sides have ended.
-func (l *Link) connect(g *gate, client net.Conn) {
-	defer func() { _ = client.Close() }()
-	server, err := (&net.Dialer{}).DialContext(l.life, "tcp", g.node)
-	if err != nil {
-		return // the node is down: so the client sees it
-	}
-	defer func() { _ = server.Close() }()
-	defer context.AfterFunc(l.life, func() {
-		_ = client.Close()
-		_ = server.Close()
-	})()
-	var both sync.WaitGroup
-	both.Go(func() { l.pump(server, client, l.lanes[Sent], func(m []byte) []byte { return m }) })
-	both.Go(func() { l.pump(client, server, l.lanes[Answered], l.renamed) })
-	both.Wait()
+// A lane is one direction of all connections of a link.
+type lane struct {
+	gate   testprocess.Gate
+	delay  atomic.Pointer[func([]byte) time.Duration]
+	change func([]byte) []byte
 }
 
-// pump passes messages on until either side ends, and then says so to the other.
-func (l *Link) pump(to, from net.Conn, lane *lane, change func([]byte) []byte) {
+// relay passes messages on until either side ends, and then says so to the other.
+func (l *lane) relay(ctx context.Context, to, from net.Conn) {
 	defer func() {
-		_ = lane.pass(l.life, nil) // the end of a connection is swallowed too
+		_ = l.gate.Pass(ctx) // the end of a connection is swallowed too
 		_ = to.(*net.TCPConn).CloseWrite()
 	}()
 	for {
 		message, err := readMessage(from)
-		if err != nil {
+		if err != nil || l.pass(ctx, message) != nil {
 			return
 		}
-		if lane.pass(l.life, message) != nil {
-			return
-		}
-		if _, err := to.Write(change(message)); err != nil {
+		if _, err := to.Write(l.change(message)); err != nil {
 			_ = from.Close() // what comes is not read
 			return
 		}
 	}
 }
 
-// renamed is a server's message with the proxies' addresses for the nodes'.
-func (l *Link) renamed(message []byte) []byte {
-	for _, g := range l.gates {
-		message = bytes.ReplaceAll(message, []byte(g.node), []byte(g.own))
+// pass waits until a message may go on.
+func (l *lane) pass(ctx context.Context, message []byte) error {
+	delay := l.delay.Load()
+	if err := l.gate.Pass(ctx); err != nil || delay == nil || *delay == nil {
+		return err
 	}
-	return message
+	select {
+	case <-time.After((*delay)(message)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // readMessage reads one message: its length comes first, itself included.
@@ -194,68 +156,4 @@ func readMessage(from io.Reader) ([]byte, error) {
 	copy(message, head[:])
 	_, err := io.ReadFull(from, message[len(head):])
 	return message, err
-}
-
-// A lane is one direction of all connections of a link.
-type lane struct {
-	mu    sync.Mutex
-	open  chan struct{} // closed while messages pass
-	delay func([]byte) time.Duration
-}
-
-func newLane() *lane {
-	l := &lane{open: make(chan struct{})}
-	close(l.open)
-	return l
-}
-
-func (l *lane) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-l.open:
-		l.open = make(chan struct{})
-	default: // cut already
-	}
-}
-
-func (l *lane) heal() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-l.open:
-	default:
-		close(l.open)
-	}
-}
-
-func (l *lane) slow(delay func([]byte) time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.delay = delay
-}
-
-// pass waits until a message may go on; nil is the end of a connection.
-func (l *lane) pass(ctx context.Context, message []byte) error {
-	l.mu.Lock()
-	open, delay := l.open, l.delay
-	l.mu.Unlock()
-	select {
-	case <-open:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if delay == nil || message == nil {
-		return nil
-	}
-	wait := delay(message)
-	if wait <= 0 {
-		return nil
-	}
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,6 +2,8 @@
 
 package testmongo
 
+import "crypto/rand"
+
 // Options say what [Start] starts. The zero value is a replica set of three nodes.
 type Options struct {
 	// Nodes is the number of nodes; 0 means 3, or 1 with Standalone.
@@ -34,10 +36,22 @@ type TLS struct {
 	Authorities []byte // certificates that may have signed those of clients
 }
 
-// host is the address in everything that clients get.
-func (o Options) host() string {
-	if o.Host != "" {
-		return o.Host
+// own says that these options need processes of one's own.
+func (o Options) own() bool {
+	return o.Own || o.Host != "" || o.Standalone || o.Arbiters > 0 || len(o.Args) > 0 || o.Auth || o.TLS != nil
+}
+
+func (o Options) nodes() int {
+	if o.Nodes == 0 && !o.Standalone {
+		return 3
 	}
-	return "127.0.0.1"
+	return max(o.Nodes, 1)
+}
+
+// makeKey makes what the members of a set that asks for passwords know each other by.
+func (o Options) makeKey() string {
+	if !o.Auth {
+		return ""
+	}
+	return rand.Text() + rand.Text()
 }

@@ -5,42 +5,19 @@ package testmongo
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
-// startTimeout bounds the start of the shared set, a fetch of the server included.
-const startTimeout = 10 * time.Minute
-
-// shared is the one set of this test process, started by the first test that asks for it.
-var shared struct {
-	sync.Mutex
-	started bool
-	set     *ReplicaSet
-	err     error
-}
+// family are the sets of this test process. Without a MongoDB tests fail.
+var family = &testprocess.Family{}
 
 // Main runs a package's tests and then stops the shared set, if one was started; it returns the exit status. When tests
 // have failed, it leaves the logs of the set and says where they are.
-func Main(m *testing.M) int {
-	code := m.Run()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.set == nil {
-		return code
-	}
-	if code != 0 && shared.set.external == "" {
-		fmt.Fprintf(os.Stderr, "logs of mongod: %s%s\n", shared.set.LogDir(), shared.set.LogTail(5))
-	}
-	if err := shared.set.close(code != 0); err != nil {
-		fmt.Fprintln(os.Stderr, "stop MongoDB:", err)
-	}
-	return code
-}
+func Main(m *testing.M) int { return family.Main(m) }
 
 // Shared returns the URI of the test process's own replica set, with a fresh database in it. The database is dropped at
 // the end of the test. Tests that set fail points or stop nodes start a set of their own, or do not run in parallel
@@ -63,38 +40,17 @@ func Shared(tb testing.TB) string {
 // there is none.
 func SharedSet(tb testing.TB) *ReplicaSet {
 	tb.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if !shared.started {
-		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-		defer cancel()
-		shared.started = true
-		shared.set, shared.err = Start(ctx, Options{})
-	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.set
+	return testprocess.Shared(tb, family, "mongodb", func(ctx context.Context, dir string) (*ReplicaSet, error) {
+		return open(ctx, dir, Options{})
+	})
 }
 
 // New starts a MongoDB for one test and stops it at the test's end. It fails the test when there is none.
 func New(tb testing.TB, opts Options) *ReplicaSet {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	rs, err := Start(ctx, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			tb.Log(rs.LogTail(5))
-		}
-		if err := rs.Close(); err != nil {
-			tb.Error(err)
-		}
+	return testprocess.Fresh(tb, family, "mongodb", func(ctx context.Context, dir string) (*ReplicaSet, error) {
+		return open(ctx, dir, opts)
 	})
-	return rs
 }
 
 // WithDatabase returns a MongoDB URI with its database set to name.

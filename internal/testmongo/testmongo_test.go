@@ -62,9 +62,7 @@ func TestReplicaSetElectsWritesAndSurvives(t *testing.T) {
 	insert("after step-down")
 
 	pid := next.PID()
-	if err := next.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	next.Kill()
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Fatalf("process %d lives after Kill", pid)
 	}
@@ -80,15 +78,11 @@ func TestReplicaSetElectsWritesAndSurvives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := frozen.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	frozen.Freeze()
 	if p, err := rs.Primary(ctx); err != nil || p == frozen {
 		t.Fatalf("primary while the old one is stopped: %v (%v)", p, err)
 	}
-	if err := frozen.Cont(); err != nil {
-		t.Fatal(err)
-	}
+	frozen.Thaw()
 
 	n, err := docs.CountDocuments(ctx, bson.M{})
 	if err != nil || n != 3 {
@@ -102,17 +96,13 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := rs.Nodes()[0].PID()
-	if err := rs.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := rs.Close(); err != nil {
-		t.Fatalf("second Close: %v", err)
-	}
+	rs.Close()
+	rs.Close() // does nothing
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Errorf("process %d lives", pid)
 	}
-	if _, err := os.Stat(rs.dir); !os.IsNotExist(err) {
-		t.Errorf("%s: %v, want it gone", rs.dir, err)
+	if _, err := os.Stat(rs.work.Dir); !os.IsNotExist(err) {
+		t.Errorf("%s: %v, want it gone", rs.work.Dir, err)
 	}
 }
 
@@ -142,7 +132,7 @@ func TestExternalServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = rs.Close() }()
+	defer rs.Close()
 	if rs.URI() != "mongodb://elsewhere/" || len(rs.Nodes()) != 0 {
 		t.Errorf("URI %q with %d nodes", rs.URI(), len(rs.Nodes()))
 	}

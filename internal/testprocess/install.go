@@ -15,9 +15,12 @@ const policyFile = "/usr/sbin/policy-rc.d"
 
 // Install calls provide, and where that lacks something it installs Debian's packages and calls it again. Packages that
 // are installed stay as they are. Services of packages are not started: tests start servers of their own. It needs root
-// on Debian; elsewhere the error says what is missing.
+// on Debian; elsewhere the error says what is missing. Where the variable of a [Family] is "none" it refuses.
 func Install(ctx context.Context, packages []string, provide func(context.Context) error) error {
 	err := provide(ctx)
+	if none, is := errors.AsType[noneError](err); is {
+		return fmt.Errorf("nothing is installed: %w", none)
+	}
 	if err == nil || !errors.Is(err, ErrMissing) {
 		return err
 	}

@@ -22,10 +22,12 @@ type Proxy struct {
 	end      context.CancelFunc
 	wait     sync.WaitGroup
 	clients  atomic.Int64
+	gate     Gate
+	sent     Relay
+	answered Relay
 
 	mu     sync.Mutex
-	target string        // of new connections
-	open   chan struct{} // closed while bytes pass
+	target string // of new connections
 	look   func(sent []byte)
 	conns  map[net.Conn]struct{}
 }
@@ -41,8 +43,17 @@ func Link(tb testing.TB, addr string) *Proxy {
 	return p
 }
 
+// Relay passes on what one side of a connection sends, until either side ends. ctx ends with the proxy.
+type Relay func(ctx context.Context, to, from net.Conn)
+
 // NewProxy makes a proxy that listens on one address and passes all to another, until Close.
 func NewProxy(ctx context.Context, listen, target string) (*Proxy, error) {
+	return NewRelay(ctx, listen, target, nil, nil)
+}
+
+// NewRelay is [NewProxy] with what passes on what clients send, and what the server answers. nil is that of a proxy.
+// Block and Look act on that alone.
+func NewRelay(ctx context.Context, listen, target string, sent, answered Relay) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("link to %s: %w", target, err)
@@ -50,9 +61,14 @@ func NewProxy(ctx context.Context, listen, target string) (*Proxy, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Proxy{
 		Addr: listener.Addr().String(), target: target, listener: listener, life: life, end: end,
-		open: make(chan struct{}), conns: map[net.Conn]struct{}{},
+		conns: map[net.Conn]struct{}{}, sent: sent, answered: answered,
 	}
-	close(p.open)
+	if sent == nil {
+		p.sent = func(_ context.Context, to, from net.Conn) { p.pump(to, from, p.show) }
+	}
+	if answered == nil {
+		p.answered = func(_ context.Context, to, from net.Conn) { p.pump(to, from, func([]byte) {}) }
+	}
 	p.wait.Go(p.serve)
 	return p, nil
 }
@@ -70,26 +86,10 @@ func (p *Proxy) Cut() {
 }
 
 // Block has nothing go through any more: connections stay open, new ones are taken, and nothing answers.
-func (p *Proxy) Block() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.open:
-		p.open = make(chan struct{})
-	default: // blocked already
-	}
-}
+func (p *Proxy) Block() { p.gate.Shut() }
 
 // Unblock lets everything through again, first of all what waits.
-func (p *Proxy) Unblock() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.open:
-	default:
-		close(p.open)
-	}
-}
+func (p *Proxy) Unblock() { p.gate.Open() }
 
 // Lead has new connections lead to another address. Those that are open stay as they are.
 func (p *Proxy) Lead(target string) {
@@ -146,9 +146,9 @@ func (p *Proxy) join(client net.Conn) {
 	p.clients.Add(1)
 	both.Go(func() {
 		defer p.clients.Add(-1)
-		p.pump(server, client, p.show)
+		p.sent(p.life, server, client)
 	})
-	both.Go(func() { p.pump(client, server, func([]byte) {}) })
+	both.Go(func() { p.answered(p.life, client, server) })
 	both.Wait()
 }
 
@@ -167,7 +167,7 @@ func (p *Proxy) pump(to, from net.Conn, show func([]byte)) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if !p.pass() {
+		if p.gate.Pass(p.life) != nil {
 			return
 		}
 		show(buffer[:n])
@@ -183,19 +183,6 @@ func (p *Proxy) pump(to, from net.Conn, show func([]byte)) {
 			}
 			return
 		}
-	}
-}
-
-// pass waits until bytes may go on. It is false once the proxy is closed.
-func (p *Proxy) pass() bool {
-	p.mu.Lock()
-	open := p.open
-	p.mu.Unlock()
-	select {
-	case <-open:
-		return true
-	case <-p.life.Done():
-		return false
 	}
 }
 

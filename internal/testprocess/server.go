@@ -3,12 +3,11 @@
 package testprocess
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,6 +32,8 @@ type Options struct {
 	Config []string
 	// Ports are those that it listens on, as many as its kind says, from [FreePorts]. Empty: free ones.
 	Ports []int
+	// Host is an address of this machine that it listens on; empty: [Loopback].
+	Host string
 }
 
 // Server is a server, running or not. Its methods may be called concurrently.
@@ -53,6 +54,11 @@ func Open(ctx context.Context, name string, software Software, dir string, o Opt
 	if err := software.Provide(ctx); err != nil {
 		return nil, err
 	}
+	return open(ctx, name, software, dir, o)
+}
+
+// open is Open once the programs are found.
+func open(ctx context.Context, name string, software Software, dir string, o Options) (*Server, error) {
 	account, err := accountFor(software)
 	if err != nil {
 		return nil, err
@@ -62,11 +68,11 @@ func Open(ctx context.Context, name string, software Software, dir string, o Opt
 	}
 	s := &Server{
 		name: name, software: software, thread: process.NewThread(),
-		site: &Site{Dir: dir, Ports: o.Ports, extra: o.Config, account: account},
+		site: &Site{Dir: dir, Host: cmp.Or(o.Host, Loopback), Ports: o.Ports, extra: o.Config, account: account},
 	}
 	for range startTries {
 		if len(o.Ports) == 0 {
-			s.site.Ports, err = FreePorts(ctx, software.Ports())
+			s.site.Ports, err = freePorts(ctx, s.site.Host, software.Ports())
 		}
 		if err != nil {
 			break
@@ -80,28 +86,6 @@ func Open(ctx context.Context, name string, software Software, dir string, o Opt
 	}
 	s.Close()
 	return nil, err
-}
-
-// Addr is HOST:PORT of clients. It stays the same.
-func (s *Server) Addr() string { return s.site.Addr(0) }
-
-// Name is what [Open] was given.
-func (s *Server) Name() string { return s.name }
-
-// Site is where it lives.
-func (s *Server) Site() *Site { return s.site }
-
-// Dir is the directory with its data and its log.
-func (s *Server) Dir() string { return s.site.Dir }
-
-// Software is its kind's programs.
-func (s *Server) Software() Software { return s.software }
-
-// PID is the process ID of the server last started.
-func (s *Server) PID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.children[len(s.children)-1].pid()
 }
 
 // Start starts it again, on its data and its port, and returns once it serves clients. One that runs is left alone.
@@ -245,22 +229,6 @@ func (s *Server) Close() {
 	s.thread.Close()
 }
 
-// LogTail is the last lines that the server printed, to be shown when a test fails.
-func (s *Server) LogTail(lines int) string {
-	text := bytes.TrimSpace(s.site.Output())
-	if len(text) == 0 {
-		return ""
-	}
-	all := bytes.Split(text, []byte("\n"))
-	var out strings.Builder
-	fmt.Fprintf(&out, "\n--- %s at %s", s.name, s.Addr())
-	for _, line := range all[max(0, len(all)-lines):] {
-		fmt.Fprintf(&out, "\n%s", line)
-	}
-	return out.String()
-}
-
-// running says whether the server's process runs, frozen or not.
 func (s *Server) running() bool {
 	return len(s.children) > 0 && !s.children[len(s.children)-1].ended()
 }

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		serve(os.Getenv("ADDR"))
 	case "session":
 		time.Sleep(time.Hour) // until killed
+	case "parent":
+		parent()
 	default:
 		os.Exit(m.Run())
 	}
@@ -55,6 +57,20 @@ func serve(addr string) {
 			_, _ = conn.Write([]byte("hello\n"))
 			_ = conn.Close()
 		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// parent opens a server, says its process and that below it, and waits to be killed.
+func parent() {
+	s, err := testprocess.Open(context.Background(), "greeter", &greeter{}, "greeter", testprocess.Options{})
+	for err == nil {
+		if text, _ := os.ReadFile(filepath.Join(s.Dir(), "below")); len(text) > 0 {
+			_, _ = fmt.Fprintf(os.Stdout, "%d %s\n", s.PID(), text)
+			select {}
+		}
+		time.Sleep(time.Millisecond)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
@@ -204,5 +220,19 @@ func TestServersListenOnThePortsThatTheyAreGiven(t *testing.T) {
 	defer s.Close()
 	if want := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])); s.Addr() != want {
 		t.Errorf("it listens on %s, want %s", s.Addr(), want)
+	}
+}
+
+// Where there are to be no servers, none is installed either, and provide is not called again.
+func TestInstallRefusesWhereThereAreToBeNone(t *testing.T) {
+	t.Setenv("TESTPROCESS_SERVERS", "none")
+	family := &testprocess.Family{Variable: "TESTPROCESS_SERVERS"}
+	calls := 0
+	err := testprocess.Install(t.Context(), []string{"no-such-package"}, func(ctx context.Context) error {
+		calls++
+		return family.Provide(ctx, "greeter", &greeter{})
+	})
+	if calls != 1 || err == nil || err.Error() != `nothing is installed: TESTPROCESS_SERVERS is "none"` {
+		t.Errorf("after %d calls: %v", calls, err)
 	}
 }

@@ -15,12 +15,13 @@ import (
 	"syscall"
 )
 
-// Loopback is where all servers listen.
+// Loopback is where servers listen, unless [Options] say otherwise.
 const Loopback = "127.0.0.1"
 
 // Site is where one server lives: it stays the same over all its processes.
 type Site struct {
 	Dir   string // absolute, with everything it writes
+	Host  string // the address that it listens on
 	Ports []int
 
 	extra   []string            // lines for its configuration, after its kind's
@@ -28,7 +29,7 @@ type Site struct {
 }
 
 // Addr is HOST:PORT of the i-th port.
-func (s *Site) Addr(i int) string { return net.JoinHostPort(Loopback, strconv.Itoa(s.Ports[i])) }
+func (s *Site) Addr(i int) string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Ports[i])) }
 
 // Path is that of a file or directory of the server.
 func (s *Site) Path(name string) string { return filepath.Join(s.Dir, name) }
@@ -64,19 +65,21 @@ const lowestPort, highestPort = 10_000, 32_000
 
 // FreePorts are n ports that no one listens on. They are for servers that have to know of each other before they start:
 // see [Options].
-func FreePorts(ctx context.Context, n int) ([]int, error) {
+func FreePorts(ctx context.Context, n int) ([]int, error) { return freePorts(ctx, Loopback, n) }
+
+func freePorts(ctx context.Context, host string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range 1000 {
 		if len(ports) == n {
 			return ports, nil
 		}
 		port := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
 			continue
 		}
 		defer func() { _ = l.Close() }() // all stay open until the end, so that no port comes twice
 		ports = append(ports, port)
 	}
-	return nil, fmt.Errorf("find %d free ports from %d to %d on %s", n, lowestPort, highestPort, Loopback)
+	return nil, fmt.Errorf("find %d free ports from %d to %d on %s", n, lowestPort, highestPort, host)
 }

@@ -56,7 +56,7 @@ func openEtcdCluster(ctx context.Context, dir string, config []string) (*servers
 		starting.Go(func() {
 			name := fmt.Sprintf("m%d", i)
 			software := &etcd{name: name, cluster: strings.Join(cluster, ",")}
-			opened[i], errs[i] = testprocess.Open(ctx, string(KindEtcd), software, filepath.Join(dir, name),
+			opened[i], errs[i] = family.Open(ctx, string(KindEtcd), software, filepath.Join(dir, name),
 				testprocess.Options{Ports: part[i], Config: config})
 		})
 	}

@@ -16,7 +16,7 @@ import (
 type Kind string
 
 // EnvRequired is a variable that, set to "required", has tests fail that lack their server, instead of being skipped.
-// Set to "none", it has all of them skipped.
+// Set to "none", no server is found, and all of them are skipped.
 const EnvRequired = "SHARDCTL_TEST_SERVERS"
 
 // ErrMissing says that a server cannot be provided. Its text goes on with what to install.
@@ -53,7 +53,7 @@ func Provide(ctx context.Context, k Kind) error {
 	if err != nil {
 		return err
 	}
-	return d.software().Provide(ctx)
+	return family.Provide(ctx, string(k), d.software())
 }
 
 // ProvideAll fetches what all kinds need, and poolers besides. It reports the name of each that is at hand, and returns
@@ -65,7 +65,7 @@ func ProvideAll(ctx context.Context, report func(name string)) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(software)) {
-		err := software[name].Provide(ctx)
+		err := family.Provide(ctx, name, software[name])
 		if err == nil {
 			report(name)
 		}
@@ -81,7 +81,7 @@ func Open(ctx context.Context, k Kind, dir string, o testprocess.Options) (*test
 	if err != nil {
 		return nil, err
 	}
-	return testprocess.Open(ctx, string(k), d.software(), dir, o)
+	return family.Open(ctx, string(k), d.software(), dir, o)
 }
 
 // Database makes an empty database in a server that [Open] started, and returns its URI.

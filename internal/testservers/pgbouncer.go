@@ -21,7 +21,7 @@ const kindPgBouncer = "pgbouncer"
 func StartPgBouncer(tb testing.TB, addr string, config ...string) *Server {
 	tb.Helper()
 	return use(tb, testprocess.Fresh(tb, family, kindPgBouncer, func(ctx context.Context, dir string) (*testprocess.Server, error) {
-		return testprocess.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
+		return family.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
 	}))
 }
 

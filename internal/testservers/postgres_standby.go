@@ -36,11 +36,11 @@ func StartPostgresPair(tb testing.TB, config ...string) *PostgresPair {
 func openPostgresPair(ctx context.Context, dir string, config []string) (*servers, error) {
 	pair := &servers{}
 	options := testprocess.Options{Config: config}
-	primary, err := pair.add(testprocess.Open(ctx, string(KindPostgres), &postgres{}, filepath.Join(dir, "primary"), options))
+	primary, err := pair.add(family.Open(ctx, string(KindPostgres), &postgres{}, filepath.Join(dir, "primary"), options))
 	if err != nil {
 		return nil, err
 	}
-	_, err = pair.add(testprocess.Open(ctx, string(KindPostgres), &postgres{upstream: primary.Addr()},
+	_, err = pair.add(family.Open(ctx, string(KindPostgres), &postgres{upstream: primary.Addr()},
 		filepath.Join(dir, "standby"), options))
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func openRedisSet(ctx context.Context, dir string, nodes int, config []string) (
 			return nil, err
 		}
 		set.links = append(set.links, link)
-		node, err := testprocess.Open(ctx, fmt.Sprintf("redis node %d", i+1), NewRedis(set.lines(i)...),
+		node, err := family.Open(ctx, fmt.Sprintf("redis node %d", i+1), NewRedis(set.lines(i)...),
 			filepath.Join(dir, "node"+strconv.Itoa(i+1)), testprocess.Options{Ports: ports, Config: config})
 		if err != nil {
 			return nil, err
@@ -114,7 +114,7 @@ func (s *redisSet) openSentinels(ctx context.Context, dir string) error {
 	var all sync.WaitGroup
 	for i := range redisSentinels {
 		all.Go(func() {
-			opened[i], errs[i] = testprocess.Open(ctx, fmt.Sprintf("redis sentinel %d", i+1),
+			opened[i], errs[i] = family.Open(ctx, fmt.Sprintf("redis sentinel %d", i+1),
 				&sentinel{master: s.links[0].Addr}, filepath.Join(dir, "sentinel"+strconv.Itoa(i+1)), testprocess.Options{})
 		})
 	}

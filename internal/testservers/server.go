@@ -43,6 +43,12 @@ func Shared(tb testing.TB, k Kind) *Server {
 	}))
 }
 
+// Need skips or fails a test that is to open a server of a kind by itself, where that cannot be had.
+func Need(tb testing.TB, k Kind) {
+	tb.Helper()
+	family.Need(tb, string(k), func(ctx context.Context) error { return Provide(ctx, k) })
+}
+
 // Main runs a package's tests and then ends the shared servers. It returns the exit status.
 func Main(m *testing.M) int { return family.Main(m) }
 

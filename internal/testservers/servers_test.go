@@ -5,6 +5,7 @@ package testservers_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -47,6 +48,21 @@ func TestServersKeepTheirPortAndMakeDatabases(t *testing.T) {
 	}
 }
 
+// "none" hides also what is installed: the module of etcd can always be had.
+func TestNoneFindsNothing(t *testing.T) {
+	t.Setenv(testservers.EnvRequired, "none")
+	var found []string
+	err := testservers.ProvideAll(t.Context(), func(name string) { found = append(found, name) })
+	if len(found) > 0 || !errors.Is(err, testservers.ErrMissing) ||
+		!strings.Contains(err.Error(), `etcd: SHARDCTL_TEST_SERVERS is "none"`) {
+		t.Errorf("found %q, %v", found, err)
+	}
+	_, err = testservers.Open(t.Context(), testservers.KindEtcd, t.TempDir(), testprocess.Options{})
+	if !errors.Is(err, testservers.ErrMissing) {
+		t.Errorf("opened: %v", err)
+	}
+}
+
 func TestSharedServerIsOne(t *testing.T) {
 	first, second := testservers.Shared(t, testservers.KindRedis), testservers.Shared(t, testservers.KindRedis)
 	if first.Addr != second.Addr {
@@ -55,9 +71,7 @@ func TestSharedServerIsOne(t *testing.T) {
 }
 
 func TestOpenSaysWhyAServerDoesNotStart(t *testing.T) {
-	if testing.Short() || os.Getenv(testservers.EnvRequired) == "none" {
-		t.Skip("needs a real server, which make stores-short has")
-	}
+	testservers.Need(t, testservers.KindPostgres)
 	_, err := testservers.Open(t.Context(), testservers.KindPostgres, t.TempDir(), testprocess.Options{
 		Config: []string{"no_such_setting = 1"},
 	})

@@ -52,7 +52,7 @@ func openZooKeepers(ctx context.Context, dir string, n int, config []string) (*s
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() {
-			opened[i], errs[i] = testprocess.Open(ctx, string(KindZooKeeper), &zookeeper{id: i + 1, ports: of},
+			opened[i], errs[i] = family.Open(ctx, string(KindZooKeeper), &zookeeper{id: i + 1, ports: of},
 				filepath.Join(dir, strconv.Itoa(i+1)), testprocess.Options{Config: config, Ports: of[i][:1]})
 		})
 	}

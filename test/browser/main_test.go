@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -49,18 +50,18 @@ func runAll(m *testing.M) (int, error) {
 	if err := os.Chdir(filepath.Join("..", "..")); err != nil {
 		return 0, err
 	}
-	work, err := os.MkdirTemp("", "shardctl-page-")
+	work, err := testprocess.WorkDir("page")
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(work) }()
-	if bins, err = harness.Build(ctx, work); err != nil {
+	defer func() { _ = work.Close(false) }()
+	if bins, err = harness.Build(ctx, work.Data()); err != nil {
 		return 0, err
 	}
 	if axe, err = axeScript(ctx); err != nil {
 		return 0, err
 	}
-	stop, err := startChromium(ctx, filepath.Join(work, "profile"))
+	stop, err := startChromium(ctx, filepath.Join(work.Data(), "profile"))
 	if err != nil {
 		return 0, err
 	}

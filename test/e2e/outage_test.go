@@ -128,12 +128,12 @@ func mongoOutage() outage {
 	return outage{
 		uri: testmongo.WithDatabase(rs.URI(), "outage"),
 		absent: func(context.Context) func(context.Context) {
-			Expect(node.Kill()).To(Succeed())
+			node.Kill()
 			return func(ctx context.Context) { Expect(node.Restart(ctx)).To(Succeed()) }
 		},
 		freeze: func(context.Context) func(context.Context) {
-			Expect(node.Stop()).To(Succeed())
-			return func(context.Context) { Expect(node.Cont()).To(Succeed()) }
+			node.Freeze()
+			return func(context.Context) { node.Thaw() }
 		},
 	}
 }

@@ -107,12 +107,12 @@ func (f *mongoFaults) election(ctx context.Context) {
 		_ = f.rs.StepDown(ctx)
 	case 2, 3:
 		f.injected.add("primary stands still")
-		_ = primary.Stop()
+		primary.Freeze()
 		f.pause(ctx, 50, 3000)
-		_ = primary.Cont()
+		primary.Thaw()
 	case 4:
 		f.injected.add("primary dies")
-		_ = primary.Kill()
+		primary.Kill()
 		f.pause(ctx, 50, 1500)
 		_ = primary.Restart(ctx)
 	case 5:
@@ -126,20 +126,20 @@ func (f *mongoFaults) election(ctx context.Context) {
 func (f *mongoFaults) rollback(ctx context.Context, primary *testmongo.Node) {
 	for _, n := range f.rs.Nodes() {
 		if n != primary {
-			_ = n.Stop()
+			n.Freeze()
 		}
 	}
 	f.pause(ctx, 50, 600)
-	_ = primary.Stop()
+	primary.Freeze()
 	for _, n := range f.rs.Nodes() {
 		if n != primary {
-			_ = n.Cont()
+			n.Thaw()
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
 	_, _ = f.rs.Primary(limited) // none in time: then it stays what it was
-	_ = primary.Cont()
+	primary.Thaw()
 }
 
 func TestMongoDB(t *testing.T) {

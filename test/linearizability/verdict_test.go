@@ -2,16 +2,19 @@ package linearizability
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // patience is how long porcupine may search one history. They are short: far less is needed.
@@ -90,16 +93,25 @@ func judge(model porcupine.Model, name string, ops []porcupine.Operation, lines 
 	}}
 }
 
+// pictures is where the pictures of a failure are left for people to look at.
+var pictures = sync.OnceValues(func() (string, error) {
+	work, err := testprocess.WorkDir("history")
+	if err != nil {
+		return "", err
+	}
+	return work.Dir, work.Close(true)
+})
+
 // picture draws a finding to a file that stays, and returns where it is.
 func (f finding) picture() string {
 	if f.draw == nil {
 		return ""
 	}
-	dir, err := os.MkdirTemp("", "linearizability-") // not the test's: it is to be looked at afterwards
+	dir, err := pictures()
 	if err != nil {
 		return err.Error()
 	}
-	path := filepath.Join(dir, "history.html")
+	path := filepath.Join(dir, rand.Text()+".html")
 	if err := f.draw(path); err != nil {
 		return err.Error()
 	}

@@ -35,7 +35,7 @@ func startDatabase(ctx context.Context) (*Database, error) {
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
 		SetReadConcern(readconcern.Majority()))
 	if err != nil {
-		_ = set.Close() //nolint:contextcheck // it has a time limit of its own
+		set.Close() //nolint:contextcheck // it has a time limit of its own
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return &Database{Set: set, Client: client}, nil
@@ -45,7 +45,7 @@ func (d *Database) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	_ = d.Client.Disconnect(ctx)
-	_ = d.Set.Close() //nolint:contextcheck // it has a time limit of its own
+	d.Set.Close() //nolint:contextcheck // it has a time limit of its own
 }
 
 // Version is that of the server.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -23,6 +24,7 @@ type Lab struct {
 	DB   *Database
 	Bins harness.Binaries
 	Work string // a directory for files of all measurements
+	work *testprocess.Work
 }
 
 // Effort is how often failures and hand-overs are repeated.
@@ -55,9 +57,10 @@ func Open(ctx context.Context, r *Report, e Effort) (*Lab, error) {
 	}
 	l := &Lab{Report: r, Effort: e}
 	var err error
-	if l.Work, err = os.MkdirTemp("", "shardctl-bench-"); err != nil {
+	if l.work, err = testprocess.WorkDir("bench"); err != nil {
 		return nil, err
 	}
+	l.Work = l.work.Dir
 	if err := l.open(ctx); err != nil {
 		l.Close(ctx)
 		return nil, err
@@ -67,7 +70,7 @@ func Open(ctx context.Context, r *Report, e Effort) (*Lab, error) {
 
 func (l *Lab) open(ctx context.Context) error {
 	var err error
-	if l.Bins, err = harness.Build(ctx, l.Work); err != nil {
+	if l.Bins, err = harness.Build(ctx, l.work.Data()); err != nil {
 		return err
 	}
 	if l.DB, err = startDatabase(ctx); err != nil {
@@ -88,9 +91,8 @@ func (l *Lab) Close(ctx context.Context) {
 	}
 	if l.Broken() {
 		l.Note("left for a look", "%s", l.Work)
-		return
 	}
-	_ = os.RemoveAll(l.Work) // best effort, in the directory for such things
+	_ = l.work.Close(l.Broken()) // best effort, in the directory for such things
 }
 
 // enterModule makes the directory of the module under test the working directory: the harness builds what is there.

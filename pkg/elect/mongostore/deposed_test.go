@@ -31,12 +31,12 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	must(t, old.Run(
 		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}},
 	).Err())
-	must(t, old.Stop())
+	old.Freeze()
 	_, err = rs.Primary(ctx) // another
 	must(t, err)
 	newer := w.put(lock("g/kept"), kept.Doc.Rev)
 	apply(t, all, patient, store.Applied, newer, store.Change{Op: store.Delete, IfRev: 1, Doc: gone.Doc})
-	must(t, old.Cont())
+	old.Thaw()
 
 	const limit = 2 * time.Second
 	for name, c := range map[string]store.Change{

@@ -302,14 +302,14 @@ func TestStoppedPrimary(t *testing.T) {
 	rs, _, s := faulty(t)
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
-	must(t, rs.Nodes()[0].Stop())
+	rs.Nodes()[0].Freeze()
 	began := time.Now()
 	change := w.put(lock("g/a"), 1)
 	apply(t, s, 300*time.Millisecond, store.Unknown, change)
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("the answer took %s, its limit was 300 ms", took)
 	}
-	must(t, rs.Nodes()[0].Cont())
+	rs.Nodes()[0].Thaw()
 	apply(t, s, patient, store.Applied, change)
 }
 

@@ -22,9 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := testmongo.Main(m)
-	if err := kept.close(code != 0); err != nil {
-		fmt.Fprintln(os.Stderr, "stop MongoDB:", err)
-	}
+	kept.close(code != 0)
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

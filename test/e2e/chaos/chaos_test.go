@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -34,11 +35,20 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := os.MkdirTemp("", "shardctl-chaos-") //nolint:usetesting // it is to stay when the chaos test failed
+	work, err := testprocess.WorkDir("chaos")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bins, err := harness.Build(t.Context(), work)
+	defer func() {
+		keep := t.Failed() || *keepFlag
+		if keep {
+			t.Log("configurations, logs and records are in", work.Dir)
+		}
+		if err := work.Close(keep); err != nil {
+			t.Log(err)
+		}
+	}()
+	bins, err := harness.Build(t.Context(), work.Data())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,17 +57,10 @@ func TestChaos(t *testing.T) {
 			for _, store := range stores {
 				t.Run(store, func(t *testing.T) {
 					t.Parallel()
-					oneTrial(t, bins, filepath.Join(work, fmt.Sprintf("%d-%s", seed, store)), store, seed)
+					oneTrial(t, bins, filepath.Join(work.Dir, fmt.Sprintf("%d-%s", seed, store)), store, seed)
 				})
 			}
 		})
-	}
-	if t.Failed() || *keepFlag {
-		t.Log("configurations, logs and records are in", work)
-		return
-	}
-	if err := os.RemoveAll(work); err != nil {
-		t.Log(err)
 	}
 }
 

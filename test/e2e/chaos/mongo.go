@@ -58,16 +58,17 @@ func (b *mongoBackend) Begin(ctx context.Context, f Fault) (said string, err err
 	case StepDown:
 		return "", b.rs.StepDown(ctx)
 	case KillNode, KillPrimary:
-		return b.node.Addr(), b.node.Kill()
+		b.node.Kill()
+		return b.node.Addr(), nil
 	case StopNode, StopPrimary:
-		return b.node.Addr(), b.node.Stop()
-	case AllStopped, AllKilled:
-		return "", b.each(func(n *testmongo.Node) error {
-			if f.Kind == AllStopped {
-				return n.Stop()
-			}
-			return n.Kill()
-		})
+		b.node.Freeze()
+		return b.node.Addr(), nil
+	case AllStopped:
+		b.each((*testmongo.Node).Freeze)
+		return "", nil
+	case AllKilled:
+		b.each((*testmongo.Node).Kill)
+		return "", nil
 	case LostAnswers:
 		return "", b.failPoint(ctx, "onPrimaryTransactionalWrite", 0.2, bson.M{"closeConnection": true})
 	default:
@@ -107,7 +108,7 @@ func failure(f Fault) bson.M {
 
 // failPoint sets a fail point on every node, so that it survives elections.
 func (b *mongoBackend) failPoint(ctx context.Context, name string, probability float64, data bson.M) error {
-	return b.each(func(n *testmongo.Node) error {
+	return b.try(func(n *testmongo.Node) error {
 		return n.Run(ctx, bson.D{
 			{Key: "configureFailPoint", Value: name},
 			{Key: "mode", Value: testmongo.Sometimes(probability)},
@@ -116,7 +117,13 @@ func (b *mongoBackend) failPoint(ctx context.Context, name string, probability f
 	})
 }
 
-func (b *mongoBackend) each(do func(*testmongo.Node) error) error {
+func (b *mongoBackend) each(do func(*testmongo.Node)) {
+	for _, n := range b.rs.Nodes() {
+		do(n)
+	}
+}
+
+func (b *mongoBackend) try(do func(*testmongo.Node) error) error {
 	var all []error
 	for _, n := range b.rs.Nodes() {
 		all = append(all, do(n))
@@ -130,11 +137,13 @@ func (b *mongoBackend) End(ctx context.Context, f Fault) (said string, err error
 	case KillNode, KillPrimary:
 		return "", b.node.Restart(ctx)
 	case StopNode, StopPrimary:
-		return "", b.node.Cont()
+		b.node.Thaw()
+		return "", nil
 	case AllStopped:
-		return "", b.each((*testmongo.Node).Cont)
+		b.each((*testmongo.Node).Thaw)
+		return "", nil
 	case AllKilled:
-		return "", b.each(func(n *testmongo.Node) error { return n.Restart(ctx) })
+		return "", b.try(func(n *testmongo.Node) error { return n.Restart(ctx) })
 	default:
 		return "", b.rs.EndFailPoints(ctx)
 	}
@@ -142,9 +151,7 @@ func (b *mongoBackend) End(ctx context.Context, f Fault) (said string, err error
 
 // Heal makes everything well, whatever was left.
 func (b *mongoBackend) Heal(ctx context.Context) error {
-	if err := b.each((*testmongo.Node).Cont); err != nil {
-		return err
-	}
+	b.each((*testmongo.Node).Thaw)
 	if err := b.rs.WaitInSync(ctx); err != nil {
 		return err
 	}

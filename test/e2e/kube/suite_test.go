@@ -89,7 +89,7 @@ func setStage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stage.undo = append(stage.undo, func() { _ = set.Close() }) //nolint:contextcheck // the tests are over by then
+		stage.undo = append(stage.undo, set.Close)
 		stage.uri = set.URI()
 	}
 	return nil

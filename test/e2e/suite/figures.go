@@ -45,11 +45,14 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
 		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
 	}
-	if !report.SuiteSucceeded || len(foundUnsafe(report)) > 0 {
-		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", Work)
-		return
+	if work == nil {
+		return // it could not be made
 	}
-	if err := os.RemoveAll(Work); err != nil {
+	failed := !report.SuiteSucceeded || len(foundUnsafe(report)) > 0
+	if failed {
+		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", work.Dir)
+	}
+	if err := work.Close(failed); err != nil {
 		fmt.Fprintln(os.Stdout, err)
 	}
 })

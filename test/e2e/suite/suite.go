@@ -15,12 +15,13 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` runs them
-// when no others run: replicas beside them would rightly give up their leases.
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. They are
+// Serial: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
 const (
@@ -43,6 +44,7 @@ var (
 	Bins harness.Binaries
 	// Work holds the files of all clusters. It is left behind when a scenario failed.
 	Work string
+	work *testprocess.Work // in the first of parallel processes
 )
 
 // Run runs all scenarios of the calling package. Call it from its only test.
@@ -68,11 +70,12 @@ func RunWithin(t *testing.T, name string, limit time.Duration) {
 
 // Parallel processes share the directory and the programs that the first of them has made.
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
-	work, err := os.MkdirTemp("", "shardctl-e2e-")
+	var err error
+	work, err = testprocess.WorkDir("e2e")
 	Expect(err).NotTo(HaveOccurred())
-	bins, err := harness.Build(ctx, work)
+	bins, err := harness.Build(ctx, work.Data())
 	Expect(err).NotTo(HaveOccurred())
-	made, err := json.Marshal(shared{work, bins})
+	made, err := json.Marshal(shared{work.Dir, bins})
 	Expect(err).NotTo(HaveOccurred())
 	return made
 }, func(ctx SpecContext, made []byte) {

@@ -50,7 +50,7 @@ var _ = Describe("All nodes killed for three leases", func() {
 		go func() {
 			defer GinkgoRecover()
 			defer close(restarted)
-			everyNode(c.rs, func(n *testmongo.Node) error { return n.Restart(ctx) })
+			everyNode(c.rs, func(n *testmongo.Node) { Expect(n.Restart(ctx)).To(Succeed()) })
 		}()
 		back := writable(ctx, c.rs)
 		Eventually(restarted).Should(BeClosed())
