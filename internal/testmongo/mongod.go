@@ -22,13 +22,14 @@ const (
 
 // mongod is one server of a set.
 type mongod struct {
-	opts   Options
-	key    string // with Options.Auth
-	binary string
+	opts    Options
+	key     string // with Options.Auth
+	binary  string
+	environ []string
 }
 
 func (m *mongod) Provide(ctx context.Context) (err error) {
-	m.binary, err = find(ctx)
+	m.binary, m.environ, err = find(ctx)
 	return err
 }
 
@@ -73,7 +74,7 @@ func (m *mongod) Commands(s *testprocess.Site) []testprocess.Command {
 	for _, k := range slices.Sorted(maps.Keys(params)) {
 		args = append(args, "--setParameter", k+"="+params[k])
 	}
-	return []testprocess.Command{{Args: append(args, m.opts.Args...)}}
+	return []testprocess.Command{{Args: append(args, m.opts.Args...), Env: m.environ}}
 }
 
 // Ready waits until it takes connections.
