@@ -44,6 +44,12 @@ func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 	if *servers != "" {
 		effort.Stores = strings.Split(*servers, ",")
 	}
+	if len(pages) > 0 {
+		if err := effort.MayWrite(lab.Load()); err != nil {
+			fmt.Fprintln(errs, "bench peers:", err)
+			return 2
+		}
+	}
 	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error {
 		for _, t := range peerTables {
 			if *only != "" && *only != t.name {

@@ -162,17 +162,26 @@ func choose(flags *flag.FlagSet, args []string, only *string) ([]measurement, er
 	return chosen, nil
 }
 
+// measureOne takes one, and says how quiet the machine was.
+func measureOne(ctx context.Context, l *lab.Lab, m measurement) error {
+	quiet := lab.NewQuiet()
+	defer quiet.Close()
+	if err := m.run(ctx, l); err != nil {
+		l.Broke(m.name, "%v", err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l.Note("  "+m.name+" took", "%.0f s, %v", time.Since(quiet.Began).Seconds(), quiet)
+	return nil
+}
+
 // measure takes the chosen measurements. One that cannot be taken is printed as broken; the others go on.
 func measure(ctx context.Context, l *lab.Lab, chosen []measurement) error {
 	for _, m := range chosen {
-		begin := time.Now()
-		if err := m.run(ctx, l); err != nil {
-			l.Broke(m.name, "%v", err)
+		if err := measureOne(ctx, l, m); err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		l.Note("  "+m.name+" took", "%.0f s, load %s", time.Since(begin).Seconds(), lab.Load())
 	}
 	l.Sum()
 	return nil

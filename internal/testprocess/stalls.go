@@ -66,7 +66,7 @@ func (s *Stalls) Close() {
 }
 
 // WatchStalls measures until the test ends. What it returns says for how long the machine stood still so far.
-func WatchStalls(t testing.TB) func() time.Duration {
+func WatchStalls(t *testing.T) func() time.Duration {
 	t.Helper()
 	s := NewStalls()
 	t.Cleanup(s.Close)

@@ -84,18 +84,20 @@ func Run(ctx context.Context, l *lab.Lab, baseline string, n int) error {
 	for i := range n {
 		for turn := range builds {
 			which := (turn + i) % 2 // neither is always the first
-			b, begin := builds[which], time.Now()
+			b, quiet := builds[which], lab.NewQuiet()
 			under := *l
 			under.Bins.Shardctl = b.shardctl
 			for f := range figures {
 				v, err := figures[f].take(ctx, &under, b)
 				if err != nil {
+					quiet.Close()
 					return fmt.Errorf("%s, %s: %w", b.name, figures[f].name, err)
 				}
 				values[f][which] = append(values[f][which], v)
 			}
-			l.Note(fmt.Sprintf("  run %d of %s", i+1, b.name), "%s; %.0f s, load %s", last(values, which),
-				time.Since(begin).Seconds(), lab.Load())
+			l.Note(fmt.Sprintf("  run %d of %s", i+1, b.name), "%s; %.0f s, %v", last(values, which),
+				time.Since(quiet.Began).Seconds(), quiet)
+			quiet.Close()
 		}
 	}
 	for f, v := range values {

@@ -21,10 +21,11 @@ type Lab struct {
 	*Report
 	Effort
 
-	DB   *Database
-	Bins harness.Binaries
-	Work string // a directory for files of all measurements
-	work *testprocess.Work
+	DB    *Database
+	Bins  harness.Binaries
+	Work  string // a directory for files of all measurements
+	Quiet *Quiet // since before anything was built or started
+	work  *testprocess.Work
 }
 
 // Effort is how often failures and hand-overs are repeated.
@@ -50,14 +51,15 @@ func (e Effort) Times(full, quick int) int {
 	return e.Full(full, quick)
 }
 
-// Open builds the programs, starts the database and measures the floor.
+// Open builds the programs, starts the database and measures the floor. The load is read before all that.
 func Open(ctx context.Context, r *Report, e Effort) (*Lab, error) {
 	if err := enterModule(ctx); err != nil {
 		return nil, err
 	}
-	l := &Lab{Report: r, Effort: e}
+	l := &Lab{Report: r, Effort: e, Quiet: NewQuiet()}
 	var err error
 	if l.work, err = testprocess.WorkDir("bench"); err != nil {
+		l.Quiet.Close()
 		return nil, err
 	}
 	l.Work = l.work.Dir
@@ -76,8 +78,8 @@ func (l *Lab) open(ctx context.Context) error {
 	if l.DB, err = startDatabase(ctx); err != nil {
 		return err
 	}
-	l.Note("machine", "%d CPUs, load %s, %s, MongoDB %s", runtime.NumCPU(), Load(), runtime.Version(),
-		l.DB.Version(ctx))
+	l.Note("machine", "%d CPUs, load %s at the start, %s, MongoDB %s", runtime.NumCPU(), l.Quiet.Load,
+		runtime.Version(), l.DB.Version(ctx))
 	if err := measureBaseline(ctx, l.Report, l.DB); err != nil {
 		return err
 	}
@@ -86,6 +88,7 @@ func (l *Lab) open(ctx context.Context) error {
 
 // Close stops the database. Files stay for a look when anything was that must never be.
 func (l *Lab) Close(ctx context.Context) {
+	l.Quiet.Close()
 	if l.DB != nil {
 		l.DB.close(ctx)
 	}
@@ -102,14 +105,4 @@ func enterModule(ctx context.Context) error {
 		return fmt.Errorf("find the module (run bench in its own directory): %w", err)
 	}
 	return os.Chdir(strings.TrimSpace(string(dir)))
-}
-
-// Load is how many processes wanted a CPU in the last minute: figures of a busy machine say little.
-func Load() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	first, _, ok := strings.Cut(string(data), " ")
-	if err != nil || !ok {
-		return "?"
-	}
-	return first
 }

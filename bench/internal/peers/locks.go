@@ -20,6 +20,8 @@ import (
 // Locks measures pkg/mutex beside other locks, each on the same server as its rivals, and returns a table for each
 // server: those that l.Stores names, or all. A server that cannot be had is noted, and left out.
 func Locks(ctx context.Context, l *lab.Lab) (string, error) {
+	quiet := l.Quiet.Part()
+	defer quiet.Close()
 	tables := make([]lockTable, 0, len(groups))
 	defer func() {
 		for _, t := range tables {
@@ -40,7 +42,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 		}
 		tables = append(tables, t)
 		for _, c := range t.columns {
-			l.Note("  "+c.name(), "%s, load %s", c.server, lab.Load())
+			l.Note("  "+c.name(), "%s, load %s before", c.server, lab.Load())
 			c.problem("lock and unlock", c.uncontended(ctx, crashLease, l.Times(200, 50)))
 			c.problem("waiters", c.crowds(ctx, l.Full(3, 1)))
 			c.problem("idle", c.holdMany(ctx, time.Duration(l.Full(10, 5))*time.Second))
@@ -58,7 +60,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 			}
 		}
 	}
-	b.WriteString(head())
+	b.WriteString(head(quiet))
 	for _, t := range tables {
 		b.WriteString(t.String())
 	}

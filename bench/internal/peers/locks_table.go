@@ -4,7 +4,6 @@ package peers
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +83,4 @@ func (t lockTable) String() string {
 }
 
 // head says how all of them were measured.
-func head() string {
-	return fmt.Sprintf("Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes.\n",
-		time.Now().Format("January 2006"), runtime.NumCPU(), lab.Load(), runtime.Version())
-}
+func head(quiet *lab.Quiet) string { return quiet.Measured() + " Holders are processes.\n" }

@@ -13,6 +13,8 @@ import (
 
 // Run measures all systems and returns the table.
 func Run(ctx context.Context, l *lab.Lab) (string, error) {
+	quiet := l.Quiet.Part()
+	defer quiet.Close()
 	columns, err := startAll(ctx, l)
 	defer func() {
 		for i := range columns {
@@ -56,7 +58,7 @@ func Run(ctx context.Context, l *lab.Lab) (string, error) {
 			l.Broke(c.name(), "%s", problem)
 		}
 	}
-	return table(all), ctx.Err()
+	return table(all, quiet), ctx.Err()
 }
 
 // product measures `shardctl run` itself: commands in processes of their own, a guard, and the balancer, which no

@@ -4,7 +4,6 @@ package peers
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
 
@@ -56,14 +55,14 @@ func idleCell(c, _ *column) string {
 }
 
 // table is what was measured, in Markdown. The first column is the base of ratios.
-func table(columns []*column) string {
+func table(columns []*column, quiet *lab.Quiet) string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"Measured in one run, %s, %d CPUs, load %s, %s. Holders are processes.\n"+
+		"%s Holders are processes.\n"+
 			"A gap counts from the call that releases to the return of the call that acquires. For `shardctl run` "+
 			"it counts\n"+
 			"from the last timestamp of one command to the first of the next. n = %s.\n\n",
-		time.Now().Format("January 2006"), runtime.NumCPU(), lab.Load(), runtime.Version(), sizes(columns))
+		quiet.Measured(), sizes(columns))
 	b.WriteString("| |")
 	for _, c := range columns {
 		fmt.Fprintf(&b, " %s |", c.name())

@@ -32,9 +32,10 @@ func All(ctx context.Context, b *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	t := newTable()
+	t := &table{quiet: b.Quiet.Part()}
+	defer t.quiet.Close()
 	for _, k := range chosen {
-		began := time.Now()
+		began, load := time.Now(), lab.Load()
 		r, err := k.measure(ctx, b)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -47,7 +48,7 @@ func All(ctx context.Context, b *lab.Lab) error {
 			continue
 		}
 		t.rows = append(t.rows, r)
-		b.Note("  "+k.name+" took", "%.0f s, load %s", time.Since(began).Seconds(), lab.Load())
+		b.Note("  "+k.name+" took", "%.0f s, load %s before", time.Since(began).Seconds(), load)
 	}
 	b.Text(t.String())
 	return nil

@@ -5,7 +5,6 @@ package stores
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,20 +25,15 @@ type row struct {
 
 // table is what was measured in one run.
 type table struct {
-	began   time.Time
-	load    string // when it began
+	quiet   *lab.Quiet // since it began
 	rows    []row
 	missing []string
 }
 
-func newTable() *table { return &table{began: time.Now(), load: lab.Load()} }
-
 // String is Markdown.
 func (t *table) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured in one run of %.0f min, %s, %d CPUs, load %s before and %s after, %s.\n",
-		time.Since(t.began).Minutes(), t.began.Format("2 January 2006"), runtime.NumCPU(), t.load, lab.Load(),
-		runtime.Version())
+	b.WriteString(t.quiet.Measured() + "\n")
 	b.WriteString("w: the store's own durable write, p50. c: the processor time that one costs server and client.\n")
 	fmt.Fprintf(&b, "Of each store: %s hand-overs, %s fail-overs, %s cold starts, of which the median is shown.\n\n",
 		t.sizes(func(r row) int { return len(r.handOver) }), t.sizes(func(r row) int { return len(r.failOver) }),

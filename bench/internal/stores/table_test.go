@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // Each number is a multiple of what its column says.
 func TestTable(t *testing.T) {
 	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
-	tab := newTable()
+	tab := &table{quiet: lab.NewQuiet()}
+	defer tab.quiet.Close()
 	tab.missing = []string{"etcd: missing"}
 	for _, name := range []string{"b 1", "A 2"} {
 		tab.rows = append(tab.rows, row{
@@ -24,7 +27,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"| A 2 | 2.00 / 8.00 ms | 3.00 ms = 1.5 w | 20.0 / 60.0 ms = 10 / 30 w | 2100 / 2200 ms = 1100 / 1100 w " +
 			"| 4.00 + 2.00 ms = 1.5 c | 4000 ms = 2000 w |\n| b 1 |",
-		"Of each store: 2 hand-overs, 3 fail-overs, 3 cold starts,", "NOT MEASURED: etcd: missing",
+		tab.quiet.Measured(), "Of each store: 2 hand-overs, 3 fail-overs, 3 cold starts,", "NOT MEASURED: etcd: missing",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)
