@@ -19,8 +19,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. `make e2e` runs them
-// when no others run: replicas beside them would rightly give up their leases.
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. They are Serial too,
+// and `make e2e` runs them when no others run: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
 const (
@@ -68,11 +68,12 @@ func RunWithin(t *testing.T, name string, limit time.Duration) {
 
 // Parallel processes share the directory and the programs that the first of them has made.
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
-	work, err := os.MkdirTemp("", "shardctl-e2e-")
+	var err error
+	Work, err = os.MkdirTemp("", "shardctl-e2e-")
 	Expect(err).NotTo(HaveOccurred())
-	bins, err := harness.Build(ctx, work)
+	bins, err := harness.Build(ctx, Work)
 	Expect(err).NotTo(HaveOccurred())
-	made, err := json.Marshal(shared{work, bins})
+	made, err := json.Marshal(shared{Work, bins})
 	Expect(err).NotTo(HaveOccurred())
 	return made
 }, func(ctx SpecContext, made []byte) {
