@@ -216,9 +216,7 @@ func reportOnFailure(ctx SpecContext, r *kube.Release) {
 // expectOneRunEach holds the whole history to what must be so at any time.
 func expectOneRunEach(r *kube.Release) {
 	GinkgoHelper()
-	h := recorded(r)
-	Expect(h.Overlaps()).To(BeEmpty(), "two runs of one key were alive at once")
-	Expect(h.TokenFaults()).To(BeEmpty(), "tokens must strictly increase")
+	ExpectRecord(recorded(r), r.Cap)
 }
 
 func recorded(r *kube.Release) *history.History {

@@ -66,7 +66,6 @@ func TestUnsafeAttemptsFailTheSuite(t *testing.T) {
 		"late": "", "twice": TwoRuns, "over its cap": "x ran 2 keys at once, of at most 1",
 	} {
 		t.Run(play, func(t *testing.T) {
-			//nolint:gosec // this test's own program
 			cmd := exec.CommandContext(
 				t.Context(), os.Args[0], "-test.run=^TestPlay$", "-test.v", "-ginkgo.flake-attempts=2",
 			)

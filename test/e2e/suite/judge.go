@@ -93,6 +93,14 @@ func ExpectOneRunEach(c *harness.Cluster) {
 	ExpectSafe(found, "what ran")
 }
 
+// ExpectRecord holds the record of tasks that no cluster of NewCluster ran to the same; limit is the cap of each
+// instance.
+func ExpectRecord(h *history.History, limit int) {
+	GinkgoHelper()
+	t := terms{everywhere: limit}
+	ExpectSafe(t.judge(h, history.Now(), nil, nil), "what ran")
+}
+
 // judge is all that is wrong with a record, in a line each.
 func (t *terms) judge(
 	h *history.History, now history.Instant, lives []span, stall func(from, to history.Instant) time.Duration,

@@ -20,8 +20,8 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// Fleet is the label of scenarios that start more processes than a small machine serves in time. They are
-// Serial: replicas beside them would rightly give up their leases.
+// Fleet is the label of scenarios that start more processes than a small machine serves in time. They are Serial
+// too: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
 const (

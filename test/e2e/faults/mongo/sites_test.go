@@ -146,10 +146,12 @@ var _ = Describe("Two sites that share a database", func() {
 		}
 		s.choose(a, "a", 3)
 		s.runAt(ctx, a)
+		last := before{}.lastStartAfter(s.cluster, lost)
 		Figure(
 			"mongodb", "two sites, the active one lost (T = %v): all runs at the other after %v", Lease,
-			ms(before{}.lastStartAfter(s.cluster, lost).Sub(lost)),
+			ms(last.Sub(lost)),
 		)
+		ExpectWithin(s.Cluster, Lease+AfterLease, lost, last, "the last key at the other site")
 
 		By("bringing it back with the list that it had")
 		back := history.Now()

@@ -59,7 +59,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			gone := lastSign(oldRuns(h, dying.Name, at))
 			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; "+
 				"elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
-				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second,
+				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease,
 				hiccups(c))
 			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the worker does not wait for the deadline")
 			Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "the session was not marked dead")
@@ -117,7 +117,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			first, _ := startsOf(h, keys, at)
 			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
 				"%v); %d of their %d children live on, as documented%s",
-				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+time.Second, alive,
+				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease, alive,
 				children*len(keys), hiccups(c))
 			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
 			ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
