@@ -190,25 +190,33 @@ func TestLockIsExclusive(t *testing.T) {
 	})
 }
 
+// Whenever it comes: what looks for deaths only now and then is late for some of them.
 func TestCrashIsTakenOverWithinTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
-		a, b := startNode(t, db, "a"), startNode(t, db, "b")
-		mustLock(t, a, "g/k", rec.hold("a"))
-		time.Sleep(3 * time.Second)
-		a.cut()
-		begin := time.Now()
-		ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{WaitForever: true}, rec.hold("b"))
-		if !ok || err != nil {
-			t.Fatalf("Lock = %v, %v", ok, err)
-		}
-		if took := time.Since(begin); took > lease+time.Second || took < lease/2 {
-			t.Errorf("taken over after %v", took)
-		}
-		b.stop()
-		a.heal()
-		a.stop()
-	})
+	for after := time.Second; after <= lease+time.Second; after += lease / 8 {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { crashIsTakenOver(t, after) })
+		})
+	}
+}
+
+func crashIsTakenOver(t *testing.T, after time.Duration) {
+	t.Helper()
+	db, rec := memstore.New(), newRecorder(t)
+	a, b := startNode(t, db, "a"), startNode(t, db, "b")
+	mustLock(t, a, "g/k", rec.hold("a"))
+	time.Sleep(after)
+	a.cut()
+	begin := time.Now()
+	ok, err := b.LockWith(t.Context(), "g/k", elect.LockOptions{WaitForever: true}, rec.hold("b"))
+	if !ok || err != nil {
+		t.Fatalf("Lock = %v, %v", ok, err)
+	}
+	if took := time.Since(begin); took > lease+time.Second || took < lease/2 {
+		t.Errorf("taken over after %v", took)
+	}
+	b.stop()
+	a.heal()
+	a.stop()
 }
 
 // cut takes the store away from a node: nothing arrives any more.

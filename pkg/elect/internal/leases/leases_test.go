@@ -152,6 +152,30 @@ func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
 	}
 }
 
+// A cap counts claims that are not answered, runs, runs that stop, and releases that are not answered.
+func TestCapCountsAKeyUntilItsReleaseIsAcknowledged(t *testing.T) {
+	w := newWorld(t)
+	w.SetLimits(leases.Limits{Caps: map[string]int{"g": 1}})
+	full := func(when string, want leases.Verdict) {
+		t.Helper()
+		if got := w.Claim(leases.Claim{Lock: record.Lock{Key: "g/other", Rev: 5}}, w.moment()); got != want {
+			t.Errorf("%s: verdict %v, want %v", when, got, want)
+		}
+	}
+	w.Claim(leases.Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
+	claim := w.send()
+	full("the claim is sent", leases.Full)
+	w.answer(claim, protocol.Applied)
+	full("it runs", leases.Full)
+	w.Release("g/k", leases.Release{}, w.moment())
+	full("it stops", leases.Full)
+	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
+	release := w.send()
+	full("the release is sent", leases.Full)
+	w.answer(release, protocol.Applied)
+	full("it is released", leases.Claiming)
+}
+
 func TestLimitsCountClaimsUnderWay(t *testing.T) {
 	w := newWorld(t)
 	w.SetLimits(leases.Limits{Caps: map[string]int{"g": 1}, MaxTasks: 2})

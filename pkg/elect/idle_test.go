@@ -1,0 +1,89 @@
+package elect_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// While nothing changes, a replica writes its heartbeat, and what it reads does not grow with the number of keys.
+func TestRestCostsTheSameForAnyNumberOfKeys(t *testing.T) {
+	for name, watch := range map[string]bool{"watching": true, "polling": false} {
+		t.Run(name, func(t *testing.T) {
+			few, many := costOfRest(t, watch, 2), costOfRest(t, watch, 200)
+			if few != many {
+				t.Errorf("with 2 keys %+v, with 200 keys %+v", few, many)
+			}
+			if most := int64(atRest/(lease/10)) + 2; many.changes > most { // a member is written now and then
+				t.Errorf("%d documents written in %v, want at most %d", many.changes, atRest, most)
+			}
+		})
+	}
+}
+
+const atRest = 20 * lease
+
+// cost is how much was asked of the store.
+type cost struct{ reads, docs, changes int64 }
+
+func costOfRest(t *testing.T, watch bool, keys int) (c cost) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		counted := &countedStore{}
+		n := startNode(t, memstore.New(), "a", func(cfg *elect.Config) {
+			counted.Store = cfg.Store
+			if !watch {
+				counted.Store = blindStore{cfg.Store}
+			}
+			cfg.Store = counted
+		})
+		n.track(t)
+		rec := newRecorder(t)
+		for i := range keys {
+			mustLock(t, n, elect.Key(fmt.Sprintf("g/%d", i)), rec.hold("a"))
+		}
+		time.Sleep(10 * lease) // until what was written is old
+		before := counted.cost()
+		time.Sleep(atRest)
+		after := counted.cost()
+		c = cost{after.reads - before.reads, after.docs - before.docs, after.changes - before.changes}
+		n.stop()
+	})
+	return c
+}
+
+// countedStore counts calls that read, and documents that are returned and written.
+type countedStore struct {
+	store.Store
+	reads, docs, changes atomic.Int64
+}
+
+func (s *countedStore) cost() cost { return cost{s.reads.Load(), s.docs.Load(), s.changes.Load()} }
+
+func (s *countedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	reply, err := s.Store.Read(ctx, kind, ids...)
+	return s.read(reply), err
+}
+
+func (s *countedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	reply, err := s.Store.List(ctx, kind, q)
+	return s.read(reply), err
+}
+
+func (s *countedStore) read(reply store.Reply) store.Reply {
+	s.reads.Add(1)
+	s.docs.Add(int64(len(reply.Docs)))
+	return reply
+}
+
+func (s *countedStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	s.changes.Add(int64(len(changes)))
+	return s.Store.Apply(ctx, changes...)
+}
