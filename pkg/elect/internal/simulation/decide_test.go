@@ -6,7 +6,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // policy is the program's default.
@@ -57,11 +56,11 @@ func (d *decider) look(now protocol.Instant) {
 	}
 	d.stale = false
 	members := aliveHash(r.id, d.own)
-	for _, s := range r.node.Peers.All.Seen(now) {
-		if s.State != record.Dead {
-			members ^= aliveHash(r.w.store.number[s.ID], record.StateOf(string(s.State)))
+	r.node.Peers.All.Each(func(session string, is protocol.State) {
+		if is != protocol.Dead {
+			members ^= aliveHash(r.w.store.number[session], is)
 		}
-	}
+	})
 	if members != d.members {
 		d.members, d.since, d.dirty = members, now, true
 	}
