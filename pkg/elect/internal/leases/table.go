@@ -51,6 +51,9 @@ func (t *Table) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 
 // Ready returns what is to be done since the last call.
 func (t *Table) Ready() Ready {
+	if t.out.Empty() { // as most of the time
+		return Ready{}
+	}
 	r := t.out
 	t.out = Ready{}
 	return r.sorted()

@@ -88,6 +88,9 @@ func (ps *Peers) Forget(now protocol.Instant) {
 
 // Ready returns what is to be done since the last call.
 func (ps *Peers) Ready() Ready {
+	if ps.out.Empty() { // as most of the time
+		return Ready{}
+	}
 	r := ps.out
 	ps.out = Ready{}
 	return r.sorted()

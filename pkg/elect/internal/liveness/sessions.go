@@ -44,6 +44,15 @@ func (s Sessions) Alive() []string {
 	return ids
 }
 
+// Each calls do for every session whose document is known, in no order.
+func (s Sessions) Each(do func(session string, is protocol.State)) {
+	for id, q := range s {
+		if q.m.Known && !q.m.Gone {
+			do(id, q.m.State)
+		}
+	}
+}
+
 // Seen is one other session as this process knows it.
 type Seen struct {
 	ID       string

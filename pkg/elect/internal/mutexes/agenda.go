@@ -85,10 +85,7 @@ func (x *mutex) waits() bool {
 
 // Tick lets time pass.
 func (t *Table) Tick(m protocol.Moment) {
-	for _, x := range sorted(t.timed) {
-		if !m.Now.Reached(x.due, 0) {
-			continue
-		}
+	for _, x := range t.due(m.Now) {
 		if x.idle {
 			t.forget(x)
 			continue
@@ -103,6 +100,17 @@ func (t *Table) Tick(m protocol.Moment) {
 		}
 		t.step(x, ev, m)
 	}
+}
+
+// due are those whose time has come, in order. A tick sorts only them: most of the time there is none.
+func (t *Table) due(now protocol.Instant) []*mutex {
+	var due []*mutex
+	for _, x := range t.timed {
+		if now.Reached(x.due, 0) {
+			due = append(due, x)
+		}
+	}
+	return inOrder(due)
 }
 
 // Wait is how long nothing happens by time alone; false: nothing ever does.
@@ -136,6 +144,11 @@ func sorted(all map[string]*mutex) []*mutex {
 	for _, x := range all {
 		list = append(list, x)
 	}
+	return inOrder(list)
+}
+
+// inOrder sorts mutexes by their ids.
+func inOrder(list []*mutex) []*mutex {
 	slices.SortFunc(list, func(a, b *mutex) int { return strings.Compare(a.id, b.id) })
 	return list
 }

@@ -50,6 +50,9 @@ func (t *Table) Doubtful() bool {
 
 // Ready returns what is to be done since the last call.
 func (t *Table) Ready() Ready {
+	if t.out.Empty() { // as most of the time
+		return Ready{}
+	}
 	r := t.out
 	t.out = Ready{}
 	return r.sorted()

@@ -54,9 +54,10 @@ type Node struct {
 
 // Changes is what is new to a view.
 type Changes struct {
-	View  bool // something of it has changed
-	Locks bool // and the locks have
-	Held  bool // and what is held here has
+	View     bool // something of it has changed
+	Locks    bool // and the locks have
+	Held     bool // and what is held here has
+	Sessions bool // and who is alive has, the own session included
 	// when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
 	Forgot protocol.Instant
 }

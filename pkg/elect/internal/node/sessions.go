@@ -17,7 +17,7 @@ var errStoreForgot = errors.New("the store shows the own session below a revisio
 // carrySession does what the own session wants done.
 func (n *Node) carrySession(r session.Ready) {
 	id := n.Session.ID()
-	n.changes.View = n.changes.View || r.Changed
+	n.changes.View, n.changes.Sessions = n.changes.View || r.Changed, n.changes.Sessions || r.Changed
 	if r.Forgot {
 		n.changes.Forgot, n.changes.View = n.clock.Now(), true
 		n.log.Error(
@@ -105,7 +105,7 @@ func (n *Node) memberAnswered(change *store.Change) func(store.Outcome, bool) {
 
 // carryPeers does what the other sessions' states want done.
 func (n *Node) carryPeers(r liveness.Ready) {
-	n.changes.View = n.changes.View || r.Changed
+	n.changes.View, n.changes.Sessions = n.changes.View || r.Changed, n.changes.Sessions || r.Changed
 	if r.New {
 		n.cache.LookAtMembers()
 	}

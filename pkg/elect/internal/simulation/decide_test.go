@@ -6,7 +6,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // policy is the program's default.
@@ -24,6 +23,7 @@ type decider struct {
 	dirty   bool // something has changed since the last decision
 	stale   bool // members may be another than before
 	valid   bool // the lease was valid
+	own     protocol.State
 	decided protocol.Instant
 	again   protocol.Instant // when to decide although nothing has changed; zero: not
 	drained bool             // the process is to end, once its keys are given to others
@@ -42,27 +42,25 @@ func newDecider(r *replica) *decider {
 
 // notice takes what is new to a view.
 func (d *decider) notice(c node.Changes) {
-	if c.View {
-		d.dirty, d.stale = true, true
-	}
+	d.dirty, d.stale = d.dirty || c.View, d.stale || c.Sessions
 }
 
 // look finds out who is alive.
 func (d *decider) look(now protocol.Instant) {
 	r := d.r
-	if valid := r.node.Session.Valid(now); valid != d.valid {
-		d.valid, d.stale = valid, true
+	if valid, own := r.node.Session.Valid(now), r.ownState(); valid != d.valid || own != d.own {
+		d.valid, d.own, d.stale = valid, own, true
 	}
 	if !d.stale {
 		return
 	}
 	d.stale = false
-	members := aliveHash(r.id, r.ownState())
-	for _, s := range r.node.Peers.All.Seen(now) {
-		if s.State != record.Dead {
-			members ^= aliveHash(r.w.store.number[s.ID], record.StateOf(string(s.State)))
+	members := aliveHash(r.id, d.own)
+	r.node.Peers.All.Each(func(session string, is protocol.State) {
+		if is != protocol.Dead {
+			members ^= aliveHash(r.w.store.number[session], is)
 		}
-	}
+	})
 	if members != d.members {
 		d.members, d.since, d.dirty = members, now, true
 	}

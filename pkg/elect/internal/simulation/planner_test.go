@@ -6,7 +6,6 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // planner makes the plans that a snapshot is good for, each once.
@@ -74,15 +73,14 @@ func (pl *planner) roster(r *replica) []balancer.Member {
 			ID: about.name, Name: about.replica.name, Draining: draining, Caps: pl.capsFor(r, id, pl.snap.members[id]),
 		})
 	}
-	now := r.Now()
 	if r.ownState() != protocol.Dead {
 		add(r.id, r.ownState() == protocol.Draining)
 	}
-	for _, peer := range r.node.Peers.All.Seen(now) {
-		if peer.State != record.Dead {
-			add(pl.snap.w.store.number[peer.ID], peer.State == record.Draining)
+	r.node.Peers.All.Each(func(session string, is protocol.State) {
+		if is != protocol.Dead {
+			add(pl.snap.w.store.number[session], is == protocol.Draining)
 		}
-	}
+	})
 	slices.SortFunc(members, func(a, b balancer.Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
@@ -127,13 +125,18 @@ func (pl *planner) divide(l *list, b balancer.Plan, in balancer.Input) *plan {
 	}
 	for g, keys := range l.keys {
 		for at, key := range keys {
+			next, owner := b.Groups[g].Owners[at], in.Groups[g].Keys[at].Owner
+			if next == owner { // most keys stay
+				p.to[key] = pl.snap.owners[key]
+				continue
+			}
 			p.to[key] = noSession
-			to, ok := p.ids[b.Groups[g].Owners[at]]
+			to, ok := p.ids[next]
 			if !ok {
 				continue
 			}
 			p.to[key] = to
-			if owner := in.Groups[g].Keys[at].Owner; owner != b.Groups[g].Owners[at] && !p.has(owner) {
+			if !p.has(owner) {
 				p.claim[to] = append(p.claim[to], key)
 			}
 		}

@@ -146,9 +146,9 @@ func (r *replica) tick() {
 	if !r.up || r.frozen || r.runs.deadlines(r.Now()) {
 		return
 	}
+	r.decider.notice(r.node.Changes())
 	r.decider.decide(r.Now())
 	r.node.Tick()
-	r.decider.notice(r.node.Changes())
 	if ended, unheard := r.node.Over(); ended || unheard {
 		r.w.note(noteOver, r.id, 0, 0)
 		r.die()

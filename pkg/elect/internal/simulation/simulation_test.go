@@ -120,6 +120,6 @@ func TestSameSeedSameCourse(t *testing.T) {
 // TestMain collects garbage seldom: there is much of it, and little that stays.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(1 << 30)
+	debug.SetMemoryLimit(2 << 30)
 	os.Exit(m.Run())
 }

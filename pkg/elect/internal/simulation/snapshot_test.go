@@ -17,6 +17,7 @@ type snapshot struct {
 	w        *world
 	version  int
 	locks    []*record.Lock   // by the number of the key
+	owners   []int32          // and the number of the session that each names
 	free     []int32          // keys whose locks name no session that lived
 	high     map[string]int64 // the largest revision of each group
 	members  []memberOf       // by session
@@ -73,7 +74,7 @@ func (s *snapshot) publish() {
 	clear(s.planner.plans)
 	s.takeMembers()
 	for _, key := range w.store.changed {
-		s.locks[key] = w.store.locks[key]
+		s.locks[key], s.owners[key] = w.store.locks[key], w.store.named(w.store.locks[key].Session)
 		group := s.locks[key].Key.Group()
 		s.high[group] = max(s.high[group], s.locks[key].Rev)
 		for _, l := range w.lists[max(0, len(w.lists)-keptLists):] {

@@ -16,7 +16,7 @@ type tenures struct {
 // tenure is one mutex.
 type tenure struct {
 	holds             []mutexHold
-	newest, exclusive int64 // the largest tokens: of all, and of those who were alone
+	newest, exclusive int64   // the largest tokens: of all, and of those who were alone
 	slots             []int64 // and of each slot of a semaphore
 }
 

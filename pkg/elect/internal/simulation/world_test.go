@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
@@ -97,6 +98,7 @@ func newWorld(cfg Config, p protocol.Params) *world {
 	w.judge.active = make([]run, w.lists[0].total)
 	w.judge.tokens = make([]int64, w.lists[0].total)
 	w.snap.locks = make([]*record.Lock, w.lists[0].total)
+	w.snap.owners = slices.Repeat([]int32{noSession}, w.lists[0].total)
 	for i := range cfg.Replicas {
 		r := &replica{w: w, at: i, name: fmt.Sprintf("replica-%04d", i), caps: caps{now: most}}
 		// Any two rates differ by a ratio of at most 1.1; the readings of two clocks say nothing about each other.
