@@ -154,6 +154,12 @@ model: ## The search of all states of the protocol, and every weakening caught (
 simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, an hour, 200 faults
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run Large -simulation.full
 
+BROKEN_FLAGS ?=
+
+.PHONY: broken
+broken: ## Breaks each promise once, and says which test of `make test` goes red (BROKEN_FLAGS="-only P1,P6")
+	go run ./test/broken $(BROKEN_FLAGS)
+
 # SEED empty: a random one, which is printed.
 SECS ?= 600
 SEED ?=
