@@ -38,13 +38,13 @@ var tiers = []struct {
 	{"changed", "", 10 * time.Minute},
 	{"direct", "", 20 * time.Minute},
 	{"others", "", 30 * time.Minute},
-	{"e2e", "e2e", time.Hour},
+	{"promises", "promises", 15 * time.Minute},
 	{"chaos", "chaos-short", 15 * time.Minute},
 }
 
 func main() {
 	only := flag.String("only", "", "promises to break, for example P1,P6; empty: all")
-	tier := flag.String("tier", "", "tiers of tests to run, of changed,direct,others,e2e,chaos; empty: all")
+	tier := flag.String("tier", "", "tiers of tests to run, of changed,direct,others,promises,chaos; empty: all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, *only, *tier)
