@@ -29,8 +29,7 @@ import (
 
 const module = "github.com/shardctl/shardctl/"
 
-// tiers are the steps of make test, in their order. Those without a target of make test the packages that depend on
-// what the patch changes.
+// tiers are the steps of make test. Those without a target test the packages that depend on what the patch changes.
 var tiers = []struct {
 	name, target string
 	limit        time.Duration
@@ -106,8 +105,7 @@ func run(ctx context.Context, only, tier string) error {
 // tree is the path of the worktree in which one promise at a time is broken.
 type tree string
 
-// try breaks one promise and runs tests, from the nearest to the slowest, until one is red. The title is the patch's
-// first line.
+// try breaks one promise and runs tests until one is red. The title is the patch's first line.
 func (t tree) try(ctx context.Context, file, tier string) (title, verdict string, err error) {
 	text, _ := os.ReadFile(file) // git apply says what is wrong with it
 	title, _, _ = strings.Cut(string(text), "\n")
@@ -139,9 +137,8 @@ func (t tree) try(ctx context.Context, file, tier string) (title, verdict string
 		if step.target != "" {
 			return title, verdict, nil
 		}
-		top, _, _ := strings.Cut(test, "/")
 		const control = `git reset --hard --quiet && go test -count=1 -run "$0" "$1"`
-		pkg, _, err = t.test(ctx, step.limit, []string{"sh", "-c", control, "^" + top + "$", pkg})
+		pkg, _, err = t.test(ctx, step.limit, []string{"sh", "-c", control, "^" + strings.Split(test, "/")[0] + "$", pkg})
 		if pkg != "" || err != nil {
 			return title, "", errors.Join(err, errors.New(name+" is red without the patch as well"))
 		}
@@ -154,19 +151,18 @@ func (t tree) try(ctx context.Context, file, tier string) (title, verdict string
 func (t tree) dependents(ctx context.Context) (map[string][]string, error) {
 	const format = `{{or .ForTest .ImportPath}}|{{.ImportPath}}|{{join .Imports " "}}|{{join .Deps " "}}`
 	files, err := output(ctx, string(t), "git", "diff", "--name-only")
-	if err != nil {
+	listed, unlisted := output(ctx, string(t), "go", "list", "-test", "-f", format, "./...")
+	if err := errors.Join(err, unlisted); err != nil {
 		return nil, err
 	}
-	listed, err := output(ctx, string(t), "go", "list", "-test", "-f", format, "./...")
-	if err != nil {
-		return nil, err
-	}
+	lines := strings.Split(listed, "\n") // those first that need little: they are near, and build soon
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Count(a, " ") - strings.Count(b, " ") })
 	changed := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(files), func(f string) bool { return name == module+path.Dir(f) })
 	}
 	by, placed := map[string][]string{}, map[string]bool{}
 	for i, column := range []int{0, 2, 3} { // where each tier finds the changed packages
-		for line := range strings.Lines(listed) {
+		for _, line := range lines {
 			part := strings.Split(line, "|")
 			name, whole := strings.CutSuffix(part[0], ".test") // whole: the program that go test makes
 			if whole && i < 2 || name == part[1] || placed[name] || notUnit.MatchString(name) {
@@ -180,8 +176,13 @@ func (t tree) dependents(ctx context.Context) (map[string][]string, error) {
 	return by, nil
 }
 
+// sweep ends what an interrupted test has left running: processes with the temporary directory in their environment.
+const sweep = `for f in $(grep -lzs "^TMPDIR=$0$" /proc/[0-9]*/environ); do
+	p=${f#/proc/} && p=${p%/environ} && [ "$p" = $$ ] || kill -9 "$p"; done 2>/dev/null`
+
 // test runs go test or make until a test is red. Then it interrupts the rest, as Ctrl-C would.
 func (t tree) test(ctx context.Context, limit time.Duration, args []string) (pkg, test string, err error) {
+	defer func() { _, _ = output(context.WithoutCancel(ctx), "/", "sh", "-c", sweep, os.Getenv("TMPDIR")) }()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -191,8 +192,7 @@ func (t tree) test(ctx context.Context, limit time.Duration, args []string) (pkg
 	if err := cmp.Or(err, cmd.Start()); err != nil {
 		return "", "", fmt.Errorf("start %s: %w", args[0], err)
 	}
-	pkg, test, err = scan(out)
-	if pkg != "" || err != nil {
+	if pkg, test, err = scan(out); pkg != "" || err != nil {
 		cancel()
 		_ = cmd.Wait()
 	} else if ended := cmd.Wait(); ended != nil {
