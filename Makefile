@@ -34,7 +34,8 @@ TRIES ?= 2
 GINKGO = go tool ginkgo --procs=$(PROCS) --flake-attempts=$(TRIES) --keep-going --timeout=25m --silence-skips --no-color \
 	--output-interceptor-mode=none
 # The unit tests that take longest; they begin first, so that the others run beside them.
-LONGEST = ./pkg/elect/protocol/model ./pkg/elect/mongostore ./test/linearizability
+LONGEST = ./pkg/elect/mongostore ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
+	./pkg/elect/protocol/model/failover ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
@@ -109,10 +110,13 @@ AGAIN = TRIES=$(TRIES) go run ./test/again
 BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
 
 .PHONY: unit
-unit: ## All tests but scenarios: race detector, model, simulations, histories of ten seconds
-	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+unit: ## All other tests but scenarios: the model, the simulations, histories of ten seconds
 	@# Some mostly wait for servers, so three packages go at a time.
 	$(BARE) $(AGAIN) -p 3 -timeout 20m $(TEST_FLAGS) -- $(UNIT)
+
+.PHONY: race
+race: ## Tests of the packages whose goroutines share memory, under the race detector
+	$(if $(RACE),,@echo "no C compiler: running without the race detector")
 	$(BARE) $(AGAIN) $(RACE) -timeout 20m $(TEST_FLAGS) -- $(RACE_PACKAGES)
 
 .PHONY: modules

@@ -34,6 +34,7 @@ const (
 var jobs = []job{
 	{name: "compile", limit: short},
 	{name: "unit", limit: longest, nice: true},
+	{name: "race", limit: longest},
 	{name: "modules", limit: short, nice: true},
 	{name: "promises", limit: short},
 	{name: "chaos-short", limit: short},
@@ -71,7 +72,8 @@ var jobs = []job{
 var plans = map[string][]stage{
 	"test": {
 		{{"compile"}},
-		{{"unit", "modules"}, {"promises", "chaos-short", "docs"}},
+		{{"unit"}, {"race", "modules"}},
+		{{"promises", "chaos-short"}, {"docs"}},
 	},
 	"ci": {
 		{{"check", "chart"}, {"e2e", "stores-short", "brokers-short"}},
