@@ -215,7 +215,7 @@ func output(ctx context.Context, dir string, args ...string) (string, error) {
 var (
 	// notUnit are packages that make unit leaves out, or runs by themselves.
 	notUnit    = regexp.MustCompile(`/(docs|test/e2e(/faults/.+|/chaos|/kube|/brokers|/stores)?)$`)
-	redTest    = regexp.MustCompile(`\[FAIL\] (.+)|--- FAIL: (\S+)`)
+	redTest    = regexp.MustCompile(`\[(?:FAIL|TIMEDOUT|PANICKED!)\] (.+)|--- FAIL: (\S+)`)
 	redPackage = regexp.MustCompile(`^FAIL\t(\S+)`)
 	colours    = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 )
