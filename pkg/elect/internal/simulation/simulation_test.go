@@ -52,6 +52,7 @@ func run1(t *testing.T, c Config) *Figures {
 
 // TestLarge plays a large cluster; with -simulation.full the largest that is promised. SIM_SEED chooses another course.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	c := large()
 	if seed, err := strconv.ParseUint(os.Getenv("SIM_SEED"), 10, 64); err == nil {
 		c.Seed = seed
@@ -99,14 +100,16 @@ func TestSmall(t *testing.T) {
 		seeds = n
 	}
 	for seed := range seeds {
-		if run1(t, small(seed)); t.Failed() {
-			return
-		}
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			run1(t, small(seed))
+		})
 	}
 }
 
 // TestSameSeedSameCourse is what makes a failure worth a look.
 func TestSameSeedSameCourse(t *testing.T) {
+	t.Parallel()
 	c := small(7)
 	a, b := run1(t, c), run1(t, c)
 	if a.History != b.History || a.Events != b.Events {

@@ -11,6 +11,7 @@ import (
 
 // TestJudge breaks one assumption each, outside the code under test: the judge must see it.
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		spoil func(*world)
 		says  string
