@@ -244,7 +244,7 @@ func scan(out io.Reader) (pkg, test string, err error) {
 			return m[1], test, nil
 		}
 		if end != nil {
-			return "", "", nil
+			return "", "", nil //nolint:nilerr // the end of the output
 		}
 	}
 }

@@ -126,7 +126,7 @@ func temporary(ctx context.Context) (dir string, unlock func(), err error) {
 		return "", nil, fmt.Errorf("directory of the run: %w", err)
 	}
 	unlock, err = toolcache.Lock(ctx, filepath.Join(dir, "lock"))
-	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) //nolint:gosec // servers of another user pass through it
+	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) // servers of another user pass through it
 }
 
 // notReached says of a job why the change does not ask for it. Where that cannot be said, all jobs run.

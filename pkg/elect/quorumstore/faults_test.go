@@ -103,7 +103,7 @@ func TestDiskLost(t *testing.T) {
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	apply(t, s, increment)
 	m.back(2)
-	m.wipe(0)
+	m.wipe()
 	other := mustOpen(t, m) // with servers 1 and 2
 	wantRev(t, other, "g/0", 1)
 	m.leave(1)
@@ -144,7 +144,7 @@ func TestServerThatIsNotEmpty(t *testing.T) {
 	m := newMemory(3)
 	s := mustOpen(t, m)
 	apply(t, s, put("g/a", 0, 1, 1))
-	m.wipe(0)
+	m.wipe()
 	if out := apply(t, m.servers[0], put("g/a", 0, 1, 1)); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}
@@ -166,7 +166,7 @@ func TestReadmissionAmongEmptyRecords(t *testing.T) {
 	m := newMemory(3)
 	s := mustOpen(t, m)
 	apply(t, s, put("g/a", 0, 1, 1))
-	m.wipe(0)
+	m.wipe()
 	for _, id := range []string{"g/a", "g/unknown"} {
 		if out := apply(t, m.servers[0], quorumstore.EmptyRecord(store.KindLock, id)); out.Status != store.Applied {
 			t.Fatalf("%+v", out)
@@ -212,7 +212,7 @@ func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
 			t.Fatalf("%+v", out)
 		}
 	}
-	m.wipe(0)
+	m.wipe()
 	other := mustOpen(t, m)
 	if err := other.Readmit(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
@@ -222,11 +222,11 @@ func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
 	}
 }
 
-// wipe takes everything from a server, whose clients go on.
-func (m *memory) wipe(i int) {
+// wipe takes everything from the first server, whose clients go on.
+func (m *memory) wipe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.servers[i]
+	s := m.servers[0]
 	for _, kind := range store.Kinds() {
 		reply, err := s.List(context.Background(), kind, store.Query{})
 		if err != nil {
