@@ -52,6 +52,8 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 			ExpectWithin(c, WorkerDied, at, lastStartOf(Load(c), keys, at), "the last key elsewhere")
+			_, err = dying.Wait(ctx)
+			Expect(err).NotTo(HaveOccurred())
 
 			By("stopping the last")
 			Expect(c.Scale(ctx, 0)).To(Succeed())
