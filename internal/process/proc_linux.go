@@ -22,6 +22,8 @@ func OwnGroup() *syscall.SysProcAttr {
 // Self is the path of this very program, also when its file was replaced.
 func Self() (string, error) { return "/proc/self/exe", nil }
 
+func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
+
 // BecomeSubreaper makes the orphans below this process its children.
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

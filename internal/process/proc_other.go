@@ -19,6 +19,8 @@ func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 // Self is the path of this program.
 func Self() (string, error) { return os.Executable() }
 
+func onMainThread() bool { return false } // death signals are Linux's
+
 // BecomeSubreaper does nothing here: orphans go to the first process of the machine.
 func BecomeSubreaper() error { return nil }
 

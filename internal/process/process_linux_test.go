@@ -168,6 +168,22 @@ func TestCloseKillsWhatRuns(t *testing.T) {
 	}
 }
 
+// Go does not end the main thread, so a thread that is to end must be another one. The goroutines of half the tries
+// begin while the main thread is free.
+func TestNoThreadIsTheMainOne(t *testing.T) {
+	for range 200 {
+		thread := NewThread()
+		main := false
+		if err := thread.do(func() { main = onMainThread() }); err != nil {
+			t.Fatal(err)
+		}
+		thread.Close()
+		if main {
+			t.Fatal("it is the main thread, which stays")
+		}
+	}
+}
+
 // A command that was started from a thread has no say in when it ends: the thread has.
 func TestThreadKeepsACommandUntilClose(t *testing.T) {
 	thread := NewThread()

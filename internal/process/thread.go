@@ -38,7 +38,7 @@ func (t *Thread) Start(cmd *exec.Cmd) (err error) {
 
 // do runs f on the thread and waits for its end.
 func (t *Thread) do(f func()) error {
-	t.begin.Do(func() { go t.run() })
+	t.begin.Do(func() { go t.run(func() {}) })
 	select {
 	case <-t.done:
 		return ErrClosed
@@ -54,8 +54,19 @@ func (t *Thread) do(f func()) error {
 	}
 }
 
-func (t *Thread) run() {
-	runtime.LockOSThread() // never unlocked: the thread ends with this function
+// run works on a thread that ends with it, and calls locked once it has one. Go parks the main thread rather than end it,
+// so that no death signal would come. While that is locked here, another goroutine gets another thread.
+func (t *Thread) run(locked func()) {
+	runtime.LockOSThread()
+	if onMainThread() {
+		has := make(chan struct{})
+		go t.run(func() { close(has) })
+		<-has
+		locked()
+		runtime.UnlockOSThread()
+		return
+	}
+	locked() // and never unlocked
 	for {
 		select {
 		case f := <-t.work:

@@ -7,5 +7,5 @@
 //	go run ./test/jobs -list ci
 //
 // All jobs of a run have one temporary directory, and a mark in their environment. What they leave in the one, or with
-// the other, is a failure of the run, and is removed.
+// the other, is told and removed. It is a failure of test.
 package main

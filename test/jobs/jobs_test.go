@@ -50,11 +50,11 @@ func TestPlansAreTargets(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	chosen, err := choose("ci", []string{"page", "chart", "e2e"})
+	chosen, err := choose("ci", []string{"page", "chart", "check"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(chosen); got != "[[[chart] [e2e]] [[page]]]" {
+	if got := fmt.Sprint(chosen); got != "[[[check] [chart]] [[page]]]" {
 		t.Errorf("chosen: %s", got)
 	}
 	for _, bad := range [][]string{{"weekly"}, {"nightly", "sleep"}} {
@@ -133,7 +133,7 @@ func played(t *testing.T, makefile string, limit time.Duration, targets ...strin
 		lanes = append(lanes, lane{target})
 	}
 	var out bytes.Buffer
-	err := play(t.Context(), []stage{lanes}, nil, func(job) string { return "" }, "", "", &out)
+	err := play(t.Context(), []stage{lanes}, options{clean: true, skip: func(job) string { return "" }}, &out)
 	return out.String(), err
 }
 

@@ -52,28 +52,32 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	before, err := load(*record)
-	if err != nil {
-		return err
-	}
-	skip := func(job) string { return "" }
+	o := options{tries: *tries, record: *record, clean: plan == "test", skip: func(job) string { return "" }}
 	if plan == "ci" && (len(only) == 0 || os.Getenv(baseEnv) != "") {
-		skip = notReached(ctx, out)
+		o.skip = notReached(ctx, out)
 	}
-	return play(ctx, stages, before, skip, *tries, *record, out)
+	return play(ctx, stages, o, out)
+}
+
+type options struct {
+	tries, record string
+	skip          func(job) string // why a job does not run
+	clean         bool             // what is left behind is a failure; without it, it is told
 }
 
 // play installs what the jobs need, runs them, and prints the table.
-func play(
-	ctx context.Context, stages []stage, before []result, skip func(job) string, tries, record string, out io.Writer,
-) (err error) {
+func play(ctx context.Context, stages []stage, o options, out io.Writer) (err error) {
+	before, err := load(o.record)
+	if err != nil {
+		return err
+	}
 	dir, unlock, err := temporary(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	r := &runner{
-		dir: filepath.Join(dir, "t"), logs: filepath.Join(dir, "logs"), mark: filepath.Base(dir), tries: tries, out: out,
+		dir: filepath.Join(dir, "t"), logs: filepath.Join(dir, "logs"), mark: filepath.Base(dir), tries: o.tries, out: out,
 	}
 	if err := errors.Join(os.Mkdir(r.dir, 0o755), os.Mkdir(r.logs, 0o755)); err != nil {
 		return fmt.Errorf("directory of the run: %w", err)
@@ -84,13 +88,13 @@ func play(
 		r.one(ctx, job{name: "install", make: targets, limit: longest}, "")
 		well = r.allPassed()
 	}
-	well = well && r.stages(ctx, stages, skip)
+	well = well && r.stages(ctx, stages, o.skip)
 	table(out, append(before, r.results...), time.Since(began))
 	left := leftovers(r.mark, r.dir)
 	for _, line := range left {
 		_, _ = fmt.Fprintln(out, "left behind:", line)
 	}
-	if err := save(record, r.results); err != nil {
+	if err := save(o.record, r.results); err != nil {
 		return err
 	}
 	switch {
@@ -99,7 +103,7 @@ func play(
 		return errors.New("interrupted")
 	case !well:
 		return fmt.Errorf("FAILED; what failed tests have kept, and the output of all jobs, is in %s", dir)
-	case len(left) > 0:
+	case len(left) > 0 && o.clean:
 		return errors.Join(fmt.Errorf("FAILED: tests have left %d files or processes behind", len(left)), os.RemoveAll(dir))
 	}
 	return os.RemoveAll(dir)

@@ -33,17 +33,17 @@ const (
 
 var jobs = []job{
 	{name: "compile", limit: short},
-	{name: "unit", limit: longest, nice: true},
+	{name: "unit", limit: longest},
 	{name: "race", limit: longest},
-	{name: "modules", limit: short, nice: true},
+	{name: "modules", limit: short},
 	{name: "promises", limit: short},
 	{name: "chaos-short", limit: short},
 	{name: "docs", limit: short},
 
-	{name: "check", limit: longest, nice: true},
-	{name: "chart", limit: longest, nice: true, needs: []string{"tools"}},
+	{name: "check", limit: longest},
+	{name: "chart", limit: longest, needs: []string{"tools"}},
 	{name: "page", limit: longest, needs: []string{"tools"}},
-	{name: "e2e", limit: longest},
+	{name: "others", limit: longest, make: []string{"e2e", "E2E_LABELS=!/^P[0-9]+$$/"}},
 	{
 		name: "stores-short", limit: longest, needs: []string{"stores-install"},
 		reached: []string{"./pkg/elect/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy", "./internal/testservers"},
@@ -72,18 +72,17 @@ var jobs = []job{
 var plans = map[string][]stage{
 	"test": {
 		{{"compile"}},
-		{{"unit"}, {"race", "modules"}},
-		{{"promises", "chaos-short"}, {"docs"}},
+		{{"unit", "race", "promises", "chaos-short", "docs"}},
 	},
 	"ci": {
-		{{"check", "chart"}, {"e2e", "stores-short", "brokers-short"}},
-		{{"page"}},
+		{{"check", "modules"}, {"chart"}},
+		{{"others", "stores-short", "brokers-short", "page"}},
 		{{"kube"}},
 	},
 	"nightly": {
 		{
 			{
-				"test", "check", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys", "stores-redis",
+				"test", "check", "modules", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys", "stores-redis",
 				"brokers", "api", "page", "model", "simulation", "fuzz", "broken", "kube",
 			},
 		},

@@ -154,9 +154,6 @@ func (r *runner) make(ctx context.Context, j job) ([]byte, error) {
 	if r.tries != "" {
 		args = append(args, "TRIES="+r.tries)
 	}
-	if j.nice {
-		args = append([]string{"nice", "-n", "10"}, args...)
-	}
 	log, err := os.Create(filepath.Join(r.logs, j.name+".log"))
 	if err != nil {
 		return nil, fmt.Errorf("output of %s: %w", j.name, err)
