@@ -27,12 +27,18 @@ DEV_FLAGS  ?=
 SCENARIOS = ./test/e2e ./test/e2e/faults/process ./test/e2e/faults/mongo ./test/e2e/faults/documents ./test/e2e/faults/sqlite \
 	./test/e2e/faults/scale
 # How many at once leave the deadlines of a machine with two processors alone: docs/adr/0015-tests-in-three-tiers.md.
-PROCS ?= 4
+PROCS ?= 3
 # How often a scenario, or a unit test whose processes must keep time, may be tried: see test/e2e/suite/again.go. Nightly
 # has no second attempt.
 TRIES ?= 2
 GINKGO = go tool ginkgo --procs=$(PROCS) --flake-attempts=$(TRIES) --keep-going --timeout=25m --silence-skips --no-color \
 	--output-interceptor-mode=none
+# Ginkgo would link the later packages while the first one runs, which takes a processor from its leases.
+SCENARIO_TESTS = $(foreach dir,$(SCENARIOS),$(dir)/$(notdir $(dir)).test)
+define build_scenarios
+$(build_programs); trap 'rm -rf "$$programs" $(SCENARIO_TESTS)' EXIT; \
+for dir in $(SCENARIOS); do go test -c -o "$$dir/$$(basename "$$dir").test" "$$dir"; done
+endef
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/mongostore ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
 	./pkg/elect/protocol/model/failover ./test/linearizability
@@ -131,11 +137,11 @@ docs: ## Pages and their commands, run as they stand
 
 .PHONY: promises
 promises: ## The scenarios of each promise, on MongoDB and on SQLite
-	@$(build_programs); $(BARE) $(GINKGO) --label-filter='/^P[0-9]+$$/' $(SCENARIOS)
+	@$(build_scenarios); $(BARE) $(GINKGO) --label-filter='/^P[0-9]+$$/' $(SCENARIO_TESTS)
 
 .PHONY: e2e
 e2e: ## All scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
-	@$(build_programs); $(GINKGO) $(if $(E2E_LABELS),--label-filter='$(E2E_LABELS)') $(SCENARIOS)
+	@$(build_scenarios); $(GINKGO) $(if $(E2E_LABELS),--label-filter='$(E2E_LABELS)') $(SCENARIO_TESTS)
 
 # How long, and which requests: the same seed makes the same.
 API_FLAGS ?=

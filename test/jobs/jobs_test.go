@@ -70,8 +70,8 @@ func TestChoose(t *testing.T) {
 
 // An output tells what was tried again, cut short and not run.
 func TestVerdict(t *testing.T) {
-	output := []byte("tried again: one\n  tried again: two\nok\ncut short: 40 of 90 states\n")
-	if is := verdict("a", output, nil); is.Status != passed || len(is.TriedAgain) != 2 || len(is.CutShort) != 1 {
+	output := []byte("tried again: one\n  tried again: two\n↺ [FLAKEY TEST - TOOK 2 ATTEMPTS TO PASS] [9 s]\nthree\nok\ncut short: 40 of 90 states\n")
+	if is := verdict("a", output, nil); is.Status != passed || len(is.TriedAgain) != 3 || is.TriedAgain[2] != "three" || len(is.CutShort) != 1 {
 		t.Errorf("%+v", is)
 	}
 	if is := verdict("a", []byte("not run: no cluster\n"), nil); is.Status != skipped || is.Why != "no cluster" {

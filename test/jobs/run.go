@@ -27,7 +27,7 @@ const endPatience = 20 * time.Second
 
 // Lines of a job's output that the table tells.
 var (
-	triedAgain = regexp.MustCompile(`(?m)^\s*tried again: (.*)$`)
+	triedAgain = regexp.MustCompile(`(?m)^\s*tried again: (.*)$|\[FLAKEY TEST - TOOK \d+ ATTEMPTS TO PASS\].*\n(.*)$`)
 	cutShort   = regexp.MustCompile(`(?m)^\s*cut short: (.*)$`)
 	notRun     = regexp.MustCompile(`(?m)^\s*not run: (.*)$`)
 )
@@ -136,7 +136,7 @@ func verdict(name string, output []byte, err error) result {
 func lines(of *regexp.Regexp, output []byte) []string {
 	var found []string
 	for _, match := range of.FindAllSubmatch(output, -1) {
-		found = append(found, string(match[1]))
+		found = append(found, string(bytes.Join(match[1:], nil)))
 	}
 	return found
 }

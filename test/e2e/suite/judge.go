@@ -101,6 +101,17 @@ func ExpectRecord(h *history.History, limit int) {
 	ExpectSafe(t.judge(h, history.Now(), nil, nil), "what ran")
 }
 
+// room says whether those who lived all the time had room for all keys.
+func (t *terms) room(lives []span, from, to history.Instant) bool {
+	all := 0
+	for _, live := range lives {
+		if live.from <= from && to <= live.to {
+			all++
+		}
+	}
+	return t.everywhere == 0 || all*t.everywhere >= len(t.always)
+}
+
 // judge is all that is wrong with a record, in a line each.
 func (t *terms) judge(
 	h *history.History, now history.Instant, lives []span, stall func(from, to history.Instant) time.Duration,
@@ -124,7 +135,7 @@ func (t *terms) judge(
 		for _, hole := range h.Holes(key, now) {
 			for _, live := range lives {
 				from, to := max(hole.From, live.from), min(hole.To, live.to)
-				if length := to.Sub(from); length > lostAfter && length > lostAfter+stall(from, to) {
+				if length := to.Sub(from); t.room(lives, from, to) && length > lostAfter && length > lostAfter+stall(from, to) {
 					found = append(found, fmt.Sprintf("%s did not run for %v while a replica lived", key, length))
 				}
 			}
