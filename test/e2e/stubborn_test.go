@@ -59,5 +59,5 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Expect(c.Scale(ctx, 0)).To(Succeed())
 			Expect(c.Leftovers()).To(BeEmpty())
 		}, SpecTimeout(ScenarioTimeout))
-	})
+	}, Serial)
 })
