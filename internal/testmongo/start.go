@@ -42,13 +42,13 @@ type ReplicaSet struct {
 // Start starts a MongoDB and returns once it has a primary and all its nodes are in sync. It takes about two seconds,
 // and longer when the server has to be fetched first. The error wraps [ErrNoServer] when there is nothing to start.
 func Start(ctx context.Context, opts Options) (*ReplicaSet, error) {
-	work, err := testprocess.WorkDir("mongo") //nolint:contextcheck // it waits for nothing
+	work, err := testprocess.WorkDir("mongo")
 	if err != nil {
 		return nil, err
 	}
 	rs, err := open(ctx, work.Data(), opts)
 	if err != nil {
-		return nil, errors.Join(err, work.Close(false)) //nolint:contextcheck // likewise
+		return nil, errors.Join(err, work.Close(false))
 	}
 	rs.work = work
 	return rs, nil

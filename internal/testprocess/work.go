@@ -3,7 +3,6 @@
 package testprocess
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,7 +47,7 @@ func WorkDir(purpose string) (*Work, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of tests: %w", err)
 	}
-	unlock, err := toolcache.Lock(context.Background(), filepath.Join(dir, lockName))
+	unlock, err := toolcache.TryLock(filepath.Join(dir, lockName))
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, dataName), 0o700)
 	}
@@ -98,9 +97,7 @@ func removeStale() {
 
 // ifFree does something to a directory that no process holds.
 func ifFree(dir string, do func()) {
-	now, cancel := context.WithCancel(context.Background())
-	cancel() // one look, no wait
-	unlock, err := toolcache.Lock(now, filepath.Join(dir, lockName))
+	unlock, err := toolcache.TryLock(filepath.Join(dir, lockName))
 	if err != nil {
 		return
 	}

@@ -61,24 +61,35 @@ func present(path string) bool {
 
 // Lock waits for an exclusive lock on a file, until ctx ends. The kernel frees it when the process ends.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path of the caller's making
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+		unlock, err = TryLock(path)
+		if !errors.Is(err, ErrLocked) {
+			return unlock, err
 		}
 		select {
 		case <-ctx.Done():
-			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, context.Cause(ctx))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// ErrLocked says that a file is locked by somebody else.
+var ErrLocked = errors.New("it is locked")
+
+// TryLock is [Lock] without waiting. Where somebody else holds the lock, the error is [ErrLocked].
+func TryLock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path of the caller's making
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return func() { _ = f.Close() }, nil
+	}
+	_ = f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		err = ErrLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
 }

@@ -152,7 +152,7 @@ func TestAFailureIsTold(t *testing.T) {
 		t.Errorf("kept %v, and told: %v", kept, err)
 	}
 	// the next run takes it away
-	dir, unlock, err := temporary(t.Context())
+	dir, unlock, err := temporary()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func play(ctx context.Context, stages []stage, o options, out io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	dir, unlock, err := temporary(ctx)
+	dir, unlock, err := temporary()
 	if err != nil {
 		return err
 	}
@@ -114,12 +114,10 @@ const dirPrefix = "shardctl-run-"
 
 // temporary makes the directory of a run, which is locked until unlock is called or this process ends. Directories of
 // earlier runs go: only the newest failure is kept, until the next run.
-func temporary(ctx context.Context) (dir string, unlock func(), err error) {
+func temporary() (dir string, unlock func(), err error) {
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range old {
-		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-		unlock, err := toolcache.Lock(ctx, filepath.Join(dir, "lock"))
-		cancel()
+		unlock, err := toolcache.TryLock(filepath.Join(dir, "lock"))
 		if err != nil {
 			continue // it runs, or is not ours
 		}
@@ -129,7 +127,7 @@ func temporary(ctx context.Context) (dir string, unlock func(), err error) {
 	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 		return "", nil, fmt.Errorf("directory of the run: %w", err)
 	}
-	unlock, err = toolcache.Lock(ctx, filepath.Join(dir, "lock"))
+	unlock, err = toolcache.TryLock(filepath.Join(dir, "lock"))
 	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) // servers of another user pass through it
 }
 

@@ -14,7 +14,6 @@ type job struct {
 	name  string
 	make  []string // its targets and variables, NAME=value; none: the target that is called as the job is
 	limit time.Duration
-	nice  bool // it needs a processor and no punctuality: jobs beside it have leases to renew
 	// needs are targets that install what the job runs with, once before all jobs of a run.
 	needs []string
 	// reached are packages that a change has to reach for the job to run in ci. None: it always runs.
