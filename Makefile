@@ -122,7 +122,7 @@ unit: ## All other tests but scenarios: the model, the simulations, histories of
 
 .PHONY: race
 race: ## Tests of the packages whose goroutines share memory, under the race detector
-	$(if $(RACE),,@echo "no C compiler: running without the race detector")
+	$(if $(RACE),,@echo "cut short: no C compiler, so without the race detector")
 	$(BARE) $(AGAIN) $(RACE) -timeout 20m $(TEST_FLAGS) -- $(RACE_PACKAGES)
 
 .PHONY: modules

@@ -52,17 +52,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	o := options{tries: *tries, record: *record, clean: plan == "test", skip: func(job) string { return "" }}
+	o := options{tries: *tries, record: *record, clean: plan == "test"}
 	if plan == "ci" && (len(only) == 0 || os.Getenv(baseEnv) != "") {
-		o.skip = notReached(ctx, out)
+		o.skip = notReached(ctx, names(stages), out)
 	}
 	return play(ctx, stages, o, out)
 }
 
 type options struct {
 	tries, record string
-	skip          func(job) string // why a job does not run
-	clean         bool             // what is left behind is a failure; without it, it is told
+	skip          map[string]string // why jobs do not run, by name
+	clean         bool              // what is left behind is a failure; without it, it is told
 }
 
 // play installs what the jobs need, runs them, and prints the table.
@@ -84,7 +84,7 @@ func play(ctx context.Context, stages []stage, o options, out io.Writer) (err er
 	}
 	began := time.Now()
 	well := true
-	if targets := installs(stages); len(targets) > 0 {
+	if targets := installs(stages, o.skip); len(targets) > 0 {
 		r.one(ctx, job{name: "install", make: targets, limit: longest}, "")
 		well = r.allPassed()
 	}
@@ -131,21 +131,22 @@ func temporary() (dir string, unlock func(), err error) {
 	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) // servers of another user pass through it
 }
 
-// notReached says of a job why the change does not ask for it. Where that cannot be said, all jobs run.
-func notReached(ctx context.Context, out io.Writer) func(job) string {
+// notReached says of jobs why the change does not ask for them. Where that cannot be said, all run.
+func notReached(ctx context.Context, names []string, out io.Writer) map[string]string {
 	c, err := changed(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(out, "all jobs run, since what has changed is not known:", err)
-		return func(job) string { return "" }
+		return nil
 	}
-	return func(j job) string {
+	why := map[string]string{}
+	for _, name := range names {
+		j, _ := find(name)
 		if len(j.reached) == 0 {
-			return ""
+			continue
 		}
-		reached, err := c.reaches(ctx, j.reached)
-		if reached || err != nil {
-			return ""
+		if reached, err := c.reaches(ctx, j.reached); !reached && err == nil {
+			why[name] = "no file that it depends on has changed since " + c.base
 		}
-		return "no file that it depends on has changed since " + c.base
 	}
+	return why
 }

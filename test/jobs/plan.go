@@ -138,11 +138,14 @@ func find(name string) (job, bool) {
 	return jobs[at], true
 }
 
-// installs are the targets that jobs need, each once.
-func installs(stages []stage) []string {
+// installs are the targets that jobs need, each once; those that are skipped need none.
+func installs(stages []stage, skip map[string]string) []string {
 	var targets []string
 	for _, name := range names(stages) {
 		j, _ := find(name)
+		if skip[name] != "" {
+			continue
+		}
 		for _, target := range j.needs {
 			if !slices.Contains(targets, target) {
 				targets = append(targets, target)

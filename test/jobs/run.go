@@ -70,14 +70,14 @@ func (r *runner) say(format string, args ...any) {
 }
 
 // stages runs them until one has failed or ctx has ended, and says whether all jobs have passed.
-func (r *runner) stages(ctx context.Context, stages []stage, skip func(job) string) bool {
+func (r *runner) stages(ctx context.Context, stages []stage, skip map[string]string) bool {
 	for _, s := range stages {
 		var lanes sync.WaitGroup
 		for _, l := range s {
 			lanes.Go(func() {
 				for _, name := range l {
 					j, _ := find(name)
-					r.one(ctx, j, skip(j))
+					r.one(ctx, j, skip[name])
 				}
 			})
 		}

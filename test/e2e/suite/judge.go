@@ -101,8 +101,8 @@ func ExpectRecord(h *history.History, limit int) {
 	ExpectSafe(t.judge(h, history.Now(), nil, nil), "what ran")
 }
 
-// room says whether those who lived all the time had room for all keys.
-func (t *terms) room(lives []span, from, to history.Instant) bool {
+// hadCapacity says whether the replicas that lived all the time had capacity for all keys.
+func (t *terms) hadCapacity(lives []span, from, to history.Instant) bool {
 	all := 0
 	for _, live := range lives {
 		if live.from <= from && to <= live.to {
@@ -135,7 +135,7 @@ func (t *terms) judge(
 		for _, hole := range h.Holes(key, now) {
 			for _, live := range lives {
 				from, to := max(hole.From, live.from), min(hole.To, live.to)
-				if length := to.Sub(from); t.room(lives, from, to) && length > lostAfter && length > lostAfter+stall(from, to) {
+				if length := to.Sub(from); t.hadCapacity(lives, from, to) && length > lostAfter && length > lostAfter+stall(from, to) {
 					found = append(found, fmt.Sprintf("%s did not run for %v while a replica lived", key, length))
 				}
 			}
