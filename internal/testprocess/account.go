@@ -92,7 +92,7 @@ func (s *Site) dress(cmd *exec.Cmd, env []string) {
 	cmd.Env = os.Environ()
 	if s.account != nil {
 		cmd.SysProcAttr.Credential = s.account
-		cmd.Env = append(cmd.Env, "HOME="+s.Dir, "USER="+nobody, "LOGNAME="+nobody)
+		cmd.Env = append(cmd.Env, "HOME="+s.Dir, "TMPDIR="+s.Dir, "USER="+nobody, "LOGNAME="+nobody)
 	}
 	cmd.Env = append(cmd.Env, env...)
 }

@@ -29,9 +29,11 @@ func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random
 		known[id] = store.Doc{Kind: store.KindLock, ID: id, Group: "complete"}
 	}
 	failed := 0
+	const shortest = 10 * time.Millisecond
+	limit := shortest // of a hasty list; on a slow machine some of them are to end in time as well
 	for round := range completeRounds {
 		rewrite(t, writer, known, int64(round), random)
-		hasty, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(10_000))*time.Microsecond)
+		hasty, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.Int64N(int64(limit))))
 		done := make(chan error, 1)
 		go func() {
 			_, err := lister.List(hasty, store.KindLock, store.Query{Group: "complete"})
@@ -42,7 +44,7 @@ func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random
 			failed++
 		}
 		cancel()
-		wantComplete(t, lister, known, round)
+		limit = max(shortest, 2*wantComplete(t, lister, known, round))
 	}
 	if failed == 0 || failed == completeRounds {
 		t.Errorf("%d of %d hasty lists failed: nothing was half done", failed, completeRounds)
@@ -73,11 +75,13 @@ func rewrite(t *testing.T, writer store.Store, known map[string]store.Doc, round
 	}
 }
 
-// wantComplete lists until that succeeds, and compares.
-func wantComplete(t *testing.T, lister store.Store, known map[string]store.Doc, round int) {
+// wantComplete lists until that succeeds, compares, and returns how long it took the last time.
+func wantComplete(t *testing.T, lister store.Store, known map[string]store.Doc, round int) time.Duration {
 	t.Helper()
 	for end := time.Now().Add(completeWithin); ; {
+		began := time.Now()
 		reply, err := lister.List(t.Context(), store.KindLock, store.Query{Group: "complete"})
+		took := time.Since(began)
 		if err != nil {
 			if time.Now().After(end) {
 				t.Fatalf("round %d: %v", round, err)
@@ -92,6 +96,6 @@ func wantComplete(t *testing.T, lister store.Store, known map[string]store.Doc, 
 				t.Fatalf("round %d: %s is listed at revision %d, written at %d before", round, d.ID, d.Rev, want)
 			}
 		}
-		return
+		return took
 	}
 }
