@@ -106,8 +106,14 @@ func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
 		}
 		all = append(all, confirmed)
 	}
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
 	for _, confirmed := range all {
-		if !confirmed.Wait() {
+		taken, err := confirmed.WaitContext(ctx)
+		if err != nil {
+			return fmt.Errorf("the broker has not confirmed what was published: %w", err)
+		}
+		if !taken {
 			return errors.New("the broker has not taken what was published")
 		}
 	}
