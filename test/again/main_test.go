@@ -42,6 +42,14 @@ func Before(t *testing.T) int {
 	"internal/testbroker/x_test.go": tests(
 		`func TestMain(m *testing.M) { m.Run(); os.Exit(1) }`, `func TestSound(t *testing.T) { ran.Before(t) }`,
 	) + "\nvar _ = os.Exit\n",
+	"internal/testservers/x_test.go": tests(
+		`func TestMain(m *testing.M) { code := m.Run(); println("logs are kept"); os.Exit(code) }`,
+		`func TestFlaky(t *testing.T) { if ran.Before(t) == 0 { t.Error("at first") } }`,
+	),
+	"internal/testmongo/x_test.go": tests(
+		`func TestMain(m *testing.M) { m.Run(); panic("at the end") }`,
+		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,
+	),
 }
 
 func tests(functions ...string) string {
@@ -80,12 +88,21 @@ func TestSecondAttempts(t *testing.T) {
 			packages: []string{"./internal/testbroker"}, fails: "without a failed test",
 			ran: map[string]int{"internal/testbroker/TestSound": 1},
 		},
+		"what TestMain says at the end is not in the way": {
+			packages: []string{"./internal/testservers"}, again: []string{"internal/testservers TestFlaky"},
+			ran: map[string]int{"internal/testservers/TestFlaky": 2},
+		},
+		"nor a TestMain that panics": {
+			packages: []string{"./internal/testmongo"}, fails: "without a failed test",
+			ran: map[string]int{"internal/testmongo/TestFailed": 1},
+		},
 		"failing twice fails": {
 			packages: []string{"./internal/discovery"}, again: []string{"internal/discovery TestBroken"},
 			ran: map[string]int{"internal/discovery/TestBroken": 2}, fails: "second attempt",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("TRIES", "") // that of the run that this test is part of
 			dir := t.TempDir()
 			for path, text := range module {
 				path = filepath.Join(dir, path)

@@ -48,7 +48,8 @@ func (r *reader) Write(b []byte) (int, error) {
 }
 
 // line reads one. Packages are printed one after the other, a package's own line last. Before it stands FAIL alone when
-// tests failed; a program that panicked, exited or ran out of time does not come to print that.
+// tests failed, and what TestMain prints after that. A program that panicked, exited or ran out of time does not come to
+// print it, or panics later.
 func (r *reader) line(text string) {
 	if test := failedTest.FindStringSubmatch(text); test != nil {
 		r.tests = append(r.tests, test[1])
@@ -67,5 +68,5 @@ func (r *reader) line(text string) {
 		r.tests, r.ended = nil, false
 		return
 	}
-	r.ended = text == "FAIL"
+	r.ended = text == "FAIL" || r.ended && !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -122,6 +123,9 @@ func TestTLS(t *testing.T) {
 	cert, key := testprocess.Certificate(t, "server")
 	client, clientKey := testprocess.Certificate(t, "client")
 	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // the server's user passes through
+		t.Fatal(err)
+	}
 	server := testservers.Start(t, testservers.KindMariaDB,
 		"ssl-cert="+readable(t, dir, "cert.pem", cert), "ssl-key="+readable(t, dir, "key.pem", key),
 		"ssl-ca="+readable(t, dir, "client.pem", client))
