@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // envProgram has this test's binary be the program: a replica starts a second process of what runs.
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(testservers.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // programLimit is how long the program may take to do what a test asks.

@@ -17,12 +17,13 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver called pgx
 
 	example "github.com/shardctl/shardctl/examples/fence"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencesql"
 )
 
-func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 func open(t *testing.T, driver, dsn string) *sql.DB {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -21,7 +22,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
 )
 
-func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // Real databases keep a list of many chunks, and show the next one to who read the first.
 func TestOnStores(t *testing.T) {

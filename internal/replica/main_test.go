@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
-func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
@@ -26,7 +27,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 )
 
-func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 func open(t *testing.T, uri, cluster string) storecopy.Side {
 	t.Helper()

@@ -84,8 +84,8 @@ func start(tb testing.TB, kind Kind, config []string) *Broker {
 	}))
 }
 
-// Shared returns the test process's own broker of a kind. A package that uses it has a TestMain with [Main]. What tests
-// make in it has names of their own: see [Name]. Who kills it starts it again, and does not run in parallel.
+// Shared returns the test process's own broker of a kind. A package that uses it has a TestMain with [testprocess.Main].
+// What tests make in it has names of their own: see [Name]. Who kills it starts it again, and does not run in parallel.
 func Shared(tb testing.TB, kind Kind) *Broker {
 	tb.Helper()
 	return broker(tb, testprocess.Shared(tb, family, string(kind), func(ctx context.Context, dir string) (*Server, error) {
@@ -103,9 +103,6 @@ func Need(tb testing.TB, k Kind) {
 	tb.Helper()
 	family.Need(tb, string(k), func(ctx context.Context) error { return Provide(ctx, k) })
 }
-
-// Main runs a package's tests and then ends the shared brokers. It returns the exit status.
-func Main(m *testing.M) int { return family.Main(m) }
 
 // Name is a name for a topic, queue or stream that no other test uses: letters and digits, beginning with a letter.
 func Name() string { return testprocess.Name() }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // starts are the functions that tests call.
@@ -120,4 +121,4 @@ func TestOpenSaysWhyABrokerDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

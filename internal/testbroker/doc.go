@@ -17,7 +17,7 @@
 //
 // or the one that its package shares:
 //
-//	func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 //
 //	b := testbroker.Shared(t, testbroker.KindKafka)
 //

@@ -12,9 +12,9 @@
 // Without any of them [Start] returns [ErrNoServer] with a sentence that says what to do, and tests fail. They are
 // never skipped.
 //
-// A test package has a TestMain that calls [Main], and each test takes a fresh database from [Shared]:
+// A test package has a TestMain that calls [testprocess.Main], and each test takes a fresh database from [Shared]:
 //
-//	func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 //
 //	func TestSomething(t *testing.T) {
 //		uri := testmongo.Shared(t)

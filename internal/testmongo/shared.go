@@ -15,10 +15,6 @@ import (
 // family are the sets of this test process. Without a MongoDB tests fail.
 var family = &testprocess.Family{}
 
-// Main runs a package's tests and then stops the shared set, if one was started; it returns the exit status. When tests
-// have failed, it leaves the logs of the set and says where they are.
-func Main(m *testing.M) int { return family.Main(m) }
-
 // Shared returns the URI of the test process's own replica set, with a fresh database in it. The database is dropped at
 // the end of the test. Tests that set fail points or stop nodes start a set of their own, or do not run in parallel
 // with others.

@@ -6,11 +6,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -37,11 +34,6 @@ type Family struct {
 	Variable string
 	// Target is where those tests run that "none" leaves out: make stores-short.
 	Target string
-
-	mu      sync.Mutex
-	work    *Work
-	servers map[string]Handle
-	errs    map[string]error
 }
 
 // Handle is a server, or several that belong together.
@@ -131,67 +123,6 @@ func Fresh[H Handle](
 		server.Close()
 	})
 	return server
-}
-
-// Shared is the test process's own server of this name, started by the first test that asks for it. A package that uses
-// it has a TestMain with [Family.Main]. What tests make in it has names of their own: see [Name]. Who kills it starts
-// it again, and does not run in parallel.
-func Shared[H Handle](
-	tb testing.TB, f *Family, name string, open func(ctx context.Context, dir string) (H, error),
-) H {
-	tb.Helper()
-	f.Skip(tb, name)
-	server, err := f.shared(name, func(ctx context.Context, dir string) (Handle, error) { return open(ctx, dir) })
-	if err != nil {
-		f.Fail(tb, err)
-	}
-	tb.Cleanup(func() { logOnFailure(tb, server) })
-	return server.(H) //nolint:forcetypeassert // one kind of server for each name
-}
-
-func (f *Family) shared(name string, open func(context.Context, string) (Handle, error)) (_ Handle, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.servers[name] != nil || f.errs[name] != nil {
-		return f.servers[name], f.errs[name]
-	}
-	if f.servers == nil {
-		f.servers, f.errs = map[string]Handle{}, map[string]error{}
-		if f.work, err = WorkDir("servers"); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), provideTimeout)
-	defer cancel()
-	server, err := open(ctx, filepath.Join(f.work.Data(), name))
-	if err != nil {
-		f.errs[name] = err
-		return nil, err
-	}
-	f.servers[name] = server
-	return server, nil
-}
-
-// Main runs a package's tests and then ends the shared servers. It returns the exit status. When tests have failed, it
-// leaves the servers' logs and says where they are.
-func (f *Family) Main(m *testing.M) int {
-	code := m.Run()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, server := range f.servers {
-		server.Close()
-	}
-	if f.work == nil {
-		return code
-	}
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, "logs of the servers are in", f.work.Data())
-	}
-	if err := f.work.Close(code != 0); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the servers' data:", err)
-		return max(code, 1)
-	}
-	return code
 }
 
 func logOnFailure(tb testing.TB, server Handle) {

@@ -11,7 +11,7 @@
 //
 // or the one that its package shares:
 //
-//	func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 //
 //	uri := testservers.Shared(t, testservers.KindPostgres).Database()
 //

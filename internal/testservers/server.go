@@ -34,8 +34,8 @@ func Start(tb testing.TB, k Kind, config ...string) *Server {
 	}))
 }
 
-// Shared returns the test process's own server of a kind. A package that uses it has a TestMain with [Main]. Who kills
-// it starts it again, and does not run in parallel.
+// Shared returns the test process's own server of a kind. A package that uses it has a TestMain with [testprocess.Main].
+// Who kills it starts it again, and does not run in parallel.
 func Shared(tb testing.TB, k Kind) *Server {
 	tb.Helper()
 	return use(tb, testprocess.Shared(tb, family, string(k), func(ctx context.Context, dir string) (*testprocess.Server, error) {
@@ -48,9 +48,6 @@ func Need(tb testing.TB, k Kind) {
 	tb.Helper()
 	family.Need(tb, string(k), func(ctx context.Context) error { return Provide(ctx, k) })
 }
-
-// Main runs a package's tests and then ends the shared servers. It returns the exit status.
-func Main(m *testing.M) int { return family.Main(m) }
 
 func use(tb testing.TB, server *testprocess.Server) *Server {
 	tb.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testservers"
 )
 
-func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // Every kind comes back on its data and its port, and makes one database after the other.
 func TestServersKeepTheirPortAndMakeDatabases(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
 )
 
 func TestMain(m *testing.M) {
 	idempotencytest.Child(openClient)
-	os.Exit(testservers.Main(m))
+	os.Exit(testprocess.Main(m))
 }

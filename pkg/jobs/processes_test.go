@@ -33,7 +33,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envStore) == "" {
-		os.Exit(testmongo.Main(m))
+		os.Exit(testprocess.Main(m))
 	}
 	if err := share(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

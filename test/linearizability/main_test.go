@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 var (
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	mostlyWaits()
-	os.Exit(testmongo.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // mostlyWaits has all that needs no servers of stores done at once, however few processors there are, unless the

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(testmongo.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 func TestSQLite(t *testing.T) {

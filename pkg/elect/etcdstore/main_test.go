@@ -14,14 +14,14 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
 
-	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 func TestMain(m *testing.M) {
-	code := testservers.Main(m)
+	code := testprocess.Main(m)
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -15,13 +15,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
 func TestMain(m *testing.M) {
-	code := testmongo.Main(m)
+	code := testprocess.Main(m)
 	kept.close(code != 0)
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

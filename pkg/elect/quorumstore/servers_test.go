@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
@@ -18,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // redises starts independent servers, each with its writes on the disk before they are acknowledged.
 func redises(t *testing.T, n int) []*testservers.Server {

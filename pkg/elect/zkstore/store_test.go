@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
@@ -19,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := testservers.Main(m)
+	code := testprocess.Main(m)
 	if err := goleak.Find(); err != nil && code == 0 {
 		println(err.Error())
 		code = 1

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencemongo"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
@@ -20,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	stale.Main(kinds)
-	os.Exit(testmongo.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // kinds are a document that keeps its own marks, and one that transactions change.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fenceredis"
@@ -18,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	stale.Main(kinds)
-	os.Exit(testservers.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencesql"
@@ -19,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	stale.Main(kinds)
-	os.Exit(testservers.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // eachDatabase runs a test on SQLite, and on the servers where they are asked for.

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencymongo"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
@@ -24,7 +25,7 @@ var whole = flag.Bool("idempotency.whole", false, "send 10,000 requests")
 
 func TestMain(m *testing.M) {
 	idempotencytest.Child(openClient)
-	os.Exit(testmongo.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // connect returns the database that a URI names.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
@@ -35,7 +36,7 @@ const effectsEnv = "IDEMPOTENCYSTORE_EFFECTS"
 
 func TestMain(m *testing.M) {
 	idempotencytest.Child(openClient)
-	os.Exit(testservers.Main(m))
+	os.Exit(testprocess.Main(m))
 }
 
 // openClient is one process of TestProcessesThatAreKilled. It is killed or exits: nothing is closed.

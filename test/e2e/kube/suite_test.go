@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/e2e/kube"
@@ -23,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := testmongo.Main(m)
+	code := testprocess.Main(m)
 	for _, undo := range stage.undo {
 		undo()
 	}

@@ -4,7 +4,7 @@
 //
 // A package of scenarios has
 //
-//	func TestMain(m *testing.M)      { os.Exit(testmongo.Main(m)) }
+//	func TestMain(m *testing.M)      { os.Exit(testprocess.Main(m)) }
 //	func TestScenarios(t *testing.T)   { Run(t, "shardctl, under faults") }
 //
 // Packages of scenarios run at the same time, each with a replica set of its own; within one they run one after the

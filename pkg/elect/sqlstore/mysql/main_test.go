@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	status := testservers.Main(m)
+	status := testprocess.Main(m)
 	if err := goleak.Find(); status == 0 && err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
 		status = 1

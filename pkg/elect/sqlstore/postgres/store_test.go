@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 	"github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
@@ -16,7 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testservers.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 func TestStore(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)

@@ -19,12 +19,13 @@ import (
 
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/amqplist"
 )
 
-func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 var env = discover.Env{Lookup: func(name string) (string, bool) {
 	return map[string]string{"SECRET": "guest"}[name], name == "SECRET"

@@ -14,12 +14,13 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // patience is for what should come soon.
 const patience = 30 * time.Second

@@ -13,12 +13,13 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // patience is for what should come soon.
 const patience = 30 * time.Second

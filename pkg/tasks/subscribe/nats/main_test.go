@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
-func TestMain(m *testing.M) { os.Exit(testbroker.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

@@ -6,12 +6,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 func TestMain(m *testing.M) {
-	code := testmongo.Main(m)
+	code := testprocess.Main(m)
 	closeSet()
 	os.Exit(code)
 }

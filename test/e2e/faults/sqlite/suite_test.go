@@ -6,10 +6,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(testmongo.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 func TestScenarios(t *testing.T) { suite.Run(t, "shardctl, its SQLite file mistreated") }
