@@ -161,7 +161,7 @@ model: ## The search of all states of the protocol, and every weakening caught (
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
-simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, an hour, 200 faults
+simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, half an hour, 80 faults
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run Large -simulation.full
 
 BROKEN_FLAGS ?=

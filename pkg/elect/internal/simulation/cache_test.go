@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -11,8 +13,9 @@ import (
 type shared struct {
 	*cache.Cache
 	snap    *snapshot
-	version int // of the snapshot read
-	states  int // changes of sessions read
+	version int          // of the snapshot read
+	states  int          // changes of sessions read
+	newer   []record.Key // of locks in the own cache, with repeats; some may have left it
 }
 
 func newShared(w *world, now protocol.Instant) *shared {
@@ -24,10 +27,15 @@ func newShared(w *world, now protocol.Instant) *shared {
 // arrived takes the snapshot that a refresh has read.
 func (c *shared) arrived(version, states int) {
 	c.version, c.states = version, states
-	c.Cache.Each(func(lock *record.Lock) {
-		if c.shown(lock.Key) >= lock.Rev {
-			c.Correct(lock.Key, nil)
+	c.newer = slices.DeleteFunc(c.newer, func(key record.Key) bool {
+		known := c.Cache.Lock(key)
+		if known != nil && c.shown(key) < known.Rev {
+			return false
 		}
+		if known != nil {
+			c.Cache.Correct(key, nil)
+		}
+		return true
 	})
 }
 
@@ -43,9 +51,10 @@ func revision(lock *record.Lock) int64 {
 
 // current says whether the snapshot shows all that is known here.
 func (c *shared) current() bool {
-	current := true
-	c.Cache.Each(func(lock *record.Lock) { current = current && c.shown(lock.Key) >= lock.Rev })
-	return current
+	return !slices.ContainsFunc(c.newer, func(key record.Key) bool {
+		known := c.Cache.Lock(key)
+		return known != nil && c.shown(key) < known.Rev
+	})
 }
 
 // Lock is a key's lock as known.
@@ -70,5 +79,12 @@ func (c *shared) MaxRev(group string) int64 { return max(c.Cache.MaxRev(group), 
 func (c *shared) Put(lock *record.Lock) {
 	if c.shown(lock.Key) <= lock.Rev && lock != c.snap.locks[number(lock.Key)] {
 		c.Cache.Put(lock)
+		c.newer = append(c.newer, lock.Key)
 	}
+}
+
+// Correct takes what a linearizable read or a refused write found.
+func (c *shared) Correct(key record.Key, found *record.Lock) {
+	c.Cache.Correct(key, found)
+	c.newer = append(c.newer, key)
 }

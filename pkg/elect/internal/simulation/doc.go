@@ -1,6 +1,6 @@
 // Package simulation runs whole clusters in virtual time, for hundreds of replicas and up to a hundred thousand keys,
 // under faults drawn from a seed. Nothing sleeps and there are no goroutines. A queue of events is the only clock, so
-// that an hour passes in minutes and a seed always has the same course.
+// that half an hour passes in minutes and a seed always has the same course.
 //
 // What decides is production code. Each replica is a [github.com/shardctl/shardctl/pkg/elect/internal/node.Node] with
 // all its components. These are the own session, the watch over the others, claims and releases, mutexes, the cache with
