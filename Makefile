@@ -43,7 +43,7 @@ endef
 LONGEST = ./pkg/elect/mongostore ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
 	./pkg/elect/protocol/model/failover ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
+UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|internal/dev|test/imports|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
@@ -104,7 +104,7 @@ ci: ## What .ci/run has besides `make test`: checks, the chart, all scenarios, s
 
 .PHONY: nightly
 nightly: ## Everything, whole, in jobs of at most 25 minutes (JOBS="stores brokers")
-	@go run ./test/jobs $(JOBS_FLAGS) -tries 1 nightly $(JOBS)
+	@TEST_FLAGS='$(TEST_FLAGS) -count=1' go run ./test/jobs $(JOBS_FLAGS) -tries 1 nightly $(JOBS)
 
 .PHONY: compile
 compile: ## All that the tests are made of
@@ -132,8 +132,9 @@ modules: ## Tests of the modules of this repository that no one imports
 	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
 
 .PHONY: docs
-docs: ## Pages and their commands, run as they stand
-	$(AGAIN) -timeout 20m $(TEST_FLAGS) -- ./docs
+docs: ## Pages and their commands, run as they stand; shardctl dev; what packages import
+	@# They ask Go to build or to list packages, which its cache of results does not follow.
+	$(BARE) $(AGAIN) -count=1 -timeout 20m $(TEST_FLAGS) -- ./docs ./internal/dev ./test/imports
 
 .PHONY: promises
 promises: ## The scenarios of each promise, on MongoDB and on SQLite

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -140,20 +139,5 @@ func TestContextsSayWhyTheyEnd(t *testing.T) {
 	cancel(errEnough)
 	if _, err := c.Tasks().List(ctx, client.Filter{}); !errors.Is(err, errEnough) {
 		t.Errorf("after the end: %v", err)
-	}
-}
-
-// Who embeds the client compiles the standard library and package api, and nothing else.
-func TestNeedsTheStandardLibraryAlone(t *testing.T) {
-	list := exec.CommandContext(
-		t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".",
-	)
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const module = "github.com/shardctl/shardctl/pkg/"
-	if got := strings.Fields(string(out)); len(got) != 2 || got[0] != module+"api" || got[1] != module+"client" {
-		t.Errorf("needs %v", got)
 	}
 }

@@ -80,6 +80,9 @@ func TestVerdict(t *testing.T) {
 	if is := verdict("a", []byte("not run: no cluster\n"), nil); is.Status != skipped || is.Why != "no cluster" {
 		t.Errorf("%+v", is)
 	}
+	if is := verdict("a", []byte("ok  \tpkg/a\t(cached)\nok  \tpkg/b\t1.0s\n"), nil); is.Cached != 1 {
+		t.Errorf("%+v", is)
+	}
 	if is := verdict("a", []byte("not run: no cluster\n"), errors.New("status 1")); is.Status != failed {
 		t.Errorf("%+v", is)
 	}
@@ -169,6 +172,28 @@ func TestALimitEndsAJob(t *testing.T) {
 	out, err := played(t, "slow:\n\t@sleep 60\n", 300*time.Millisecond, "slow")
 	if err == nil || !strings.Contains(out, "its limit of 300ms was reached") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Go takes the results of another run for this one's only where TMPDIR is the same.
+func TestRunsOfACheckoutShareAName(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	name := func() string {
+		t.Helper()
+		dir, unlock, err := temporary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(unlock)
+		return dir
+	}
+	first, beside := name(), name()
+	if first == beside {
+		t.Error("two runs at the same time have one directory")
+	}
+	t.Chdir(t.TempDir())
+	if other := name(); other == first {
+		t.Error("two checkouts have one directory")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"os/signal"
@@ -77,7 +78,8 @@ func play(ctx context.Context, stages []stage, o options, out io.Writer) (err er
 	}
 	defer unlock()
 	r := &runner{
-		dir: filepath.Join(dir, "t"), logs: filepath.Join(dir, "logs"), mark: filepath.Base(dir), tries: o.tries, out: out,
+		dir: filepath.Join(dir, "t"), logs: filepath.Join(dir, "logs"), tries: o.tries, out: out,
+		mark: fmt.Sprintf("%s-%d", filepath.Base(dir), os.Getpid()), // of this run alone
 	}
 	if err := errors.Join(os.Mkdir(r.dir, 0o755), os.Mkdir(r.logs, 0o755)); err != nil {
 		return fmt.Errorf("directory of the run: %w", err)
@@ -124,11 +126,25 @@ func temporary() (dir string, unlock func(), err error) {
 		_ = os.RemoveAll(dir)
 		unlock()
 	}
-	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+	if dir, err = makeDir(); err != nil {
 		return "", nil, fmt.Errorf("directory of the run: %w", err)
 	}
 	unlock, err = toolcache.TryLock(filepath.Join(dir, "lock"))
 	return dir, unlock, errors.Join(err, os.Chmod(dir, 0o755)) // servers of another user pass through it
+}
+
+// makeDir makes a directory whose name is always the same for a checkout, unless another run has that. Go keeps results
+// of tests only while their TMPDIR stays the same.
+func makeDir() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("%s%08x", dirPrefix, crc32.ChecksumIEEE([]byte(here))))
+	if os.Mkdir(dir, 0o755) == nil {
+		return dir, nil
+	}
+	return os.MkdirTemp("", dirPrefix)
 }
 
 // notReached says of jobs why the change does not ask for them. Where that cannot be said, all run.

@@ -30,6 +30,7 @@ var (
 	triedAgain = regexp.MustCompile(`(?m)^\s*tried again: (.*)$|\[FLAKEY TEST - TOOK \d+ ATTEMPTS TO PASS\].*\n(.*)$`)
 	cutShort   = regexp.MustCompile(`(?m)^\s*cut short: (.*)$`)
 	notRun     = regexp.MustCompile(`(?m)^\s*not run: (.*)$`)
+	cached     = regexp.MustCompile(`(?m)^ok\s+\S+\s+\(cached\)$`)
 )
 
 // result is what became of a job.
@@ -39,7 +40,8 @@ type result struct {
 	Took       time.Duration `json:"took"` // in ns
 	TriedAgain []string      `json:"triedAgain,omitempty"`
 	CutShort   []string      `json:"cutShort,omitempty"`
-	Why        string        `json:"why,omitempty"` // it failed or was not run
+	Cached     int           `json:"cached,omitempty"` // packages that passed before, unchanged
+	Why        string        `json:"why,omitempty"`    // it failed or was not run
 }
 
 type status string
@@ -123,7 +125,10 @@ func (r *runner) keep(is result, output []byte) {
 
 // verdict reads a job's output.
 func verdict(name string, output []byte, err error) result {
-	is := result{Job: name, Status: passed, TriedAgain: lines(triedAgain, output), CutShort: lines(cutShort, output)}
+	is := result{
+		Job: name, Status: passed, TriedAgain: lines(triedAgain, output), CutShort: lines(cutShort, output),
+		Cached: len(cached.FindAll(output, -1)),
+	}
 	if why := lines(notRun, output); len(why) > 0 {
 		is.Status, is.Why = skipped, why[0]
 	}

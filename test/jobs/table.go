@@ -73,6 +73,9 @@ func table(w io.Writer, results []result, took time.Duration) {
 		if one.Why != "" {
 			_, _ = fmt.Fprintf(w, "%s %s: %s\n", one.Job, one.Status, one.Why)
 		}
+		if one.Cached > 0 {
+			_, _ = fmt.Fprintf(w, "not repeated in %s: %d packages that passed before, unchanged\n", one.Job, one.Cached)
+		}
 	}
 }
 

@@ -1,0 +1,108 @@
+// Package imports_test says which foreign modules the packages of this one lead to. Who embeds one of them compiles no
+// more.
+package imports_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/shardctl/shardctl/"
+
+// drivers are those of databases. Most packages lead to none.
+var drivers = []string{
+	"go.mongodb.org/mongo-driver",
+	"go.etcd.io/etcd/client",
+	"modernc.org/sqlite",
+	"github.com/go-sql-driver/mysql",
+	"github.com/go-zookeeper/zk",
+	"github.com/jackc/pgx",
+	"github.com/redis/go-redis",
+}
+
+func TestDrivers(t *testing.T) {
+	for _, tt := range []struct{ packages, driver string }{
+		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
+		{"elect/quorumstore", "none: those of its servers are imported beside it"},
+		{"elect elect/mongostore", "go.mongodb.org/mongo-driver"},
+		{"elect/etcdstore", "go.etcd.io/etcd/client"},
+		{"elect/redisstore", "github.com/redis/go-redis"},
+		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
+		{"elect/sqlstore/postgres", "github.com/jackc/pgx"},
+		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
+		{"elect/zkstore", "github.com/go-zookeeper/zk"},
+		{"fence fence/fencesql fence/fencehttp", ""},
+		{"fence/fencemongo", "go.mongodb.org/mongo-driver"},
+		{"fence/fenceredis", "github.com/redis/go-redis"},
+		{"idempotency idempotency/idempotencyhttp idempotency/idempotencytest idempotency/idempotencystore", ""},
+		{"idempotency/idempotencymongo", "go.mongodb.org/mongo-driver"},
+	} {
+		found := needed(t, tt.packages)
+		for _, driver := range drivers {
+			if got, want := leadsTo(found, driver), driver == tt.driver; got != want {
+				t.Errorf("%s: leads to %s: %t, want %t", tt.packages, driver, got, want)
+			}
+		}
+	}
+}
+
+// Each store of the program has a line in the table above, so that no driver is left out of it.
+func TestStoresOfTheProgramAreInTheTable(t *testing.T) {
+	table, err := os.ReadFile("imports_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("../../cmd/shardctl/stores.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`"`+module+`pkg/(elect/[a-z/]+)"`).FindAllStringSubmatch(string(program), -1)
+	if len(found) < 2 {
+		t.Fatalf("stores of the program: %v", found)
+	}
+	for _, m := range found {
+		if !regexp.MustCompile(`\{"(elect )?` + m[1] + `", "[^"]+"\}`).Match(table) {
+			t.Errorf("%s has no line with its driver", m[1])
+		}
+	}
+}
+
+// Who fences alone compiles nothing of the lock.
+func TestFencesLeadToNoLock(t *testing.T) {
+	if leadsTo(needed(t, "fence fence/fencesql fence/fencehttp fence/fencemongo fence/fenceredis"), module+"pkg/elect") {
+		t.Error("they lead to pkg/elect")
+	}
+}
+
+// The client needs the standard library and package api, and nothing else.
+func TestClientNeedsTheStandardLibraryAlone(t *testing.T) {
+	got := slices.DeleteFunc(needed(t, "client"), func(pkg string) bool {
+		first, _, _ := strings.Cut(pkg, "/")
+		return !strings.Contains(first, ".") // the standard library
+	})
+	if !slices.Equal(got, []string{module + "pkg/api", module + "pkg/client"}) {
+		t.Errorf("it needs %v", got)
+	}
+}
+
+// needed is what packages below pkg lead to, themselves included.
+func needed(t *testing.T, packages string) []string {
+	t.Helper()
+	args := []string{"list", "-deps"}
+	for name := range strings.FieldsSeq(packages) {
+		args = append(args, module+"pkg/"+name)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+	}
+	return strings.Fields(string(out))
+}
+
+func leadsTo(found []string, prefix string) bool {
+	return slices.ContainsFunc(found, func(pkg string) bool { return strings.HasPrefix(pkg, prefix) })
+}
