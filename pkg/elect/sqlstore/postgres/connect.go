@@ -56,8 +56,12 @@ func (c *connector) connect(ctx context.Context) (*connection, error) {
 	}
 }
 
-// dial connects. The driver may dial for as long as the connection is being made, and not to cancel what runs on it:
-// PostgreSQL would end the wait for a synchronous standby, and show a write that the standby may never get.
+// connecting is in the context of a connection that is being made.
+type connecting struct{}
+
+// dial connects. The driver may dial for the connection that is being made, and not to cancel what runs on it:
+// PostgreSQL would end the wait for a synchronous standby, and show a write that the standby may never get. It cancels
+// also after a connection that could not be made.
 func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) {
 	made := &connection{}
 	config := c.config.Copy()
@@ -65,10 +69,9 @@ func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) 
 	if pooled {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	var done atomic.Bool
 	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if done.Load() {
+		if ctx.Value(connecting{}) == nil {
 			return nil, errCancel
 		}
 		return dialer.DialContext(ctx, network, address)
@@ -80,8 +83,7 @@ func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) 
 	}
 	config.ValidateConnect = writable
 	var err error
-	made.conn, err = pgx.ConnectConfig(ctx, config)
-	done.Store(true)
+	made.conn, err = pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), config)
 	return made, err
 }
 

@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -12,8 +14,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// refuse takes the place of a link, and ends every connection as a server does that starts up. Each is told.
-func refuse(t *testing.T, link *testservers.Proxy) <-chan struct{} {
+// cancelCode is the number of a request to cancel a statement, in the place of a protocol's version.
+const cancelCode = 80877102
+
+// refuse takes the place of a link, and ends every connection as a server does that starts up. Each is told, with the
+// version of the protocol that it asked for.
+func refuse(t *testing.T, link *testservers.Proxy) <-chan uint32 {
 	t.Helper()
 	link.Close()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", link.Addr)
@@ -21,14 +27,16 @@ func refuse(t *testing.T, link *testservers.Proxy) <-chan struct{} {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	dialled := make(chan struct{}, 1000)
+	dialled := make(chan uint32, 1000)
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			dialled <- struct{}{} // before the client can know
+			begin := make([]byte, 8)
+			_, _ = io.ReadFull(conn, begin)
+			dialled <- binary.BigEndian.Uint32(begin[4:]) // before the client can know
 			_ = conn.Close()
 		}
 	}()
@@ -49,7 +57,9 @@ func TestWatchWithoutServer(t *testing.T) {
 	const dials, few = 35, 10
 	at := make([]time.Time, dials)
 	for i := range at {
-		<-dialled
+		if <-dialled == cancelCode {
+			t.Fatal("a statement was cancelled that never was")
+		}
 		at[i] = time.Now()
 	}
 	// Some four a second of the watch, once it looks, and two of the connection that listens.
