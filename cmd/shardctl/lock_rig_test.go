@@ -37,14 +37,20 @@ type lockRun struct {
 	ended     chan struct{}
 }
 
-// onLockStores runs a test on SQLite and on a real MongoDB.
+// onLockStores runs a test on SQLite and, beside it, on a real MongoDB: it mostly waits for leases.
 func onLockStores(t *testing.T, test func(lockRig)) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts processes, and waits for leases")
 	}
-	t.Run("SQLite", func(t *testing.T) { test(sqliteRig(t)) })
-	t.Run("MongoDB", func(t *testing.T) { test(lockRig{t, testmongo.Shared(t), t.TempDir()}) })
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(sqliteRig(t))
+	})
+	t.Run("MongoDB", func(t *testing.T) {
+		t.Parallel()
+		test(lockRig{t, testmongo.Shared(t), t.TempDir()})
+	})
 }
 
 func sqliteRig(t *testing.T) lockRig {
