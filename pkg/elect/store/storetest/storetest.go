@@ -30,6 +30,8 @@ type Database struct {
 	// CountsMore says that an increment may raise a counter, and its revision, by more than one. Then the suite looks for
 	// the least alone.
 	CountsMore bool
+	// RepeatsWrites says that a write that was overtaken may have been written: the store sends it again by itself.
+	RepeatsWrites bool
 	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
 	Patience time.Duration
 }
