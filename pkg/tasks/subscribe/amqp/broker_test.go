@@ -3,11 +3,9 @@
 package amqp_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,14 +14,10 @@ import (
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
-
-// patience is for what should come soon.
-const patience = 30 * time.Second
 
 // admin is a test's own channel to a broker.
 type admin struct {
@@ -107,8 +101,7 @@ func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
 		}
 		all = append(all, confirmed)
 	}
-	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
-	defer cancel()
+	ctx := sourcetest.Context(a.t)
 	for _, confirmed := range all {
 		taken, err := confirmed.WaitContext(ctx)
 		if err != nil {
@@ -129,15 +122,13 @@ func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
 // untilTaken publishes one message until the queue takes it. A node that has just started has no route to a stream.
 func (a admin) untilTaken(queue, body string) {
 	a.t.Helper()
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) { // the next try
+	sourcetest.Eventually(a.t, "that "+queue+" takes a message", func() bool {
 		err := a.tryPublish(queue, subscribe.Message{Body: []byte(body)})
-		if err == nil {
-			return
+		if err != nil {
+			a.t.Log(err)
 		}
-		if time.Since(began) > patience {
-			a.t.Fatalf("still: %v", err)
-		}
-	}
+		return err == nil
+	})
 }
 
 // bodies publishes messages of these bodies.
@@ -151,140 +142,29 @@ func (a admin) bodies(queue string, bodies ...string) {
 // read waits for n messages of a queue and takes them.
 func (a admin) read(queue string, n int) (read []amqp091.Delivery) {
 	a.t.Helper()
-	for began := time.Now(); len(read) < n; {
-		d, ok, err := a.Get(queue, true)
-		switch {
-		case err != nil:
-			a.t.Fatal(err)
-		case ok:
-			read = append(read, d)
-		case time.Since(began) > patience:
-			a.t.Fatalf("%d of %d messages in %s", len(read), n, queue)
-		default:
-			time.Sleep(10 * time.Millisecond) // the next question
-		}
+	for len(read) < n {
+		sourcetest.Eventually(a.t, fmt.Sprintf("%d of %d messages in %s", len(read)+1, n, queue), func() bool {
+			d, ok, err := a.Get(queue, true)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			if ok {
+				read = append(read, d)
+			}
+			return ok
+		})
 	}
 	return read
-}
-
-// session is that of a task of a test.
-func session(t *testing.T, store *subscribetest.Store, token int64) subscribe.Session {
-	t.Helper()
-	return subscribetest.NewSession(t, subscribetest.NewIdentity(), token, store)
-}
-
-// open opens a source that works.
-func open(t *testing.T, source amqp.Source, s subscribe.Session) subscribe.Subscription {
-	t.Helper()
-	sub, err := tryOpen(t, source, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sub
-}
-
-// tryOpen opens a source, and closes it with the test unless the test has.
-func tryOpen(t *testing.T, source amqp.Source, s subscribe.Session) (subscribe.Subscription, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	sub, err := source.Open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = sub.Close(ctx) // some tests have, some brokers are gone
-	})
-	return sub, nil
-}
-
-// reopen opens a source again after its connection has ended, as runs do.
-func reopen(t *testing.T, source amqp.Source, s subscribe.Session) subscribe.Subscription {
-	t.Helper()
-	for began := time.Now(); ; {
-		sub, err := tryOpen(t, source, s)
-		if err == nil {
-			return sub
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("still: %v", err)
-		}
-		time.Sleep(100 * time.Millisecond) // the next try
-	}
-}
-
-// take receives n messages.
-func take(t *testing.T, sub subscribe.Subscription, n int) (taken []subscribe.Message) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for len(taken) < n {
-		messages, err := sub.Receive(ctx, n-len(taken))
-		if err != nil {
-			t.Fatalf("after %d of %d messages: %v", len(taken), n, err)
-		}
-		taken = append(taken, messages...)
-	}
-	return taken
-}
-
-func ack(t *testing.T, sub subscribe.Subscription, messages ...subscribe.Message) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := sub.Ack(ctx, messages); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func closeSub(t *testing.T, sub subscribe.Subscription) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := sub.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// texts are the bodies of messages.
-func texts(messages []subscribe.Message) string {
-	var all []string
-	for _, m := range messages {
-		all = append(all, string(m.Body))
-	}
-	return strings.Join(all, " ")
-}
-
-func wantTexts(t *testing.T, messages []subscribe.Message, want string) {
-	t.Helper()
-	if got := texts(messages); got != want {
-		t.Fatalf("received %q, want %q", got, want)
-	}
-}
-
-// wantError checks that an error says all of these, and nothing secret.
-func wantError(t *testing.T, err error, says ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one that says %q", says)
-	}
-	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error is %q, and does not say %q", err, text)
-		}
-	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error shows the password: %v", err)
-	}
 }
 
 // publishPlain publishes a message without properties through the default exchange.
 func publishPlain(t *testing.T, a admin, queue string) {
 	t.Helper()
 	d, err := a.PublishWithDeferredConfirm("", queue, true, false, amqp091.Publishing{Body: []byte("plain")})
-	if err != nil || !d.Wait() {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := d.WaitContext(sourcetest.Context(t)); err != nil || !taken {
 		t.Fatal("the broker has not taken what was published", err)
 	}
 }

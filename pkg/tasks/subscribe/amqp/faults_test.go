@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
 
@@ -66,8 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := tryOpen(t, c.source, session(t, subscribetest.NewStore(nil), 1))
-			wantError(t, err, append(c.says, r.addr)...)
+			sourcetest.WantError(t, sourcetest.NewTask(t).Refused(c.source, 1), append(c.says, r.addr)...)
 		})
 	}
 }
@@ -76,8 +76,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestDeclaresNothing(t *testing.T) {
 	r := newRig(t)
 	name := testbroker.Name()
-	_, err := tryOpen(t, r.source(name), session(t, subscribetest.NewStore(nil), 1))
-	wantError(t, err, name)
+	sourcetest.WantError(t, sourcetest.NewTask(t).Refused(r.source(name), 1), name)
 	if _, err := r.QueueDeclarePassive(name, false, false, false, false, nil); err == nil {
 		t.Error("the queue was made")
 	}
@@ -91,8 +90,7 @@ func TestUnreachable(t *testing.T) {
 	addr := listener.Addr().String()
 	_ = listener.Close()
 	source := amqp.Source{URL: "amqp://guest:secret@" + addr, Queue: "orders"}
-	_, err = tryOpen(t, source, session(t, subscribetest.NewStore(nil), 1))
-	wantError(t, err, addr, `queue "orders"`, "cannot be reached")
+	sourcetest.WantError(t, sourcetest.NewTask(t).Refused(source, 1), addr, `queue "orders"`, "cannot be reached")
 }
 
 // A queue has one consumer, whatever its type, and the next one in line gets it when that one closes.
@@ -102,14 +100,12 @@ func TestOneConsumer(t *testing.T) {
 			r := newRig(t)
 			queue := r.declare(kind)
 			r.bodies(queue, "a", "b", "c")
-			store := subscribetest.NewStore(nil)
-			first := open(t, r.source(queue), session(t, store, 1))
-			wantTexts(t, take(t, first, 3), "a b c")
-			_, err := tryOpen(t, r.source(queue), session(t, store, 2))
-			wantError(t, err, "another consumer holds the queue", queue)
-			closeSub(t, first)
-			second := take(t, open(t, r.source(queue), session(t, store, 3)), 3)
-			wantTexts(t, second, "a b c")
+			task := sourcetest.NewTask(t)
+			first := task.Open(r.source(queue), 1)
+			first.Expect("a b c")
+			sourcetest.WantError(t, task.Refused(r.source(queue), 2), "another consumer holds the queue", queue)
+			first.Close()
+			second := task.Open(r.source(queue), 3).Expect("a b c")
 			if !second[0].Again {
 				t.Error("Again is not set on a message that was given before")
 			}
@@ -130,32 +126,28 @@ func TestBrokerKilled(t *testing.T) {
 	a = connect(t, broker.Addr)
 	r := rig{a, broker.Addr}
 	for _, source := range []amqp.Source{r.source(queue), r.stream(stream, amqp.Stream{})} {
-		store := subscribetest.NewStore(nil)
-		sub := reopen(t, source, session(t, store, 1)) // the broker has just started
+		task := sourcetest.NewTask(t)
+		sub := task.OpenSoon(source, 1) // the broker has just started
 		a.bodies(source.Queue, "a", "b", "c", "d")
-		ack(t, sub, take(t, sub, 4)[:2]...)
+		sub.Ack(sub.Take(4)[:2]...)
 		broker.Kill()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if _, err := sub.Receive(ctx, 1); err == nil || ctx.Err() != nil {
-			t.Fatalf("Receive from a broker that was killed: %v", err)
-		}
-		_ = sub.Close(ctx) // its connection has ended
-		_, err := tryOpen(t, source, session(t, store, 2))
-		wantError(t, err, broker.Addr, "cannot be reached")
+		_ = sub.Fails(0)
+		_ = sub.TryClose() // its connection has ended
+		sourcetest.WantError(t, task.Refused(source, 2), broker.Addr, "cannot be reached")
 		broker.Start()
 		a = connect(t, broker.Addr)
 		// A stream whose node has started shows nothing until the next message is published.
 		a.untilTaken(source.Queue, "e")
-		sub = reopen(t, source, session(t, store, 3))
+		sub = task.OpenSoon(source, 3)
 		a.bodies(source.Queue, "f")
 		var got []subscribe.Message
-		for !strings.HasSuffix(texts(got), "f") {
-			got = append(got, take(t, sub, 1)...)
+		for !strings.HasSuffix(sourcetest.Texts(got), "f") {
+			got = append(got, sub.Take(1)...)
 		}
 		// A quorum queue that is killed may have lost acknowledgements of its last moment.
-		if want := texts(got); want != "c d e f" && (source.Stream != nil || want != "b c d e f" && want != "a b c d e f") {
-			t.Fatalf("received %q, want c d e f", want)
+		text := sourcetest.Texts(got)
+		if text != "c d e f" && (source.Stream != nil || text != "b c d e f" && text != "a b c d e f") {
+			t.Fatalf("received %q, want c d e f", text)
 		}
 	}
 }
@@ -167,26 +159,21 @@ func TestBrokerFrozen(t *testing.T) {
 	a.declareAs("orders", "classic")
 	a.bodies("orders", "a", "b")
 	source := amqp.Source{URL: "amqp://" + broker.Addr + "?heartbeat=1", Queue: "orders"}
-	sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
-	got := take(t, sub, 2)
+	task := sourcetest.NewTask(t)
+	sub := task.Open(source, 1)
+	got := sub.Take(2)
 	broker.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := sub.Ack(ctx, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
+	if err := sub.Sub.Ack(ctx, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Ack at a broker that hangs: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_, err := sub.Receive(ctx, 1)
+	err := sub.Fails(0)
 	broker.Thaw()
-	if ctx.Err() != nil {
-		t.Fatal("the broker's silence was not noticed")
-	}
-	wantError(t, err, broker.Addr, `queue "orders"`)
-	_ = sub.Close(ctx) // its connection has ended
+	sourcetest.WantError(t, err, broker.Addr, `queue "orders"`)
+	_ = sub.TryClose() // its connection has ended
 	// The acknowledgement may have arrived when the broker went on.
-	again := take(t, reopen(t, source, session(t, subscribetest.NewStore(nil), 2)), 1)
-	if text := texts(again); text != "a" && text != "b" {
+	if text := sourcetest.Texts(task.OpenSoon(source, 2).Take(1)); text != "a" && text != "b" {
 		t.Errorf("received %q, want a or b", text)
 	}
 }
@@ -198,18 +185,18 @@ func TestAckTwice(t *testing.T) {
 	queue := r.declare("classic")
 	r.bodies(queue, "a", "b")
 	source := amqp.Source{URL: "amqp://" + link.Addr, Queue: queue}
-	sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
-	got := take(t, sub, 2)
+	sub := sourcetest.NewTask(t).Open(source, 1)
+	got := sub.Take(2)
 	link.Block()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := sub.Ack(ctx, got); !errors.Is(err, context.DeadlineExceeded) {
+	if err := sub.Sub.Ack(ctx, got); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Ack over a blocked link: %v", err)
 	}
 	link.Unblock()
-	ack(t, sub, got...)
+	sub.Ack(got...)
 	r.bodies(queue, "c")
-	wantTexts(t, take(t, sub, 1), "c")
+	sub.Expect("c")
 }
 
 func TestQueueDeleted(t *testing.T) {
@@ -220,14 +207,11 @@ func TestQueueDeleted(t *testing.T) {
 			if kind == "stream" {
 				source.Stream = &amqp.Stream{}
 			}
-			sub := open(t, source, session(t, subscribetest.NewStore(nil), 1))
+			sub := sourcetest.NewTask(t).Open(source, 1)
 			if _, err := r.QueueDelete(source.Queue, false, false, false); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			_, err := sub.Receive(ctx, 1)
-			wantError(t, err, source.Queue, "the queue was deleted")
+			sourcetest.WantError(t, sub.Fails(0), source.Queue, "the queue was deleted")
 		})
 	}
 }
@@ -246,11 +230,12 @@ func TestLetterReturned(t *testing.T) {
 	queue, letters := r.declare("classic"), r.declare("quorum")
 	full := r.declare("classic", "x-max-length", int32(0), "x-overflow", "reject-publish")
 	r.bodies(queue, "a")
-	sub := open(t, r.source(queue), session(t, subscribetest.NewStore(nil), 1))
-	m := take(t, sub, 1)[0]
-	wantError(t, sub.DeadLetter(t.Context(), "nowhere", m, why(m)), `queue "nowhere"`, m.ID, "declare the queue")
-	wantError(t, sub.DeadLetter(t.Context(), full, m, why(m)), full, "refused it")
-	if err := sub.DeadLetter(t.Context(), letters, m, why(m)); err != nil {
+	sub := sourcetest.NewTask(t).Open(r.source(queue), 1)
+	m := sub.Take(1)[0]
+	err := sub.TryDeadLetter("nowhere", m, why(m))
+	sourcetest.WantError(t, err, `queue "nowhere"`, m.ID, "declare the queue")
+	sourcetest.WantError(t, sub.TryDeadLetter(full, m, why(m)), full, "refused it")
+	if err := sub.TryDeadLetter(letters, m, why(m)); err != nil {
 		t.Fatal(err)
 	}
 	got := r.read(letters, 1)[0]
@@ -266,44 +251,37 @@ func TestBrokerBlocked(t *testing.T) {
 	a := connect(t, broker.Addr)
 	a.declareAs("orders", "classic")
 	a.declareAs("dead", "classic")
-	troubles := make(chan error, 100)
-	s := session(t, subscribetest.NewStore(nil), 1)
-	s.Trouble = func(err error) { troubles <- err }
-	sub := open(t, rig{a, broker.Addr}.source("orders"), s)
+	sub := sourcetest.NewTask(t).Open(rig{a, broker.Addr}.source("orders"), 1)
 	m := subscribe.Message{ID: "orders/1", Body: []byte("a")}
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		wantError(t, sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
+		sourcetest.WantError(t, sub.Sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
 	}
-	select {
-	case err := <-troubles:
-		wantError(t, err, broker.Addr, "takes no messages now")
-	case <-time.After(patience):
-		t.Fatal("nothing was told")
-	}
-	ack(t, sub) // confirmed by the broker
-	closeSub(t, sub)
+	sourcetest.Eventually(t, "that something is told", func() bool { return len(sub.Troubles.All()) > 0 })
+	sourcetest.WantError(t, errors.New(sub.Troubles.All()[0]), broker.Addr, "takes no messages now")
+	sub.Ack() // confirmed by the broker
+	sub.Close()
 }
 
 // A message without message-id has an ID that no other message has, in this connection or the next.
 func TestUnnamed(t *testing.T) {
 	r := newRig(t)
 	queue := r.declare("classic")
-	seen := map[string]bool{}
+	task, seen := sourcetest.NewTask(t), map[string]bool{}
 	for token := range int64(2) {
 		for range 2 {
 			publishPlain(t, r.admin, queue)
 		}
-		sub := open(t, r.source(queue), session(t, subscribetest.NewStore(nil), token+1))
-		for _, m := range take(t, sub, 2) {
+		sub := task.Open(r.source(queue), token+1)
+		for _, m := range sub.Take(2) {
 			if seen[m.ID] || !strings.HasPrefix(m.ID, queue+"#") {
 				t.Errorf("the ID is %q, after %v", m.ID, seen)
 			}
 			seen[m.ID] = true
-			ack(t, sub, m)
+			sub.Ack(m)
 		}
-		closeSub(t, sub)
+		sub.Close()
 	}
 }
 
@@ -314,15 +292,13 @@ func TestLetterTooLarge(t *testing.T) {
 	queue, letters := a.declare("classic"), a.declare("classic")
 	r := rig{a, broker.Addr}
 	a.bodies(queue, "a")
-	store := subscribetest.NewStore(nil)
-	sub := open(t, r.source(queue), session(t, store, 1))
-	m := take(t, sub, 1)[0]
+	task := sourcetest.NewTask(t)
+	sub := task.Open(r.source(queue), 1)
+	m := sub.Take(1)[0]
 	large := m
 	large.Body = make([]byte, 3000)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := sub.DeadLetter(ctx, letters, large, why(m))
-	wantError(t, err, broker.Addr, "larger than the broker allows", "max_message_size")
-	_ = sub.Close(ctx) // the broker may have ended its channel
-	wantTexts(t, take(t, open(t, r.source(queue), session(t, store, 2)), 1), "a")
+	err := sub.TryDeadLetter(letters, large, why(m))
+	sourcetest.WantError(t, err, broker.Addr, "larger than the broker allows", "max_message_size")
+	_ = sub.TryClose() // the broker may have ended its channel
+	task.Open(r.source(queue), 2).Expect("a")
 }

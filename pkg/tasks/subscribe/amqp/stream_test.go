@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
 
@@ -27,22 +28,19 @@ func TestStreamStart(t *testing.T) {
 		t.Run(c.start, func(t *testing.T) {
 			stream := r.declare("stream")
 			r.bodies(stream, "a", "b", "c")
-			source, store := r.stream(stream, amqp.Stream{Start: c.start}), subscribetest.NewStore(nil)
-			first := open(t, source, session(t, store, 1))
+			source, task := r.stream(stream, amqp.Stream{Start: c.start}), sourcetest.NewTask(t)
+			first := task.Open(source, 1)
 			if c.start == "latest" { // it is kept: nothing is missed between two runs
-				closeSub(t, first)
+				first.Close()
 				r.bodies(stream, "new")
-				first = open(t, source, session(t, store, 2))
+				first = task.Open(source, 2)
 			} else {
 				r.bodies(stream, "new")
 			}
-			got := take(t, first, len(strings.Fields(c.want)))
-			wantTexts(t, got, c.want)
-			ack(t, first, got...)
-			closeSub(t, first)
+			first.Ack(first.Expect(c.want)...)
+			first.Close()
 			r.bodies(stream, "next")
-			next := take(t, open(t, source, session(t, store, 3)), 1)
-			wantTexts(t, next, "next")
+			next := task.Open(source, 3).Expect("next")
 			if next[0].ID != stream+"/4" {
 				t.Errorf("the ID is %q, want %s/4", next[0].ID, stream)
 			}
@@ -71,21 +69,15 @@ func TestStreamMissing(t *testing.T) {
 				for i := range 20 { // each a chunk of its own, of which a few make a segment
 					r.bodies(stream, fmt.Sprintf("%02d%s", i, strings.Repeat(".", 500)))
 				}
-				kept := fmt.Appendf(nil, `{"stream":%q,"next":%d}`, stream, position)
-				source := r.stream(stream, amqp.Stream{Missing: missing})
-				sub, err := tryOpen(t, source, session(t, subscribetest.NewStore(kept), 1))
+				source, task := r.stream(stream, amqp.Stream{Missing: missing}), taskAt(t, stream, position)
 				if missing == "stop" {
-					wantError(t, err, stream, fmt.Sprintf("offset %d", position), "set amqp.stream.missing")
-					if !errors.Is(err, subscribe.ErrStop) {
-						t.Errorf("%v does not wrap ErrStop", err)
-					}
+					sourcetest.WantStop(t, task.Refused(source, 1), stream, fmt.Sprintf("offset %d", position),
+						"set amqp.stream.missing")
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				sub := task.Open(source, 1)
 				r.bodies(stream, "new")
-				first := texts(take(t, sub, 1))[:2]
+				first := sourcetest.Texts(sub.Take(1))[:2]
 				if missing == "latest" && first != "ne" || missing == "earliest" && first == "ne" {
 					t.Errorf("received %q first", first)
 				}
@@ -98,13 +90,13 @@ func TestStreamMissing(t *testing.T) {
 func TestStreamEmpty(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
-	store := position(stream, 7)
-	_, err := tryOpen(t, r.stream(stream, amqp.Stream{Missing: "earliest"}), session(t, store, 1))
-	wantError(t, err, stream, "is empty", "offset 7")
+	task := taskAt(t, stream, 7)
+	err := task.Refused(r.stream(stream, amqp.Stream{Missing: "earliest"}), 1)
+	sourcetest.WantError(t, err, stream, "is empty", "offset 7")
 	if errors.Is(err, subscribe.ErrStop) {
 		t.Errorf("%v wraps ErrStop", err)
 	}
-	if _, sets := store.Held(); sets > 0 {
+	if _, sets := task.Store.Held(); sets > 0 {
 		t.Error("the position was changed")
 	}
 }
@@ -113,22 +105,24 @@ func TestStreamEmpty(t *testing.T) {
 func TestStreamPosition(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
-	if sub := open(t, r.stream(stream, amqp.Stream{}), session(t, position(stream, 0), 1)); sub == nil {
-		t.Fatal("no subscription")
-	}
+	taskAt(t, stream, 0).Open(r.stream(stream, amqp.Stream{}), 1)
 	var many []subscribe.Message
 	for i := range 3000 {
 		many = append(many, subscribe.Message{Body: fmt.Append(nil, i)})
 	}
 	r.publish(stream, many...)
-	wantTexts(t, take(t, open(t, r.stream(stream, amqp.Stream{}), session(t, position(stream, 2998), 1)), 2), "2998 2999")
-	end := open(t, r.stream(stream, amqp.Stream{}), session(t, position(stream, 3000), 1))
+	taskAt(t, stream, 2998).Open(r.stream(stream, amqp.Stream{}), 1).Expect("2998 2999")
+	end := taskAt(t, stream, 3000).Open(r.stream(stream, amqp.Stream{}), 1)
 	r.bodies(stream, "new")
-	wantTexts(t, take(t, end, 1), "new")
+	end.Expect("new")
 }
 
-func position(stream string, next int) *subscribetest.Store {
-	return subscribetest.NewStore(fmt.Appendf(nil, `{"stream":%q,"next":%d}`, stream, next))
+// taskAt makes a task with a position in a stream.
+func taskAt(t *testing.T, stream string, next int) *sourcetest.Task {
+	t.Helper()
+	task := sourcetest.NewTask(t)
+	task.Store = subscribetest.NewStore(fmt.Appendf(nil, `{"stream":%q,"next":%d}`, stream, next))
+	return task
 }
 
 // A position that is not one is not guessed at, and that of another stream is none of this one.
@@ -136,12 +130,10 @@ func TestStreamForeignPosition(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
 	r.bodies(stream, "a")
-	_, err := tryOpen(t, r.stream(stream, amqp.Stream{}), session(t, subscribetest.NewStore([]byte("42")), 1))
-	wantError(t, err, stream, "is not one of a stream")
-	if !errors.Is(err, subscribe.ErrStop) {
-		t.Errorf("%v does not wrap ErrStop", err)
-	}
-	wantTexts(t, take(t, open(t, r.stream(stream, amqp.Stream{}), session(t, position("other", 7), 1)), 1), "a")
+	task := sourcetest.NewTask(t)
+	task.Store = subscribetest.NewStore([]byte("42"))
+	sourcetest.WantStop(t, task.Refused(r.stream(stream, amqp.Stream{}), 1), stream, "is not one of a stream")
+	taskAt(t, "other", 7).Open(r.stream(stream, amqp.Stream{}), 1).Expect("a")
 }
 
 // A stale owner moves no position.
@@ -149,15 +141,14 @@ func TestStreamStaleOwner(t *testing.T) {
 	r := newRig(t)
 	stream := r.declare("stream")
 	r.bodies(stream, "a", "b")
-	store := subscribetest.NewStore(nil)
-	stale := open(t, r.stream(stream, amqp.Stream{}), session(t, store, 1))
-	got := take(t, stale, 2)
-	owner := open(t, r.stream(stream, amqp.Stream{}), session(t, store, 2))
-	wantTexts(t, take(t, owner, 2), "a b")
-	if err := stale.Ack(t.Context(), got); err == nil {
+	task := sourcetest.NewTask(t)
+	stale := task.Open(r.stream(stream, amqp.Stream{}), 1)
+	got := stale.Take(2)
+	task.Open(r.stream(stream, amqp.Stream{}), 2).Expect("a b")
+	if err := stale.TryAck(got...); err == nil {
 		t.Error("the Ack of a stale owner returned no error")
 	}
-	if value, _ := store.Held(); value != nil {
+	if value, _ := task.Store.Held(); value != nil {
 		t.Errorf("a stale owner kept %s", value)
 	}
 }

@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 }
 
 func publishMessages(b *bench, topic string, messages []subscribe.Message) {
-	b.t.Helper()
+	b.T.Helper()
 	hash := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
 	for _, m := range messages {
 		r := &kgo.Record{Topic: topic, Key: m.Key, Value: m.Body}
@@ -60,24 +60,24 @@ func publishMessages(b *bench, topic string, messages []subscribe.Message) {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 		if err := b.client.ProduceSync(b.ctx(), r).FirstErr(); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 }
 
 // readMessages reads a topic from its beginning by a client of its own.
 func readMessages(b *bench, topic string, n int) []subscribe.Message {
-	b.t.Helper()
+	b.T.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.ConsumeTopics(topic))
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	defer client.Close()
 	var all []subscribe.Message
 	for len(all) < n {
 		fetches := client.PollRecords(b.ctx(), n-len(all))
 		if err := fetches.Err(); err != nil {
-			b.t.Fatalf("after %d of %d messages of %s: %v", len(all), n, topic, err)
+			b.T.Fatalf("after %d of %d messages of %s: %v", len(all), n, topic, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) { all = append(all, messageOf(r)) })
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 // topicOf makes a topic of the shared broker.
@@ -47,7 +48,7 @@ func named(group string, change func(s *Source)) func(s *Source) {
 
 // deleteBefore removes the messages before an offset, as retention does.
 func (b *bench) deleteBefore(topic string, offset int64) {
-	b.t.Helper()
+	b.T.Helper()
 	var os kadm.Offsets
 	os.Add(kadm.Offset{Topic: topic, Partition: 0, At: offset})
 	deleted, err := b.admin.DeleteRecords(b.ctx(), os)
@@ -55,7 +56,7 @@ func (b *bench) deleteBefore(topic string, offset int64) {
 		err = deleted.Error()
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
@@ -64,24 +65,20 @@ func TestBrokerRestart(t *testing.T) {
 	b := benchOf(t, broker.Addr)
 	b.create("orders", 1)
 	b.publish("orders", 0, "0", "1", "2")
-	o := b.open(b.source("orders", nil), 1)
-	got := o.values("0", "1")
-	o.ack(got[0])
+	o := b.Open(b.source("orders", nil), 1)
+	got := o.Expect("0 1")
+	o.Ack(got[0])
 	broker.Kill()
 	ack := make(chan error, 1)
-	go func() { ack <- o.Ack(b.ctx(), got[1:]) }()
-	eventually(t, "that the broker is away is said", func() bool { return o.said("cannot connect") })
+	go func() { ack <- o.TryAck(got[1:]...) }()
+	sourcetest.Eventually(t, "that the broker is away", func() bool { return o.Troubles.Count("cannot connect") > 0 })
 	broker.Start()
 	if err := <-ack; err != nil {
 		t.Fatalf("the acknowledgement did not wait for the broker: %v", err)
 	}
 	b.publish("orders", 0, "3")
-	o.ack(o.values("2", "3")...)
-	eventually(t, "that it is back is said", func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.troubles[len(o.troubles)-1] == "<nil>"
-	})
+	o.Ack(o.Expect("2 3")...)
+	sourcetest.Eventually(t, "that the broker is back", func() bool { return lastTrouble(o) == "<nil>" })
 	if offset, _ := b.committed(group, "orders", 0); offset != 4 {
 		t.Errorf("committed is %d", offset)
 	}
@@ -91,38 +88,33 @@ func TestBrokerHangs(t *testing.T) {
 	broker := testbroker.Kafka(t)
 	b := benchOf(t, broker.Addr)
 	b.create("orders", 1)
-	o := b.open(b.source("orders", nil), 1)
+	o := b.Open(b.source("orders", nil), 1)
 	broker.Freeze()
 	defer broker.Thaw()
-	_, err := b.tryOpen(b.source("orders", nil), 1)
-	if err == nil || !strings.Contains(err.Error(), broker.Addr) {
-		t.Errorf("a second one opened: %v", err)
-	}
-	eventually(t, "that the broker hangs is said", func() bool { return o.said("does not answer") })
+	sourcetest.WantError(t, b.Refused(b.source("orders", nil), 1), broker.Addr)
+	sourcetest.Eventually(t, "that the broker hangs", func() bool { return o.Troubles.Count("does not answer") > 0 })
 	broker.Thaw()
 	b.publish("orders", 0, "0")
-	o.ack(o.values("0")...)
+	o.Ack(o.Expect("0")...)
 }
 
 func TestLostPosition(t *testing.T) {
-	for missing, want := range map[string][]string{
-		Stop: nil, Earliest: numbered(5, 8), Latest: {"new"},
-	} {
+	for missing, want := range map[string]string{Stop: "", Earliest: "5 6 7", Latest: "new"} {
 		t.Run(missing, func(t *testing.T) {
 			b, topic := topicOf(t, 1)
 			b.publish(topic, 0, numbered(0, 8)...)
 			s := b.source(topic, named(topic, func(s *Source) { s.Missing = missing }))
-			o := b.open(s, 1)
-			o.ack(o.values(numbered(0, 3)...)...)
-			o.close()
+			o := b.Open(s, 1)
+			o.Ack(o.Expect("0 1 2")...)
+			o.Close()
 			b.deleteBefore(topic, 5)
-			o = b.open(s, 2)
-			err := o.fails()
-			o.close()
+			o = b.Open(s, 2)
+			err := o.Fails(0)
+			o.Close()
 			if missing != Stop {
-				o = b.open(s, 3)
+				o = b.Open(s, 3)
 				b.publish(topic, 0, "new")
-				o.values(want...)
+				o.Expect(want)
 				return
 			}
 			says := fmt.Sprintf("broker %s, topic %s: partition 0 (group %s): position 3 is lost: the messages before offset 5 "+
@@ -142,20 +134,16 @@ func TestLogIsDeletedWhileItIsRead(t *testing.T) {
 	}
 	// Little is fetched ahead, so that what is deleted is not here yet.
 	s := b.source(topic, named(topic, func(s *Source) { s.MaxBytes = 1 }))
-	o := b.open(s, 1)
-	o.ack(o.receive(1)...)
+	o := b.Open(s, 1)
+	o.Ack(o.Take(1)...)
 	b.deleteBefore(topic, 39)
-	if err := o.fails(); !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "position 1 is lost") {
-		t.Errorf("got %v", err)
-	}
-	o.close()
+	sourcetest.WantStop(t, o.Fails(39), "position 1 is lost")
+	o.Close()
 	s.Missing = Earliest
-	o = b.open(s, 2)
-	if err := o.fails(); !strings.Contains(err.Error(), "partition 0: the log does not hold the next message any more") {
-		t.Errorf("got %v", err)
-	}
-	o.close()
-	if got := b.open(s, 3).receive(1); got[0].ID != topic+"/0/39" {
+	o = b.Open(s, 2)
+	sourcetest.WantError(t, o.Fails(0), "partition 0: the log does not hold the next message any more")
+	o.Close()
+	if got := b.Open(s, 3).Take(1); got[0].ID != topic+"/0/39" {
 		t.Errorf("went on at %s", got[0].ID)
 	}
 }
@@ -164,54 +152,47 @@ func TestPositionBeyondTheLog(t *testing.T) {
 	b, topic := topicOf(t, 1)
 	b.publish(topic, 0, numbered(0, 3)...)
 	b.commit(topic, topic, 0, 10, "")
-	_, err := b.tryOpen(b.source(topic, named(topic, nil)), 1)
-	if !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "truncated and ends at offset 3") {
-		t.Errorf("got %v", err)
-	}
-	o := b.open(b.source(topic, named(topic, func(s *Source) { s.Missing = Earliest })), 1)
-	o.values(numbered(0, 3)...)
+	sourcetest.WantStop(t, b.Refused(b.source(topic, named(topic, nil)), 1), "truncated and ends at offset 3")
+	o := b.Open(b.source(topic, named(topic, func(s *Source) { s.Missing = Earliest })), 1)
+	o.Expect("0 1 2")
 }
 
 func TestTopicMadeAgainWithFewerPartitions(t *testing.T) {
 	b, topic := topicOf(t, 3)
 	b.publish(topic, 2, "old")
 	s := b.source(topic, named(topic, nil))
-	o := b.open(s, 1)
-	o.ack(o.values("old")...)
+	o := b.Open(s, 1)
+	o.Ack(o.Expect("old")...)
 	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the topic is gone", func() bool {
+	sourcetest.Eventually(t, "the topic is gone", func() bool {
 		_, err := describeTopic(b.ctx(), b.client, topic)
 		return errors.Is(err, errNoTopic)
 	})
-	if err := o.fails(); !strings.Contains(err.Error(), "topic "+topic) {
-		t.Errorf("the topic is gone: %v", err)
-	}
-	if err := o.Ack(b.ctx(), nil); err != nil {
-		t.Errorf("nothing to acknowledge: %v", err)
-	}
-	o.close()
+	sourcetest.WantError(t, o.Fails(0), "topic "+topic)
+	o.Ack() // nothing
+	o.Close()
 	b = benchOf(t, b.addr)
 	b.create(topic, 2)
 	b.publish(topic, 1, "new")
-	b.open(s, 2).values("new")
+	b.Open(s, 2).Expect("new")
 }
 
 func TestAcknowledgementOfATopicThatIsGone(t *testing.T) {
 	b, topic := topicOf(t, 1)
 	b.publish(topic, 0, "old")
-	o := b.open(b.source(topic, named(topic, nil)), 1)
-	got := o.values("old")
+	o := b.Open(b.source(topic, named(topic, nil)), 1)
+	got := o.Expect("old")
 	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
 		t.Fatal(err)
 	}
 	b = benchOf(t, b.addr)
-	eventually(t, "it is made again", func() bool {
+	sourcetest.Eventually(t, "it is made again", func() bool {
 		_, err := b.admin.CreateTopic(b.ctx(), 1, 1, nil, topic)
 		return err == nil
 	})
-	if err := o.Ack(b.ctx(), got); err == nil {
+	if err := o.TryAck(got...); err == nil {
 		t.Error("the position of a topic that is gone was kept for its successor")
 	}
 	if offset, _ := b.committed(topic, topic, 0); offset > 0 {
@@ -231,10 +212,8 @@ func TestGroupWithMembers(t *testing.T) {
 	if err := member.PollFetches(b.ctx()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.tryOpen(b.source(topic, named(topic, nil)), 1)
-	if err == nil || !strings.Contains(err.Error(), "the group "+topic+" has members") {
-		t.Errorf("got %v", err)
-	}
+	err = b.Refused(b.source(topic, named(topic, nil)), 1)
+	sourcetest.WantError(t, err, "the group "+topic+" has members")
 }
 
 func TestDeadLetterThatIsTooLarge(t *testing.T) {
@@ -244,13 +223,11 @@ func TestDeadLetterThatIsTooLarge(t *testing.T) {
 	if _, err := b.admin.CreateTopic(b.ctx(), 1, 1, map[string]*string{"max.message.bytes": &limit}, letters); err != nil {
 		t.Fatal(err)
 	}
-	o := b.open(b.source(topic, named(topic, nil)), 1)
+	o := b.Open(b.source(topic, named(topic, nil)), 1)
 	m := subscribe.Message{ID: topic + "/0/0", Body: make([]byte, 5000)}
 	_, _ = rand.Read(m.Body) // what compresses well would fit
-	err := o.DeadLetter(b.ctx(), letters, m, subscribe.Why{Err: errors.New("no")})
-	if err == nil || !strings.Contains(err.Error(), "raise max.message.bytes of topic "+letters) {
-		t.Errorf("got %v", err)
-	}
+	err := o.TryDeadLetter(letters, m, subscribe.Why{Err: errors.New("no")})
+	sourcetest.WantError(t, err, "raise max.message.bytes of topic "+letters)
 }
 
 // Wrong passwords are an error at once, and a right one is all that is missing.
@@ -277,23 +254,15 @@ func TestPasswords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open := func(as SASL) error {
-		_, err := b.tryOpen(b.source("orders", func(s *Source) { s.SASL = as }), 1)
-		return err
-	}
+	open := func(as SASL) error { return b.Refused(b.source("orders", func(s *Source) { s.SASL = as }), 1) }
 	for mechanism, user := range map[string]string{"PLAIN": "admin", "SCRAM-SHA-256": "user", "SCRAM-SHA-512": "user"} {
 		began := time.Now()
-		err := open(SASL{mechanism, user, "not-this-one", ""})
-		if err == nil || !strings.Contains(err.Error(), "check the user and password of kafka.sasl") ||
-			strings.Contains(err.Error(), "not-this-one") || time.Since(began) > openWithin {
-			t.Errorf("%s, after %s: %v", mechanism, time.Since(began), err)
+		err := open(SASL{mechanism, user, "secret", ""})
+		sourcetest.WantError(t, err, "check the user and password of kafka.sasl")
+		if took := time.Since(began); took > openWithin {
+			t.Errorf("%s: that took %s", mechanism, took)
 		}
-		err = open(SASL{mechanism, user, "right", ""})
-		if err == nil || !strings.Contains(err.Error(), "the topic does not") {
-			t.Errorf("%s with the right one: %v", mechanism, err)
-		}
+		sourcetest.WantError(t, open(SASL{mechanism, user, "right", ""}), "the topic does not")
 	}
-	if err := open(SASL{}); err == nil || !strings.Contains(err.Error(), "check kafka.tls, kafka.sasl and the port") {
-		t.Errorf("without one: %v", err)
-	}
+	sourcetest.WantError(t, open(SASL{}), "check kafka.tls, kafka.sasl and the port")
 }

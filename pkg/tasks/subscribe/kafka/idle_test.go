@@ -42,8 +42,8 @@ func TestIdleSubscriptionsCostLittle(t *testing.T) {
 	before, goroutines := memory(), runtime.NumGoroutine()
 	began := time.Now()
 	for i := range n {
-		o := b.open(Source{Brokers: []string{b.addr}, TopicName: fmt.Sprintf("%s-%d", prefix, i), Group: prefix}, 1)
-		go func() { _, _ = o.Receive(t.Context(), 1) }()
+		o := b.Open(Source{Brokers: []string{b.addr}, TopicName: fmt.Sprintf("%s-%d", prefix, i), Group: prefix}, 1)
+		go func() { _, _ = o.Sub.Receive(t.Context(), 1) }()
 	}
 	t.Logf("%s for one to open", time.Since(began)/n)
 	runtime.GC()

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 const group = "shardctl.g.n" // of the tests' task
@@ -26,7 +26,7 @@ func TestMessageHasWhatTheRecordHas(t *testing.T) {
 	if err := b.client.ProduceSync(b.ctx(), r).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	m := b.open(b.source("orders", nil), 1).receive(1)[0]
+	m := b.Open(b.source("orders", nil), 1).Take(1)[0]
 	if m.ID != "orders/1/0" || m.Partition != "1" || string(m.Key) != "k" || string(m.Body) != "\x00\xff" ||
 		m.Type != "application/json" || len(m.Headers) != 1 || m.Headers["a"] != "1" || !m.Time.Equal(at) || m.Again {
 		t.Errorf("got %+v", m)
@@ -38,23 +38,23 @@ func TestAckIsOneCommitWithItsAuthor(t *testing.T) {
 	b.create("orders", 2)
 	b.publish("orders", 0, "a", "b")
 	b.publish("orders", 1, "c")
-	o := b.open(b.source("orders", nil), 7)
-	o.ack(o.receive(3)...)
+	o := b.Open(b.source("orders", nil), 7)
+	o.Ack(o.Take(3)...)
 	for p, want := range []int64{2, 1} {
 		if offset, by := b.committed(group, "orders", int32(p)); offset != want || by != "shardctl g/n 7" {
 			t.Errorf("partition %d: committed %d by %q", p, offset, by)
 		}
 	}
-	o.close()
+	o.Close()
 	b.publish("orders", 0, "d")
-	b.open(b.source("orders", nil), 8).values("d")
+	b.Open(b.source("orders", nil), 8).Expect("d")
 }
 
 func TestTopicThatDoesNotExist(t *testing.T) {
 	b := fake(t)
-	_, err := b.tryOpen(b.source("orders", nil), 1)
+	err := b.Refused(b.source("orders", nil), 1)
 	want := "broker " + b.addr + ", topic orders: the topic does not exist: create it, the subscription waits for it"
-	if err == nil || err.Error() != want {
+	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	if topics, err := b.admin.ListTopics(b.ctx()); err != nil || topics.Has("orders") {
@@ -65,10 +65,8 @@ func TestTopicThatDoesNotExist(t *testing.T) {
 func TestPartitionThatDoesNotExist(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 2)
-	_, err := b.tryOpen(b.source("orders", func(s *Source) { s.Partitions = []int32{1, 2} }), 1)
-	if err == nil || !strings.Contains(err.Error(), "there is no partition 2, the topic has 2: add partitions") {
-		t.Errorf("got %v", err)
-	}
+	err := b.Refused(b.source("orders", func(s *Source) { s.Partitions = []int32{1, 2} }), 1)
+	sourcetest.WantError(t, err, "there is no partition 2, the topic has 2: add partitions")
 }
 
 func TestSomePartitions(t *testing.T) {
@@ -76,8 +74,8 @@ func TestSomePartitions(t *testing.T) {
 	b.create("orders", 3)
 	b.publish("orders", 0, "no")
 	b.publish("orders", 2, "yes")
-	o := b.open(b.source("orders", func(s *Source) { s.Partitions = []int32{2} }), 1)
-	o.ack(o.values("yes")...)
+	o := b.Open(b.source("orders", func(s *Source) { s.Partitions = []int32{2} }), 1)
+	o.Ack(o.Expect("yes")...)
 	if offset, _ := b.committed(group, "orders", 0); offset != -1 {
 		t.Errorf("committed %d for another partition", offset)
 	}
@@ -85,7 +83,7 @@ func TestSomePartitions(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	for start, want := range map[string]string{
-		"": "abcd", Earliest: "abcd", Latest: "d", "1970-01-01T02:00:00Z": "bcd", "1970-01-01T02:30:00Z": "cd",
+		"": "a b c d", Earliest: "a b c d", Latest: "d", "1970-01-01T02:00:00Z": "b c d", "1970-01-01T02:30:00Z": "c d",
 		"1970-01-02T00:00:00+01:00": "d",
 	} {
 		t.Run(start, func(t *testing.T) {
@@ -99,9 +97,9 @@ func TestStart(t *testing.T) {
 				}
 			}
 			s := b.source("orders", func(s *Source) { s.Start = start })
-			b.open(s, 1).close() // it ends before its first message
+			b.Open(s, 1).Close() // it ends before its first message
 			b.publish("orders", 0, "d")
-			b.open(s, 2).values(strings.Split(want, "")...)
+			b.Open(s, 2).Expect(want)
 		})
 	}
 }
@@ -112,22 +110,10 @@ func TestPositionIsKeptBeforeTheFirstMessage(t *testing.T) {
 			b := fake(t)
 			b.create("orders", 2)
 			b.publish("orders", 0, "old")
-			kept := &store{}
-			open := func(token int64) *opened {
-				o := &opened{T: t}
-				session := b.session(o, token)
-				session.Checkpoint = kept
-				sub, err := b.source("orders", func(s *Source) { s.Start, s.Offsets = Latest, offsets }).Open(b.ctx(), session)
-				if err != nil {
-					t.Fatal(err)
-				}
-				o.Subscription = sub
-				t.Cleanup(o.close)
-				return o
-			}
-			open(1).close()
+			s := b.source("orders", func(s *Source) { s.Start, s.Offsets = Latest, offsets })
+			b.Open(s, 1).Close()
 			b.publish("orders", 0, "new")
-			open(2).values("new")
+			b.Open(s, 2).Expect("new")
 			if offset, _ := b.committed(group, "orders", 0); (offset == -1) != (offsets == Store) {
 				t.Errorf("committed %d", offset)
 			}
@@ -139,20 +125,20 @@ func TestAddedPartitionsAreTakenUp(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 1)
 	s := b.source("orders", func(s *Source) { s.Start = Latest })
-	o := b.open(s, 1)
+	o := b.Open(s, 1)
 	if _, err := b.admin.UpdatePartitions(b.ctx(), 3, "orders"); err != nil {
 		t.Fatal(err)
 	}
 	// These are there before the subscription knows of the partitions: it begins at their beginning.
 	b.publish("orders", 2, "a", "b")
-	m := o.receive(2)
-	o.ack(m[0])
+	m := o.Take(2)
+	o.Ack(m[0])
 	if m[0].ID != "orders/2/0" {
 		t.Errorf("first came %s", m[0].ID)
 	}
-	o.close()
+	o.Close()
 	b.publish("orders", 1, "c")
-	again := b.open(s, 2).receive(2)
+	again := b.Open(s, 2).Take(2)
 	got := map[string]bool{again[0].ID: true, again[1].ID: true}
 	if !got["orders/2/1"] || !got["orders/1/0"] {
 		t.Errorf("the next owner received %v", got)
@@ -162,143 +148,110 @@ func TestAddedPartitionsAreTakenUp(t *testing.T) {
 func TestTopicThatIsAnotherEndsTheSubscription(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 3)
-	o := b.open(b.source("orders", nil), 1)
+	o := b.Open(b.source("orders", nil), 1)
 	if _, err := b.admin.DeleteTopic(b.ctx(), "orders"); err != nil {
 		t.Fatal(err)
 	}
 	b.create("orders", 2)
-	err := o.fails()
-	if !strings.Contains(err.Error(), "deleted") || !strings.Contains(err.Error(), "topic orders") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.WantError(t, o.Fails(0), "deleted", "topic orders")
 }
 
 func TestStoredPositionsOfAnotherTopic(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 3)
 	b.publish("orders", 2, "old")
-	kept := &store{}
-	open := func(missing string) (*opened, error) {
-		o := &opened{T: t}
-		session := b.session(o, 1)
-		session.Checkpoint = kept
-		s := b.source("orders", func(s *Source) { s.Offsets, s.Missing, s.Start = Store, missing, Latest })
-		sub, err := s.Open(b.ctx(), session)
-		if err == nil {
-			o.Subscription = sub
-			t.Cleanup(o.close)
-		}
-		return o, err
+	source := func(missing string) Source {
+		return b.source("orders", func(s *Source) { s.Offsets, s.Missing, s.Start = Store, missing, Latest })
 	}
-	o, err := open(Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.close()
+	b.Open(source(Stop), 1).Close()
 	if _, err := b.admin.DeleteTopic(b.ctx(), "orders"); err != nil {
 		t.Fatal(err)
 	}
+	kept := b.Task
 	b = benchOf(t, b.addr) // a client does not produce to another topic of the name
+	b.Task = kept
 	b.create("orders", 2)
 	b.publish("orders", 0, "new")
-	_, err = open(Stop)
-	if !errors.Is(err, subscribe.ErrStop) || !strings.Contains(err.Error(), "partition 2 (checkpoint)") ||
-		!strings.Contains(err.Error(), "the topic has 2 partitions") {
-		t.Errorf("got %v", err)
-	}
-	o, err = open(Earliest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.values("new")
+	sourcetest.WantStop(t, b.Refused(source(Stop), 1), "partition 2 (checkpoint)", "the topic has 2 partitions")
+	b.Open(source(Earliest), 1).Expect("new")
 }
 
 func TestDeadLetterToTopicThatDoesNotExist(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 1)
 	b.publish("orders", 0, "a")
-	o := b.open(b.source("orders", nil), 1)
-	m := o.values("a")[0]
+	o := b.Open(b.source("orders", nil), 1)
+	m := o.Expect("a")[0]
 	why := subscribe.Why{Identity: tasks.Identity{Group: "g", Name: "n"}, ID: m.ID, Err: errors.New("no")}
-	err := o.DeadLetter(b.ctx(), "orders-dead", m, why)
-	if err == nil || !strings.Contains(err.Error(), "topic orders-dead does not exist: create it") {
-		t.Errorf("got %v", err)
-	}
+	err := o.TryDeadLetter("orders-dead", m, why)
+	sourcetest.WantError(t, err, "topic orders-dead does not exist: create it")
 	b.create("orders-dead", 1)
-	if err := o.DeadLetter(b.ctx(), "orders-dead", m, why); err != nil {
+	if err := o.TryDeadLetter("orders-dead", m, why); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestWrongPassword(t *testing.T) {
 	b := fake(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "admin", "right"))
-	_, err := b.tryOpen(b.source("orders", func(s *Source) { s.SASL = SASL{"PLAIN", "admin", "wrong-one", ""} }), 1)
-	if err == nil || !strings.Contains(err.Error(), "kafka.sasl") ||
-		!strings.Contains(err.Error(), b.addr) || strings.Contains(err.Error(), "wrong-one") {
-		t.Errorf("got %v", err)
+	as := func(password string) Source {
+		return b.source("orders", func(s *Source) { s.SASL = SASL{"PLAIN", "admin", password, ""} })
 	}
-	_, err = b.tryOpen(b.source("orders", func(s *Source) { s.SASL = SASL{"PLAIN", "admin", "right", ""} }), 1)
-	if err == nil || !strings.Contains(err.Error(), "the topic does not exist") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.WantError(t, b.Refused(as("secret"), 1), "kafka.sasl", b.addr)
+	sourcetest.WantError(t, b.Refused(as("right"), 1), "the topic does not exist")
 }
 
 func TestBrokerThatIsNotThere(t *testing.T) {
 	b := fake(t)
 	b.addr = "127.0.0.1:1"
 	began := time.Now()
-	_, err := b.tryOpen(b.source("orders", nil), 1)
-	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.WantError(t, b.Refused(b.source("orders", nil), 1), "127.0.0.1:1", "refused")
 	if took := time.Since(began); took > openWithin {
 		t.Errorf("that took %s", took)
 	}
 }
 
 // rivalsSoon has each save look whether somebody else commits.
-func (o *opened) rivalsSoon() { o.Subscription.(*subscription).kept.(*inBroker).checked = time.Time{} }
+func rivalsSoon(o *sourcetest.Client) { o.Sub.(*subscription).kept.(*inBroker).checked = time.Time{} }
+
+// lastTrouble is what a subscription said last of itself.
+func lastTrouble(o *sourcetest.Client) string {
+	all := o.Troubles.All()
+	return all[len(all)-1]
+}
 
 func TestTwoTasksInOneGroupAreTold(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 1)
 	b.publish("orders", 0, "a", "b", "c", "d", "e")
-	o := b.open(b.source("orders", nil), 1)
-	o.ack(o.values("a")...)
+	o := b.Open(b.source("orders", nil), 1)
+	o.Ack(o.Expect("a")...)
 	b.commit(group, "orders", 0, 4, author{"g/other", 3}.String())
-	o.rivalsSoon()
-	o.ack(o.values("b")...)
+	rivalsSoon(o)
+	o.Ack(o.Expect("b")...)
 	want := "somebody else commits to group " + group + " for topic orders: partition 0 is at offset 4, by task g/other"
-	if !o.said(want) {
-		t.Errorf("said %q", o.troubles)
-	}
-	o.rivalsSoon()
-	o.ack(o.values("c")...)
-	if last := o.troubles[len(o.troubles)-1]; last != "<nil>" {
+	o.Troubles.Want(t, want)
+	rivalsSoon(o)
+	o.Ack(o.Expect("c")...)
+	if last := lastTrouble(o); last != "<nil>" {
 		t.Errorf("said last %q", last)
 	}
 	b.commit(group, "orders", 0, 1, "")
-	o.rivalsSoon()
-	o.ack(o.values("d")...)
-	if !o.said("by a client that is not shardctl") {
-		t.Errorf("said %q", o.troubles)
-	}
+	rivalsSoon(o)
+	o.Ack(o.Expect("d")...)
+	o.Troubles.Want(t, "by a client that is not shardctl")
 }
 
 func TestStaleOwnerFindsTheNewOnesCommit(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 1)
 	b.publish("orders", 0, "a", "b", "c")
-	stale := b.open(b.source("orders", nil), 1)
-	got := stale.receive(3)
-	stale.ack(got[0])
-	o := b.open(b.source("orders", nil), 2)
-	o.ack(o.values("b", "c")...)
-	stale.rivalsSoon()
-	err := stale.Ack(b.ctx(), got[1:2])
-	if err == nil || !strings.Contains(err.Error(), "a newer owner of the task, token 2, has committed") {
-		t.Errorf("got %v", err)
-	}
+	stale := b.Open(b.source("orders", nil), 1)
+	got := stale.Take(3)
+	stale.Ack(got[0])
+	o := b.Open(b.source("orders", nil), 2)
+	o.Ack(o.Expect("b c")...)
+	rivalsSoon(stale)
+	sourcetest.WantError(t, stale.TryAck(got[1]), "a newer owner of the task, token 2, has committed")
 	if offset, _ := b.committed(group, "orders", 0); offset != 3 {
 		t.Errorf("committed is %d", offset)
 	}
@@ -309,16 +262,16 @@ func TestLag(t *testing.T) {
 	b.create("orders", 2)
 	b.publish("orders", 0, "a", "b")
 	b.publish("orders", 1, "c")
-	o := b.open(b.source("orders", nil), 1)
-	if lag := o.lag(); lag.Messages != 3 {
+	o := b.Open(b.source("orders", nil), 1)
+	if lag := o.Lag(); lag.Messages != 3 {
 		t.Errorf("at first %+v", lag)
 	}
-	got := o.receive(3)
-	if lag := o.lag(); lag.Messages != 3 || lag.Seconds < 0 || lag.Seconds > patience.Seconds() {
+	got := o.Take(3)
+	if lag := o.Lag(); lag.Messages != 3 || lag.Seconds < 0 || lag.Seconds > sourcetest.Patience.Seconds() {
 		t.Errorf("received %+v", lag)
 	}
-	o.ack(got...)
-	if lag := o.lag(); lag != (subscribe.Lag{}) {
+	o.Ack(got...)
+	if lag := o.Lag(); lag != (subscribe.Lag{}) {
 		t.Errorf("acknowledged %+v", lag)
 	}
 }

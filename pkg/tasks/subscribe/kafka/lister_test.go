@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 var noEnv = discover.Env{Lookup: func(string) (string, bool) { return "", false }}
@@ -62,7 +63,7 @@ func expectListed(t *testing.T, b *bench, prefix string) {
 		t.Fatal(err)
 	}
 	l.Per = PerPartition
-	eventually(t, "what was added", func() bool {
+	sourcetest.Eventually(t, "what was added", func() bool {
 		got := listed(t, l, env)
 		return slices.Contains(got, prefix+"orders-asia:0") && slices.Contains(got, prefix+"orders-us:1")
 	})

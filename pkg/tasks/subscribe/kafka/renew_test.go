@@ -1,19 +1,20 @@
 package kafka
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 func TestPositionsAreKeptFromExpiring(t *testing.T) {
 	b := fake(t)
 	b.create("orders", 2)
 	b.publish("orders", 0, "a", "b")
-	first := b.open(b.source("orders", nil), 1)
-	first.ack(first.values("a", "b")[0])
-	first.close()
-	o := b.open(b.source("orders", nil), 2)
-	kept := o.Subscription.(*subscription).kept
+	first := b.Open(b.source("orders", nil), 1)
+	first.Ack(first.Expect("a b")[0])
+	first.Close()
+	o := b.Open(b.source("orders", nil), 2)
+	kept := o.Sub.(*subscription).kept
 	if err := kept.renew(b.ctx()); err != nil {
 		t.Fatal(err)
 	}
@@ -23,11 +24,9 @@ func TestPositionsAreKeptFromExpiring(t *testing.T) {
 		}
 	}
 	// A stale owner renews nothing.
-	newer := b.open(b.source("orders", nil), 3)
-	newer.ack(newer.values("b")...)
-	if err := kept.renew(b.ctx()); err == nil || !strings.Contains(err.Error(), "a newer owner of the task, token 3") {
-		t.Errorf("got %v", err)
-	}
+	newer := b.Open(b.source("orders", nil), 3)
+	newer.Ack(newer.Expect("b")...)
+	sourcetest.WantError(t, kept.renew(b.ctx()), "a newer owner of the task, token 3")
 	if offset, by := b.committed(group, "orders", 0); offset != 2 || by != "shardctl g/n 3" {
 		t.Errorf("committed is %d by %q", offset, by)
 	}

@@ -5,10 +5,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
 func TestTLS(t *testing.T) {
@@ -27,9 +28,6 @@ func TestTLS(t *testing.T) {
 		"kafka.tls.caFile: tls_test.go holds no PEM certificate":             {Enabled: true, CAFile: "tls_test.go"},
 		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {Enabled: true, CertFile: ca, KeyFile: "doc.go"},
 	} {
-		_, err := b.tryOpen(b.source("orders", func(s *Source) { s.TLS = as }), 1)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: want %s, got %v", as, want, err)
-		}
+		sourcetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)
 	}
 }

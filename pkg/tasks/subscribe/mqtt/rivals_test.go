@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,36 +17,16 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
 )
 
 // said is a status, and what is logged. It implements tasks.Status.
-type said struct {
-	mu       sync.Mutex
-	troubles []string
-	lines    []string
-}
+type said struct{ troubles, log sourcetest.Lines }
 
-func (*said) Running()      {}
-func (*said) Lag(elect.Lag) {}
-func (s *said) Trouble(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.troubles = append(s.troubles, fmt.Sprint(err))
-}
-
-func (s *said) log(_, args string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lines = append(s.lines, args)
-}
-
-// all is what it said, and all that was logged.
-func (s *said) all() (troubles, lines string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Join(s.troubles, "\n"), strings.Join(s.lines, "\n")
-}
+func (*said) Running()            {}
+func (*said) Lag(elect.Lag)       {}
+func (s *said) Trouble(err error) { s.troubles.Add(fmt.Sprint(err)) }
 
 // nowhere is a sink and its receiver, for subscriptions without messages.
 type nowhere struct{}
@@ -78,7 +57,7 @@ func run(t *testing.T, name string, source mqtt.Source) *said {
 		subscribe.Runner{Source: source, Sink: nowhere{}, InFlight: 1}.Run(ctx, tasks.Env{
 			Identity: task.Identity(), Start: tasks.Start{Token: 7}, T: 20 * time.Second, Grace: time.Second,
 			Lease: fakehold.New(task.Key()), Status: s, Environ: func() []string { return nil },
-			Log: funcr.New(s.log, funcr.Options{}),
+			Log: funcr.New(func(_, args string) { s.log.Add(args) }, funcr.Options{}),
 		})
 	}()
 	t.Cleanup(func() {
@@ -98,22 +77,20 @@ func TestTwoTasksWithOneClientID(t *testing.T) {
 		s.ClientID = id
 		both = append(both, run(t, name, s))
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		first, firstLines := both[0].all()
-		second, secondLines := both[1].all()
-		switch {
-		case tells(first, broker.Addr, id) && tells(second, broker.Addr, id) &&
-			strings.Contains(firstLines+secondLines, "that this task has not made"):
-			return
-		case time.Now().After(deadline):
-			t.Fatalf("one says %s\n%s\nthe other says %s\n%s", first, firstLines, second, secondLines)
+	t.Cleanup(func() {
+		for _, s := range both {
+			t.Logf("one says %q, and logs %q", s.troubles.All(), s.log.All())
 		}
-	}
+	})
+	sourcetest.Eventually(t, "that both tell what is wrong", func() bool {
+		return tells(&both[0].troubles, broker.Addr, id) && tells(&both[1].troubles, broker.Addr, id) &&
+			both[0].log.Count("that this task has not made")+both[1].log.Count("that this task has not made") > 0
+	})
 }
 
 // tells says whether the troubles of a task are told as such that last, with the broker and the session.
-func tells(troubles, addr, id string) bool {
-	_, lasting, ok := strings.Cut(troubles, "keeps breaking soon after it is opened")
+func tells(troubles *sourcetest.Lines, addr, id string) bool {
+	_, lasting, ok := strings.Cut(strings.Join(troubles.All(), "\n"), "keeps breaking soon after it is opened")
 	return ok && !strings.Contains(lasting, "<nil>") && strings.Contains(lasting, "has taken the session \""+id+"\" over") &&
 		strings.Contains(lasting, addr) && strings.Contains(lasting, "mqtt.clientID")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 )
 
@@ -29,7 +30,7 @@ func TestMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.open(1).read(1)[0]
+	m := r.open(1).Take(1)[0]
 	if m.ID != fmt.Sprintf("%s/%d", r.name, ack.Sequence) || string(m.Key) != r.name+".eu" || m.Type != "text/plain" ||
 		len(m.Headers) != 1 || m.Headers["Many"] != "a, b" || string(m.Body) != "\x00\xff" ||
 		time.Since(m.Time).Abs() > time.Minute || m.Again {
@@ -46,25 +47,22 @@ func TestUnacknowledgedComesAgainFirst(t *testing.T) {
 		r.add("abc"[n%3:n%3+1], fmt.Sprint(n))
 	}
 	first := r.open(1)
-	got := first.read(5)
-	first.ack(got[:2])
-	first.close()
+	got := first.Take(5)
+	first.Ack(got[:2]...)
+	first.Close()
 	r.waitGone()
 	r.add("a", "6")
 	second := r.open(2)
-	again := second.read(5)
-	if bodies(again) != "2 3 4 5 6" {
-		t.Errorf("got %s", bodies(again))
-	}
+	again := second.Expect("2 3 4 5 6")
 	// Message 5 was read ahead.
 	if !again[0].Again || !again[2].Again || again[4].Again {
 		t.Errorf("again is %t, %t, %t", again[0].Again, again[2].Again, again[4].Again)
 	}
-	second.ack(again)
-	if lag := second.lag(); lag.Messages != 0 || lag.Seconds != 0 {
+	second.Ack(again...)
+	if lag := second.Lag(); lag.Messages != 0 || lag.Seconds != 0 {
 		t.Errorf("lag %+v", lag)
 	}
-	second.close()
+	second.Close()
 	r.open(2)
 	if all := r.consumers(); !slices.Equal(all, []string{"shardctl-shop-orders-2-1"}) {
 		t.Errorf("consumers %q", all)
@@ -77,26 +75,24 @@ func TestStaleOwner(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0", "1", "2")
 	stale := r.open(1)
-	got := stale.read(2)
+	got := stale.Take(2)
 	waiting := make(chan error, 1)
 	go func() {
 		for {
-			if _, err := stale.Receive(r.within(), 1); err != nil {
+			if _, err := stale.TryReceive(1); err != nil {
 				waiting <- err
 				return
 			}
 		}
 	}()
 	owner := r.open(2)
-	wants(t, stale.Ack(r.within(), got), "a newer owner has taken over", r.name)
-	wants(t, <-waiting, "a newer owner has taken over", r.name)
-	wants(t, r.refused(1), "of a newer owner, with token 2", "shardctl-shop-orders-2-0")
-	if lag := owner.lag(); lag.Messages != 3 {
+	sourcetest.WantError(t, stale.TryAck(got...), "a newer owner has taken over", r.name)
+	sourcetest.WantError(t, <-waiting, "a newer owner has taken over", r.name)
+	sourcetest.WantError(t, r.refused(1), "of a newer owner, with token 2", "shardctl-shop-orders-2-0")
+	if lag := owner.Lag(); lag.Messages != 3 {
 		t.Errorf("lag %+v", lag)
 	}
-	if again := owner.read(3); bodies(again) != "0 1 2" {
-		t.Errorf("got %s", bodies(again))
-	}
+	owner.Expect("0 1 2")
 }
 
 // A consumer that an owner made too late does not count, and is deleted.
@@ -105,7 +101,7 @@ func TestLateConsumer(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0", "1", "2")
 	owner := r.open(2)
-	owner.ack(owner.read(1))
+	owner.Ack(owner.Take(1)...)
 	late, err := r.js.CreateConsumer(r.within(), r.name, jetstream.ConsumerConfig{
 		Durable: "shardctl-shop-orders-1-0", AckPolicy: jetstream.AckExplicitPolicy,
 		Metadata: map[string]string{"shardctl-task": "shop/orders"},
@@ -114,7 +110,7 @@ func TestLateConsumer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		msg, err := late.Next(jetstream.FetchMaxWait(limit))
+		msg, err := late.Next(jetstream.FetchMaxWait(sourcetest.Patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,9 +118,9 @@ func TestLateConsumer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owner.close()
-	if got := r.open(3).read(2); bodies(got) != "1 2" || !got[1].Again {
-		t.Errorf("got %s", bodies(got))
+	owner.Close()
+	if got := r.open(3).Expect("1 2"); !got[1].Again {
+		t.Error("Again is not set on a message that was given before")
 	}
 	if all := r.consumers(); !slices.Equal(all, []string{"shardctl-shop-orders-3-0"}) {
 		t.Errorf("consumers %q", all)
@@ -136,15 +132,15 @@ func TestTwoTasksWithOneConsumer(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.source.Consumer = "readers"
 	r.open(5)
-	_, err := r.source.Open(r.within(), r.session("invoices", 9))
-	wants(t, err, `"shop/orders"`, "another nats.consumer", r.name)
+	other := sourcetest.Named(t, "shop", "invoices")
+	sourcetest.WantError(t, other.Refused(r.source, 9), `"shop/orders"`, "another nats.consumer", r.name)
 	r.source.Consumer = "readers-5" // begins as the other's consumer does
 	r.open(1)
 }
 
 func TestUnknownStream(t *testing.T) {
 	r := newRig(t)
-	wants(t, r.refused(1), "there is no such stream", r.name, r.broker.Addr, "nats.stream")
+	sourcetest.WantError(t, r.refused(1), "there is no such stream", r.name, r.broker.Addr, "nats.stream")
 	if _, err := r.js.Stream(r.within(), r.name); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("the stream was created: %v", err)
 	}
@@ -172,21 +168,18 @@ func TestStart(t *testing.T) {
 			s := r.open(1)
 			r.add("a", "new")
 			n := len(strings.Fields(want))
-			lag := s.lag()
-			for lag.Messages == 0 { // the server counts a moment later than it confirms
-				lag = s.lag()
-			}
+			lag := s.Lag()
+			sourcetest.Eventually(t, "a lag", func() bool { // the server counts a moment later than it confirms
+				lag = s.Lag()
+				return lag.Messages > 0
+			})
 			if lag.Messages != int64(n) || lag.Seconds < 0 || lag.Seconds > 60 {
 				t.Errorf("lag %+v, want %d messages", lag, n)
 			}
-			if got := s.read(n); bodies(got) != want {
-				t.Errorf("got %s, want %s", bodies(got), want)
-			}
+			s.Expect(want)
 			// A position that nothing was acknowledged at is kept all the same.
-			s.close()
-			if again := r.open(2).read(n); bodies(again) != want {
-				t.Errorf("got %s again, want %s", bodies(again), want)
-			}
+			s.Close()
+			r.open(2).Expect(want)
 		})
 	}
 }
@@ -199,15 +192,15 @@ func TestFilter(t *testing.T) {
 	r.add("us.a", "1")
 	r.add("eu.b", "2")
 	s := r.open(1)
-	if lag := s.lag(); lag.Messages != 2 {
+	if lag := s.Lag(); lag.Messages != 2 {
 		t.Errorf("lag %+v", lag)
 	}
-	got := s.read(2)
-	if bodies(got) != "0 2" || string(got[1].Key) != r.name+".eu.b" {
-		t.Errorf("got %s", bodies(got))
+	got := s.Expect("0 2")
+	if string(got[1].Key) != r.name+".eu.b" {
+		t.Errorf("the key is %s", got[1].Key)
 	}
-	s.ack(got)
-	if lag := s.lag(); lag.Messages != 0 {
+	s.Ack(got...)
+	if lag := s.Lag(); lag.Messages != 0 {
 		t.Errorf("lag %+v", lag)
 	}
 }
@@ -217,15 +210,15 @@ func TestDeadLetterWithoutStream(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0")
 	s := r.open(1)
-	m := s.read(1)[0]
-	err := s.DeadLetter(r.within(), "nowhere."+r.name, m, subscribe.Why{Err: errors.New("no")})
-	wants(t, err, "nowhere."+r.name, "no stream takes this subject")
+	m := s.Take(1)[0]
+	err := s.TryDeadLetter("nowhere."+r.name, m, subscribe.Why{Err: errors.New("no")})
+	sourcetest.WantError(t, err, "nowhere."+r.name, "no stream takes this subject")
 	m.Body = make([]byte, 2<<20)
-	err = s.DeadLetter(r.within(), r.name+".dead", m, subscribe.Why{Err: errors.New("no")})
-	wants(t, err, "maximum payload exceeded", "max_payload")
+	err = s.TryDeadLetter(r.name+".dead", m, subscribe.Why{Err: errors.New("no")})
+	sourcetest.WantError(t, err, "maximum payload exceeded", "max_payload")
 	// What JetStream takes for requests to itself stays away, and a header is one line.
 	m.Body, m.Headers = []byte("x"), map[string]string{"Nats-Rollup": "all", "Nats-Msg-Id": "1", "A": "b"}
-	if err = s.DeadLetter(r.within(), r.name+".dead", m, subscribe.Why{Err: errors.New("no\nway")}); err != nil {
+	if err = s.TryDeadLetter(r.name+".dead", m, subscribe.Why{Err: errors.New("no\nway")}); err != nil {
 		t.Fatal(err)
 	}
 	letter := r.readStream(t, r.name, 2)[1]
@@ -242,16 +235,16 @@ func TestSizes(t *testing.T) {
 	r.add("a", big, big, big, big, big, big)
 	r.add("a", numbers(600)...)
 	s := r.open(1)
-	got := s.read(6)
-	s.ack(got)
+	got := s.Take(6)
+	s.Ack(got...)
 	for range 6 {
-		got = append(got, s.read(100)...)
-		s.ack(got[len(got)-100:])
+		got = append(got, s.Take(100)...)
+		s.Ack(got[len(got)-100:]...)
 	}
-	if len(got[5].Body) != len(big) || bodies(got[6:]) != strings.Join(numbers(600), " ") {
-		t.Errorf("got %d bytes and %s", len(got[5].Body), bodies(got[6:]))
+	if len(got[5].Body) != len(big) || sourcetest.Texts(got[6:]) != strings.Join(numbers(600), " ") {
+		t.Errorf("got %d bytes and %s", len(got[5].Body), sourcetest.Texts(got[6:]))
 	}
-	if lag := s.lag(); lag.Messages != 0 {
+	if lag := s.Lag(); lag.Messages != 0 {
 		t.Errorf("lag %+v", lag)
 	}
 }
@@ -262,21 +255,17 @@ func TestServerIsKilled(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0", "1", "2")
 	s := r.open(1)
-	got := s.read(2)
-	s.ack(got[:1])
+	got := s.Take(2)
+	s.Ack(got[:1]...)
 	b.Kill()
-	_, err := s.Receive(r.within(), 1)
-	if err == nil {
-		_, err = s.Receive(r.within(), 1) // the first had been read ahead
-	}
-	wants(t, err, b.Addr, r.name)
-	wants(t, s.Ack(r.within(), got[1:]), b.Addr)
-	wants(t, r.refused(1), b.Addr, "see whether")
-	s.close()
+	sourcetest.WantError(t, s.Fails(1), b.Addr, r.name) // one had been read ahead
+	sourcetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
+	sourcetest.WantError(t, r.refused(1), b.Addr, "see whether")
+	s.Close()
 	b.Start()
 	// The server writes down acknowledgements a little later than it confirms them.
-	if again := r.open(1).read(2); bodies(again) != "1 2" && bodies(again) != "0 1" {
-		t.Errorf("got %s", bodies(again))
+	if again := r.open(1).Take(2); sourcetest.Texts(again) != "1 2" && sourcetest.Texts(again) != "0 1" {
+		t.Errorf("got %s", sourcetest.Texts(again))
 	}
 }
 
@@ -286,24 +275,23 @@ func TestServerIsSilent(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0", "1", "2")
 	s := r.open(1)
-	got := s.read(3)
+	got := s.Take(3)
 	b.Freeze()
 	defer b.Thaw()
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := s.Ack(short, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Sub.Ack(short, got[:1]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	wants(t, s.Ack(r.within(), got[1:]), "no answer in time", b.Addr)
-	wants(t, r.refused(1), "no answer in time", b.Addr)
-	_, err := s.Receive(r.within(), 1)
-	wants(t, err, "the server is silent", b.Addr)
-	s.close()
+	sourcetest.WantError(t, s.TryAck(got[1:]...), "no answer in time", b.Addr)
+	sourcetest.WantError(t, r.refused(1), "no answer in time", b.Addr)
+	sourcetest.WantError(t, s.Fails(0), "the server is silent", b.Addr)
+	s.Close()
 	b.Thaw()
 	// The acknowledgements had been sent, and may be carried out or not.
 	r.add("a", "last")
 	for again := r.open(1); ; {
-		if m := again.read(1)[0]; string(m.Body) == "last" {
+		if m := again.Take(1)[0]; string(m.Body) == "last" {
 			break
 		}
 	}

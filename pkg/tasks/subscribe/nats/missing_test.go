@@ -1,13 +1,12 @@
 package nats_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 )
 
@@ -22,42 +21,28 @@ func TestTrimmedPosition(t *testing.T) {
 			r.stream(jetstream.StreamConfig{MaxMsgs: 2})
 			r.add("a", "0", "1")
 			s := r.open(1)
-			s.ack(s.read(2))
-			s.close()
+			s.Ack(s.Take(2)...)
+			s.Close()
 			r.waitGone()
 			r.add("a", "2", "3", "4", "5") // 2 and 3 are lost
 			if want == "" {
 				for range 2 { // it does not go on by itself
 					err := r.refused(2)
-					wants(t, err, "up to 2 messages after the position 2", "nats.missing", r.name)
-					if !errors.Is(err, subscribe.ErrStop) {
-						t.Errorf("error %v does not stop the task", err)
-					}
+					sourcetest.WantStop(t, err, "up to 2 messages after the position 2", "nats.missing", r.name)
 				}
 				return
 			}
 			s = r.open(2)
-			if said := r.lines.take(); !strings.Contains(said, "up to 2 messages") {
-				t.Errorf("logged %q", said)
-			}
+			r.Log.Want(t, "up to 2 messages")
+			r.Log.Reset()
 			if missing == nats.Earliest {
-				if got := s.read(2); bodies(got) != "4 5" {
-					t.Errorf("got %s", bodies(got))
-				} else {
-					s.ack(got)
-				}
+				s.Ack(s.Expect("4 5")...)
 			}
 			r.add("a", "6")
-			if got := s.read(1); bodies(got) != "6" {
-				t.Errorf("got %s", bodies(got))
-			} else {
-				s.ack(got)
-			}
-			s.close()
+			s.Ack(s.Expect("6")...)
+			s.Close()
 			r.open(3) // it is said once
-			if said := r.lines.take(); said != "" {
-				t.Errorf("logged %q again", said)
-			}
+			r.Log.WantNone(t)
 		})
 	}
 }
@@ -74,23 +59,19 @@ func TestTrimmedAfterItWasRead(t *testing.T) {
 			s := r.open(1)
 			for range 3 {
 				r.add("eu", "0", "1", "2")
-				s.ack(s.read(3))
+				s.Ack(s.Take(3)...)
 			}
 			if filter != "" {
 				r.add("us", numbers(10)...)
-				s.lag() // notes that all of ours is acknowledged
+				s.Lag() // notes that all of ours is acknowledged
 				r.add("us", "11", "12", "13")
-				s.lag()
+				s.Lag()
 			}
-			s.close()
+			s.Close()
 			s = r.open(2)
 			r.add("eu", "last")
-			if got := s.read(1); bodies(got) != "last" {
-				t.Errorf("got %s", bodies(got))
-			}
-			if said := r.lines.take(); said != "" {
-				t.Errorf("logged %q", said)
-			}
+			s.Expect("last")
+			r.Log.WantNone(t)
 		})
 	}
 }
@@ -102,7 +83,7 @@ func TestTrimmedWhileOpen(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", numbers(600)...)
 	s := r.open(1)
-	s.ack(s.read(1)) // the next few hundred are read ahead
+	s.Ack(s.Take(1)...) // the next few hundred are read ahead
 	stream, err := r.js.Stream(r.within(), r.name)
 	if err != nil {
 		t.Fatal(err)
@@ -116,18 +97,14 @@ func TestTrimmedWhileOpen(t *testing.T) {
 	}
 	for err = nil; err == nil; {
 		var got []subscribe.Message
-		if got, err = s.Receive(r.within(), 1); err == nil {
-			s.ack(got)
+		if got, err = s.TryReceive(1); err == nil {
+			s.Ack(got...)
 		}
 	}
-	wants(t, err, "were removed before they were read", "nats.missing", r.name)
-	s.close()
-	if got := r.open(1).read(5); bodies(got) != "596 597 598 599 600" {
-		t.Errorf("got %s", bodies(got))
-	}
-	if said := r.lines.take(); !strings.Contains(said, "messages after the position 1") {
-		t.Errorf("logged %q", said)
-	}
+	sourcetest.WantError(t, err, "were removed before they were read", "nats.missing", r.name)
+	s.Close()
+	r.open(1).Expect("596 597 598 599 600")
+	r.Log.Want(t, "messages after the position 1")
 }
 
 // A stream that was made again is another one.
@@ -136,24 +113,21 @@ func TestStreamMadeAgain(t *testing.T) {
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "0", "1")
 	s := r.open(1)
-	s.ack(s.read(2))
+	s.Ack(s.Take(2)...)
 	if err := r.js.DeleteStream(r.within(), r.name); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Receive(r.within(), 1)
-	wants(t, err, r.name)
-	s.close()
-	wants(t, r.refused(1), "there is no such stream")
+	sourcetest.WantError(t, s.Fails(0), r.name)
+	s.Close()
+	sourcetest.WantError(t, r.refused(1), "there is no such stream")
 	r.stream(jetstream.StreamConfig{})
 	r.add("a", "x")
-	if got := r.open(1).read(1); bodies(got) != "x" {
-		t.Errorf("got %s", bodies(got))
-	}
+	r.open(1).Expect("x")
 }
 
 func TestWorkQueueHasNoPast(t *testing.T) {
 	r := newRig(t)
 	r.stream(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	r.source.Start = nats.Latest
-	wants(t, r.refused(1), "work queue", "nats.start must be earliest")
+	sourcetest.WantError(t, r.refused(1), "work queue", "nats.start must be earliest")
 }

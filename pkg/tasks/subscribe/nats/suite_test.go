@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
@@ -63,7 +64,7 @@ func streamTopic(t *testing.T, retention jetstream.RetentionPolicy) subscribetes
 				case <-f.Ok():
 				case err := <-f.Err():
 					t.Error(err)
-				case <-time.After(limit):
+				case <-time.After(sourcetest.Patience):
 					t.Error("no confirmation")
 				}
 			}
@@ -98,7 +99,7 @@ func subjectTopic(t *testing.T) subscribetest.Topic {
 					t.Error(err)
 				}
 			}
-			if err := r.conn.FlushTimeout(limit); err != nil {
+			if err := r.conn.FlushTimeout(sourcetest.Patience); err != nil {
 				t.Error(err)
 			}
 		},
@@ -110,7 +111,7 @@ func subjectTopic(t *testing.T) subscribetest.Topic {
 				select {
 				case msg := <-letters:
 					all = append(all, messageIn(msg.Header, msg.Data))
-				case <-time.After(limit):
+				case <-time.After(sourcetest.Patience):
 					return all
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
 )
 
@@ -29,12 +30,12 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r
-			r.t, r.source.TLS = t, c.tls
+			r.Task, r.source.TLS = sourcetest.Named(t, "shop", "orders"), c.tls
 			if c.wants == nil {
-				r.open(1).close()
+				r.open(1).Close()
 				return
 			}
-			wants(t, r.refused(1), c.wants...)
+			sourcetest.WantError(t, r.refused(1), c.wants...)
 		})
 	}
 }

@@ -12,20 +12,21 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 )
 
 func TestMessage(t *testing.T) {
 	r := newRig(t, 0)
 	body := []byte{0, 0xff, '\n', 0}
-	id, err := r.client.XAdd(within(t), &goredis.XAddArgs{Stream: r.source.Stream, Values: []any{
+	id, err := r.client.XAdd(sourcetest.Context(t), &goredis.XAddArgs{Stream: r.source.Stream, Values: []any{
 		"body", body, "key", "eu", "type", "text/plain", "trace", "7",
 	}}).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := r.open(1)
-	m := s.read(1)[0]
+	m := s.Take(1)[0]
 	if string(m.Body) != string(body) || string(m.Key) != "eu" || m.Type != "text/plain" ||
 		len(m.Headers) != 1 || m.Headers["trace"] != "7" || m.ID != r.source.Stream+"/"+id || m.Again ||
 		time.Since(m.Time).Abs() > time.Minute {
@@ -37,23 +38,20 @@ func TestMessage(t *testing.T) {
 func TestUnacknowledgedComesAgainFirst(t *testing.T) {
 	r := newRig(t, 6)
 	first := r.open(1)
-	got := first.read(5)
-	first.ack(got[:1])
-	first.ack(got[2:3])
-	first.close()
+	got := first.Take(5)
+	first.Ack(got[:1]...)
+	first.Ack(got[2:3]...)
+	first.Close()
 	r.add("6")
 	second := r.open(2)
-	again := second.read(5)
-	if bodies(again) != "1 3 4 5 6" {
-		t.Errorf("got %s", bodies(again))
-	}
+	again := second.Expect("1 3 4 5 6")
 	for i, m := range again {
 		if m.Again != (i < 4) { // 5 was read ahead
 			t.Errorf("again is %t of message %s", m.Again, m.Body)
 		}
 	}
-	second.ack(again)
-	if lag := second.lag(); lag.Messages != 0 || lag.Seconds != 0 {
+	second.Ack(again...)
+	if lag := second.Lag(); lag.Messages != 0 || lag.Seconds != 0 {
 		t.Errorf("lag %+v", lag)
 	}
 }
@@ -62,20 +60,18 @@ func TestUnacknowledgedComesAgainFirst(t *testing.T) {
 func TestStaleOwner(t *testing.T) {
 	r := newRig(t, 2)
 	stale := r.open(1)
-	got := stale.read(2)
+	got := stale.Take(2)
 	blocked := make(chan error, 1) // it waits for entries while the new one opens, as a frozen worker does
 	go func() {
-		_, err := stale.Receive(within(t), 1)
+		_, err := stale.TryReceive(1)
 		blocked <- err
 	}()
 	r.waitBlocked(1)
 	owner := r.open(2)
-	if again := owner.read(2); bodies(again) != "0 1" {
-		t.Errorf("got %s", bodies(again))
-	}
-	wants(t, stale.Ack(within(t), got), "OTHERTOKEN 2", "a newer owner", r.source.Stream)
+	owner.Expect("0 1")
+	sourcetest.WantError(t, stale.TryAck(got...), "OTHERTOKEN 2", "a newer owner", r.source.Stream)
 	why := subscribe.Why{Err: errors.New("no")}
-	wants(t, stale.DeadLetter(within(t), "dead-"+r.source.Stream, got[0], why), "OTHERTOKEN 2", "dead-")
+	sourcetest.WantError(t, stale.TryDeadLetter("dead-"+r.source.Stream, got[0], why), "OTHERTOKEN 2", "dead-")
 	if n := r.do("EXISTS", "dead-"+r.source.Stream); n != int64(0) {
 		t.Error("a stale owner published a dead letter")
 	}
@@ -83,35 +79,29 @@ func TestStaleOwner(t *testing.T) {
 		t.Errorf("%d entries are pending, want 2", n)
 	}
 	r.add("2")
-	if next := owner.read(1); bodies(next) != "2" {
-		t.Errorf("got %s", bodies(next))
-	}
-	wants(t, <-blocked, "OTHERTOKEN 2")
-	wants(t, r.refused(1), "OTHERTOKEN 2", "no longer the owner")
-	owner.ack(owner.read(0))
+	owner.Expect("2")
+	sourcetest.WantError(t, <-blocked, "OTHERTOKEN 2")
+	sourcetest.WantError(t, r.refused(1), "OTHERTOKEN 2", "no longer the owner")
+	owner.Ack(owner.Take(0)...)
 }
 
 // waitBlocked waits until so many clients wait for entries.
 func (r *rig) waitBlocked(n int) {
-	r.t.Helper()
-	ctx := within(r.t)
-	for {
-		info, err := r.client.Info(ctx, "clients").Result()
+	r.T.Helper()
+	sourcetest.Eventually(r.T, fmt.Sprintf("%d clients wait for entries", n), func() bool {
+		info, err := r.client.Info(sourcetest.Context(r.T), "clients").Result()
 		if err != nil {
-			r.t.Fatal(err)
+			r.T.Fatal(err)
 		}
-		if strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n)) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n))
+	})
 }
 
 func (r *rig) pending() int64 {
-	r.t.Helper()
-	p, err := r.client.XPending(within(r.t), r.source.Stream, "shardctl.shop.orders").Result()
+	r.T.Helper()
+	p, err := r.client.XPending(sourcetest.Context(r.T), r.source.Stream, "shardctl.shop.orders").Result()
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return p.Count
 }
@@ -120,28 +110,29 @@ func (r *rig) pending() int64 {
 func TestTokensAreComparedWhole(t *testing.T) {
 	r := newRig(t, 1)
 	r.open(1<<53 + 1)
-	wants(t, r.refused(1<<53), "OTHERTOKEN 9007199254740993")
-	r.open(1<<53 + 2).read(1)
+	sourcetest.WantError(t, r.refused(1<<53), "OTHERTOKEN 9007199254740993")
+	r.open(1<<53 + 2).Take(1)
 	r.open(1<<62 + 1)
-	wants(t, r.refused(999_999_999), "OTHERTOKEN 4611686018427387905")
+	sourcetest.WantError(t, r.refused(999_999_999), "OTHERTOKEN 4611686018427387905")
 }
 
 func TestTwoTasksWithOneGroup(t *testing.T) {
 	r := newRig(t, 1)
 	r.source.Group = "readers"
 	r.open(5)
-	_, err := r.source.Open(within(t), r.session("invoices", 9))
-	wants(t, err, "task shop/orders owns the consumer group", "another redis.group", r.source.Stream)
+	other := sourcetest.Named(t, "shop", "invoices")
+	sourcetest.WantError(t, other.Refused(r.source, 9), "task shop/orders owns the consumer group",
+		"another redis.group", r.source.Stream)
 }
 
 func TestUnknownStream(t *testing.T) {
 	r := newRig(t, 0)
-	wants(t, r.refused(1), "no such stream", r.source.Stream, "redis.stream")
+	sourcetest.WantError(t, r.refused(1), "no such stream", r.source.Stream, "redis.stream")
 	if n := r.do("EXISTS", r.source.Stream, "{"+r.source.Stream+"}:shardctl:shardctl.shop.orders"); n != int64(0) {
 		t.Error("something was created")
 	}
 	r.do("SET", r.source.Stream, "text")
-	wants(t, r.refused(1), "NOSTREAM string", "correct redis.stream")
+	sourcetest.WantError(t, r.refused(1), "NOSTREAM string", "correct redis.stream")
 }
 
 func TestStart(t *testing.T) {
@@ -166,21 +157,16 @@ func TestStart(t *testing.T) {
 				if start == "ID" {
 					behind = -1 // the broker cannot tell
 				}
-				if lag := s.lag(); lag.Messages != behind || lag.Seconds < 0 {
+				if lag := s.Lag(); lag.Messages != behind || lag.Seconds < 0 {
 					t.Errorf("lag %+v, want %d messages", lag, behind)
 				}
-				got := s.read(n)
-				if bodies(got) != want {
-					t.Errorf("got %s, want %s", bodies(got), want)
-				}
-				if lag := s.lag(); !inStore && lag.Messages != int64(n) {
+				s.Expect(want)
+				if lag := s.Lag(); !inStore && lag.Messages != int64(n) {
 					t.Errorf("lag %+v, want %d messages", lag, n)
 				}
 				// A position that nothing was acknowledged at is kept all the same.
-				s.close()
-				if again := r.open(2).read(n); bodies(again) != want {
-					t.Errorf("got %s again, want %s", bodies(again), want)
-				}
+				s.Close()
+				r.open(2).Expect(want)
 			})
 		}
 	}
@@ -192,13 +178,13 @@ func TestDeadLetter(t *testing.T) {
 		r.source.Offsets = offsets
 		r.do("XADD", r.source.Stream, "*", "body", "bad", "key", "k", "type", "text/plain", "a", "b")
 		s := r.open(1)
-		m := s.read(1)[0]
+		m := s.Take(1)[0]
 		dead := "dead-" + r.source.Stream
 		why := subscribe.Why{Source: "redis:x", ID: m.ID, Attempts: 3, Err: errors.New("always\nno")}
-		if err := s.DeadLetter(within(t), dead, m, why); err != nil {
+		if err := s.TryDeadLetter(dead, m, why); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.client.XRange(within(t), dead, "-", "+").Result()
+		got, err := r.client.XRange(sourcetest.Context(t), dead, "-", "+").Result()
 		if err != nil || len(got) != 1 {
 			t.Fatal(got, err)
 		}
@@ -208,7 +194,7 @@ func TestDeadLetter(t *testing.T) {
 			t.Errorf("%s: got %v", offsets, v)
 		}
 		r.do("SET", dead+"x", "text")
-		wants(t, s.DeadLetter(within(t), dead+"x", m, why), "WRONGTYPE", dead+"x")
+		sourcetest.WantError(t, s.TryDeadLetter(dead+"x", m, why), "WRONGTYPE", dead+"x")
 	}
 }
 
@@ -223,11 +209,11 @@ func TestSizes(t *testing.T) {
 		r.add(fmt.Sprint(n))
 	}
 	s := r.open(1)
-	got := s.read(1502)
+	got := s.Take(1502)
 	if len(got[0].Body) != len(big) || string(got[1501].Body) != "1499" {
 		t.Errorf("got %d bytes and %s", len(got[0].Body), got[1501].Body)
 	}
-	s.ack(got)
+	s.Ack(got...)
 	if n := r.pending(); n != 0 {
 		t.Errorf("%d entries are pending", n)
 	}
@@ -236,9 +222,9 @@ func TestSizes(t *testing.T) {
 func TestAcknowledgedElsewhere(t *testing.T) {
 	r := newRig(t, 2)
 	s := r.open(1)
-	got := s.read(2)
+	got := s.Take(2)
 	r.do("XACK", r.source.Stream, "shardctl.shop.orders", strings.TrimPrefix(got[0].ID, r.source.Stream+"/"))
-	wants(t, s.Ack(within(t), got), "1 of 2 entries were no longer pending", "shardctl.shop.orders")
+	sourcetest.WantError(t, s.TryAck(got...), "1 of 2 entries were no longer pending", "shardctl.shop.orders")
 }
 
 // What other consumers of the group left is taken over, and they are told of.
@@ -248,24 +234,22 @@ func TestOtherConsumers(t *testing.T) {
 	r.do("XREADGROUP", "GROUP", "old", "legacy", "COUNT", "2", "STREAMS", r.source.Stream, ">")
 	r.source.Group = "old"
 	s := r.open(1)
-	got := s.read(3)
-	if bodies(got) != "0 1 2" || !got[1].Again || got[2].Again {
-		t.Errorf("got %s", bodies(got))
+	got := s.Expect("0 1 2")
+	if !got[1].Again || got[2].Again {
+		t.Errorf("again is %t, %t", got[1].Again, got[2].Again)
 	}
-	if !r.lines.has("another consumer", "legacy") {
-		t.Errorf("logged %q", r.lines.all)
-	}
+	r.Log.Want(t, "another consumer", "legacy")
 }
 
 func TestReceiveEndsWithItsContext(t *testing.T) {
 	r := newRig(t, 1)
 	r.source.Block = 20 * time.Second
 	s := r.open(1)
-	s.read(1)
-	ctx, cancel := context.WithCancel(within(t))
+	s.Take(1)
+	ctx, cancel := context.WithCancel(sourcetest.Context(t))
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Receive(ctx, 1)
+		_, err := s.Sub.Receive(ctx, 1)
 		done <- err
 	}()
 	r.waitBlocked(1)
@@ -276,17 +260,15 @@ func TestReceiveEndsWithItsContext(t *testing.T) {
 	}
 	// The wait goes on: what comes meanwhile is for the next call.
 	r.add("1")
-	if got := s.read(1); bodies(got) != "1" {
-		t.Errorf("got %s", bodies(got))
-	}
+	s.Expect("1")
 	go func() {
-		_, err := s.Receive(ctx, 1)
+		_, err := s.Sub.Receive(ctx, 1)
 		done <- err
 	}()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	s.close()
+	s.Close()
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -296,52 +278,45 @@ func TestServerIsKilled(t *testing.T) {
 	b := testbroker.Redis(t)
 	r := rigAt(t, b.Addr, 3)
 	s := r.open(1)
-	got := s.read(2)
-	s.ack(got[:1])
+	got := s.Take(2)
+	s.Ack(got[:1]...)
 	b.Kill()
-	_, err := s.Receive(within(t), 1)
-	if err == nil {
-		_, err = s.Receive(within(t), 1) // the first had been read ahead
-	}
-	wants(t, err, b.Addr, r.source.Stream)
-	wants(t, s.Ack(within(t), got[1:]), b.Addr)
-	wants(t, r.refused(1), b.Addr, "connection refused")
-	s.close()
+	sourcetest.WantError(t, s.Fails(1), b.Addr, r.source.Stream) // one had been read ahead
+	sourcetest.WantError(t, s.TryAck(got[1:]...), b.Addr)
+	sourcetest.WantError(t, r.refused(1), b.Addr, "connection refused")
+	s.Close()
 	b.Start()
-	if again := r.open(1).read(2); bodies(again) != "1 2" {
-		t.Errorf("got %s", bodies(again))
-	}
+	r.open(1).Expect("1 2")
 }
 
 func TestServerIsSilent(t *testing.T) {
 	b := testbroker.Redis(t)
 	r := rigAt(t, b.Addr, 3)
 	s := r.open(1)
-	got := s.read(1)
+	got := s.Take(1)
 	b.Freeze()
 	defer b.Thaw()
 	began := time.Now()
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := s.Ack(short, got); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Sub.Ack(short, got); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("Ack went on for %s after its context", took)
 	}
-	wants(t, s.Ack(within(t), got), "no answer within 5s", b.Addr)
-	wants(t, r.refused(1), "no answer within 5s", b.Addr)
-	s.read(2) // they were read ahead
-	_, err := s.Receive(within(t), 1)
-	wants(t, err, "no answer within", b.Addr)
-	s.close()
+	sourcetest.WantError(t, s.TryAck(got...), "no answer within 5s", b.Addr)
+	sourcetest.WantError(t, r.refused(1), "no answer within 5s", b.Addr)
+	s.Take(2) // they were read ahead
+	sourcetest.WantError(t, s.Fails(0), "no answer within", b.Addr)
+	s.Close()
 	b.Thaw()
 	// The acknowledgements had been sent, and may be carried out or not.
-	again := r.open(1).read(2)
-	if bodies(again) == "0 1" {
-		again = append(again[1:], r.open(1).read(3)[2])
+	again := r.open(1).Take(2)
+	if sourcetest.Texts(again) == "0 1" {
+		again = append(again[1:], r.open(1).Take(3)[2])
 	}
-	if bodies(again) != "1 2" {
-		t.Errorf("got %s", bodies(again))
+	if sourcetest.Texts(again) != "1 2" {
+		t.Errorf("got %s", sourcetest.Texts(again))
 	}
 }

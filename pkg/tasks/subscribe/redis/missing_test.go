@@ -1,13 +1,13 @@
 package redis_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
 
 // Entries that no one had read are removed while no one is subscribed.
@@ -20,38 +20,27 @@ func TestTrimmedPosition(t *testing.T) {
 				r := newRig(t, 2)
 				r.source.Offsets, r.source.Missing = offsets, missing
 				s := r.open(1)
-				s.ack(s.read(2))
-				s.close()
+				s.Ack(s.Take(2)...)
+				s.Close()
 				for n := 2; n < 6; n++ {
 					r.add(fmt.Sprint(n))
 				}
 				r.do("XTRIM", r.source.Stream, "MAXLEN", 2) // 2 and 3 are lost
 				if want == "" {
 					for range 2 { // it does not go on by itself
-						err := r.refused(2)
-						wants(t, err, "up to 2 entries after the position", "redis.missing", r.source.Stream)
-						if !errors.Is(err, subscribe.ErrStop) {
-							t.Errorf("error %v does not stop the task", err)
-						}
+						sourcetest.WantStop(t, r.refused(2), "up to 2 entries after the position", "redis.missing",
+							r.source.Stream)
 					}
 					return
 				}
 				s = r.open(2)
-				if !r.lines.has("Messages are missing", "up to 2 entries", "to") {
-					t.Errorf("logged %q", r.lines.all)
-				}
+				r.Log.Want(t, "Messages are missing", "up to 2 entries", "to")
 				r.add("6")
-				if got := s.read(len(want)/2 + 1); bodies(got) != want {
-					t.Errorf("got %s, want %s", bodies(got), want)
-				} else {
-					s.ack(got)
-				}
-				s.close()
-				r.lines.all = nil
-				r.open(3).close() // it is said once
-				if len(r.lines.all) > 0 {
-					t.Errorf("logged %q again", r.lines.all)
-				}
+				s.Ack(s.Expect(want)...)
+				s.Close()
+				r.Log.Reset()
+				r.open(3).Close() // it is said once
+				r.Log.WantNone(t)
 			})
 		}
 	}
@@ -65,21 +54,17 @@ func TestTrimmedAfterItWasRead(t *testing.T) {
 			r.source.Offsets, r.source.Missing = offsets, redis.Stop
 			s := r.open(1)
 			for n := 5; n < 30; n++ {
-				s.ack(s.read(1))
+				s.Ack(s.Take(1)...)
 				r.do("XTRIM", r.source.Stream, "MAXLEN", 4) // those before are acknowledged
 				r.add(fmt.Sprint(n))
 			}
-			s.ack(s.read(5))
+			s.Ack(s.Take(5)...)
 			r.do("XTRIM", r.source.Stream, "MAXLEN", 0)
-			s.close()
+			s.Close()
 			s = r.open(2)
 			r.add("last")
-			if got := s.read(1); bodies(got) != "last" {
-				t.Errorf("got %s", bodies(got))
-			}
-			if len(r.lines.all) > 0 {
-				t.Errorf("logged %q", r.lines.all)
-			}
+			s.Expect("last")
+			r.Log.WantNone(t)
 		})
 	}
 }
@@ -92,25 +77,21 @@ func TestTrimmedWhileOpen(t *testing.T) {
 			r.add("0")
 			r.source.Offsets, r.source.Missing = offsets, redis.Earliest
 			s := r.open(1)
-			s.ack(s.read(1))
+			s.Ack(s.Take(1)...)
 			// Both at once: the reader sees the stream before or after.
 			pipe := r.client.TxPipeline()
 			for n := range 10 {
 				pipe.Do(t.Context(), "XADD", r.source.Stream, "*", "body", n)
 			}
 			pipe.Do(t.Context(), "XTRIM", r.source.Stream, "MAXLEN", 3)
-			if _, err := pipe.Exec(within(t)); err != nil {
+			if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := s.Receive(within(t), 1)
-			wants(t, err, "entries were removed before they were read", "redis.missing", r.source.Stream)
-			s.close()
-			if got := r.open(1).read(3); bodies(got) != "7 8 9" {
-				t.Errorf("got %s", bodies(got))
-			}
-			if !r.lines.has("Messages are missing", "up to 7 entries") {
-				t.Errorf("logged %q", r.lines.all)
-			}
+			sourcetest.WantError(t, s.Fails(0), "entries were removed before they were read", "redis.missing",
+				r.source.Stream)
+			s.Close()
+			r.open(1).Expect("7 8 9")
+			r.Log.Want(t, "Messages are missing", "up to 7 entries")
 		})
 	}
 }
@@ -120,23 +101,18 @@ func TestTrimmedWhilePending(t *testing.T) {
 	r := newRig(t, 5)
 	r.source.Missing = redis.Stop
 	s := r.open(1)
-	s.read(5)
-	s.close()
+	s.Take(5)
+	s.Close()
 	r.do("XTRIM", r.source.Stream, "MAXLEN", 3)
 	for range 2 {
-		if err := r.refused(2); !errors.Is(err, subscribe.ErrStop) {
-			t.Errorf("error %v does not stop the task", err)
-		}
+		sourcetest.WantStop(t, r.refused(2))
 	}
 	r.source.Missing = redis.Earliest
 	s = r.open(3)
-	got := s.read(3)
-	if bodies(got) != "2 3 4" {
-		t.Errorf("got %s", bodies(got))
-	}
-	s.ack(got)
-	if !r.lines.has("Messages are missing", "removed before they were acknowledged") || r.pending() != 0 {
-		t.Errorf("logged %q, %d are pending", r.lines.all, r.pending())
+	s.Ack(s.Expect("2 3 4")...)
+	r.Log.Want(t, "Messages are missing", "removed before they were acknowledged")
+	if n := r.pending(); n != 0 {
+		t.Errorf("%d entries are pending", n)
 	}
 }
 
@@ -148,26 +124,20 @@ func TestStreamMadeAgain(t *testing.T) {
 				r := newRig(t, 3)
 				r.source.Offsets, r.source.Missing = offsets, missing
 				s := r.open(1)
-				s.ack(s.read(3))
+				s.Ack(s.Take(3)...)
 				r.do("DEL", r.source.Stream)
-				_, err := s.Receive(within(t), 1)
-				wants(t, err, r.source.Stream)
-				s.close()
-				wants(t, r.refused(1), "no such stream", "redis.stream")
+				sourcetest.WantError(t, s.Fails(0), r.source.Stream)
+				s.Close()
+				sourcetest.WantError(t, r.refused(1), "no such stream", "redis.stream")
 				r.do("XADD", r.source.Stream, "5-1", "body", "a")
 				if missing == redis.Stop {
-					if err := r.refused(2); !errors.Is(err, subscribe.ErrStop) {
-						t.Errorf("error %v does not stop the task", err)
-					}
+					sourcetest.WantStop(t, r.refused(2))
 					return
 				}
-				got := r.open(2).read(1)
-				if bodies(got) != "a" || !got[0].Time.IsZero() {
-					t.Errorf("got %s of %s", bodies(got), got[0].Time)
+				if m := r.open(2).Expect("a")[0]; !m.Time.IsZero() {
+					t.Errorf("the time is %s", m.Time)
 				}
-				if !r.lines.has("Messages are missing") {
-					t.Errorf("logged %q", r.lines.all)
-				}
+				r.Log.Want(t, "Messages are missing")
 			})
 		}
 	}
@@ -178,25 +148,19 @@ func TestCheckpoint(t *testing.T) {
 	r := newRig(t, 3)
 	r.source.Offsets = redis.Store
 	s := r.open(1)
-	s.ack(s.read(2))
-	s.close()
-	if got := r.open(2).read(1); bodies(got) != "2" {
-		t.Errorf("got %s", bodies(got))
-	}
+	s.Ack(s.Take(2)...)
+	s.Close()
+	r.open(2).Expect("2")
 	if n := r.do("EXISTS", "{"+r.source.Stream+"}:shardctl:shardctl.shop.orders"); n != int64(0) {
 		t.Error("something was written to the broker")
 	}
 	other := *r
 	other.source.Stream = testbroker.Name()
 	other.add("first")
-	if got := other.open(3).read(1); bodies(got) != "first" {
-		t.Errorf("got %s", bodies(got))
-	}
-	if !r.lines.has("The checkpoint is of another stream", r.source.Stream) {
-		t.Errorf("logged %q", r.lines.all)
-	}
-	r.kept.value = []byte("{")
-	wants(t, r.refused(4), "checkpoint is malformed", r.source.Stream)
-	r.kept.value = []byte(`{"stream":"` + r.source.Stream + `","id":"x"}`)
-	wants(t, r.refused(4), "checkpoint is malformed", `"x"`)
+	other.open(3).Expect("first")
+	r.Log.Want(t, "The checkpoint is of another stream", r.source.Stream)
+	r.Store = subscribetest.NewStore([]byte("{"))
+	sourcetest.WantError(t, r.refused(4), "checkpoint is malformed", r.source.Stream)
+	r.Store = subscribetest.NewStore([]byte(`{"stream":"` + r.source.Stream + `","id":"x"}`))
+	sourcetest.WantError(t, r.refused(4), "checkpoint is malformed", `"x"`)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
@@ -24,7 +25,7 @@ func topic(t *testing.T) subscribetest.Topic {
 	letters := "dead-" + stream
 	// An empty stream has to be there.
 	for _, command := range [][]any{{"XADD", stream, "1-1", "body", ""}, {"XTRIM", stream, "MAXLEN", 0}} {
-		if err := client.Do(within(t), command...).Err(); err != nil {
+		if err := client.Do(sourcetest.Context(t), command...).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +41,7 @@ func topic(t *testing.T) subscribetest.Topic {
 			for _, m := range messages {
 				pipe.XAdd(t.Context(), &goredis.XAddArgs{Stream: stream, Values: valuesOf(m)})
 			}
-			if _, err := pipe.Exec(within(t)); err != nil {
+			if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
 				t.Error(err)
 			}
 		},
@@ -74,7 +75,9 @@ func readLetters(t *testing.T, client *goredis.Client, stream string, n int) []s
 	t.Helper()
 	var letters []subscribe.Message
 	for last := "0"; len(letters) < n; {
-		streams, err := client.XRead(within(t), &goredis.XReadArgs{Streams: []string{stream, last}, Block: limit}).Result()
+		streams, err := client.XRead(sourcetest.Context(t), &goredis.XReadArgs{
+			Streams: []string{stream, last}, Block: sourcetest.Patience,
+		}).Result()
 		if err != nil {
 			t.Error(err)
 			return letters
