@@ -111,7 +111,8 @@ compile: ## All that the tests are made of
 	go list -export -test -deps -f '{{.Export}}' ./... >/dev/null
 	$(if $(RACE),go list -export -race -test -deps -f '{{.Export}}' $(RACE_PACKAGES) >/dev/null)
 
-AGAIN = TRIES=$(TRIES) go run ./test/again
+# Without the checks of go vet, which are all in `make check`.
+AGAIN = TRIES=$(TRIES) go run ./test/again -vet=off
 # No server is looked for, also where one is installed. Those tests are in brokers-short and stores-short.
 BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
 
@@ -234,8 +235,8 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	@# One package at a time: stores have no second attempt, and some of their tests count what happens within a moment.
-	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 1 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
+	@# Stores have no second attempt. They mostly wait, so two packages go at a time.
+	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
