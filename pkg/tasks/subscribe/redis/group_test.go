@@ -68,7 +68,7 @@ func TestStaleOwner(t *testing.T) {
 	}()
 	r.waitBlocked(1)
 	owner := r.open(2)
-	owner.Expect("0 1")
+	taken := owner.Expect("0 1")
 	sourcetest.WantError(t, stale.TryAck(got...), "OTHERTOKEN 2", "a newer owner", r.source.Stream)
 	why := subscribe.Why{Err: errors.New("no")}
 	sourcetest.WantError(t, stale.TryDeadLetter("dead-"+r.source.Stream, got[0], why), "OTHERTOKEN 2", "dead-")
@@ -79,10 +79,13 @@ func TestStaleOwner(t *testing.T) {
 		t.Errorf("%d entries are pending, want 2", n)
 	}
 	r.add("2")
-	owner.Expect("2")
+	taken = append(taken, owner.Expect("2")...)
 	sourcetest.WantError(t, <-blocked, "OTHERTOKEN 2")
 	sourcetest.WantError(t, r.refused(1), "OTHERTOKEN 2", "no longer the owner")
-	owner.Ack(owner.Take(0)...)
+	owner.Ack(taken...)
+	if n := r.pending(); n != 0 {
+		t.Errorf("%d entries are pending that the owner has acknowledged", n)
+	}
 }
 
 // waitBlocked waits until so many clients wait for entries.
