@@ -8,29 +8,35 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/chromedp/chromedp"
 )
 
-// startChromium starts the browser that all tests share: $CHROMIUM, or one that is installed. Its profile and temporary
-// files are in dir.
-func startChromium(ctx context.Context, dir string) (stop func(), err error) {
+// startChromium starts the browser that all tests share: $CHROMIUM, or one that is installed.
+func startChromium(ctx context.Context, profile string) (stop func(), err error) {
 	program, err := findChromium()
 	if err != nil {
 		return nil, err
 	}
+	// It leaves a directory here, with a socket: the name must be short.
+	temporary, err := os.MkdirTemp("", "c")
+	if err != nil {
+		return nil, err
+	}
 	flags := append(
-		chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.Env("TMPDIR="+dir),
-		chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.DefaultExecAllocatorOptions[:], chromedp.Env("TMPDIR="+temporary),
+		chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("hide-scrollbars", false), // as people see them
 		chromedp.Flag("lang", "en-US"),
 	)
 	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(ctx), flags...)
 	browser, cancel := chromedp.NewContext(allocator)
-	stop = func() { cancel(); end() }
+	stop = func() {
+		cancel()
+		end()
+		_ = os.RemoveAll(temporary) // nothing of the tests
+	}
 	if err := chromedp.Do(browser); err != nil {
 		stop()
 		return nil, fmt.Errorf("start %s: %w", program, err)

@@ -61,7 +61,7 @@ func runAll(m *testing.M) (int, error) {
 	if axe, err = axeScript(ctx); err != nil {
 		return 0, err
 	}
-	stop, err := startChromium(ctx, work.Data())
+	stop, err := startChromium(ctx, filepath.Join(work.Data(), "profile"))
 	if err != nil {
 		return 0, err
 	}
