@@ -52,7 +52,7 @@ func openURI(t *testing.T, uri string) *quorumstore.Store {
 
 func suite(t *testing.T, uri string) storetest.Database {
 	t.Helper()
-	return storetest.Database{CountsMore: true, RepeatsWrites: true, Open: func(ctx context.Context) (store.Store, error) {
+	return storetest.Database{CountsMore: true, Open: func(ctx context.Context) (store.Store, error) {
 		return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
 	}}
 }

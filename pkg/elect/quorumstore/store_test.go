@@ -81,7 +81,7 @@ func (m *memory) turn(away bool, servers []int) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Database {
-		return storetest.Database{Open: newMemory(3).open, CountsMore: true, RepeatsWrites: true}
+		return storetest.Database{Open: newMemory(3).open, CountsMore: true}
 	})
 }
 
@@ -99,6 +99,6 @@ func TestStoreWithoutAMinority(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.leave(1, 3)
-		return storetest.Database{Open: m.open, CountsMore: true, RepeatsWrites: true}
+		return storetest.Database{Open: m.open, CountsMore: true}
 	})
 }

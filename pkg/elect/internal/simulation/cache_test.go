@@ -28,15 +28,20 @@ func newShared(w *world, now protocol.Instant) *shared {
 func (c *shared) arrived(version, states int) {
 	c.version, c.states = version, states
 	c.newer = slices.DeleteFunc(c.newer, func(key record.Key) bool {
-		known := c.Cache.Lock(key)
-		if known != nil && c.shown(key) < known.Rev {
+		if c.ahead(key) != nil {
 			return false
 		}
-		if known != nil {
-			c.Cache.Correct(key, nil)
-		}
+		c.Cache.Correct(key, nil)
 		return true
 	})
+}
+
+// ahead is a key's lock in the own cache, where that is newer than the snapshot's; else nil.
+func (c *shared) ahead(key record.Key) *record.Lock {
+	if known := c.Cache.Lock(key); known != nil && known.Rev > c.shown(key) {
+		return known
+	}
+	return nil
 }
 
 // shown is the revision of a lock in the snapshot; 0 where it is absent.
@@ -51,15 +56,12 @@ func revision(lock *record.Lock) int64 {
 
 // current says whether the snapshot shows all that is known here.
 func (c *shared) current() bool {
-	return !slices.ContainsFunc(c.newer, func(key record.Key) bool {
-		known := c.Cache.Lock(key)
-		return known != nil && c.shown(key) < known.Rev
-	})
+	return !slices.ContainsFunc(c.newer, func(key record.Key) bool { return c.ahead(key) != nil })
 }
 
 // Lock is a key's lock as known.
 func (c *shared) Lock(key record.Key) *record.Lock {
-	if known := c.Cache.Lock(key); known != nil && known.Rev > c.shown(key) {
+	if known := c.ahead(key); known != nil {
 		return known
 	}
 	return c.snap.locks[number(key)]

@@ -27,11 +27,10 @@ type Database struct {
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
-	// CountsMore says that an increment may raise a counter, and its revision, by more than one. Then the suite looks for
-	// the least alone.
+	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may count
+	// an increment, and a write that was overtaken may have been written: it is sent again by the store itself. Of
+	// increments the suite looks for the least alone.
 	CountsMore bool
-	// RepeatsWrites says that a write that was overtaken may have been written: the store sends it again by itself.
-	RepeatsWrites bool
 	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
 	Patience time.Duration
 }
