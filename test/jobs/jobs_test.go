@@ -88,6 +88,27 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// The table tells how tests failed, also those whose second attempt passed: the output before it may be long, and cut.
+func TestFailuresAreInTheTable(t *testing.T) {
+	ginkgo := "  [FAILED] Timed out after 10.0s.\n  Expected 1 to be 2\n  In [It] at: /x_test.go:7\n"
+	long := "--- FAIL: TestLong (1.00s)\n" + strings.Repeat("    x_test.go:9: more\n", 40)
+	output := "ok  \tpkg/a\t1s\n--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1\nFAIL\nFAIL\tpkg/x\t0.1s\n" + ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" +
+		ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" + long + "panic: at last\n"
+	got := failures([]byte(output))
+	if len(got) != 4 || got[0] != "--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1" || strings.Count(got[2], "\n") != mostLines-1 ||
+		got[3] != "panic: at last\n" {
+		t.Errorf("%d failures: %q", len(got), got)
+	}
+	var out bytes.Buffer
+	table(&out, []result{{Job: "a", Status: passed, Failures: got}}, time.Second)
+	if !strings.Contains(out.String(), "x_test.go:3: got 1") || !strings.Contains(out.String(), "Expected 1 to be 2") {
+		t.Error(out.String())
+	}
+	if many := failures([]byte(strings.Repeat("--- FAIL: TestY (0s)\n"+long, 9))); len(many) > mostFailures {
+		t.Errorf("%d failures", len(many))
+	}
+}
+
 func TestTableBeginsWithTheLongest(t *testing.T) {
 	var out bytes.Buffer
 	table(&out, []result{

@@ -40,8 +40,9 @@ type result struct {
 	Took       time.Duration `json:"took"` // in ns
 	TriedAgain []string      `json:"triedAgain,omitempty"`
 	CutShort   []string      `json:"cutShort,omitempty"`
-	Cached     int           `json:"cached,omitempty"` // packages that passed before, unchanged
-	Why        string        `json:"why,omitempty"`    // it failed or was not run
+	Failures   []string      `json:"failures,omitempty"` // their first lines, of second attempts too
+	Cached     int           `json:"cached,omitempty"`   // packages that passed before, unchanged
+	Why        string        `json:"why,omitempty"`      // it failed or was not run
 }
 
 type status string
@@ -134,6 +135,9 @@ func verdict(name string, output []byte, err error) result {
 	}
 	if err != nil {
 		is.Status, is.Why = failed, err.Error()
+	}
+	if err != nil || len(is.TriedAgain) > 0 {
+		is.Failures = failures(output)
 	}
 	return is
 }

@@ -67,6 +67,9 @@ func table(w io.Writer, results []result, took time.Duration) {
 		for _, line := range one.TriedAgain {
 			_, _ = fmt.Fprintf(w, "tried again in %s: %s\n", one.Job, line)
 		}
+		for _, text := range one.Failures {
+			_, _ = fmt.Fprintf(w, "in %s:\n%s\n", one.Job, text)
+		}
 		for _, line := range one.CutShort {
 			_, _ = fmt.Fprintf(w, "cut short in %s: %s\n", one.Job, line)
 		}
