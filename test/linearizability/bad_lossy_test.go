@@ -2,6 +2,7 @@ package linearizability
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -78,6 +79,27 @@ func TestBadLosses(t *testing.T) {
 		if len(d.judge(name, database{loses: true})) == 0 {
 			t.Errorf("%s: the bad history is accepted", name)
 		}
+	}
+}
+
+// Thirty copies of a write that got no answer do not keep the search from an end.
+func TestBadAmongCopies(t *testing.T) {
+	t.Parallel()
+	history := []access{in("a", put(1, 2, 0, 1, 1, store.Applied, nil))}
+	for i := range int64(15) {
+		lost := drop(10*i+3, 10*i+4)
+		lost.status = store.Unknown
+		history = append(history, in("", lost), in("", alone(put(10*i+5, 10*i+6, 0, 1, 1, store.Unknown, nil))))
+	}
+	history = append(history, in("a", read(200, 201, nil)), in("a", read(202, 203, doc(1, 1))))
+	d := document{kind: store.KindLock, id: "g/k", history: history}
+	if found := d.judge("copies", database{loses: true}); len(found) > 0 {
+		t.Errorf("the good history is rejected: %s", found[0].text)
+	}
+	d.history = append(history, in("a", read(204, 205, doc(2, 2))))
+	found := d.judge("copies", database{loses: true})
+	if len(found) != 1 || !strings.Contains(found[0].text, "no order explains it") {
+		t.Errorf("the bad history: %v", found)
 	}
 }
 

@@ -1,6 +1,7 @@
 package linearizability
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,8 @@ import (
 type lossyStep struct {
 	step
 	course string
+	copies int // number of the group that [inOrder] has put it in; 0: it is in none
+	nth    int // in that group, from 0
 }
 
 // lossyState is a document with all states that a loss could bring back.
@@ -25,6 +28,7 @@ type lossyState struct {
 	course string
 	left   []string  // courses that have ended
 	states []version // from the first to the present one
+	landed []int     // how many copies have, by group
 }
 
 func (s lossyState) now() version { return s.states[len(s.states)-1] }
@@ -35,19 +39,29 @@ func (s lossyState) begun(course string) []lossyState {
 	case course == "" || course == s.course:
 		return []lossyState{s}
 	case s.course == "":
-		return []lossyState{{course: course, states: s.states}}
+		return []lossyState{{course: course, states: s.states, landed: s.landed}}
 	case slices.Contains(s.left, course):
 		return nil
 	}
 	left := append(slices.Clip(s.left), s.course)
 	all := make([]lossyState, len(s.states))
 	for i := range s.states {
-		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1])}
+		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1]), landed: s.landed}
 	}
 	return all
 }
 
 func (s lossyState) after(in lossyStep) []any {
+	if in.copies > 0 {
+		s.landed = slices.Clone(s.landed)
+		for len(s.landed) <= in.copies {
+			s.landed = append(s.landed, 0)
+		}
+		if s.landed[in.copies] != in.nth {
+			return nil
+		}
+		s.landed[in.copies]++
+	}
 	var all []any
 	for _, begun := range s.begun(in.course) {
 		ok, next := in.after(begun.now())
@@ -96,7 +110,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 	for _, a := range history {
 		add := func(call, end int64, course string, s step) {
 			ops = append(ops, porcupine.Operation{
-				ClientId: a.client, Input: lossyStep{s, course}, Call: call, Return: end,
+				ClientId: a.client, Input: lossyStep{step: s, course: course}, Call: call, Return: end,
 			})
 		}
 		perhaps := func(s step) {
@@ -129,7 +143,27 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 		case reads, lists, increments:
 		}
 	}
+	inOrder(ops)
 	return ops
+}
+
+// inOrder has copies of one write land in the order of their calls. They may land at any time from then on, and are the
+// same otherwise, so no other order explains more. Without it the search takes all subsets of them.
+func inOrder(ops []porcupine.Operation) {
+	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	groups, sizes := map[step]int{}, map[step]int{}
+	for i, op := range ops {
+		in := op.Input.(lossyStep)
+		if op.Return != forever || in.course != "" {
+			continue
+		}
+		if groups[in.step] == 0 {
+			groups[in.step] = len(groups) + 1
+		}
+		in.copies, in.nth = groups[in.step], sizes[in.step]
+		sizes[in.step]++
+		ops[i].Input = in
+	}
 }
 
 // builtUpon says whether a write has this revision for its condition. It may rest on a write that was lost, and find
@@ -157,7 +191,7 @@ func beginnings(history []access) []porcupine.Operation {
 	var ops []porcupine.Operation
 	for course, a := range first {
 		ops = append(ops, porcupine.Operation{
-			ClientId: a.client, Input: lossyStep{step{act: nothing}, course}, Call: history[0].call, Return: a.end,
+			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course}, Call: history[0].call, Return: a.end,
 		})
 	}
 	return ops
