@@ -3,6 +3,7 @@
 package amqp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -78,14 +79,14 @@ func (a admin) declareAs(name, kind string, args ...any) {
 // publish publishes messages through the queue's exchange, by their keys.
 func (a admin) publish(queue string, messages ...subscribe.Message) {
 	a.t.Helper()
-	if err := a.tryPublish(queue, messages...); err != nil {
+	if err := a.tryPublish(sourcetest.Patience, queue, messages...); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// tryPublish fails unless the queue has taken all messages. The broker confirms what no queue takes as well, after it
-// has returned it.
-func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
+// tryPublish fails unless the queue has taken all messages in that time. The broker confirms what no queue takes as
+// well, after it has returned it.
+func (a admin) tryPublish(within time.Duration, queue string, messages ...subscribe.Message) error {
 	var all []*amqp091.DeferredConfirmation
 	for _, m := range messages {
 		p := amqp091.Publishing{
@@ -101,7 +102,8 @@ func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
 		}
 		all = append(all, confirmed)
 	}
-	ctx := sourcetest.Context(a.t)
+	ctx, cancel := context.WithTimeout(a.t.Context(), within)
+	defer cancel()
 	for _, confirmed := range all {
 		taken, err := confirmed.WaitContext(ctx)
 		if err != nil {
@@ -119,16 +121,21 @@ func (a admin) tryPublish(queue string, messages ...subscribe.Message) error {
 	}
 }
 
-// untilTaken publishes one message until the queue takes it. A node that has just started has no route to a stream.
-func (a admin) untilTaken(queue, body string) {
+// untilTaken publishes one message until the queue takes it, and returns the channel that did it. A node that has just
+// started has no route to a stream. While the stream starts, a message may be kept and its channel never told so.
+func (a admin) untilTaken(addr, queue, body string) admin {
 	a.t.Helper()
 	sourcetest.Eventually(a.t, "that "+queue+" takes a message", func() bool {
-		err := a.tryPublish(queue, subscribe.Message{Body: []byte(body)})
+		err := a.tryPublish(3*time.Second, queue, subscribe.Message{Body: []byte(body)})
 		if err != nil {
 			a.t.Log(err)
 		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			a = connect(a.t, addr)
+		}
 		return err == nil
 	})
+	return a
 }
 
 // bodies publishes messages of these bodies.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +138,7 @@ func TestBrokerKilled(t *testing.T) {
 		broker.Start()
 		a = connect(t, broker.Addr)
 		// A stream whose node has started shows nothing until the next message is published.
-		a.untilTaken(source.Queue, "e")
+		a = a.untilTaken(broker.Addr, source.Queue, "e")
 		sub = task.OpenSoon(source, 3)
 		a.bodies(source.Queue, "f")
 		var got []subscribe.Message
@@ -145,7 +146,9 @@ func TestBrokerKilled(t *testing.T) {
 			got = append(got, sub.Take(1)...)
 		}
 		// A quorum queue that is killed may have lost acknowledgements of its last moment.
-		text := sourcetest.Texts(got)
+		text := sourcetest.Texts(slices.CompactFunc(got, func(a, b subscribe.Message) bool {
+			return string(a.Body) == "e" && string(b.Body) == "e"
+		}))
 		if text != "c d e f" && (source.Stream != nil || text != "b c d e f" && text != "a b c d e f") {
 			t.Fatalf("received %q, want c d e f", text)
 		}

@@ -85,16 +85,16 @@ func TestSessionGone(t *testing.T) {
 	topic := testbroker.Name()
 	task := sourcetest.NewTask(t)
 	missing := func() int { return task.Log.Count("Messages may be missing") }
-	task.Open(source(broker.Addr, topic), 1)
+	task.Open(source(broker.Addr, topic), 1).Close()
 	if missing() != 0 {
 		t.Errorf("a new session is told: %q", task.Log.All())
 	}
 	other := testbroker.Mosquitto(t) // it knows nothing of the session
-	task.Open(source(other.Addr, topic), 1)
+	task.Open(source(other.Addr, topic), 1).Close()
 	if missing() != 1 {
 		t.Errorf("that the session is gone was told %d times: %q", missing(), task.Log.All())
 	}
-	task.Open(source(other.Addr, topic), 1)
+	task.Open(source(other.Addr, topic), 1).Close()
 	if missing() != 1 {
 		t.Errorf("a session that is there is told: %q", task.Log.All())
 	}
@@ -106,7 +106,7 @@ func TestTopicChanged(t *testing.T) {
 	a := connect(t, broker.Addr)
 	was, now := testbroker.Name(), testbroker.Name()
 	task := sourcetest.NewTask(t)
-	task.Open(source(broker.Addr, was), 1)
+	task.Open(source(broker.Addr, was), 1).Close()
 	sub := task.Open(source(broker.Addr, now), 1)
 	a.bodies(was, "old")
 	a.bodies(now, "new")
