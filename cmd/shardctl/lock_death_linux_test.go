@@ -45,8 +45,8 @@ func (l *lockRun) worker(leader string) int {
 const alive = `cat /proc/%s/status /proc/%s/status 2> /dev/null | grep '^State:' | grep -v Z || exit 3`
 
 // Whichever of its two processes is killed or stands still: the command ends with all that it started, before others
-// have the lock. They have it within a lease and a second; within a second where the guard lives to say so. Of a guard
-// that stands still the worker learns after a quarter of the lease, and renews until then.
+// have the lock. Who waits has it within a lease and a second, and within a second where the guard lives to say so. Of a
+// guard that stands still the worker learns after a quarter of the lease, and renews until then.
 func TestLockHolderDies(t *testing.T) {
 	onLockStores(t, func(r lockRig) {
 		for _, tt := range []struct {
@@ -69,11 +69,12 @@ func TestLockHolderDies(t *testing.T) {
 				if tt.worker {
 					pid = l.worker(leader)
 				}
+				next := r.sh(fmt.Sprintf(alive, leader, child), "--lease", deathLease.String())
+				r.queued(1)
 				stood, began := testprocess.WatchStalls(t), time.Now()
 				if err := syscall.Kill(pid, tt.signal); err != nil {
 					t.Fatal(err)
 				}
-				next := r.sh(fmt.Sprintf(alive, leader, child), "--lease", deathLease.String())
 				next.code()
 				took := time.Since(began).Round(time.Millisecond)
 				t.Logf("the next had it %v after the death, with a lease of %v", took, deathLease)

@@ -17,7 +17,7 @@ import (
 // All that a driver sends to a replica set goes through the link. When it is cut nothing arrives. What was sent
 // meanwhile arrives when it is healed, also after its sender gave up.
 func TestLink(t *testing.T) {
-	rs := testmongo.SharedSet(t)
+	rs := testmongo.SharedSet(t, 3)
 	link, err := rs.Link(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package testmongo
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +16,22 @@ import (
 // family are the sets of this test process. Without a MongoDB tests fail.
 var family = &testprocess.Family{}
 
-// Shared returns the URI of the test process's own replica set, with a fresh database in it. The database is dropped at
-// the end of the test. Tests that set fail points or stop nodes start a set of their own, or do not run in parallel
-// with others.
+// Shared returns the URI of the test process's own replica set of one node, with a fresh database in it. The database is
+// dropped at the end of the test. The set is started when the first test asks for it.
 func Shared(tb testing.TB) string {
 	tb.Helper()
-	rs := SharedSet(tb)
+	return database(tb, SharedSet(tb, 1))
+}
+
+// SharedByThree is [Shared] of a set of three nodes, for what depends on replication.
+func SharedByThree(tb testing.TB) string {
+	tb.Helper()
+	return database(tb, SharedSet(tb, 3))
+}
+
+// database is the URI of a fresh one, which is dropped at the end of the test.
+func database(tb testing.TB, rs *ReplicaSet) string {
+	tb.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -32,12 +43,13 @@ func Shared(tb testing.TB) string {
 	return WithDatabase(rs.URI(), name)
 }
 
-// SharedSet returns the test process's own replica set, started when the first test asks for it. It fails the test when
-// there is none.
-func SharedSet(tb testing.TB) *ReplicaSet {
+// SharedSet returns the test process's own replica set of so many nodes, started when the first test asks for it. It
+// fails the test when there is none. Tests that set fail points or stop nodes start a set of their own, or do not run in
+// parallel with others.
+func SharedSet(tb testing.TB, nodes int) *ReplicaSet {
 	tb.Helper()
-	return testprocess.Shared(tb, family, "mongodb", func(ctx context.Context, dir string) (*ReplicaSet, error) {
-		return open(ctx, dir, Options{})
+	return testprocess.Shared(tb, family, fmt.Sprint("mongodb of ", nodes), func(ctx context.Context, dir string) (*ReplicaSet, error) {
+		return open(ctx, dir, Options{Nodes: nodes})
 	})
 }
 

@@ -70,12 +70,18 @@ func (w *Work) Close(failed bool) error {
 	}
 	older, _ := filepath.Glob(w.like) // the pattern is well-formed
 	for _, dir := range older {
-		if _, err := os.Stat(filepath.Join(dir, failedName)); err == nil {
+		if Kept(dir) {
 			ifFree(dir, func() { _ = os.RemoveAll(dir) })
 		}
 	}
 	dropData(w.Dir)
 	return os.WriteFile(filepath.Join(w.Dir, failedName), nil, 0o600)
+}
+
+// Kept says whether a directory is there because a test failed.
+func Kept(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, failedName))
+	return err == nil
 }
 
 // removeStale removes what nobody holds: data at once, all of it after a day.

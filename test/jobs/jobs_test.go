@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // Every job is a target of the Makefile, and every plan is made of jobs.
@@ -229,6 +231,25 @@ func TestWhatIsLeftBehindIsTold(t *testing.T) {
 	}
 	if all, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), dirPrefix+"*")); len(all) > 0 {
 		t.Errorf("it is still there: %v", all)
+	}
+}
+
+// What a test kept when it failed is no litter: where it has a second attempt, the job may pass.
+func TestWhatAFailureKeepsIsNotLeftBehind(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	work, err := testprocess.WorkDir("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(work.Dir)
+	if left := leftovers("no process", dir); len(left) != 1 {
+		t.Errorf("of a test that has not ended: %q", left)
+	}
+	if err := work.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers("no process", dir); len(left) > 0 {
+		t.Errorf("%q", left)
 	}
 }
 

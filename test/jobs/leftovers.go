@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,12 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // endingPatience is how long processes may take that are ending by themselves.
 const endingPatience = 5 * time.Second
 
-// leftovers ends the processes with a run's mark, and returns them and the files in its directory, a line each.
+// leftovers ends the processes with a run's mark, and returns them and the files in its directory, a line each. What a
+// failed test has kept is none: its second attempt may have passed.
 func leftovers(mark, dir string) []string {
 	var found []string
 	for end := time.Now().Add(endingPatience); ; {
@@ -39,6 +42,9 @@ func leftovers(mark, dir string) []string {
 		found = append(found, err.Error())
 	}
 	for _, f := range files {
+		if testprocess.Kept(filepath.Join(dir, f.Name())) {
+			continue
+		}
 		found = append(found, "file "+f.Name())
 	}
 	return found

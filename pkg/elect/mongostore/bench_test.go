@@ -20,7 +20,7 @@ import (
 //
 //	go test ./pkg/elect/mongostore -run '^$' -bench Store -benchtime 200x
 func BenchmarkStore(b *testing.B) {
-	uri := testmongo.Shared(b)
+	uri := testmongo.SharedByThree(b)
 	s, err := mongostore.Open(b.Context(), mongostore.Options{URI: uri, OperationTimeout: patient})
 	if err != nil {
 		b.Fatal(err)

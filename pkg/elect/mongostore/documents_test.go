@@ -16,7 +16,7 @@ import (
 
 // What people write into the database manually never hides the other documents.
 func TestMalformedOutOfBand(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	var mu sync.Mutex
 	var log []string
 	logger := funcr.New(func(_, args string) {
@@ -83,7 +83,7 @@ func TestMalformedOutOfBand(t *testing.T) {
 
 // Sweeps, wakes and lists of a group go by an index: what they read does not grow with the other locks.
 func TestQueriesUseIndexes(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	var w writer
 	apply(t, s, patient, store.Applied, w.puts(1000, 0)...)
@@ -122,7 +122,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 
 // The store's clock follows the server's, and goes on between samples.
 func TestNowFollowsTheServer(t *testing.T) {
-	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
+	s := open(t, mongostore.Options{URI: testmongo.SharedByThree(t)})
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live"}, 0))
 	for range 3 {

@@ -12,7 +12,7 @@ import (
 
 // A collection that somebody drops comes back with its indexes.
 func TestDroppedCollectionIsMadeAgain(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

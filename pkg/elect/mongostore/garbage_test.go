@@ -20,7 +20,7 @@ var heartbeats = flag.Int("heartbeats", 200, "how many heartbeats each replica o
 // A heartbeat leaves one entry in the oplog, which has a fixed size, and nothing in its collection.
 func TestGarbageOfHeartbeats(t *testing.T) {
 	const replicas = 10
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)

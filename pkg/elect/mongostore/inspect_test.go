@@ -26,7 +26,7 @@ func inspected(t *testing.T, s *mongostore.Store, name string) store.Setting {
 }
 
 func TestInspectReplicaSet(t *testing.T) {
-	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
+	s := open(t, mongostore.Options{URI: testmongo.SharedByThree(t)})
 	if got := inspected(t, s, "topology"); !got.Holds || !strings.HasPrefix(got.Value, "replica set ") {
 		t.Errorf("%+v, want a replica set that holds", got)
 	}

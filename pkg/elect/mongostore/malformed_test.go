@@ -26,7 +26,7 @@ func malformed() []any {
 // A document whose revision makes no sense could never be changed by compare-and-set. It is as if it were not there,
 // and a creation takes its place. Of two creations one wins.
 func TestCreationReplacesMalformed(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	var w writer
 	locks := rawDatabase(t, uri).Collection("default.locks")
@@ -48,7 +48,7 @@ func TestCreationReplacesMalformed(t *testing.T) {
 
 // A counter that was edited into malformed text goes on, alone and in a batch, and is never found as it was.
 func TestIncrementOverMalformed(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
 	increment := func(id string) store.Change {

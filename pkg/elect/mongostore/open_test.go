@@ -87,7 +87,7 @@ func TestArbiterIsAProblem(t *testing.T) {
 }
 
 func TestReplicaSetIsNoProblem(t *testing.T) {
-	wantProblem(t, open(t, mongostore.Options{URI: testmongo.Shared(t)}))
+	wantProblem(t, open(t, mongostore.Options{URI: testmongo.SharedByThree(t)}))
 }
 
 func wantProblem(t *testing.T, s *mongostore.Store, reasons ...string) {
@@ -151,7 +151,7 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestDatabaseAndCluster(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	a := open(t, mongostore.Options{URI: uri, Cluster: "a"})
 	b := open(t, mongostore.Options{URI: uri, Cluster: "b"})
 	var w writer

@@ -40,7 +40,7 @@ func TestStore(t *testing.T) {
 	if os.Getenv(testmongo.EnvURI) != "" {
 		storetest.Run(t, func(t *testing.T) storetest.Database {
 			t.Helper()
-			return database(t, testmongo.Shared(t))
+			return database(t, testmongo.SharedByThree(t))
 		})
 		return
 	}

@@ -27,7 +27,7 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 // What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The
 // notification that ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	neighbour := open(t, mongostore.Options{URI: uri, Cluster: "other"})
 	var w writer
@@ -69,7 +69,7 @@ func TestWatchIsFiltered(t *testing.T) {
 
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
-	s := open(t, mongostore.Options{URI: testmongo.Shared(t)})
+	s := open(t, mongostore.Options{URI: testmongo.SharedByThree(t)})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	for round := range 5 {
@@ -101,7 +101,7 @@ func TestWatchSlowReader(t *testing.T) {
 
 // A collection that is dropped under the watch makes everybody look again.
 func TestWatchSurvivesNoDrop(t *testing.T) {
-	uri := testmongo.Shared(t)
+	uri := testmongo.SharedByThree(t)
 	s := open(t, mongostore.Options{URI: uri})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)

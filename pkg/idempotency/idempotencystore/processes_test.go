@@ -83,7 +83,7 @@ func TestProcessesThatAreKilled(t *testing.T) {
 		"SQLite": func(t *testing.T) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "store.db") },
 		"MongoDB": func(t *testing.T) string {
 			t.Helper()
-			return testmongo.WithDatabase(testmongo.New(t, testmongo.Options{}).URI(), "killed")
+			return testmongo.WithDatabase(testmongo.New(t, testmongo.Options{Nodes: 1}).URI(), "killed")
 		},
 		"PostgreSQL": server(testservers.KindPostgres),
 		"MariaDB":    server(testservers.KindMariaDB),
