@@ -163,8 +163,8 @@ model: ## The search of all states of the protocol, and every weakening caught (
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
-simulation: ## The simulation of large clusters at full size: 500 replicas, 100,000 keys, half an hour, 80 faults
-	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run Large -simulation.full
+simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters
+	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
 
 BROKEN_FLAGS ?=
 
@@ -235,8 +235,8 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	@# Stores have no second attempt. They mostly wait, so two packages go at a time.
-	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
+	@# Stores have no second attempt. They mostly wait, so three packages go at a time.
+	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 3 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)

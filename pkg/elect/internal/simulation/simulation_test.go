@@ -94,10 +94,13 @@ history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Jo
 		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Turns, f.Rest.Round(time.Second), f.Asked, f.Plans, f.History)
 }
 
-// TestSmall plays many small clusters.
+// TestSmall plays many small clusters; with -simulation.full ten times as many.
 func TestSmall(t *testing.T) {
-	seeds := uint64(150)
-	if testing.Short() {
+	seeds := uint64(60)
+	switch {
+	case *full:
+		seeds = 600
+	case testing.Short():
 		seeds = 40
 	}
 	if n, err := strconv.ParseUint(os.Getenv("SIM_RUNS"), 10, 64); err == nil {

@@ -22,7 +22,7 @@ type scenario struct {
 	name    string
 	setting setting
 	left    budget
-	large   bool // more states than CI can visit
+	large   bool // more states than `make test` visits
 }
 
 // scenarios are searched each for itself, with all rules. To them come those in which a rule left out shows.
