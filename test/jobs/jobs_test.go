@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 func TestFailuresAreInTheTable(t *testing.T) {
 	ginkgo := "  [FAILED] Timed out after 10.0s.\n  Expected 1 to be 2\n  In [It] at: /x_test.go:7\n"
 	long := "--- FAIL: TestLong (1.00s)\n" + strings.Repeat("    x_test.go:9: more\n", 40)
-	output := "ok  \tpkg/a\t1s\n--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1\nFAIL\nFAIL\tpkg/x\t0.1s\n" + ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" +
+	output := "ok  \tpkg/a\t1s\n--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1\nFAIL\nexit status 1\nFAIL\tpkg/x\t0.1s\n" + ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" +
 		ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" + long + "panic: at last\n"
 	got := failures([]byte(output))
 	if len(got) != 4 || got[0] != "--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1" || strings.Count(got[2], "\n") != mostLines-1 ||

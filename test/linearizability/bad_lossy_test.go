@@ -96,7 +96,7 @@ func TestBadAmongCopies(t *testing.T) {
 	if found := d.judge("copies", database{loses: true}); len(found) > 0 {
 		t.Errorf("the good history is rejected: %s", found[0].text)
 	}
-	d.history = append(history, in("a", read(204, 205, doc(2, 2))))
+	d.history = append(d.history, in("a", read(204, 205, doc(2, 2))))
 	found := d.judge("copies", database{loses: true})
 	if len(found) != 1 || !strings.Contains(found[0].text, "no order explains it") {
 		t.Errorf("the bad history: %v", found)
