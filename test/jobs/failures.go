@@ -9,7 +9,9 @@ import (
 )
 
 // failureBegins is the first line of what a failed test says: of go test, of Ginkgo, and of a program that ends at once.
-var failureBegins = regexp.MustCompile(`^(--- FAIL: |\s*\[(FAILED|TIMEDOUT|PANICKED)\] |panic: |fatal error: |WARNING: DATA RACE)`)
+var failureBegins = regexp.MustCompile(
+	`^(--- FAIL: |\s*\[(FAILED|TIMEDOUT|PANICKED)\] |\s*first attempt - |panic: |fatal error: |WARNING: DATA RACE)`,
+)
 
 const (
 	mostFailures = 6   // of a job

@@ -30,6 +30,17 @@ func ExpectSafe(found []string, what string) {
 	Expect(found).To(BeEmpty(), what)
 }
 
+// firstAttempt is the name of report entries with the failures of attempts that others followed.
+const firstAttempt = "first attempt"
+
+// What failed first is in the scenario's report. Of suites that run in several processes nothing else is printed.
+var _ = AfterEach(func() {
+	is := CurrentSpecReport()
+	if is.Failed() && is.NumAttempts < is.MaxFlakeAttempts {
+		AddReportEntry(firstAttempt, fmt.Sprintf("%.1000s", is.FailureMessage()))
+	}
+})
+
 // With -ginkgo.flake-attempts=2 a scenario that failed is tried once more: on a machine that stands still for seconds,
 // replicas rightly lose their leases, and what a scenario promises does not hold. What failed first is printed. Only
 // what must hold on any machine has no second attempt.
