@@ -16,11 +16,11 @@ type children struct {
 	childless bool                  // the last wait found no child at all
 	stops     bool                  // it looks for children that were stopped, too
 	stopped   bool                  // a command was, since this was last looked at
-	surveys   chan surveyed
+	surveys   chan walk
 }
 
 func newChildren(m *machines, cfg Config) *children {
-	return &children{machines: m, list: cfg.listChildren, stops: cfg.terminal, surveys: make(chan surveyed, 1)}
+	return &children{machines: m, list: cfg.listChildren, stops: cfg.terminal, surveys: make(chan walk, 1)}
 }
 
 // reap collects every child that has ended, its own and those that came to it as orphans. Then it looks at those it
@@ -66,11 +66,19 @@ func (c *children) reap() {
 
 // survey looks through all processes, asynchronously: reading another process's memory can hang.
 func (c *children) survey() {
-	s, reaps := c.table.suspects(), c.table.reaps
-	s.guard, s.worker, s.sessions = os.Getpid(), c.worker, c.leases.names()
+	s, reaps := c.suspects(), c.table.reaps
 	go func() {
-		c.surveys <- surveyed{survey: s.look(), reaps: reaps} // of capacity one, and there is one survey at a time
+		w := s.look()
+		w.reaps = reaps
+		c.surveys <- w // of capacity one, and there is one survey at a time
 	}()
+}
+
+// suspects is what is known of the guard's children now.
+func (c *children) suspects() suspects {
+	s := c.table.suspects()
+	s.guard, s.worker, s.sessions = os.Getpid(), c.worker, c.leases.names()
+	return s
 }
 
 // nothingLeft says whether every process but the guard is gone. A subreaper without children has nothing below it

@@ -187,8 +187,11 @@ func (c *Client) written(ctx context.Context, what string, b body, files ...*os.
 
 // failed wraps a failure to queue or write.
 func (c *Client) failed(what string, err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, errUnsendable):
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, ErrLost, err)
 }

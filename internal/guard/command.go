@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"strconv"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/internal/process"
@@ -41,7 +43,11 @@ type traces struct {
 	empty int                 // surveys in a row that found nothing
 }
 
-func (c *command) marks() marks { return marks{string(c.key), c.session} }
+func (c *command) run() run { return run{c.key, c.session} }
+
+func (c *command) marks() marks {
+	return marks{string(c.key), c.session, strconv.FormatInt(c.token, 10)}
+}
 
 func (c *command) running() bool { return c.pid > 0 && !c.reaped }
 
@@ -94,9 +100,10 @@ func (c *command) suspected() []int {
 
 // isGone says whether nothing is left of a command, after a survey. A survey during which the guard reaped no child is
 // certain. Where another task leaves orphans all the time there is none. Then several that found nothing must do. What
-// none of them saw would have had to move from process to process in time with each of them.
-func (c *command) isGone(certain bool) bool {
-	if !c.reaped || len(c.traces.left) > 0 {
+// none of them saw would have had to move from process to process in time with each of them. A survey that met a process
+// without an environment says nothing: that process may be this command's.
+func (c *command) isGone(certain, unsure bool) bool {
+	if !c.reaped || len(c.traces.left) > 0 || unsure {
 		c.traces.empty = 0
 		return false
 	}

@@ -29,7 +29,9 @@ type conn struct {
 
 // outgoing is a message in the queue.
 type outgoing struct {
-	message
+	slot    string // of which the newest message alone counts; empty: it has none
+	frame   []byte
+	files   []*os.File
 	written chan error // of capacity one; nil when nothing waits for it
 }
 
@@ -57,38 +59,41 @@ func connFromFile(f *os.File) (*conn, error) {
 	return newConn(sock), nil
 }
 
-// send queues b and returns at once. The files belong to the connection from then on, also on an error.
-func (c *conn) send(b body, files ...*os.File) error {
-	return c.enqueue(&outgoing{message: message{b, files}})
-}
+// send queues b and returns at once. What cannot be sent is an error of its own, and ends nothing. The files belong to
+// the connection from then on, also on an error.
+func (c *conn) send(b body, files ...*os.File) error { return c.enqueue(b, files, nil) }
 
 // sendWait queues b and returns a channel that delivers, once, whether it has been written.
 func (c *conn) sendWait(b body, files ...*os.File) <-chan error {
-	o := &outgoing{message: message{b, files}, written: make(chan error, 1)}
-	if err := c.enqueue(o); err != nil {
-		o.written <- err
+	written := make(chan error, 1)
+	if err := c.enqueue(b, files, written); err != nil {
+		written <- err
 	}
-	return o.written
+	return written
 }
 
-func (c *conn) enqueue(o *outgoing) error {
+func (c *conn) enqueue(b body, files []*os.File, written chan error) error {
+	frame, err := encode(b, len(files))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed != nil {
-		closeFiles(o.files)
-		return c.closed
+	switch {
+	case err != nil:
+	case c.closed != nil:
+		err = c.closed
+	case len(c.queue) >= maxQueue:
+		err = errQueueFull
 	}
-	slot := slotOf(o.body)
-	if old := c.slots[slot]; slot != "" && old != nil {
-		old.message = o.message
+	if err != nil {
+		closeFiles(files)
+		return err
+	}
+	o := &outgoing{slotOf(b), frame, files, written}
+	if old := c.slots[o.slot]; old != nil {
+		old.frame = frame
 		return nil
 	}
-	if len(c.queue) >= maxQueue {
-		closeFiles(o.files)
-		return errQueueFull
-	}
-	if slot != "" {
-		c.slots[slot] = o
+	if o.slot != "" {
+		c.slots[o.slot] = o
 	}
 	c.queue = append(c.queue, o)
 	select {
@@ -108,7 +113,7 @@ func (c *conn) take() (*outgoing, bool) {
 	o := c.queue[0]
 	c.queue[0] = nil
 	c.queue = c.queue[1:]
-	delete(c.slots, slotOf(o.body))
+	delete(c.slots, o.slot)
 	return o, true
 }
 
@@ -124,13 +129,15 @@ func (c *conn) write() {
 				return
 			}
 		}
-		err := writeFrame(c.sock, o.message)
+		err := writeFrame(c.sock, o.frame, o.files)
 		closeFiles(o.files)
 		if o.written != nil {
 			o.written <- err
 		}
 		if err != nil {
-			c.stopSending(err) // what the other end said before it went is still to be read
+			// The other end reads to here, and ends. What it said before that is still to be read.
+			c.stopSending(err)
+			_ = c.sock.CloseWrite() // it fails when the other end is gone, or this one
 			return
 		}
 	}

@@ -222,10 +222,11 @@ func TestEveryBodyTravels(t *testing.T) {
 		sent := map[kind]bool{}
 		for _, b := range c.bodies {
 			sent[b.kind()] = true
-			text, err := encode(b)
+			frame, err := encode(b, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
+			text := frame[headerSize:]
 			if got, err := decode(text, c.accepted); err != nil || !reflect.DeepEqual(got, b) {
 				t.Errorf("%s became %+v, %v", text, got, err)
 			}
@@ -233,6 +234,43 @@ func TestEveryBodyTravels(t *testing.T) {
 		if len(sent) != len(c.accepted) {
 			t.Errorf("%d kinds of %d tried", len(sent), len(c.accepted))
 		}
+	}
+}
+
+// What cannot be put in a frame ends nothing but itself.
+func TestConnRefusesWhatCannotBeSent(t *testing.T) {
+	c, sock := connPair(t)
+	large := &start{ID: 1, Key: "g/a", Session: "s", Path: []byte("/x"), Args: [][]byte{make([]byte, maxFrame)}}
+	if err := c.send(large); !errors.Is(err, errUnsendable) {
+		t.Errorf("send: %v", err)
+	}
+	if err := <-c.sendWait(large); !errors.Is(err, errUnsendable) {
+		t.Errorf("sendWait: %v", err)
+	}
+	if err := c.send(&bye{}); err != nil {
+		t.Fatal(err)
+	}
+	in := reader{sock: sock, accepted: fromWorker}
+	if m, err := in.next(); err != nil || m.body.kind() != "bye" {
+		t.Errorf("then %v, %v", m.body, err)
+	}
+}
+
+// Whatever cannot be written ends the connection at both ends: one that only reads would take pings for a guard.
+func TestConnEndsWithAWriteThatFails(t *testing.T) {
+	c, sock := connPair(t)
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	if err := <-c.sendWait(&place{}, closed); err == nil {
+		t.Fatal("a file that is closed was sent")
+	}
+	<-c.down
+	in := reader{sock: sock, accepted: fromWorker}
+	if _, err := in.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("the other end reads %v", err)
 	}
 }
 

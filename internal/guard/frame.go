@@ -26,7 +26,9 @@ const wireVersion = 2
 var (
 	// errMalformed says that what came over the socket is not what the other end may send.
 	errMalformed = errors.New("malformed message")
-	errClosed    = errors.New("socket closed")
+	// errUnsendable says that a message cannot be put in a frame. It ends nothing but that message.
+	errUnsendable = errors.New("message that cannot be sent")
+	errClosed     = errors.New("socket closed")
 )
 
 // envelope is what travels: which type the body has, and in which version of all of them.
@@ -42,19 +44,23 @@ type message struct {
 	files []*os.File
 }
 
-func encode(b body) ([]byte, error) {
+// encode makes the frame of a message with so many files.
+func encode(b body, files int) ([]byte, error) {
 	text, err := json.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", b.kind(), err)
+	if err == nil {
+		text, err = json.Marshal(envelope{wireVersion, b.kind(), text})
 	}
-	text, err = json.Marshal(envelope{wireVersion, b.kind(), text})
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", b.kind(), err)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", errUnsendable, b.kind(), err)
+	case len(text) > maxFrame || files > maxFiles:
+		const format = "%w: %s: %d bytes with %d files, at most %d with %d"
+		return nil, fmt.Errorf(format, errUnsendable, b.kind(), len(text), files, maxFrame, maxFiles)
 	}
-	if len(text) > maxFrame {
-		return nil, fmt.Errorf("write %s: %d bytes, at most %d", b.kind(), len(text), maxFrame)
-	}
-	return text, nil
+	frame := make([]byte, headerSize, headerSize+len(text))
+	binary.LittleEndian.PutUint32(frame[:4], uint32(len(text))) //nolint:gosec // G115: at most maxFrame
+	frame[4] = byte(files)                                      //nolint:gosec // G115: at most maxFiles
+	return append(frame, text...), nil
 }
 
 func decode(text []byte, accepted map[kind]func() body) (body, error) {
@@ -104,19 +110,13 @@ func (m message) checkFiles() error {
 	return nil
 }
 
-func writeFrame(sock *net.UnixConn, m message) error {
-	text, err := encode(m.body)
-	if err != nil {
-		return err
+// writeFrame writes the header, with which the files travel, and then the rest.
+func writeFrame(sock *net.UnixConn, frame []byte, files []*os.File) error {
+	if _, _, err := sock.WriteMsgUnix(frame[:headerSize], rights(files), nil); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
-	var header [headerSize]byte
-	binary.LittleEndian.PutUint32(header[:4], uint32(len(text))) //nolint:gosec // G115: at most maxFrame
-	header[4] = byte(len(m.files))                               //nolint:gosec // G115: at most maxFiles
-	if _, _, err := sock.WriteMsgUnix(header[:], rights(m.files), nil); err != nil {
-		return fmt.Errorf("write %s: %w", m.body.kind(), err)
-	}
-	if _, err := sock.Write(text); err != nil {
-		return fmt.Errorf("write %s: %w", m.body.kind(), err)
+	if _, err := sock.Write(frame[headerSize:]); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }

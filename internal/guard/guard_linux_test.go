@@ -261,7 +261,7 @@ func TestGuardKilled(t *testing.T) {
 	r.expectText("line", "ready")
 	r.start("c", `env -i sleep 1000 & echo $!; wait`) // known by its group alone
 	hidden := r.pidLine("c")
-	until(t, "the environment is hidden", func() bool { _, ok := marksOf(hidden); return !ok })
+	until(t, "the environment is hidden", func() bool { m, sure := marksOf(hidden); return sure && m == marks{} })
 	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
 	r.expect("lost", "")
 	until(t, "everything is gone", func() bool {

@@ -22,12 +22,6 @@ type sight struct {
 	full      map[int]bool   // groups that have a process still
 }
 
-// surveyed is a survey and how many children had been reaped when it began.
-type surveyed struct {
-	survey
-	reaps uint64
-}
-
 // wantsSight says of which groups a sight would decide something, and whether there is anything to decide.
 func (t *table) wantsSight() (groups []int, wanted bool) {
 	if !t.watch.stale {
@@ -94,10 +88,10 @@ func (t *table) surveyDue(now protocol.Instant) bool {
 // suspects is what a survey needs to know, but for what the loop adds: the guard, its worker and the sessions.
 func (t *table) suspects() suspects {
 	s := suspects{
-		leaders: maps.Clone(t.leaders), groups: map[int]uint64{}, marks: maps.Clone(t.runs),
-		seen: map[process.ID]uint64{},
+		leaders: maps.Clone(t.leaders), groups: map[int]uint64{}, marks: map[marks]uint64{}, seen: map[process.ID]uint64{},
 	}
 	for id, c := range t.commands {
+		s.marks[c.marks()] = id
 		if old := t.commands[s.groups[c.pid]]; old == nil || old.reaped {
 			s.groups[c.pid] = id // a number that was used again belongs to the live process
 		}
@@ -109,7 +103,7 @@ func (t *table) suspects() suspects {
 }
 
 // surveyed kills what a survey found of commands that are to end, and finds out which of them are gone.
-func (t *table) surveyed(s surveyed, now protocol.Instant) []effect {
+func (t *table) surveyed(s survey, now protocol.Instant) []effect {
 	t.watch.looking = false
 	t.watch.gap = min(max(t.watch.gap*2, leastGap), min(max(t.lease/50, 20*time.Millisecond), 400*time.Millisecond))
 	t.watch.planned, t.watch.next = true, now.Add(t.watch.gap)
@@ -125,7 +119,7 @@ func (t *table) surveyed(s surveyed, now protocol.Instant) []effect {
 			c.traces.seen[p.ID()] = true
 		}
 		effects = append(effects, c.press()...)
-		if c.isGone(certain) {
+		if c.isGone(certain, s.unsure) {
 			effects = append(effects, t.forget(c))
 		}
 	}
@@ -135,7 +129,7 @@ func (t *table) surveyed(s surveyed, now protocol.Instant) []effect {
 	if t.purge && len(s.stray) > 0 {
 		effects = append(effects, signalProcs{s.stray, unix.SIGKILL})
 	}
-	if len(s.stray) == 0 && certain {
+	if len(s.stray) == 0 && certain && !s.unsure {
 		t.purge = t.orphaned
 	}
 	return effects

@@ -124,8 +124,8 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 			done = nil
 			l.do(l.shutdown.signalled(syscall.SIGTERM, Now()))
 		case <-ended:
-		case s := <-l.children.surveys:
-			l.do(l.table.surveyed(s, Now()))
+		case w := <-l.children.surveys:
+			l.do(l.table.surveyed(l.children.suspects().sort(w), Now()))
 		case <-timer.C:
 		}
 		l.children.reap()

@@ -57,9 +57,10 @@ func (m *machines) do(effects []effect) {
 	}
 }
 
-// send queues a message for the worker. One that reads so little that the queue is full is as good as dead.
+// send queues a message for the worker. One that reads so little that the queue is full is as good as dead, and so is
+// one that waits for a message that cannot be sent.
 func (m *machines) send(b body) {
-	if err := m.conn.send(b); errors.Is(err, errQueueFull) {
+	if err := m.conn.send(b); errors.Is(err, errQueueFull) || errors.Is(err, errUnsendable) {
 		m.do(m.shutdown.killWorker())
 	}
 }

@@ -135,7 +135,7 @@ func marked(session string) []process.Proc {
 	}
 	var out []process.Proc
 	for _, p := range procs {
-		if m, ok := marksOf(p.PID); ok && m.session == session && !p.Zombie {
+		if m, _ := marksOf(p.PID); m.session == session && !p.Zombie {
 			out = append(out, p)
 		}
 	}
@@ -252,7 +252,7 @@ func (p *player) start(d deed) {
 	}
 	cmd := tasks.Command{
 		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
-		Environ: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session},
+		Environ: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session, envToken + "=1"},
 	}
 	for pad := d.Pad; pad > 0; pad -= 64 << 10 {
 		cmd.Environ = append(cmd.Environ, fmt.Sprintf("PAD%d=%s", pad, strings.Repeat("x", min(pad, 64<<10))))

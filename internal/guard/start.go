@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -52,7 +53,11 @@ func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, 
 		Path: []byte(path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Environ), Dir: []byte(cmd.Dir), Files: passed,
 	}, files...); err != nil {
 		c.procs.forget(p.id)
-		return nil, fmt.Errorf("start %s: %w: %w", cmd.Key, ErrLost, err)
+		why := ErrLost
+		if errors.Is(err, errUnsendable) {
+			why = ErrRefused
+		}
+		return nil, fmt.Errorf("start %s: %w: %w", cmd.Key, why, err)
 	}
 	if err := p.awaitStart(ctx); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)

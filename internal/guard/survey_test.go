@@ -13,7 +13,7 @@ func TestSort(t *testing.T) {
 		guard: 1, worker: 2,
 		leaders:  map[int]uint64{10: 1, 20: 2},
 		groups:   map[int]uint64{10: 1, 20: 2, 30: 3},
-		marks:    map[marks]uint64{{"g/a", "s"}: 1, {"g/b", "s"}: 2, {"g/c", "s"}: 3},
+		marks:    map[marks]uint64{{"g/a", "s", "1"}: 1, {"g/b", "s", "1"}: 2, {"g/c", "s", "1"}: 3},
 		sessions: map[string]bool{"s": true},
 		seen:     map[process.ID]uint64{{PID: 60, Start: 6}: 2},
 	}
@@ -31,14 +31,18 @@ func TestSort(t *testing.T) {
 		{PID: 50, Parent: 1, Group: 50},               // marked, and its command is forgotten
 		{PID: 60, Parent: 1, Group: 60, Start: 6},     // hidden, but seen before
 		{PID: 61, Parent: 1, Group: 61, Start: 7},     // hidden
+		{PID: 51, Parent: 1, Group: 51},               // left by an earlier run of a command's key
 		{PID: 70, Parent: 1, Group: 70},               // another's session
 		{PID: 99, Parent: 0, Group: 99},               // not below the guard
 	}
-	environment := map[int]marks{40: {"g/b", "s"}, 50: {"g/old", "s"}, 70: {"g/a", "other"}}
-	got := s.sort(procs, func(pid int) (marks, bool) {
-		m, ok := environment[pid]
-		return m, ok
-	})
+	environment := map[int]marks{
+		40: {"g/b", "s", "1"}, 50: {"g/old", "s", "1"}, 51: {"g/b", "s", "0"}, 70: {"g/a", "other", "1"},
+	}
+	w := walk{roots: s.rootsOf(procs)}
+	for i := range w.roots {
+		w.roots[i].marks = environment[w.roots[i].PID]
+	}
+	got := s.sort(w)
 	owned := map[uint64][]int{}
 	for id, list := range got.owned {
 		owned[id] = pids(list)
@@ -46,7 +50,7 @@ func TestSort(t *testing.T) {
 	if want := (map[uint64][]int{1: {10, 11, 12}, 2: {20, 40, 60}, 3: {31}}); !reflect.DeepEqual(owned, want) {
 		t.Errorf("owned %v, want %v", owned, want)
 	}
-	if want := []int{50}; !slices.Equal(pids(got.lapsed), want) {
+	if want := []int{50, 51}; !slices.Equal(pids(got.lapsed), want) {
 		t.Errorf("lapsed %v, want %v", pids(got.lapsed), want)
 	}
 	if want := []int{61, 70}; !slices.Equal(pids(got.stray), want) {
@@ -54,22 +58,39 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// A zombie shows no environment, so nothing is certain while one of unknown origin is there.
-func TestSortIsUncertainOfAZombie(t *testing.T) {
+// Of what shows no environment nothing is known: a zombie, or a process that executes a program.
+func TestSortIsUncertain(t *testing.T) {
 	s := suspects{guard: 1, leaders: map[int]uint64{10: 1}}
 	for _, c := range []struct {
-		name string
-		root process.Proc
-		want bool
+		name              string
+		root              root
+		uncertain, unsure bool
 	}{
-		{"a command's", process.Proc{PID: 10, Parent: 1, Zombie: true}, false},
-		{"unknown", process.Proc{PID: 20, Parent: 1, Zombie: true}, true},
-		{"hidden", process.Proc{PID: 20, Parent: 1}, false},
+		{"a command's zombie", root{Proc: process.Proc{PID: 10, Zombie: true}}, false, false},
+		{"an unknown zombie", root{Proc: process.Proc{PID: 20, Zombie: true}}, true, false},
+		{"a hidden process", root{Proc: process.Proc{PID: 20}}, false, false},
+		{"a command's that executes", root{Proc: process.Proc{PID: 10}, unsure: true}, false, false},
+		{"an unknown one that executes", root{Proc: process.Proc{PID: 20}, unsure: true}, false, true},
 	} {
-		got := s.sort([]process.Proc{c.root}, func(int) (marks, bool) { return marks{}, false })
-		if got.uncertain != c.want {
-			t.Errorf("%s: uncertain %v", c.name, got.uncertain)
+		got := s.sort(walk{roots: []root{c.root}})
+		if got.uncertain != c.uncertain || got.unsure != c.unsure || c.unsure && len(got.stray) > 0 {
+			t.Errorf("%s: %+v", c.name, got)
 		}
+	}
+}
+
+// A command that was started while a survey walked is no stranger when that comes to its end.
+func TestSortKnowsWhatWasStartedMeanwhile(t *testing.T) {
+	tab := tableOf(1)
+	w := walk{roots: []root{
+		{Proc: process.Proc{PID: 20, Group: 20}, below: []process.Proc{{PID: 20}}, marks: marks{"g/b", "s", "1"}},
+		{Proc: process.Proc{PID: 21, Group: 21}, below: []process.Proc{{PID: 21}}, marks: marks{"g/b", "s", "1"}},
+	}}
+	tab.started(2, "g/b", "s", 1, 20)
+	now := tab.suspects()
+	now.sessions = map[string]bool{"s": true}
+	if got := now.sort(w); len(got.lapsed)+len(got.stray) > 0 || !slices.Equal(pids(got.owned[2]), []int{20, 21}) {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -88,20 +109,24 @@ func TestGoneNeedsCertaintyOrSeveralSurveys(t *testing.T) {
 		reaped  bool
 		found   [][]process.Proc
 		certain bool // the last survey; those before are not
+		unsure  bool // it met a process without an environment
 		want    bool
 	}{
-		{"it runs", false, [][]process.Proc{none}, true, false},
-		{"found something", true, [][]process.Proc{some}, true, false},
-		{"one certain survey", true, [][]process.Proc{none}, true, true},
-		{"one survey", true, [][]process.Proc{none}, false, false},
-		{"four", true, [][]process.Proc{none, none, none, none}, false, false},
-		{"five", true, [][]process.Proc{none, none, none, none, none}, false, true},
-		{"not in a row", true, [][]process.Proc{none, none, none, some, none}, false, false},
+		{"it runs", false, [][]process.Proc{none}, true, false, false},
+		{"found something", true, [][]process.Proc{some}, true, false, false},
+		{"one certain survey", true, [][]process.Proc{none}, true, false, true},
+		{"one survey", true, [][]process.Proc{none}, false, false, false},
+		{"four", true, [][]process.Proc{none, none, none, none}, false, false, false},
+		{"five", true, [][]process.Proc{none, none, none, none, none}, false, false, true},
+		{"not in a row", true, [][]process.Proc{none, none, none, some, none}, false, false, false},
+		{"one that met something", true, [][]process.Proc{none}, true, true, false},
+		{"five, and the last one did", true, [][]process.Proc{none, none, none, none, none}, false, true, false},
 	} {
 		k, got := command{reaped: c.reaped}, false
 		for i, found := range c.found {
 			k.traces.left = found
-			got = k.isGone(c.certain && i == len(c.found)-1)
+			last := i == len(c.found)-1
+			got = k.isGone(c.certain && last, c.unsure && last)
 		}
 		if got != c.want {
 			t.Errorf("%s: gone %v, want %v", c.name, got, c.want)

@@ -18,7 +18,7 @@ import (
 type table struct {
 	lease    time.Duration
 	commands map[uint64]*command
-	runs     map[marks]uint64    // by key and session
+	runs     map[run]uint64      // commands, by what must not run twice
 	leaders  map[int]uint64      // commands not reaped yet, by process
 	ending   map[uint64]*command // those that were asked to end, or have ended and left something
 	reaps    uint64              // children reaped so far
@@ -27,19 +27,25 @@ type table struct {
 	watch    lookout
 }
 
+// run is a session's of a key. There is one at a time.
+type run struct {
+	key     elect.Key
+	session string
+}
+
 var errStillThere = errors.New("something of its last run is left")
 
 func newTable() *table {
 	return &table{
-		lease: defaultLease, commands: map[uint64]*command{}, runs: map[marks]uint64{}, leaders: map[int]uint64{},
+		lease: defaultLease, commands: map[uint64]*command{}, runs: map[run]uint64{}, leaders: map[int]uint64{},
 		ending: map[uint64]*command{},
 	}
 }
 
 // mayStart says why a command may not start with what there is; nil: it may.
 func (t *table) mayStart(id uint64, key elect.Key, session string) error {
-	_, run := t.runs[marks{string(key), session}]
-	if run || t.commands[id] != nil {
+	_, there := t.runs[run{key, session}]
+	if there || t.commands[id] != nil {
 		return errStillThere
 	}
 	return nil
@@ -51,7 +57,7 @@ func (t *table) started(id uint64, key elect.Key, session string, token int64, p
 		id: id, key: key, session: session, token: token, pid: pid,
 		traces: traces{seen: map[process.ID]bool{}, asked: map[process.ID]bool{}},
 	}
-	t.commands[id], t.runs[c.marks()], t.leaders[pid] = c, id, id
+	t.commands[id], t.runs[c.run()], t.leaders[pid] = c, id, id
 }
 
 // pass gives a command a signal, which may mean anything to it.
@@ -248,7 +254,7 @@ func (t *table) mustSurvey() bool {
 func (t *table) forget(c *command) effect {
 	delete(t.commands, c.id)
 	delete(t.ending, c.id)
-	delete(t.runs, c.marks())
+	delete(t.runs, c.run())
 	return say{&gone{c.id}}
 }
 

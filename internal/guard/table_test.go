@@ -106,7 +106,7 @@ func TestStop(t *testing.T) {
 	child := process.Proc{PID: 11, Parent: 10, Group: 11}
 	leader := process.Proc{PID: 10, Parent: 1, Group: 10}
 	found := survey{owned: map[uint64][]process.Proc{1: {leader, child}}}
-	got := drawn(tab.surveyed(surveyed{survey: found}, at(10*second)))
+	got := drawn(tab.surveyed(found, at(10*second)))
 	want(t, "survey", got, "SIGKILL to group 10; SIGKILL to [10 11]")
 	want(t, "a survey that hangs", drawn(tab.advance(at(10*second+tab.lease/50+1))), "SIGKILL to group 10")
 	want(t, "exit", drawn(tab.reaped(10, unix.WaitStatus(unix.SIGKILL), at(11*second))), "exited 1: -1, signal 9")
@@ -120,7 +120,7 @@ func TestStopAsksWhatLeftTheGroupOnce(t *testing.T) {
 	tab.stop(1, unix.SIGTERM, 10*second, at(0))
 	tab.reaped(10, exit(0), at(0))
 	left := map[uint64][]process.Proc{1: {{PID: 11, Group: 10}, {PID: 12, Group: 12}}}
-	found := surveyed{survey: survey{owned: left}, reaps: 1}
+	found := survey{owned: left, reaps: 1}
 	want(t, "first", drawn(tab.surveyed(found, at(0))), "SIGTERM to [12]")
 	want(t, "second", drawn(tab.surveyed(found, at(0))), "")
 	tab.advance(at(10 * second))
@@ -131,7 +131,7 @@ func TestSurveyDecidesOnlyWhenItIsCertain(t *testing.T) {
 	tab := tableOf(1)
 	tab.reaped(10, exit(0), at(0))
 	nothing := func(reaps uint64, uncertain bool) string {
-		s := surveyed{survey: survey{uncertain: uncertain}, reaps: reaps}
+		s := survey{uncertain: uncertain, reaps: reaps}
 		return drawn(tab.surveyed(s, at(0)))
 	}
 	want(t, "something was reaped meanwhile", nothing(0, false), "")
@@ -150,7 +150,7 @@ func TestLapsedCommands(t *testing.T) {
 	want(t, "at X", step(phaseKill, phaseGone), "SIGKILL to group 10; probe 1 [10] past X true")
 	want(t, "alive", drawn(tab.probed(1, []int{10}, true)), "alarm g/a [10] past X true; note")
 	want(t, "alive still", drawn(tab.probed(1, []int{10}, true)), "")
-	found := surveyed{survey: survey{stray: []process.Proc{{PID: 31}}}}
+	found := survey{stray: []process.Proc{{PID: 31}}}
 	want(t, "strays go, too", drawn(tab.surveyed(found, at(0))), "SIGKILL to group 10; SIGKILL to [31]")
 	frozen := tableOf(1)
 	got := drawn(frozen.lapsed(lapse{"s", phaseHeld, phaseGone}, at(0)))
@@ -158,7 +158,7 @@ func TestLapsedCommands(t *testing.T) {
 }
 
 func TestStraysAreSparedUntilADeadline(t *testing.T) {
-	stray := surveyed{survey: survey{stray: []process.Proc{{PID: 31}}, lapsed: []process.Proc{{PID: 41}}}}
+	stray := survey{stray: []process.Proc{{PID: 31}}, lapsed: []process.Proc{{PID: 41}}}
 	tab := tableOf(1)
 	want(t, "an ended task's orphan is killed", drawn(tab.surveyed(stray, at(0))), "SIGKILL to [41]")
 	want(t, "a hard stop", drawn(tab.killAll(false, at(0))), "SIGKILL to group 10")
@@ -166,7 +166,7 @@ func TestStraysAreSparedUntilADeadline(t *testing.T) {
 	want(t, "the worker's death", drawn(tab.killAll(true, at(0))), "SIGKILL to group 10")
 	for range 2 { // for good: another may come to the guard as an orphan at any time
 		want(t, "ends it", drawn(tab.surveyed(stray, at(0))), "SIGKILL to group 10; SIGKILL to [41]; SIGKILL to [31]")
-		tab.surveyed(surveyed{}, at(0))
+		tab.surveyed(survey{}, at(0))
 	}
 }
 

@@ -17,7 +17,7 @@ type victims struct {
 }
 
 // killAll kills the victims that this process can find and everything below them, again and again until none is found
-// or the time is over.
+// twice or the time is over. One that executes a program at that moment is not found.
 func (v victims) killAll(until protocol.Instant) {
 	if !process.CanFind {
 		for group := range v.groups {
@@ -25,12 +25,15 @@ func (v victims) killAll(until protocol.Instant) {
 		}
 		return
 	}
-	for {
+	for quiet := 0; ; {
 		found := v.find()
 		for _, p := range found {
 			p.Signal(unix.SIGKILL)
 		}
-		if len(found) == 0 || reached(until, Now()) {
+		if quiet++; len(found) > 0 {
+			quiet = 0
+		}
+		if quiet == 2 || reached(until, Now()) {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -63,6 +66,6 @@ func (v victims) match(p process.Proc) bool {
 	if v.groups[p.Group] {
 		return true
 	}
-	m, ok := marksOf(p.PID)
-	return ok && v.sessions[m.session]
+	m, _ := marksOf(p.PID)
+	return v.sessions[m.session]
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"syscall"
@@ -118,10 +119,18 @@ func parseStat(pid int, text []byte) (Proc, bool) {
 // Environ is the value of each of these variables in a process's environment, empty where it is not set or the process
 // hides it. Reading another process's memory can hang: call it where that holds up nothing.
 func Environ(pid int, variables ...string) []string {
-	values := make([]string, len(variables))
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	values, _ := LookEnviron(pid, variables...)
+	return values
+}
+
+// LookEnviron is [Environ]. sure is false while the process has no environment to show: it is executing a new program,
+// is ending, or has ended.
+func LookEnviron(pid int, variables ...string) (values []string, sure bool) {
+	values = make([]string, len(variables))
+	dir := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(dir + "/environ")
 	if err != nil {
-		return values
+		return values, errors.Is(err, fs.ErrPermission)
 	}
 	for entry := range bytes.SplitSeq(text, []byte{0}) {
 		name, value, _ := bytes.Cut(entry, []byte("="))
@@ -131,7 +140,19 @@ func Environ(pid int, variables ...string) []string {
 			}
 		}
 	}
-	return values
+	return values, len(text) > 0 || bare(dir)
+}
+
+// bare says of a process that showed no environment that its program has an empty one. The kernel shows none until it
+// has set up the program, nor after that has ended: then the bounds of the environment are zero (proc(5), env_end).
+func bare(dir string) bool {
+	text, err := os.ReadFile(dir + "/stat") //nolint:gosec // G304: below /proc
+	if err != nil {
+		return false
+	}
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // from state, the third of proc(5)
+	const envStart, envEnd = 50 - 3, 51 - 3
+	return len(f) > envEnd && string(f[envStart]) == string(f[envEnd]) && string(f[envEnd]) != "0"
 }
 
 // Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the
