@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -474,4 +475,47 @@ func TestManyTasks(t *testing.T) {
 	r.stop("one", syscall.SIGTERM, patience)
 	r.expect("gone", "one")
 	t.Logf("one start and stop in %v", time.Since(began))
+}
+
+// rounds is how often a test repeats what a race decides: SHARDCTL_GUARD_ROUNDS, or a few.
+func rounds() int {
+	if n, err := strconv.Atoi(os.Getenv("SHARDCTL_GUARD_ROUNDS")); err == nil {
+		return n
+	}
+	return 60
+}
+
+// While something of a task is left, surveys follow one another. What is started during one of them is spared.
+func TestSurveysSpareWhatIsStartedMeanwhile(t *testing.T) {
+	r := newReplica(t, 20*time.Minute)
+	r.start("slow", `sh -c 'trap "" TERM; echo ready; exec sleep 1000' & wait`)
+	r.expectText("line", "ready")
+	r.stop("slow", syscall.SIGTERM, 10*time.Minute)
+	r.expect("exited", "slow")
+	for i := range rounds() {
+		name := fmt.Sprint("fresh", i)
+		// What it leaves for a moment is a child of the guard that only its environment tells.
+		r.do(deed{Do: "start", Session: r.session, Name: name, Script: "setsid sleep 0.02 & exec sleep 0.03"})
+		if e := r.expect("exited", name); e.Signal != 0 || e.Code != 0 {
+			t.Fatalf("round %d: a task that no one stopped ended with signal %d, code %d", i, e.Signal, e.Code)
+		}
+		r.seen = nil
+	}
+}
+
+// Once a task is gone nothing of it lives, also where it left a process that was about to execute another program.
+func TestNothingLivesOnceATaskIsGone(t *testing.T) {
+	r := newReplica(t, 20*time.Minute)
+	for i := range rounds() {
+		name := fmt.Sprint("task", i)
+		r.do(deed{
+			Do: "start", Session: r.session, Name: name, Script: "setsid nice nice nice nice nice sleep 1000 & exit 0",
+		})
+		r.expect("gone", name)
+		time.Sleep(5 * time.Millisecond) // what was between two programs shows its environment again
+		if left := marked(r.session); len(left) > 0 {
+			t.Fatalf("round %d: %+v is left of a task that is gone", i, left)
+		}
+		r.seen = nil
+	}
 }

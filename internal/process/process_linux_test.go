@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -77,6 +79,49 @@ func TestAllHasThisProcess(t *testing.T) {
 	}
 	if !slices.ContainsFunc(all, func(p Proc) bool { return p.PID == os.Getpid() && p.Parent == os.Getppid() }) {
 		t.Error("this process is not in the list")
+	}
+}
+
+// A process that shows no environment has none, or nothing is known of it. While it goes from program to program it is
+// never taken for one without.
+func TestEnvironIsSure(t *testing.T) {
+	s := spawner(t)
+	look := func(pid int) (string, bool) {
+		values, sure := LookEnviron(pid, "MARK")
+		return values[0], sure
+	}
+	const chain = "exec env MARK=x nice nice nice nice nice nice nice nice sleep 100"
+	for range 50 {
+		pid := start(t, s, "export MARK=x; "+chain)
+		marked := false
+		until(t, "the last program runs", func() bool {
+			for range 1000 {
+				switch value, sure := look(pid); {
+				case value == "x":
+					marked = true
+				case sure && marked:
+					t.Fatal("a process that executes a program was taken for one without an environment")
+				}
+			}
+			text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+			return err == nil && strings.HasPrefix(string(text), "sleep")
+		})
+		if value, sure := look(pid); value != "x" || !sure {
+			t.Fatalf("%q, %v", value, sure)
+		}
+	}
+	bare := start(t, s, "exec env -i sleep 100")
+	until(t, "it has no environment", func() bool { value, sure := look(bare); return sure && value == "" })
+	ended := start(t, s, "exit")
+	until(t, "it is a zombie", func() bool { p, ok := Read(ended); return ok && p.Zombie })
+	if _, sure := look(ended); sure {
+		t.Error("a zombie is sure to have no environment")
+	}
+	if _, err := Wait(ended); err != nil {
+		t.Fatal(err)
+	}
+	if _, sure := look(ended); sure {
+		t.Error("who is gone is sure to have no environment")
 	}
 }
 

@@ -65,7 +65,8 @@ func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) ([
 	if p := projection(kind, false); p != nil {
 		opts.SetProjection(p)
 	}
-	return r.find(ctx, c, kind, filter, opts)
+	docs, _, err := r.find(ctx, c, kind, filter, opts)
+	return docs, err
 }
 
 // List returns the documents that match, as a majority has them, from the primary.
@@ -91,13 +92,26 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 	if q.Reverse {
 		order = -1
 	}
-	opts := options.Find().SetSort(bson.D{{Key: fieldID, Value: order}}).SetLimit(int64(q.Limit)).
-		SetBatchSize(listBatch)
+	opts := options.Find().SetSort(bson.D{{Key: fieldID, Value: order}}).SetBatchSize(listBatch)
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
-	res.Docs, err = r.find(ctx, r.collection(kind), kind, filter(q), opts)
-	return res, err
+	for left := q; ; {
+		docs, seen, err := r.find(ctx, r.collection(kind), kind, filter(left), opts.SetLimit(int64(left.Limit)))
+		res.Docs = append(res.Docs, docs...)
+		if err != nil || q.Limit == 0 || len(res.Docs) == q.Limit || seen.n < left.Limit {
+			return res, err
+		}
+		// Some cannot be used. A page that is short would say that nothing follows.
+		left.Limit -= len(docs)
+		left = left.After(seen.last)
+	}
+}
+
+// found is what a query found, whether it can be used or not.
+type found struct {
+	n    int
+	last string // _id
 }
 
 // projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a
@@ -152,7 +166,7 @@ func filter(q store.Query) bson.D {
 		)
 	}
 	bounds := bson.D{}
-	if q.From != "" {
+	if q.From != "" || q.Limit > 0 { // one that is no text cannot be followed by another page
 		bounds = append(bounds, bson.E{Key: "$gte", Value: q.From})
 	}
 	if q.To != "" {
@@ -178,15 +192,16 @@ func orMissing(values []string) bson.A {
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
 	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
-) ([]store.Doc, error) {
+) (docs []store.Doc, seen found, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
-		return nil, err
+		return nil, seen, err
 	}
 	defer func() { _ = cursor.Close(ctx) }()
 	received := time.Now()
-	var docs []store.Doc
 	for cursor.Next(ctx) {
+		id, _ := cursor.Current.Lookup(fieldID).StringValueOK()
+		seen = found{seen.n + 1, id}
 		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
 			r.clock.sample(now, received)
 		}
@@ -194,7 +209,7 @@ func (r *reader) find(
 			docs = append(docs, d)
 		}
 	}
-	return docs, cursor.Err()
+	return docs, seen, cursor.Err()
 }
 
 // decode reads a document and logs, once each, those that somebody has edited so that they cannot be read.

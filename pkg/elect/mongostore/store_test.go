@@ -54,6 +54,7 @@ func TestStore(t *testing.T) {
 		db := database(t, d.uri)
 		db.ShiftSchema = shiftSchema(d.root)
 		db.Forget = forget(d.root)
+		db.Spoil = spoil(d.root)
 		return db
 	})
 }
@@ -122,6 +123,13 @@ func shiftSchema(db *mongo.Database) func(ctx context.Context, by int) error {
 func forget(db *mongo.Database) func(ctx context.Context, kind store.Kind) error {
 	return func(ctx context.Context, kind store.Kind) error {
 		return db.Collection("default." + kind.Info().Plural).Drop(ctx)
+	}
+}
+
+func spoil(db *mongo.Database) func(ctx context.Context, kind store.Kind, id string) error {
+	return func(ctx context.Context, kind store.Kind, id string) error {
+		_, err := db.Collection("default."+kind.Info().Plural).UpdateByID(ctx, id, bson.M{"$set": bson.M{"rev": 0}})
+		return err
 	}
 }
 

@@ -35,6 +35,9 @@ func TestStore(t *testing.T) {
 			Forget: func(ctx context.Context, kind store.Kind) error {
 				return onFile(ctx, path, `DROP TABLE "default_`+kind.Info().Plural+`"`)
 			},
+			Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+				return onFile(ctx, path, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)
+			},
 			Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 				s, err := open(ctx)
 				if err != nil {

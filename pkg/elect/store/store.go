@@ -143,6 +143,16 @@ type Query struct {
 	CountOnly bool // no documents, only Result.Total
 }
 
+// After is q for what follows an ID in the order of q.
+func (q Query) After(id string) Query {
+	if q.Reverse {
+		q.To = id
+	} else {
+		q.From = id + "\x00"
+	}
+	return q
+}
+
 // Notification says that something may have changed. It is never the truth: the receiver looks.
 type Notification struct {
 	Kind Kind
@@ -167,7 +177,7 @@ type Store interface {
 
 	// List returns the documents that match. It may be stale, but never shows a write that could be rolled back. It
 	// shows every write of any client that was acknowledged before this client's own latest acknowledged write or
-	// answered Read took effect.
+	// answered Read took effect. There are fewer documents than the query's limit only where no more match.
 	List(ctx context.Context, kind Kind, q Query) (Reply, error)
 
 	// Apply performs each change on its own, in no order, and reports each one's outcome: Outcomes[i] is that of

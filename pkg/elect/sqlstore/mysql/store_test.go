@@ -78,6 +78,10 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 			return testservers.MariaDBExec(ctx, server.Server(),
 				fmt.Sprintf("DROP TABLE `%s`.default_%s", database, kind.Info().Plural))
 		},
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			return testservers.MariaDBExec(ctx, server.Server(),
+				fmt.Sprintf("UPDATE `%s`.default_%s SET rev = 0 WHERE id = '%s'", database, kind.Info().Plural, id))
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},

@@ -36,6 +36,9 @@ func database(uri string) storetest.Database {
 		Forget: func(ctx context.Context, kind store.Kind) error {
 			return postgres.Exec(ctx, uri, `DROP TABLE "default_`+kind.Info().Plural+`"`)
 		},
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			return postgres.Exec(ctx, uri, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			return examined(ctx, uri, kind, q)
 		},

@@ -246,6 +246,45 @@ func testPaging(b *bench) {
 	}
 }
 
+// A page is short only where nothing follows, also where documents in it are none. They are at the ends of pages, and
+// fill whole ones.
+func testPagingOverMalformed(b *bench) {
+	t := b.t
+	if b.db.Spoil == nil {
+		t.Skip("no document can be edited out of band")
+	}
+	const n, page = 30, 4
+	s, reader := b.open(t), b.open(t)
+	var want []string
+	changes := make([]store.Change, 0, n)
+	for i := range n {
+		id := fmt.Sprintf("g/%02d", i)
+		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: "g"}, 0))
+	}
+	must(t, s, changes...)
+	for i, c := range changes {
+		if i%5 == 3 || i >= 8 && i < 17 || i == n-1 {
+			if err := b.db.Spoil(t.Context(), store.KindLock, c.Doc.ID); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want = append(want, c.Doc.ID)
+	}
+	b.eventually(t, func() string {
+		res, err := reader.List(t.Context(), store.KindLock, store.Query{})
+		if err != nil || !slices.Equal(ids(res.Docs), want) {
+			return fmt.Sprintf("a list of all: %q, %v; want %q", ids(res.Docs), err, want)
+		}
+		return ""
+	})
+	wantPages(t, reader, store.Query{Limit: page}, want)
+	wantPages(t, reader, store.Query{Limit: page, Group: "g"}, want)
+	wantPages(t, reader, store.Query{Limit: 1}, want)
+	slices.Reverse(want)
+	wantPages(t, reader, store.Query{Limit: page, Reverse: true}, want)
+}
+
 // wantPages reads page after page, each from where the last one ended.
 func wantPages(t *testing.T, s store.Store, q store.Query, want []string) {
 	t.Helper()

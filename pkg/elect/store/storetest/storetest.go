@@ -22,6 +22,9 @@ type Database struct {
 	// Forget makes the database look as if it had been set up before there was a kind. Nil: set-up makes nothing for a
 	// kind.
 	Forget func(ctx context.Context, kind store.Kind) error
+	// Spoil makes a document one that is none (see [store.CheckFound]), by an edit out of band. Nil: a page without such
+	// documents is all that is tested.
+	Spoil func(ctx context.Context, kind store.Kind, id string) error
 	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
 	// known.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
@@ -69,6 +72,7 @@ func parts() []part {
 		{"query while writing", testQueryWhileWriting},
 		{"list after own call", testListAfterOwnCall},
 		{"paging", testPaging},
+		{"paging over malformed documents", testPagingOverMalformed},
 		{"watch", testWatch},
 		{"watch many", testWatchMany},
 		{"watch ends", testWatchEnds},
