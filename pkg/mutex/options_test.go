@@ -382,3 +382,48 @@ func TestPlaceOutlivesSession(t *testing.T) {
 		unlock(t, second.gets(t, "the second"))
 	})
 }
+
+// An owner whose hold has ended by itself is told so: it would wait for what it has to unlock itself. After that it gets
+// another.
+func TestReentrantAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := process(t, memstore.New(), "a").Mutex("m").Reentrant("me").MaxHold(time.Second)
+		outer, second := must(t)(m.Lock(t.Context())), must(t)(m.Lock(t.Context()))
+		time.Sleep(2 * time.Second)
+		for range 2 {
+			_, err := m.Lock(t.Context())
+			wantError(t, "again", err, mutex.ErrMaxHold)
+			_, err = m.TryLock(t.Context())
+			wantError(t, "try again", err, mutex.ErrMaxHold)
+		}
+		if err := second.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_, err := m.Lock(t.Context())
+		wantError(t, "before the last is unlocked", err, mutex.ErrMaxHold)
+		wantError(t, "unlock", outer.Unlock(t.Context()), mutex.ErrMaxHold)
+		unlock(t, must(t)(m.Lock(t.Context())))
+	})
+}
+
+// A call that does not wait for others does not wait for another of its owner either.
+func TestReentrantTryLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		others := must(t)(b.Mutex("m").Lock(t.Context()))
+		mine := a.Mutex("m").Reentrant("me")
+		waiting := ask(t.Context(), mine.Lock)
+		waiting.waits(t, "the owner's first call")
+		began := time.Now()
+		_, err := mine.TryLock(t.Context())
+		wantError(t, "try", err, mutex.ErrLocked)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it waited %v", took)
+		}
+		unlock(t, others)
+		held := waiting.gets(t, "the owner's first call")
+		unlock(t, must(t)(mine.TryLock(t.Context())))
+		unlock(t, held)
+	})
+}

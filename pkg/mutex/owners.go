@@ -21,6 +21,16 @@ type owned struct {
 	count int           // of Held
 }
 
+// settled says whether nobody tries for the first hold any more.
+func (o *owned) settled() bool {
+	select {
+	case <-o.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 func newOwners() owners { return owners{mu: &sync.Mutex{}, all: map[ownership]*owned{}} }
 
 // lock has an owner hold a lock once more. Of several calls for the first hold one asks, and the others wait for it.
@@ -36,6 +46,9 @@ func (os owners) lock(ctx context.Context, m Mutex) (*Held, error) {
 			return os.first(ctx, m, key, o)
 		}
 		os.mu.Unlock()
+		if m.ask.Try && !o.settled() {
+			return nil, fmt.Errorf("lock %.80q: its owner waits for it: %w", m.name, ErrLocked)
+		}
 		select {
 		case <-o.ready:
 		case <-ctx.Done():
@@ -69,9 +82,8 @@ func (os owners) again(key ownership, o *owned, m Mutex) (*Held, error) {
 	switch {
 	case o.h == nil || o.count == 0 || os.all[key] != o:
 		return nil, nil //nolint:nilnil // as said
-	case o.h.over(): // it is lost: the next one is another
-		delete(os.all, key)
-		return nil, nil //nolint:nilnil // as said
+	case o.h.over(): // others are kept out until its owner has unlocked it, and so would be this call
+		return nil, fmt.Errorf("lock %.80q: its owner's hold has ended: %w", m.name, context.Cause(o.h.ctx))
 	case o.h.mutex.ask.Limit != m.ask.Limit:
 		return nil, fmt.Errorf("lock %.80q: %w", m.name, ErrLimit)
 	case o.h.mutex.ask.Shared && !m.ask.Shared:
