@@ -482,7 +482,7 @@ func rounds() int {
 	if n, err := strconv.Atoi(os.Getenv("SHARDCTL_GUARD_ROUNDS")); err == nil {
 		return n
 	}
-	return 60
+	return 150
 }
 
 // While something of a task is left, surveys follow one another. What is started during one of them is spared.
@@ -509,7 +509,7 @@ func TestNothingLivesOnceATaskIsGone(t *testing.T) {
 	for i := range rounds() {
 		name := fmt.Sprint("task", i)
 		r.do(deed{
-			Do: "start", Session: r.session, Name: name, Script: "setsid nice nice nice nice nice sleep 1000 & exit 0",
+			Do: "start", Session: r.session, Name: name, Script: "setsid nice env nice env nice sleep 1000 & exit 0",
 		})
 		r.expect("gone", name)
 		time.Sleep(5 * time.Millisecond) // what was between two programs shows its environment again

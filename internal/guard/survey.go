@@ -10,7 +10,7 @@ import (
 const (
 	envKey     = "SHARDCTL_KEY"
 	envSession = "SHARDCTL_SESSION"
-	envToken   = "SHARDCTL_FENCING_TOKEN"
+	envToken   = "SHARDCTL_FENCING_TOKEN" //nolint:gosec // G101: a variable's name
 )
 
 // marks are what a task's processes carry in their environment. The token tells a run from what an earlier one left.

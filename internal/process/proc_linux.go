@@ -128,7 +128,7 @@ func Environ(pid int, variables ...string) []string {
 func LookEnviron(pid int, variables ...string) (values []string, sure bool) {
 	values = make([]string, len(variables))
 	dir := "/proc/" + strconv.Itoa(pid)
-	text, err := os.ReadFile(dir + "/environ")
+	text, err := os.ReadFile(dir + "/environ") //nolint:gosec // G304: below /proc
 	if err != nil {
 		return values, errors.Is(err, fs.ErrPermission)
 	}
@@ -143,16 +143,17 @@ func LookEnviron(pid int, variables ...string) (values []string, sure bool) {
 	return values, len(text) > 0 || bare(dir)
 }
 
-// bare says of a process that showed no environment that its program has an empty one. The kernel shows none until it
-// has set up the program, nor after that has ended: then the bounds of the environment are zero (proc(5), env_end).
+// bare says of a process that showed no environment that its program has an empty one. While the kernel sets a program
+// up, and after that has ended, fields of proc(5) are zero. It sets startcode last, after env_start and env_end
+// (load_elf_binary in fs/binfmt_elf.c).
 func bare(dir string) bool {
 	text, err := os.ReadFile(dir + "/stat") //nolint:gosec // G304: below /proc
 	if err != nil {
 		return false
 	}
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // from state, the third of proc(5)
-	const envStart, envEnd = 50 - 3, 51 - 3
-	return len(f) > envEnd && string(f[envStart]) == string(f[envEnd]) && string(f[envEnd]) != "0"
+	const startCode, envStart, envEnd = 26 - 3, 50 - 3, 51 - 3
+	return len(f) > envEnd && string(f[startCode]) != "0" && string(f[envStart]) == string(f[envEnd])
 }
 
 // Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the

@@ -90,8 +90,8 @@ func TestEnvironIsSure(t *testing.T) {
 		values, sure := LookEnviron(pid, "MARK")
 		return values[0], sure
 	}
-	const chain = "exec env MARK=x nice nice nice nice nice nice nice nice sleep 100"
-	for range 50 {
+	const chain = "exec env MARK=x nice env nice env nice env nice env sleep 100"
+	for range 20 {
 		pid := start(t, s, "export MARK=x; "+chain)
 		marked := false
 		until(t, "the last program runs", func() bool {
