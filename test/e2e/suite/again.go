@@ -7,6 +7,7 @@ import (
 	"os"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 )
 
@@ -37,9 +38,18 @@ const firstAttempt = "first attempt"
 var _ = AfterEach(func() {
 	is := CurrentSpecReport()
 	if is.Failed() && is.NumAttempts < is.MaxFlakeAttempts {
-		AddReportEntry(firstAttempt, fmt.Sprintf("%.1000s", is.FailureMessage()))
+		AddReportEntry(firstAttempt, said(is.Failure))
 	}
 })
+
+// said is what a failure says and where. One of a time that was over holds what was waited for.
+func said(failure types.Failure) string {
+	text := fmt.Sprintf("%s\n%.1000s", failure.Location, failure.Message)
+	if after := failure.AdditionalFailure; after != nil {
+		text += "\n" + said(after.Failure)
+	}
+	return text
+}
 
 // With -ginkgo.flake-attempts=2 a scenario that failed is tried once more: on a machine that stands still for seconds,
 // replicas rightly lose their leases, and what a scenario promises does not hold. What failed first is printed. Only
